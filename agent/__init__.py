@@ -1,0 +1,1 @@
+"""The brain: knows no chat platform, no Celery, no matplotlib."""

@@ -1,0 +1,49 @@
+"""A stored question with exact arguments: what a click executes is what its card showed."""
+
+import hashlib
+import json
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from agent.domain.value import Value
+
+SHOWN_DIGEST_CHARS = 16
+
+
+class ApprovalState(StrEnum):
+    """`approved` becomes `consumed` in the transaction that executes it."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    CONSUMED = "consumed"
+
+
+class Approval(Value):
+    """One question. `digest` covers everything that decides what happens (see `digest_of`)."""
+
+    id: str
+    session_id: str
+    turn_id: str
+    call_id: str
+    tool: str
+    arguments: dict[str, JsonValue]
+    requester: str
+    digest: str
+    state: ApprovalState
+    created_at: datetime
+    expires_at: datetime
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+
+
+def digest_of(*, tool: str, arguments: dict[str, JsonValue], requester: str, session_id: str, expires_at: datetime, nonce: str) -> str:
+    """sha256 over canonical JSON (sorted keys, no spaces), hex."""
+    shown = {
+        "tool": tool, "arguments": arguments, "requester": requester, "session": session_id,
+        "expires": expires_at.isoformat(), "nonce": nonce,
+    }
+    return hashlib.sha256(json.dumps(shown, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,57 @@
+"""What a chart shows, before anybody draws it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Theme = Literal["light", "dark"]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A line: `x` and `y` have one length, `x` does not fall; NaN in `y` is a gap."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A horizontal line to beat."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened at `x`: a checkpoint, a restart, the step that was kept."""
+
+    x: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One metric, or a few that share a unit (train and validation loss)."""
+
+    title: str
+    series: tuple[Series, ...]
+    unit: str = ""
+    baselines: tuple[Baseline, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    log_scale: bool = False
+    better: Literal["", "lower", "higher"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartSpec:
+    """At most four panels over one x axis."""
+
+    title: str
+    panels: tuple[Panel, ...]
+    subtitle: str = ""
+    x_label: str = "step"
+    theme: Theme = "light"
+    width_px: int = 1200

@@ -1,0 +1,73 @@
+"""What the bot shows, before any platform's markup: text in CommonMark, cards, pictures, buttons.
+
+An adapter renders these; nobody else knows blocks, embeds or terminals.
+"""
+
+from typing import Literal
+
+from agent.domain.value import Value
+
+Tone = Literal["neutral", "busy", "good", "warn", "bad"]
+ButtonStyle = Literal["plain", "primary", "danger"]
+
+
+class Button(Value):
+    """A click on it comes back as `Clicked(action, subject, digest)`.
+
+    `action` and `subject` hold only letters, digits, `.`, `_` and `-`; together with a digest of up to 16 characters
+    they fit in 100 characters, Discord's limit.
+    """
+
+    action: str
+    subject: str
+    label: str
+    style: ButtonStyle = "plain"
+    digest: str = ""
+
+
+class Fact(Value):
+    """A short name and its value, shown side by side."""
+
+    name: str
+    value: str
+
+
+class Table(Value):
+    """A small table; every row has as many cells as `columns`."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class Picture(Value):
+    """A PNG on the bot's disk. `alt` says in words what it shows."""
+
+    path: str
+    alt: str
+    sha256: str
+
+
+class Card(Value):
+    """A message that the bot keeps up to date by editing.
+
+    `body` is CommonMark. `progress` is 0..1. `log` is shown in fixed width, newest line last.
+    """
+
+    kind: Literal["run", "approval", "result", "data", "notice"]
+    title: str
+    tone: Tone = "neutral"
+    body: str = ""
+    facts: tuple[Fact, ...] = ()
+    table: Table | None = None
+    progress: float | None = None
+    log: tuple[str, ...] = ()
+    picture: Picture | None = None
+    buttons: tuple[Button, ...] = ()
+    footer: str = ""
+
+
+class Content(Value):
+    """One message: words, a card, or both."""
+
+    text: str = ""
+    card: Card | None = None

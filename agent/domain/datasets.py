@@ -1,0 +1,70 @@
+"""What was found in a data file, in values that fit into a prompt and a card."""
+
+from typing import Literal
+
+from agent.domain.value import Value
+
+ColumnKind = Literal["number", "category", "text", "datetime", "boolean", "identifier", "constant", "empty"]
+TaskType = Literal["tabular_classification", "text_classification"]
+
+
+class DatasetRef(Value):
+    """A data file in the blob store."""
+
+    sha256: str
+    name: str
+    size_bytes: int
+
+
+class ColumnReport(Value):
+    """One column. `example` is a value as it stands in the file, cut at 80 characters."""
+
+    name: str
+    kind: ColumnKind
+    missing: int
+    unique: int
+    example: str
+    low: float | None = None
+    high: float | None = None
+    mean_chars: float | None = None
+
+
+class TargetReport(Value):
+    """What can be said once the column to predict is known. `classes` is label and count, most frequent first."""
+
+    column: str
+    classes: tuple[tuple[str, int], ...]
+    missing: int
+    imbalance: float  # most frequent class / least frequent class
+
+
+class Leak(Value):
+    """A column that gives the target away, and how well it does alone (accuracy in 0..1)."""
+
+    column: str
+    accuracy: float
+    why: str
+
+
+class DataReport(Value):
+    """The audit of one file.
+
+    `problems` are sentences that stop a run; `warnings` are sentences that people should read first.
+    `target`, `suggested_task` and `suggested_target` are guesses where nobody named a target.
+    `preview` holds the first rows, each cell cut at 80 characters.
+    """
+
+    dataset: DatasetRef
+    rows: int
+    columns: tuple[ColumnReport, ...]
+    duplicate_rows: int
+    encoding: str
+    delimiter: str
+    preview: tuple[tuple[str, ...], ...]
+    target: TargetReport | None = None
+    suggested_task: TaskType | None = None
+    suggested_target: str | None = None
+    text_column: str | None = None
+    leaks: tuple[Leak, ...] = ()
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

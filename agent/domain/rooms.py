@@ -1,0 +1,92 @@
+"""Where something was said, by whom, and what came with it."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from agent.domain.value import Value
+
+Platform = Literal["slack", "discord", "console"]
+
+
+class Room(Value):
+    """A place that answers go to. `thread` is empty for what was said outside any thread."""
+
+    platform: Platform
+    tenant: str
+    channel: str
+    thread: str = ""
+
+    @property
+    def key(self) -> str:
+        """One string for the whole address."""
+        return "/".join((self.platform, self.tenant, self.channel, self.thread))
+
+
+class Person(Value):
+    """Who said it. Identity is (platform, tenant, id); the name is for display only."""
+
+    platform: Platform
+    tenant: str
+    id: str
+    name: str = ""
+    external: bool = False  # a guest of another organisation (Slack Connect)
+
+    @property
+    def key(self) -> str:
+        """One string for the identity."""
+        return "/".join((self.platform, self.tenant, self.id))
+
+
+class Attachment(Value):
+    """A file that came with a message; `locator` is what its own adapter needs to fetch it."""
+
+    id: str
+    name: str
+    size_bytes: int
+    media_type: str = ""
+    locator: str = ""
+
+
+class Said(Value):
+    """Words to the bot, in a thread or starting one."""
+
+    kind: Literal["said"] = "said"
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+class Commanded(Value):
+    """`/train status r-abc123`, `!train status` or `@bot status`: `words` is what follows the name."""
+
+    kind: Literal["commanded"] = "commanded"
+    words: tuple[str, ...]
+
+
+class Clicked(Value):
+    """A button: what it does, what it is about, and the digest of what its card showed."""
+
+    kind: Literal["clicked"] = "clicked"
+    action: str
+    subject: str
+    digest: str = ""
+
+
+class Inbound(Value):
+    """One thing that a person did, as it is stored in the inbox before it is acknowledged.
+
+    `event_id` is the platform's id of this delivery; `twin` is a second key under which the same act may
+    arrive again with another event id (Slack's `message` and `app_mention`), empty if there is none.
+    `reply_handle` is the adapter's own token for a private answer (Slack's response_url, a Discord interaction).
+    `mentions_bot` is false for thread replies that do not name the bot.
+    """
+
+    event_id: str
+    twin: str = ""
+    room: Room
+    person: Person
+    act: Annotated[Said | Commanded | Clicked, Field(discriminator="kind")]
+    mentions_bot: bool = True
+    reply_handle: str = ""
+    at: datetime

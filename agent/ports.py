@@ -1,0 +1,177 @@
+"""What the brain needs from the world, as Protocols. Adapters stand in `bot/`, `worker/`, `agent/llm`, `agent/storage`."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from agent.domain.charts import ChartSpec
+from agent.domain.content import Content
+from agent.domain.datasets import DataReport, DatasetRef
+from agent.domain.events import WorkerEvent
+from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, PredictOrder, Predictions, StopOrder
+from agent.domain.rooms import Attachment, Inbound, Platform, Room
+
+
+class Clock(Protocol):
+    """Time, so that tests can hold it."""
+
+    def now(self) -> datetime:
+        """The aware UTC time."""
+
+    def monotonic(self) -> float:
+        """Seconds that never run back."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRef:
+    """The platform's address of a message that we posted: `id` is what editing needs, `channel` where it stands."""
+
+    channel: str
+    id: str
+    thread: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Whisper:
+    """Show a message to one person only; `handle` is the inbound event's `reply_handle`, or empty."""
+
+    person: str
+    handle: str = ""
+
+
+class Accept(Protocol):
+    """The way in: called by an adapter before it acknowledges."""
+
+    async def __call__(self, inbound: Inbound) -> bool:
+        """Store `inbound` durably; False if it (or its twin) was stored before. Returns after the commit."""
+
+
+class Door(Protocol):
+    """One chat platform. Raises `TransientError` for what may work later, `AppError` for what never will."""
+
+    platform: Platform
+
+    async def run(self, accept: Accept) -> None:
+        """Connect and deliver what people do until cancelled."""
+
+    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        """Post a new message. `key` identifies it, so that a repeated call with the same key can be recognised."""
+
+    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+        """Make a message show `content`. The answer may be a new address where the platform forbids the edit."""
+
+    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+        """The message that was posted with `key`, if it did arrive; asked after a post whose outcome is unknown."""
+
+    async def stream(self, room: Room, *, key: str) -> "ReplyStream":
+        """Open an answer that grows."""
+
+    async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
+        """Download an attachment. Raises `BadData` when it is larger than `limit_bytes` or not what it claims to be."""
+
+
+class ReplyStream(Protocol):
+    """An answer that grows in place. `append` never raises for rate limits: text is kept and shown later."""
+
+    async def append(self, text: str) -> MessageRef | None:
+        """Show more text; the address once the message exists."""
+
+    async def finish(self, content: Content) -> MessageRef:
+        """Make the message show exactly `content`, and close the stream."""
+
+
+class Fleet(Protocol):
+    """Our GPU hosts. Every method raises `Unavailable` when nothing answers in time."""
+
+    async def launch(self, order: LaunchOrder) -> None:
+        """Send a hint to start an attempt; harmless when repeated."""
+
+    async def stop(self, order: StopOrder, *, host: str) -> None:
+        """Send a hint to end an attempt; harmless when repeated."""
+
+    async def hosts(self) -> Sequence[HostInfo]:
+        """Hosts whose last word is under 60 s old."""
+
+    async def inspect(self, order: InspectOrder) -> DataReport:
+        """Audit a data file on any host. Raises `BadData` with the place in the file."""
+
+    async def predict(self, order: PredictOrder) -> Predictions:
+        """Predict on any host. Raises `BadData` when the rows do not fit the model."""
+
+
+class EventFeed(Protocol):
+    """The event streams of all hosts."""
+
+    async def read(self) -> Sequence[tuple[str, WorkerEvent]]:
+        """The next events with their acknowledgement ids; waits up to a second, may be empty."""
+
+    async def ack(self, ids: Sequence[str]) -> None:
+        """The events are in the database."""
+
+
+class Blobs(Protocol):
+    """Files by content. The same sha256 is stored once."""
+
+    async def put(self, path: Path, *, name: str) -> DatasetRef:
+        """Store a copy of a file."""
+
+    async def get(self, sha256: str) -> Path:
+        """A readable local copy. Raises `NotFound`."""
+
+
+class Charts(Protocol):
+    """`charts_render`, off the event loop."""
+
+    async def render(self, spec: ChartSpec) -> bytes:
+        """PNG bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model asks for a tool; `arguments` is the JSON text as it came."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMessage:
+    """One entry of a conversation in the form that every chat model understands."""
+
+    role: str  # system | user | assistant | tool
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""  # of the call that a tool message answers
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool as a model sees it; `parameters` is JSON Schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """A whole answer."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    model: str
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float = 0.0
+
+
+class Model(Protocol):
+    """A language model, or the chain of them."""
+
+    def stream(
+        self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema],
+    ) -> AsyncIterator[str | ModelReply]:
+        """Pieces of text as they come, then one `ModelReply` as the last item. Raises `ModelError`, `TransientError`."""

@@ -1,0 +1,1 @@
+"""The eyes: `ChartSpec -> PNG bytes`. Pure; same input, same bytes."""
