@@ -1,4 +1,7 @@
-"""What the brain needs from the world, as Protocols. Adapters stand in `bot/`, `worker/`, `agent/llm`, `agent/storage`."""
+"""What the brain needs from the world, as Protocols.
+
+Adapters stand in `bot/`, `worker/client`, `charts_render` and `agent/llm`; what it remembers is in `agent.stores`.
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ from agent.domain.charts import ChartSpec
 from agent.domain.content import Content
 from agent.domain.datasets import DataReport, DatasetRef
 from agent.domain.events import WorkerEvent
-from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, PredictOrder, Predictions, StopOrder
+from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, Predictions, PredictOrder, StopOrder
 from agent.domain.rooms import Attachment, Inbound, Platform, Room
 
 
@@ -127,6 +130,16 @@ class Charts(Protocol):
     async def render(self, spec: ChartSpec) -> bytes:
         """PNG bytes."""
 
+    def describe(self, spec: ChartSpec) -> str:
+        """What the picture says, in words."""
+
+
+class Bundles(Protocol):
+    """The code that a run executes."""
+
+    async def pack(self, recipe: str) -> str:
+        """Pack a recipe's files into the blob store; the bundle's sha256. The same code gives the same sha256."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -172,6 +185,13 @@ class Model(Protocol):
     """A language model, or the chain of them."""
 
     def stream(
-        self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema],
+        self,
+        messages: Sequence[ModelMessage],
+        tools: Sequence[ToolSchema],
     ) -> AsyncIterator[str | ModelReply]:
-        """Pieces of text as they come, then one `ModelReply` as the last item. Raises `ModelError`, `TransientError`."""
+        """Pieces of text as they come, then one `ModelReply` as the last item.
+
+        Raises:
+            ModelError: it refused, or its answer cannot be used.
+            TransientError: it may answer later.
+        """

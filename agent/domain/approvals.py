@@ -40,10 +40,16 @@ class Approval(Value):
     decided_at: datetime | None = None
 
 
-def digest_of(*, tool: str, arguments: dict[str, JsonValue], requester: str, session_id: str, expires_at: datetime, nonce: str) -> str:
+def digest_of(
+    *, tool: str, arguments: dict[str, JsonValue], requester: str, session_id: str, expires_at: datetime, nonce: str
+) -> str:
     """sha256 over canonical JSON (sorted keys, no spaces), hex."""
     shown = {
-        "tool": tool, "arguments": arguments, "requester": requester, "session": session_id,
-        "expires": expires_at.isoformat(), "nonce": nonce,
+        "tool": tool,
+        "arguments": arguments,
+        "requester": requester,
+        "session": session_id,
+        "expires": expires_at.isoformat(),
+        "nonce": nonce,
     }
     return hashlib.sha256(json.dumps(shown, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

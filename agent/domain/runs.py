@@ -3,7 +3,7 @@
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from agent.domain.datasets import DatasetRef, TaskType
 from agent.domain.value import Value
@@ -46,7 +46,9 @@ _S = RunState
 TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     _S.AWAITING_APPROVAL: frozenset({_S.QUEUED, _S.STOPPED}),
     _S.QUEUED: frozenset({_S.STARTING, _S.STOPPED, _S.FAILED}),
-    _S.STARTING: frozenset({_S.RUNNING, _S.QUEUED, _S.STOPPING, _S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.UNREACHABLE, _S.LOST}),
+    _S.STARTING: frozenset(
+        {_S.RUNNING, _S.QUEUED, _S.STOPPING, _S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.UNREACHABLE, _S.LOST}
+    ),
     _S.RUNNING: frozenset({_S.PAUSING, _S.STOPPING, _S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.UNREACHABLE, _S.LOST}),
     _S.PAUSING: frozenset({_S.PAUSED, _S.STOPPING, _S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.UNREACHABLE, _S.LOST}),
     _S.PAUSED: frozenset({_S.QUEUED, _S.STOPPED}),
@@ -79,7 +81,7 @@ class RunSpec(Value):
     target: str
     text_column: str | None = None
     drop_columns: tuple[str, ...] = ()
-    settings: dict[str, JsonValue] = {}
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
     seed: int = 7
     test_frac: float = 0.2
     host: str

@@ -1,0 +1,1 @@
+"""The database: the one truth. Only the bot's process opens it."""

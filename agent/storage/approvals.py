@@ -1,0 +1,127 @@
+"""The approval table: decided by compare-and-set, consumed once."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from agent import wire
+from agent.domain.approvals import SHOWN_DIGEST_CHARS, Approval, ApprovalState
+from agent.domain.content import Content
+from agent.domain.errors import NotFound
+from agent.ports import ModelMessage, ToolCall
+from agent.storage.conversations import add_message, as_turn
+from agent.storage.database import Database
+from agent.storage.outbox import put_post
+from agent.storage.tables import approval, inbox, turn
+
+CARD_KEY = "approval:{}"
+
+
+def _as_approval(row: Row[Any]) -> Approval:
+    return Approval(
+        id=row.id,
+        session_id=row.session_id,
+        turn_id=row.turn_id,
+        call_id=row.call_id,
+        tool=row.tool,
+        arguments=json.loads(row.arguments),
+        requester=row.requester,
+        digest=row.digest,
+        state=ApprovalState(row.state),
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        decided_by=row.decided_by,
+        decided_at=row.decided_at,
+    )
+
+
+class SqlApprovals:
+    """Questions that wait for a click."""
+
+    def __init__(self, database: Database) -> None:
+        """`database` is started by the composition root."""
+        self._database = database
+
+    async def ask(self, asked: Approval, card: Content) -> bool:
+        """Store a question, pause its turn and show its card, in one transaction."""
+        values = asked.model_dump() | {
+            "arguments": json.dumps(asked.arguments),
+            "card": wire.encode(card).decode(),
+        }
+
+        def store(connection: Connection) -> None:
+            owner = as_turn(connection.execute(select(turn).where(turn.c.id == asked.turn_id)).one())
+            connection.execute(insert(approval).values(values))
+            connection.execute(update(turn).where(turn.c.id == asked.turn_id).values(state="paused"))
+            connection.execute(update(inbox).where(inbox.c.id == owner.inbox_id).values(state="done"))
+            put_post(connection, CARD_KEY.format(asked.id), owner.room, card, whisper=None, urgent=True)
+
+        try:
+            await self._database.write(store)
+        except IntegrityError:
+            return False
+        return True
+
+    async def get(self, approval_id: str) -> Approval:
+        """One question."""
+        return _as_approval(await self._row(approval_id))
+
+    async def card(self, approval_id: str) -> Content:
+        """What was shown."""
+        return wire.decode(Content, (await self._row(approval_id)).card)
+
+    async def _row(self, approval_id: str) -> Row[Any]:
+        query = select(approval).where(approval.c.id == approval_id)
+        row = await self._database.read(lambda connection: connection.execute(query).one_or_none())
+        if row is None:
+            raise NotFound(f"There is no approval {approval_id}.")
+        return row
+
+    async def decide(
+        self, approval_id: str, *, digest: str, state: ApprovalState, by: str, at: datetime
+    ) -> Approval | None:
+        """Compare-and-set from pending; None when it was decided, has expired or shows another digest."""
+        open_one = (
+            (approval.c.id == approval_id)
+            & (approval.c.state == ApprovalState.PENDING.value)
+            & (func.substr(approval.c.digest, 1, SHOWN_DIGEST_CHARS) == digest)
+        )
+        if state is not ApprovalState.EXPIRED:
+            open_one &= approval.c.expires_at > at
+        change = update(approval).where(open_one).values(state=state.value, decided_by=by, decided_at=at)
+
+        def store(connection: Connection) -> Row[Any] | None:
+            if connection.execute(change).rowcount != 1:
+                return None
+            return connection.execute(select(approval).where(approval.c.id == approval_id)).one()
+
+        row = await self._database.write(store)
+        return None if row is None else _as_approval(row)
+
+    async def settle(self, decided: Approval, call: ToolCall, result: str) -> bool:
+        """Consume a decided approval and answer its call; False when that was done before."""
+        change = (
+            update(approval)
+            .where(approval.c.id == decided.id, approval.c.state == decided.state.value)
+            .values(state=ApprovalState.CONSUMED.value)
+        )
+
+        def store(connection: Connection) -> bool:
+            if connection.execute(change).rowcount != 1:
+                return False
+            owner = as_turn(connection.execute(select(turn).where(turn.c.id == decided.turn_id)).one())
+            add_message(connection, owner, ModelMessage("tool", result, call_id=call.id))
+            connection.execute(update(turn).where(turn.c.id == decided.turn_id).values(state="running"))
+            return True
+
+        return await self._database.write(store)
+
+    async def of_state(self, state: ApprovalState) -> Sequence[Approval]:
+        """All approvals in one state."""
+        query = select(approval).where(approval.c.state == state.value).order_by(approval.c.created_at)
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        return [_as_approval(row) for row in rows]

@@ -1,0 +1,171 @@
+"""Sessions, turns, messages and files in SQL."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from agent import wire
+from agent.domain.content import Content
+from agent.domain.datasets import DatasetRef
+from agent.domain.errors import NotFound
+from agent.domain.ids import new_ulid
+from agent.domain.rooms import Person, Room
+from agent.ports import ModelMessage, ToolCall
+from agent.storage.database import Database
+from agent.storage.outbox import put_post
+from agent.storage.tables import binding, file, inbox, message, session, started_call, turn
+from agent.stores import Turn
+
+
+def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> None:
+    """Insert one message of a turn; used by every transaction that answers a call."""
+    connection.execute(
+        insert(message),
+        {
+            "session_id": owner.session_id,
+            "turn_id": owner.id,
+            "role": said.role,
+            "text": said.text,
+            "calls": json.dumps([[call.id, call.name, call.arguments] for call in said.calls]) if said.calls else "",
+            "call_id": said.call_id,
+        },
+    )
+
+
+def as_turn(row: Row[Any]) -> Turn:
+    """A turn from its row."""
+    room, person = wire.decode(Room, row.room), wire.decode(Person, row.person)
+    return Turn(row.id, row.session_id, row.inbox_id, room, person, row.state)
+
+
+def _as_message(row: Row[Any]) -> ModelMessage:
+    calls = tuple(ToolCall(*call) for call in json.loads(row.calls)) if row.calls else ()
+    return ModelMessage(row.role, row.text, calls, row.call_id)
+
+
+class SqlConversations:
+    """Conversations; every answer and its outbox row are one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        """`database` is started by the composition root."""
+        self._database = database
+
+    async def session_of(self, room: Room, *, create: bool) -> str | None:
+        """The session bound to a room."""
+        query = select(binding.c.session_id).where(binding.c.room_key == room.key)
+
+        def find_or_make(connection: Connection) -> str:
+            found = connection.execute(query).scalar_one_or_none()
+            if found is not None:
+                return str(found)
+            made = f"s-{new_ulid()}"
+            connection.execute(insert(session).values(id=made, created_at=datetime.now(UTC)))
+            connection.execute(
+                insert(binding).values(room_key=room.key, session_id=made, room=wire.encode(room).decode())
+            )
+            return made
+
+        if create:
+            return await self._database.write(find_or_make)
+        found = await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
+        return None if found is None else str(found)
+
+    async def begin_turn(self, turn_: Turn, asked: ModelMessage) -> bool:
+        """Store a new turn with the person's words; False when this inbox item has a turn already."""
+        values = {
+            "id": turn_.id,
+            "session_id": turn_.session_id,
+            "inbox_id": turn_.inbox_id,
+            "room": wire.encode(turn_.room).decode(),
+            "person": wire.encode(turn_.person).decode(),
+            "state": "running",
+            "created_at": datetime.now(UTC),
+        }
+
+        def store(connection: Connection) -> None:
+            connection.execute(insert(turn), values)
+            add_message(connection, turn_, asked)
+
+        try:
+            await self._database.write(store)
+        except IntegrityError:
+            return False
+        return True
+
+    async def turn_of_item(self, inbox_id: int) -> Turn | None:
+        """The turn that an inbox item started."""
+        query = select(turn).where(turn.c.inbox_id == inbox_id)
+        row = await self._database.read(lambda connection: connection.execute(query).one_or_none())
+        return None if row is None else as_turn(row)
+
+    async def turn(self, turn_id: str) -> Turn:
+        """A turn by id."""
+        query = select(turn).where(turn.c.id == turn_id)
+        row = await self._database.read(lambda connection: connection.execute(query).one_or_none())
+        if row is None:
+            raise NotFound(f"There is no turn {turn_id}.")
+        return as_turn(row)
+
+    async def history(self, session_id: str) -> Sequence[ModelMessage]:
+        """All messages of a session, oldest first."""
+        query = select(message).where(message.c.session_id == session_id).order_by(message.c.id)
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        return [_as_message(row) for row in rows]
+
+    async def append(self, turn_: Turn, messages: Sequence[ModelMessage]) -> None:
+        """Add messages to a running turn."""
+
+        def store(connection: Connection) -> None:
+            for said in messages:
+                add_message(connection, turn_, said)
+
+        await self._database.write(store)
+
+    async def end_turn(self, turn_: Turn, last: ModelMessage, *, key: str, content: Content) -> None:
+        """The answer, the turn's end, its inbox item and its outbox row, in one transaction."""
+
+        def store(connection: Connection) -> None:
+            add_message(connection, turn_, last)
+            put_post(connection, key, turn_.room, content, whisper=None, urgent=True)
+            connection.execute(update(turn).where(turn.c.id == turn_.id).values(state="done"))
+            connection.execute(update(inbox).where(inbox.c.id == turn_.inbox_id).values(state="done"))
+
+        await self._database.write(store)
+
+    async def running_turns(self) -> Sequence[Turn]:
+        """Turns that were cut off, oldest first."""
+        query = select(turn).where(turn.c.state == "running").order_by(turn.c.created_at)
+        return [as_turn(row) for row in await self._database.read(lambda connection: connection.execute(query).all())]
+
+    async def start_call(self, turn_id: str, call_id: str) -> bool:
+        """Mark a call with an effect as begun; False when it was begun before (its outcome is unknown)."""
+        change = insert(started_call).values(turn_id=turn_id, call_id=call_id)
+        try:
+            await self._database.write(lambda connection: connection.execute(change))
+        except IntegrityError:
+            return False
+        return True
+
+    async def add_file(self, session_id: str, dataset: DatasetRef, at: datetime) -> None:
+        """A data file of this session; a file of the same name is replaced."""
+
+        def store(connection: Connection) -> None:
+            same = (file.c.session_id == session_id) & (file.c.name == dataset.name)
+            connection.execute(delete(file).where(same))
+            connection.execute(
+                insert(file).values(
+                    session_id=session_id, name=dataset.name, dataset=wire.encode(dataset).decode(), added_at=at
+                )
+            )
+
+        await self._database.write(store)
+
+    async def files(self, session_id: str) -> Sequence[DatasetRef]:
+        """The files of a session, newest first."""
+        query = select(file.c.dataset).where(file.c.session_id == session_id).order_by(file.c.added_at.desc())
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        return [wire.decode(DatasetRef, row.dataset) for row in rows]

@@ -1,0 +1,52 @@
+"""The inbox table."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from agent import wire
+from agent.domain.rooms import Inbound
+from agent.storage.database import Database
+from agent.storage.tables import inbox
+from agent.stores import InboxItem
+
+
+class SqlInbox:
+    """Acts of people; (platform, event id) and (platform, twin) are unique."""
+
+    def __init__(self, database: Database) -> None:
+        """`database` is started by the composition root."""
+        self._database = database
+
+    async def add(self, inbound: Inbound) -> InboxItem | None:
+        """Store it; None when it or its twin is there already."""
+        values = {
+            "platform": inbound.room.platform,
+            "event_id": inbound.event_id,
+            "twin": inbound.twin or None,
+            "room_key": inbound.room.key,
+            "payload": wire.encode(inbound).decode(),
+            "state": "new",
+            "received_at": inbound.at,
+        }
+
+        def store(connection: Connection) -> int:
+            return int(connection.execute(insert(inbox).returning(inbox.c.id), values).scalar_one())
+
+        try:
+            return InboxItem(await self._database.write(store), inbound)
+        except IntegrityError:
+            return None
+
+    async def done(self, item_id: int) -> None:
+        """It was handled."""
+        await self._database.write(
+            lambda connection: connection.execute(update(inbox).where(inbox.c.id == item_id).values(state="done"))
+        )
+
+    async def waiting(self) -> Sequence[InboxItem]:
+        """What was stored and not handled, oldest first."""
+        query = select(inbox.c.id, inbox.c.payload).where(inbox.c.state == "new").order_by(inbox.c.id)
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        return [InboxItem(row.id, wire.decode(Inbound, row.payload)) for row in rows]

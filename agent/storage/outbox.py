@@ -1,0 +1,135 @@
+"""The outbox table: what should be shown, and what is."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from agent import wire
+from agent.domain.content import Content
+from agent.domain.rooms import Room
+from agent.ports import MessageRef, Whisper
+from agent.storage.database import Database
+from agent.storage.tables import outbox
+from agent.stores import Post
+
+
+def put_post(
+    connection: Connection, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool
+) -> None:
+    """Make `content` what should be shown under `key`, inside the caller's transaction."""
+    text = wire.encode(content).decode()
+    row = connection.execute(select(outbox.c.id, outbox.c.content).where(outbox.c.key == key)).one_or_none()
+    now = datetime.now(UTC)
+    if row is None:
+        connection.execute(
+            insert(outbox),
+            {
+                "key": key,
+                "room_key": room.key,
+                "room": wire.encode(room).decode(),
+                "content": text,
+                "version": 1,
+                "shown": 0,
+                "state": "new",
+                "whisper": json.dumps(asdict(whisper)) if whisper else None,
+                "urgent": int(urgent),
+                "updated_at": now,
+            },
+        )
+    elif row.content != text:
+        connection.execute(
+            update(outbox)
+            .where(outbox.c.id == row.id)
+            .values(content=text, version=outbox.c.version + 1, urgent=int(urgent), updated_at=now)
+        )
+
+
+def _as_post(row: Row[Any]) -> Post:
+    return Post(
+        id=row.id,
+        key=row.key,
+        room=wire.decode(Room, row.room),
+        content=wire.decode(Content, row.content),
+        version=row.version,
+        shown=row.shown,
+        state=row.state,
+        ref=MessageRef(**json.loads(row.ref)) if row.ref else None,
+        whisper=Whisper(**json.loads(row.whisper)) if row.whisper else None,
+        urgent=bool(row.urgent),
+    )
+
+
+_DUE = (outbox.c.version > outbox.c.shown) & (outbox.c.state != "dead")
+
+
+class SqlOutbox:
+    """Posts by key."""
+
+    def __init__(self, database: Database) -> None:
+        """`database` is started by the composition root."""
+        self._database = database
+
+    async def put(self, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool) -> None:
+        """Make `content` what should be shown under `key`; equal content changes nothing."""
+        await self._database.write(
+            lambda connection: put_post(connection, key, room, content, whisper=whisper, urgent=urgent)
+        )
+
+    async def due(self, room_key: str) -> Sequence[Post]:
+        """Posts of a room whose shown version is old, oldest post first."""
+        query = select(outbox).where(_DUE, outbox.c.room_key == room_key).order_by(outbox.c.id)
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        return [_as_post(row) for row in rows]
+
+    async def rooms_due(self) -> Sequence[str]:
+        """Rooms with posts to show."""
+        query = select(outbox.c.room_key).where(_DUE).distinct()
+        return list(await self._database.read(lambda connection: connection.execute(query).scalars().all()))
+
+    async def sending(self, key: str, room: Room) -> None:
+        """A new message is about to be posted; creates the row if there is none."""
+
+        def store(connection: Connection) -> None:
+            changed = connection.execute(update(outbox).where(outbox.c.key == key).values(state="sending"))
+            if changed.rowcount == 0:
+                connection.execute(
+                    insert(outbox),
+                    {
+                        "key": key,
+                        "room_key": room.key,
+                        "room": wire.encode(room).decode(),
+                        "content": wire.encode(Content()).decode(),
+                        "version": 0,
+                        "shown": 0,
+                        "state": "sending",
+                        "urgent": 1,
+                        "updated_at": datetime.now(UTC),
+                    },
+                )
+
+        await self._database.write(store)
+
+    async def sent(self, key: str, ref: MessageRef, *, shown: int | None) -> None:
+        """It stands at `ref`, showing `shown` (None: not a stored version yet)."""
+        values: dict[str, object] = {"state": "sent", "ref": json.dumps(asdict(ref))}
+        if shown is not None:
+            values["shown"] = shown
+        await self._database.write(
+            lambda connection: connection.execute(update(outbox).where(outbox.c.key == key).values(values))
+        )
+
+    async def dead(self, key: str) -> None:
+        """It can never be shown."""
+        await self._database.write(
+            lambda connection: connection.execute(update(outbox).where(outbox.c.key == key).values(state="dead"))
+        )
+
+    async def get(self, key: str) -> Post | None:
+        """The post of a key."""
+        query = select(outbox).where(outbox.c.key == key)
+        row = await self._database.read(lambda connection: connection.execute(query).one_or_none())
+        return None if row is None else _as_post(row)

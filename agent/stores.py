@@ -1,0 +1,206 @@
+"""What the brain remembers, as Protocols. Each method is one transaction; `agent.storage` implements them in SQL."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from agent.domain.approvals import Approval, ApprovalState
+from agent.domain.content import Content
+from agent.domain.datasets import DatasetRef
+from agent.domain.events import MetricRow, WorkerEvent
+from agent.domain.rooms import Inbound, Person, Room
+from agent.domain.runs import Outcome, Run, RunState
+from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
+
+
+@dataclass(frozen=True, slots=True)
+class InboxItem:
+    """A stored act that waits to be handled."""
+
+    id: int
+    inbound: Inbound
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One act of a person until its answer. `room` is where the answer goes."""
+
+    id: str
+    session_id: str
+    inbox_id: int
+    room: Room
+    person: Person
+    state: str  # running | paused | done
+
+
+class Inbox(Protocol):
+    """What came in, stored before it is acknowledged."""
+
+    async def add(self, inbound: Inbound) -> InboxItem | None:
+        """Store it; None when it or its twin is there already."""
+
+    async def done(self, item_id: int) -> None:
+        """It was handled."""
+
+    async def waiting(self) -> Sequence[InboxItem]:
+        """What was stored and not handled, oldest first."""
+
+
+class Conversations(Protocol):
+    """Sessions, their turns, messages and files."""
+
+    async def session_of(self, room: Room, *, create: bool) -> str | None:
+        """The session bound to a room."""
+
+    async def begin_turn(self, turn: Turn, asked: ModelMessage) -> bool:
+        """Store a new turn with the person's words; False when this inbox item has a turn already."""
+
+    async def turn_of_item(self, inbox_id: int) -> Turn | None:
+        """The turn that an inbox item started."""
+
+    async def turn(self, turn_id: str) -> Turn:
+        """A turn by id. Raises `NotFound`."""
+
+    async def history(self, session_id: str) -> Sequence[ModelMessage]:
+        """All messages of a session, oldest first."""
+
+    async def append(self, turn: Turn, messages: Sequence[ModelMessage]) -> None:
+        """Add messages to a running turn."""
+
+    async def end_turn(self, turn: Turn, last: ModelMessage, *, key: str, content: Content) -> None:
+        """The answer, the turn's end, its inbox item and its outbox row, in one transaction."""
+
+    async def running_turns(self) -> Sequence[Turn]:
+        """Turns that were cut off, oldest first."""
+
+    async def start_call(self, turn_id: str, call_id: str) -> bool:
+        """Mark a call with an effect as begun; False when it was begun before (its outcome is unknown)."""
+
+    async def add_file(self, session_id: str, dataset: DatasetRef, at: datetime) -> None:
+        """A data file of this session; a file of the same name is replaced."""
+
+    async def files(self, session_id: str) -> Sequence[DatasetRef]:
+        """The files of a session, newest first."""
+
+
+class Approvals(Protocol):
+    """Questions that wait for a click."""
+
+    async def ask(self, approval: Approval, card: Content) -> bool:
+        """Store a question, pause its turn and show its card; False when this call was asked about before."""
+
+    async def get(self, approval_id: str) -> Approval:
+        """Raises `NotFound`."""
+
+    async def card(self, approval_id: str) -> Content:
+        """What was shown."""
+
+    async def decide(
+        self, approval_id: str, *, digest: str, state: ApprovalState, by: str, at: datetime
+    ) -> Approval | None:
+        """Compare-and-set from pending; None when it was decided, has expired or shows another digest."""
+
+    async def settle(self, approval: Approval, call: ToolCall, result: str) -> bool:
+        """Consume a decided approval and answer its call; False when that was done before."""
+
+    async def of_state(self, state: ApprovalState) -> Sequence[Approval]:
+        """All approvals in one state."""
+
+
+class Runs(Protocol):
+    """Runs, their attempts, metrics and logs."""
+
+    async def create(self, run: Run, room: Room, *, client_token: str) -> Run:
+        """Insert a run; a second call with the same token returns the first run."""
+
+    async def get(self, run_id: str) -> Run:
+        """Raises `NotFound`."""
+
+    async def room(self, run_id: str) -> Room:
+        """Where its card is."""
+
+    async def of_session(self, session_id: str, limit: int) -> Sequence[Run]:
+        """Newest first."""
+
+    async def recent(self, limit: int) -> Sequence[Run]:
+        """Newest first, all sessions."""
+
+    async def in_state(self, states: Sequence[RunState]) -> Sequence[Run]:
+        """Oldest first."""
+
+    async def move(self, run_id: str, *, expect: RunState, to: RunState) -> bool:
+        """Compare-and-set of the state, within the table of transitions."""
+
+    async def end(self, run_id: str, *, expect: RunState, outcome: Outcome, at: datetime) -> bool:
+        """Compare-and-set into an end state together with its outcome."""
+
+    async def dispatch(self, run_id: str, *, host: str, at: datetime) -> int | None:
+        """Queued -> starting with a new attempt; its number, or None when the run was not queued."""
+
+    async def resend(self, run_id: str, attempt: int, *, at: datetime) -> int:
+        """Count one more launch hint; the number of hints so far."""
+
+    async def heard(self, run_id: str) -> "Heard":
+        """When its newest attempt was sent and last heard of."""
+
+    async def apply(self, events: Sequence[WorkerEvent], *, at: datetime) -> Sequence[str]:
+        """Store events that were not stored before; the runs that changed. `at` is our own clock's time."""
+
+    async def metrics(self, run_id: str) -> Sequence[MetricRow]:
+        """All rows, attempts in order, file order within."""
+
+    async def log(self, run_id: str, limit: int) -> Sequence[str]:
+        """The last lines, newest last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Signs of life of an attempt."""
+
+    attempt: int
+    host: str
+    sent: int
+    sent_at: datetime
+    heard_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A message that the bot keeps up to date: what should be shown and what is."""
+
+    id: int
+    key: str
+    room: Room
+    content: Content
+    version: int
+    shown: int
+    state: str  # new | sending | sent | dead
+    ref: MessageRef | None
+    whisper: Whisper | None
+    urgent: bool
+
+
+class Outbox(Protocol):
+    """Messages to show, each under a key of its own."""
+
+    async def put(self, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool) -> None:
+        """Make `content` what should be shown under `key`; equal content changes nothing."""
+
+    async def due(self, room_key: str) -> Sequence[Post]:
+        """Posts of a room whose shown version is old, oldest post first."""
+
+    async def rooms_due(self) -> Sequence[str]:
+        """Rooms with posts to show."""
+
+    async def sending(self, key: str, room: Room) -> None:
+        """A new message is about to be posted; creates the row if there is none."""
+
+    async def sent(self, key: str, ref: MessageRef, *, shown: int | None) -> None:
+        """It stands at `ref`, showing `shown` (None: not a stored version yet)."""
+
+    async def dead(self, key: str) -> None:
+        """It can never be shown."""
+
+    async def get(self, key: str) -> Post | None:
+        """The post of a key."""
