@@ -1,0 +1,175 @@
+"""The gateway connection: what people do becomes an `Inbound`, is accepted, and only then acknowledged.
+
+discord.py resumes dropped connections itself; Discord then replays what was missed, with the same ids.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import discord
+import structlog
+from typing_extensions import override
+
+from agent.domain.errors import AppError, TransientError
+from agent.domain.rooms import Inbound
+from agent.ports import Accept, MessageRef
+from bot.discord import inbound
+from bot.discord.addresses import DIRECT
+from bot.discord.commands import Interaction, command_tree, sync_commands
+from bot.discord.inbound import Where
+from bot.discord.recent import Recent
+
+log = structlog.get_logger()
+
+ACCEPT_PAUSES_S = (0.5, 2.0, 5.0)
+OLD_BUTTON = "This button is of an older version of me. Ask me for the status to get a fresh card."
+RATELIMIT_WAIT_S = 30.0  # discord.py's least; a longer wait is raised, not slept through
+TITLE_CHARS = 80
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the way in knows and the way out can use. Lost on a restart, and nothing depends on it."""
+
+    titles: Recent[int, str] = field(default_factory=Recent)  # threads that do not exist yet, by their id
+    spoken_in: Recent[int, bool] = field(default_factory=Recent)  # threads that we have written in
+    posted: Recent[str, MessageRef] = field(default_factory=Recent)  # by nonce
+    deferred: Recent[str, asyncio.Event] = field(default_factory=Recent)  # by the token of an interaction
+
+
+class GatewayClient(discord.Client):
+    """discord.py's client with our events."""
+
+    def __init__(
+        self, *, accept: Accept, shared: Shared, message_content: bool, guild_ids: tuple[int, ...],
+        logged_in: asyncio.Event, identify_pause_s: float,
+    ) -> None:
+        """`logged_in` is set once calls to the REST interface are possible."""
+        intents = discord.Intents(
+            guilds=True, guild_messages=True, dm_messages=True, message_content=message_content,
+        )
+        super().__init__(
+            intents=intents, max_messages=None, member_cache_flags=discord.MemberCacheFlags.none(),
+            chunk_guilds_at_startup=False, max_ratelimit_timeout=RATELIMIT_WAIT_S,
+            allowed_mentions=discord.AllowedMentions.none(),
+        )
+        self._accept = accept
+        self._shared = shared
+        self._guild_ids = guild_ids
+        self._logged_in = logged_in
+        self._identify_pause_s = identify_pause_s
+        self._places: Recent[int, Where] = Recent()
+        self._tree = command_tree(self, self._on_command)
+        self._syncing: asyncio.Task[None] | None = None
+
+    @override
+    async def setup_hook(self) -> None:
+        self._logged_in.set()
+        self._syncing = asyncio.create_task(sync_commands(self._tree, self._guild_ids))
+
+    @override
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
+        if not initial:
+            await asyncio.sleep(self._identify_pause_s)
+
+    @override
+    async def close(self) -> None:
+        if self._syncing is not None:
+            self._syncing.cancel()
+        await super().close()
+
+    async def on_message(self, message: discord.Message) -> None:
+        """A message anywhere; our own ones tell their nonce, which is how an uncertain post is found again."""
+        if self.user is None or message.author.id == self.user.id:
+            self._remember_own(message)
+            return
+        if message.author.bot:
+            return
+        where = await self._where(message.channel, message.guild)
+        if not inbound.is_for_the_bot(message, self.user, where):
+            return
+        came = inbound.said(message, self.user, where)
+        if not where.is_direct and not where.thread:
+            title = inbound.without_mention(message, self.user) or message.author.display_name
+            self._shared.titles.put(message.id, " ".join(title.split())[:TITLE_CHARS])
+        await self._accept_message(came)
+
+    def _remember_own(self, message: discord.Message) -> None:
+        thread = message.channel.id if isinstance(message.channel, discord.Thread) else ""
+        if message.nonce:
+            ref = MessageRef(channel=str(message.channel.id), id=str(message.id), thread=str(thread))
+            self._shared.posted.put(str(message.nonce), ref)
+
+    async def _accept_message(self, came: Inbound) -> None:
+        """Discord never delivers a message twice, so a store that is busy is asked again."""
+        for pause_s in ACCEPT_PAUSES_S:
+            try:
+                await self._accept(came)
+            except TransientError as error:
+                log.warning("discord_accept_delayed", event=came.event_id, reason=error.text)
+                await asyncio.sleep(pause_s)
+            else:
+                return
+        await self._accept(came)
+
+    async def on_interaction(self, interaction: Interaction) -> None:
+        """A click on a button; slash commands come through the tree."""
+        if interaction.type is not discord.InteractionType.component:
+            return
+        where = await self._where(interaction.channel, interaction.guild)
+        came = inbound.clicked(interaction, where)
+        if came is None:
+            await self._answer(interaction, OLD_BUTTON)
+            return
+        await self._accept_interaction(interaction, came)
+
+    async def _on_command(self, interaction: Interaction, words: tuple[str, ...]) -> None:
+        where = await self._where(interaction.channel, interaction.guild)
+        await self._accept_interaction(interaction, inbound.commanded(interaction, where, words))
+
+    async def _accept_interaction(self, interaction: Interaction, came: Inbound) -> None:
+        """Store, then acknowledge: silently for a click, with a private "thinking…" for a command."""
+        done = asyncio.Event()
+        self._shared.deferred.put(interaction.token, done)
+        try:
+            await self._accept(came)
+            await interaction.response.defer(ephemeral=True)
+        except AppError as error:
+            await self._answer(interaction, error.text)
+        except discord.HTTPException as error:
+            # It is stored, so it is done; only its private answer will have to take another way.
+            log.warning("discord_defer_failed", event=came.event_id, code=error.code)
+        finally:
+            done.set()
+
+    async def _answer(self, interaction: Interaction, text: str) -> None:
+        try:
+            await interaction.response.send_message(text, ephemeral=True)
+        except discord.HTTPException as error:
+            log.warning("discord_answer_failed", event=str(interaction.id), code=error.code)
+
+    async def _where(self, channel: object, guild: discord.Guild | None) -> Where:
+        """The address of a channel; one that is not in the cache (an old thread) is asked for once."""
+        tenant = str(guild.id) if guild is not None else DIRECT
+        if isinstance(channel, discord.Thread):
+            me = self.user
+            opened = me is not None and channel.owner_id == me.id
+            ours = opened or bool(self._shared.spoken_in.get(channel.id))
+            return Where(tenant, str(channel.parent_id), str(channel.id), ours=ours)
+        if isinstance(channel, discord.PartialMessageable) and guild is not None:
+            return await self._unknown_place(channel.id, guild)
+        return Where(tenant, str(getattr(channel, "id", "")))
+
+    async def _unknown_place(self, channel_id: int, guild: discord.Guild) -> Where:
+        if found := self._places.get(channel_id):
+            return found
+        try:
+            fetched = await self.fetch_channel(channel_id)
+        except discord.HTTPException as error:
+            log.warning("discord_channel_unknown", channel=channel_id, code=error.code)
+            return Where(str(guild.id), str(channel_id))
+        where = Where(str(guild.id), str(channel_id))
+        if isinstance(fetched, discord.Thread):
+            where = await self._where(fetched, guild)
+        self._places.put(channel_id, where)
+        return where

@@ -1,0 +1,116 @@
+"""Discord as a `Door`. Puts the parts together: the gateway client, messages out, private answers, streams, files."""
+
+import weakref
+from pathlib import Path
+
+from discord.gateway import DiscordWebSocket
+from discord.http import Route
+from yarl import URL
+
+from agent.domain.content import Content
+from agent.domain.errors import Unavailable
+from agent.domain.rooms import Attachment, Platform, Room
+from agent.ports import Accept, MessageRef, Whisper
+from bot.discord.addresses import whispered_by
+from bot.discord.client import GatewayClient, Shared
+from bot.discord.failures import FOREIGN, translated
+from bot.discord.files import Files
+from bot.discord.outbound import Link, Outbound
+from bot.discord.sessions import Sessions
+from bot.discord.stream import DiscordStream
+from bot.discord.whisper import Whispers
+
+
+class DiscordDoor:
+    """One bot account in Discord. Reconnects by itself; after a restart nothing but the token is needed."""
+
+    platform: Platform = "discord"
+
+    def __init__(  # noqa: PLR0913  plain values of the settings, each with a default that suits Discord
+        self,
+        token: str,
+        *,
+        message_content: bool = True,
+        guild_ids: tuple[int, ...] = (),
+        api_base: str | None = None,
+        gateway_url: str | None = None,
+        edit_pace_s: float = 1.2,
+        editable_s: float = 55 * 60.0,
+        call_s: float = 60.0,
+        login_wait_s: float = 15.0,
+        download_s: float = 300.0,
+        identify_pause_s: float = 5.0,
+    ) -> None:
+        """`message_content` False is mention-only mode: in threads, only what names the bot is heard.
+
+        `guild_ids` get the slash commands at once; none means everywhere, after a while. `api_base` (with the version)
+        and `gateway_url` point all Discord clients of this process elsewhere, for tests. `editable_s` stays under the
+        hour after which Discord limits edits; `call_s` bounds one post or edit with all waiting for rate limits.
+        """
+        if api_base:
+            Route.BASE = api_base
+        if gateway_url:
+            DiscordWebSocket.DEFAULT_GATEWAY = URL(gateway_url)
+        self._token = token
+        self._message_content = message_content
+        self._guild_ids = guild_ids
+        self._identify_pause_s = identify_pause_s
+        self._edit_pace_s = edit_pace_s
+        self._shared = Shared()
+        self._sessions = Sessions()
+        self._link = Link(wait_s=login_wait_s, call_s=call_s)
+        self._outbound = Outbound(self._link, self._shared, editable_s=editable_s)
+        self._whispers = Whispers(self._outbound, self._shared, self._sessions)
+        self._files = Files(self._link, self._sessions, api_base=api_base, timeout_s=download_s)
+        self._streams: weakref.WeakSet[DiscordStream] = weakref.WeakSet()
+
+    async def run(self, accept: Accept) -> None:
+        """Connect and deliver what people do until cancelled.
+
+        Raises:
+            AppError: the token or the intents are refused; TransientError if Discord cannot be reached.
+        """
+        client = GatewayClient(
+            accept=accept, shared=self._shared, message_content=self._message_content, guild_ids=self._guild_ids,
+            logged_in=self._link.logged_in, identify_pause_s=self._identify_pause_s,
+        )
+        self._link.client = client
+        try:
+            async with client:
+                await client.start(self._token)
+        except FOREIGN as error:
+            raise translated(error, "read") from error
+        finally:
+            self._link.logged_in.clear()
+            self._link.client = None
+            for stream in self._streams:
+                stream.abandon()
+            await self._sessions.close()
+        raise Unavailable("Discord closed the connection.")
+
+    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        """Post once per `key`; a long text takes several messages, the address is that of the last."""
+        if whisper is not None:
+            return await self._whispers.post(room, content, key=key, whisper=whisper)
+        return await self._outbound.post(room, content, key=key)
+
+    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+        """Make a message show `content`, in a new message where Discord forbids the edit."""
+        if handle := whispered_by(ref):
+            return await self._whispers.edit(ref, handle, content)
+        return await self._outbound.edit(room, ref, content)
+
+    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+        """The message that was posted with `key`, if the gateway told of it; None makes a repeated post safe."""
+        return await self._outbound.find(room, key=key)
+
+    async def stream(self, room: Room, *, key: str) -> DiscordStream:
+        """Open an answer that grows."""
+        await self._link.up()
+        stream = DiscordStream(self._outbound, room, key=key, pace_s=self._edit_pace_s)
+        self._streams.add(stream)
+        return stream
+
+    async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
+        """Download an attachment to the file `into`."""
+        await self._files.fetch(attachment, into, limit_bytes=limit_bytes)

@@ -1,0 +1,221 @@
+"""`Content` as Discord messages: text pieces, an embed for the card, buttons, files. Pure; sends nothing.
+
+Keeps Discord's limits, so that nothing is refused after the bot has promised it: what does not fit in an embed goes
+into a file beside it, and says so.
+"""
+
+import asyncio
+import io
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import discord
+
+from agent.domain.content import Button, Card, Content, Fact, Picture
+from agent.domain.errors import BadRequest
+from bot.discord.markup import CONTROL, code_block, marked_up, plain, table_block
+from bot.markdown import split
+
+# Source: https://discord.com/developers/docs/resources/message#embed-object-embed-limits, 2026-11
+EMBED_CHARS = 6000
+DESCRIPTION_CHARS = 4096
+TITLE_CHARS, FOOTER_CHARS = 256, 2048
+FIELDS, FIELD_NAME_CHARS, FIELD_VALUE_CHARS = 25, 256, 1024
+BUTTONS, LABEL_CHARS, CUSTOM_ID_CHARS = 25, 80, 100
+ALT_CHARS = 1024
+FILE_BYTES = 10 * 1024 * 1024
+PIECE_CHARS = 1900  # of the 2,000 that a message holds; the rest is for a trailing "…" and notes
+MOST_PIECES = 3
+LOG_LINE_CHARS = 160
+PROGRESS_CELLS = 12
+INLINE_CHARS = 24  # a longer value has a line of its own
+LEAST_CHARS = 100  # a shorter beginning of a text says nothing
+
+PICTURE_NAME = "chart.png"
+REST_NAME = "more.md"
+REST_NOTE = "-# The rest is in the attached file."
+
+TONES = {"neutral": 0x6B7280, "busy": 0x3B82F6, "good": 0x2F9E60, "warn": 0xE3A008, "bad": 0xD64545}
+STYLES = {
+    "plain": discord.ButtonStyle.secondary,
+    "primary": discord.ButtonStyle.primary,
+    "danger": discord.ButtonStyle.danger,
+}
+CUSTOM_ID = re.compile(r"^v1:([A-Za-z0-9._-]+):([A-Za-z0-9._-]+):([A-Za-z0-9._-]*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one Discord message shows. Equal pieces look the same."""
+
+    text: str
+    embed: discord.Embed | None = None
+    buttons: tuple[Button, ...] = ()
+    picture: Picture | None = None
+    rest: str = ""
+
+    def view(self) -> discord.ui.View | None:
+        """The buttons; stopped, so that discord.py keeps no state for them (clicks are handled by their custom id)."""
+        if not self.buttons:
+            return None
+        view = discord.ui.View(timeout=None)
+        for button in self.buttons:
+            view.add_item(discord.ui.Button(
+                label=_cut(plain(button.label) or button.action, LABEL_CHARS), style=STYLES[button.style],
+                custom_id=custom_id(button),
+            ))
+        view.stop()
+        return view
+
+    async def fields(self) -> dict[str, Any]:
+        """What `send` of discord.py takes for this piece, files read now; a picture that is gone is put in words."""
+        files: list[discord.File] = []
+        embed = self.embed
+        if self.picture is not None and embed is not None:
+            png = await asyncio.to_thread(_read, self.picture.path)
+            if png is None:
+                embed = embed.copy().set_image(url=None)
+                embed.set_footer(text=_cut(f"(no picture) {plain(self.picture.alt)}", FOOTER_CHARS))
+            else:
+                alt = _cut(self.picture.alt, ALT_CHARS)
+                files.append(discord.File(io.BytesIO(png), filename=PICTURE_NAME, description=alt))
+        if self.rest:
+            files.append(discord.File(io.BytesIO(self.rest.encode()), filename=REST_NAME))
+        return {
+            "content": self.text, "embeds": [embed] if embed is not None else [], "files": files, "view": self.view(),
+            "allowed_mentions": discord.AllowedMentions.none(),
+        }
+
+
+def _read(path: str) -> bytes | None:
+    file = Path(path)
+    if not file.is_file() or file.stat().st_size > FILE_BYTES:
+        return None
+    return file.read_bytes()
+
+
+def chars(text: str) -> int:
+    """Length as the strictest of Discord's clients counts it: UTF-16 units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def pieces(content: Content, *, most: int = MOST_PIECES) -> list[Piece]:
+    """Messages that show `content`, the card in the last; beyond `most` the text goes into a file under its beginning.
+
+    Raises:
+        BadRequest: there is nothing to show, or more buttons than Discord has room for.
+    """
+    texts = split(marked_up(content.text), PIECE_CHARS, chars)
+    if content.card is None:
+        if not texts:
+            raise BadRequest("There is nothing to show in this message.")
+        return _of_text(texts, content.text, most)
+    card = card_piece(content.card)
+    if not texts:
+        return [card]
+    *before, last = _of_text(texts, content.text, most)
+    rest = "\n\n".join(part for part in (last.rest, card.rest) if part)
+    return [*before, Piece(last.text, card.embed, card.buttons, card.picture, rest)]
+
+
+def _of_text(texts: list[str], whole: str, most: int) -> list[Piece]:
+    if len(texts) <= most:
+        return [Piece(text) for text in texts]
+    return [Piece(f"{texts[0]}\n{REST_NOTE}", rest=whole)]
+
+
+def card_piece(card: Card) -> Piece:
+    """A card as an embed with buttons."""
+    if len(card.buttons) > BUTTONS:
+        raise BadRequest(f"A card has {len(card.buttons)} buttons; Discord shows {BUTTONS} at most.")
+    embed = discord.Embed(title=_cut(plain(card.title), TITLE_CHARS) or None, colour=TONES[card.tone])
+    if card.footer:
+        embed.set_footer(text=_cut(plain(card.footer), FOOTER_CHARS))
+    roomless = [fact for fact in card.facts if not _add_fact(embed, fact)]
+    room = min(DESCRIPTION_CHARS, EMBED_CHARS - _size(embed))
+    embed.description, rest = _description(card, roomless, room)
+    if card.picture is not None:
+        embed.set_image(url=f"attachment://{PICTURE_NAME}")
+    return Piece("", embed, card.buttons, card.picture, rest)
+
+
+def _add_fact(embed: discord.Embed, fact: Fact) -> bool:
+    name = _cut(plain(fact.name), FIELD_NAME_CHARS) or "\u200b"
+    value = _cut(marked_up(fact.value).strip(), FIELD_VALUE_CHARS) or "–"
+    too_large = _size(embed) + chars(name) + chars(value) > EMBED_CHARS - DESCRIPTION_CHARS // 2
+    if too_large or len(embed.fields) == FIELDS:
+        return False
+    embed.add_field(name=name, value=value, inline=chars(value) <= INLINE_CHARS)
+    return True
+
+
+def _size(embed: discord.Embed) -> int:
+    texts = [embed.title or "", embed.footer.text or ""]
+    texts += [part or "" for shown in embed.fields for part in (shown.name, shown.value)]
+    return sum(map(chars, texts))
+
+
+def _description(card: Card, roomless: list[Fact], room: int) -> tuple[str | None, str]:
+    """Body, progress, table and log in that order of importance; and what had no room, for a file."""
+    rest: list[str] = []
+    fixed = [bar(card.progress)] if card.progress is not None else []
+    room -= sum(chars(part) + 1 for part in fixed)
+    body = card.body + "".join(f"\n**{fact.name}** {fact.value}" for fact in roomless)
+    shown = _fitting(marked_up(body).strip(), room, body, rest)
+    room -= chars(shown) + 1
+    table = table_block(card.table) if card.table is not None and card.table.rows else ""
+    if table:
+        table = _fitting(table, room, table, rest)
+        room -= chars(table) + 1
+    log = log_tail(card.log, room)
+    return "\n".join(part for part in (shown, *fixed, table, log) if part) or None, "\n\n".join(rest)
+
+
+def _fitting(text: str, room: int, whole: str, rest: list[str]) -> str:
+    """`text`, or its beginning with a note, in which case `whole` joins `rest`."""
+    if chars(text) <= room:
+        return text
+    rest.append(whole)
+    left = room - chars(REST_NOTE) - 1
+    beginning = split(text, left, chars)[:1] if left > LEAST_CHARS else []
+    return "\n".join((*beginning, REST_NOTE)) if room >= chars(REST_NOTE) else ""
+
+
+
+def bar(progress: float) -> str:
+    """`▰▰▰▱▱▱ 50 %`; outside of 0..1 it is shown as the nearer end, NaN as nothing done."""
+    done = 0.0 if math.isnan(progress) else min(max(progress, 0.0), 1.0)
+    filled = int(done * PROGRESS_CELLS)
+    return "▰" * filled + "▱" * (PROGRESS_CELLS - filled) + f" {int(done * 100)} %"
+
+
+def log_tail(log: tuple[str, ...], room: int) -> str:
+    """The newest lines that fit, in a code block; empty if none does."""
+    kept: list[str] = []
+    for line in reversed(log):
+        longer = [_cut(CONTROL.sub("", line), LOG_LINE_CHARS), *kept]
+        if chars(code_block(longer)) > room:
+            break
+        kept = longer
+    return code_block(kept) if kept else ""
+
+
+def custom_id(button: Button) -> str:
+    """`v1:<action>:<subject>:<digest>`, what a click brings back after any restart.
+
+    Raises:
+        BadRequest: it has other characters, or more, than a button may carry.
+    """
+    made = f"v1:{button.action}:{button.subject}:{button.digest}"
+    if not CUSTOM_ID.match(made) or len(made) > CUSTOM_ID_CHARS:
+        raise BadRequest(f"The button “{button.label}” cannot carry {made!r}.")
+    return made
+
+
+def _cut(text: str, limit: int) -> str:
+    while chars(text) > limit:
+        text = text[: min(len(text) - 1, limit) - 1].rstrip() + "…"
+    return text

@@ -1,0 +1,135 @@
+"""Discord's events as `Inbound` values.
+
+Pure: it decides what concerns the bot; storing and acknowledging happen in `bot.discord.client`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import discord
+
+from agent.domain.ids import is_run_id
+from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Person, Room, Said
+from bot.discord.addresses import DIRECT, Handle, Locator
+from bot.discord.embeds import CUSTOM_ID
+
+COMMANDS = {
+    "help": "What I can do",
+    "status": "How the runs are doing",
+    "runs": "The latest runs",
+    "stop": "Stop a run",
+    "logs": "The last lines of a run's log",
+    "metrics": "A run's metrics as a chart",
+}
+TALK = (discord.MessageType.default, discord.MessageType.reply)
+BANG = re.compile(r"^!train\b\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The channel that an event comes from; `ours` says that the bot opened the thread, or speaks in it."""
+
+    tenant: str
+    channel: str
+    thread: str = ""
+    ours: bool = False
+
+    @property
+    def is_direct(self) -> bool:
+        """A conversation with one person."""
+        return self.tenant == DIRECT
+
+
+def is_for_the_bot(message: discord.Message, me: discord.ClientUser, where: Where) -> bool:
+    """Whether a message concerns the bot: people's words in its threads, to its name, in private, or `!train`."""
+    if message.author.bot or message.webhook_id is not None or message.type not in TALK:
+        return False
+    if where.is_direct or mentions(message, me):
+        return True
+    if not message.content and not message.attachments:
+        return False  # a sticker, or words that Discord hides in mention-only mode
+    return where.ours or bool(BANG.match(message.content))
+
+
+def mentions(message: discord.Message, me: discord.ClientUser) -> bool:
+    """By its name, by the role that carries its name, or by a reply that pings it."""
+    role = message.guild.self_role if message.guild is not None else None
+    return any(user.id == me.id for user in message.mentions) or (role is not None and role in message.role_mentions)
+
+
+def said(message: discord.Message, me: discord.ClientUser, where: Where) -> Inbound:
+    """The message as a value. Outside of threads, the thread that will answer it has the message's own id."""
+    text = without_mention(message, me)
+    files = tuple(_attachment(message, file) for file in message.attachments)
+    named = mentions(message, me)
+    words = command_words(text, bare=named) if not files else None
+    thread = where.thread or ("" if where.is_direct else str(message.id))
+    return Inbound(
+        event_id=str(message.id),
+        room=Room(platform="discord", tenant=where.tenant, channel=where.channel, thread=thread),
+        person=_person(message.author, where),
+        act=Commanded(words=words) if words is not None else Said(text=text, attachments=files),
+        mentions_bot=where.is_direct or named,
+        at=message.created_at,
+    )
+
+
+def without_mention(message: discord.Message, me: discord.ClientUser) -> str:
+    """The text without the bot's own name in it."""
+    role = message.guild.self_role if message.guild is not None else None
+    own = rf"<@!?{me.id}>" + (rf"|<@&{role.id}>" if role is not None else "")
+    return re.sub(rf"[ \t]*(?:{own})[ \t]*", " ", message.content).strip()
+
+
+def command_words(text: str, *, bare: bool) -> tuple[str, ...] | None:
+    """What follows `!train`; if `bare`, also all of `status` or `stop r-abc123`, which need no language model."""
+    if found := BANG.match(text):
+        return tuple(text[found.end():].split())
+    words = text.split()
+    known = bool(words) and words[0].lower() in COMMANDS and all(map(is_run_id, words[1:]))
+    return tuple(words) if bare and known else None
+
+
+def commanded(interaction: discord.Interaction[discord.Client], where: Where, words: tuple[str, ...]) -> Inbound:
+    """A slash command."""
+    return _from_interaction(interaction, where, Commanded(words=words))
+
+
+def clicked(interaction: discord.Interaction[discord.Client], where: Where) -> Inbound | None:
+    """A button of ours, None for a form that this version does not know."""
+    data: Mapping[str, object] = interaction.data or {}
+    found = CUSTOM_ID.match(str(data.get("custom_id", "")))
+    if found is None:
+        return None
+    action, subject, digest = found.groups()
+    return _from_interaction(interaction, where, Clicked(action=action, subject=subject, digest=digest))
+
+
+def _from_interaction(
+    interaction: discord.Interaction[discord.Client], where: Where, act: Commanded | Clicked,
+) -> Inbound:
+    handle = Handle(
+        application=interaction.application_id, token=interaction.token,
+        kind="slash" if isinstance(act, Commanded) else "button",
+    )
+    return Inbound(
+        event_id=str(interaction.id),
+        room=Room(platform="discord", tenant=where.tenant, channel=where.channel, thread=where.thread),
+        person=_person(interaction.user, where),
+        act=act,
+        reply_handle=handle.model_dump_json(),
+        at=interaction.created_at,
+    )
+
+
+def _person(user: discord.User | discord.Member, where: Where) -> Person:
+    return Person(platform="discord", tenant=where.tenant, id=str(user.id), name=user.display_name)
+
+
+def _attachment(message: discord.Message, file: discord.Attachment) -> Attachment:
+    locator = Locator(channel=message.channel.id, message=message.id, attachment=file.id, url=file.url)
+    return Attachment(
+        id=str(file.id), name=file.filename, size_bytes=file.size, media_type=file.content_type or "",
+        locator=locator.model_dump_json(),
+    )

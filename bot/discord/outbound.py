@@ -1,0 +1,251 @@
+"""Messages out: posts that arrive once, edits that outlive Discord's limits, private answers.
+
+A post carries a nonce made of its key. Within some minutes Discord answers a repeated nonce with the first message,
+so a post is repeated without harm; Discord does not show nonces in a channel's history, so `find` knows only what the
+gateway echoed (`Shared.posted`), and None means: post again with the same key.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+
+import discord
+import structlog
+
+from agent.domain.content import Content
+from agent.domain.errors import AppError, Conflict, NotFound, TransientError, Unavailable
+from agent.domain.rooms import Room
+from agent.ports import MessageRef
+from bot.discord import failures
+from bot.discord.addresses import DIRECT, Place, link_to, nonce_of, place_of
+from bot.discord.client import GatewayClient, Shared
+from bot.discord.embeds import Piece, pieces
+from bot.discord.failures import Doing, speaking
+from bot.discord.recent import Recent
+
+log = structlog.get_logger()
+
+DEFAULT_TITLE = "Trainyard"
+MOVED = "-# Continued in a newer message: {link}"
+
+
+class Link:
+    """The client of the moment, as long as it is logged in."""
+
+    def __init__(self, *, wait_s: float, call_s: float) -> None:
+        """`wait_s` is how long to wait for a login, `call_s` how long one call may take with all its retries."""
+        self.logged_in = asyncio.Event()
+        self.client: GatewayClient | None = None
+        self.call_s = call_s
+        self._wait_s = wait_s
+
+    async def up(self) -> GatewayClient:
+        """The client.
+
+        Raises:
+            Unavailable: it is not logged in, and does not get there in time.
+        """
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await self.logged_in.wait()
+        except TimeoutError as error:
+            raise Unavailable("I am not connected to Discord at the moment.") from error
+        if self.client is None:
+            raise Unavailable("I am not connected to Discord at the moment.")
+        return self.client
+
+
+class Outbound:
+    """Posts and edits in channels, threads and direct messages."""
+
+    def __init__(self, link: Link, shared: Shared, *, editable_s: float) -> None:
+        """A message older than `editable_s` is continued in a new one instead of being edited."""
+        self.link = link
+        self._shared = shared
+        self._editable_s = editable_s
+        self._moved: Recent[str, MessageRef] = Recent()
+
+    async def post(self, room: Room, content: Content, *, key: str) -> MessageRef:
+        """Post once, long texts as several messages; the address is that of the last, which holds the card."""
+        if known := self._shared.posted.get(nonce_of(key)):
+            return known
+        *before, last = pieces(content)
+        for n, piece in enumerate(before):
+            await self.send(room, piece, key=f"{key}#{n}")
+        ref, _ = await self.send(room, last, key=key)
+        return ref
+
+    async def send(self, room: Room, piece: Piece, *, key: str) -> tuple[MessageRef, bool]:
+        """Post one message; the flag says that it shows `piece` (not so if it had been posted before, and differs)."""
+        client, place, nonce = await self.link.up(), place_of(room), nonce_of(key)
+        async with self._speaking("send", client, place):
+            message = await self._send(client, place, piece, nonce)
+        ref = MessageRef(channel=str(message.channel.id), id=str(message.id), thread=room.thread)
+        self._shared.posted.put(nonce, ref)
+        if place.thread:
+            self._shared.spoken_in.put(place.thread, True)
+        return ref, _shows(message, piece)
+
+    async def _send(self, client: GatewayClient, place: Place, piece: Piece, nonce: str) -> discord.Message:
+        if place.thread and self._shared.titles.get(place.thread):
+            await self.open_thread(client, place)
+        try:
+            return await _create(client, place.target, piece, nonce)
+        except discord.HTTPException as error:
+            if error.code == failures.UNKNOWN_CHANNEL and place.thread:
+                await self.open_thread(client, place)
+            elif error.code == failures.ARCHIVED:
+                await _unarchive(client, place)
+            else:
+                raise
+        return await _create(client, place.target, piece, nonce)
+
+    async def open_thread(self, client: GatewayClient, place: Place) -> None:
+        """Make the thread that answers a message; it has the message's id, and may exist already."""
+        title = self._shared.titles.get(place.thread) or DEFAULT_TITLE
+        try:
+            async with self._speaking("open a thread", client, place):
+                await client.http.start_thread_with_message(
+                    place.channel, place.thread, name=title, auto_archive_duration=10080,
+                )
+        except AppError as error:
+            if getattr(error.__cause__, "code", 0) != failures.THREAD_EXISTS:
+                await self._tell_why(client, place, error)
+                raise
+        self._shared.titles.pop(place.thread)
+
+    async def _tell_why(self, client: GatewayClient, place: Place, error: AppError) -> None:
+        """Without a thread nobody would see why there is no answer, so it is said once, under the question."""
+        if isinstance(error, TransientError):
+            return
+        asked = discord.MessageReference(message_id=place.thread, channel_id=place.channel, fail_if_not_exists=False)
+        try:
+            async with self._speaking("send", client, place):
+                await client.get_partial_messageable(place.channel).send(
+                    error.text, reference=asked, nonce=nonce_of(f"no thread:{place.thread}"),
+                    allowed_mentions=discord.AllowedMentions.none(),
+                )
+        except AppError as second:
+            log.warning("discord_thread_refused", channel=place.channel, reason=error.text, second=second.text)
+
+    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+        """Make a message show `content`; what cannot be edited any more is continued in a new message."""
+        ref = self._moved.get(ref.id) or ref
+        piece = pieces(content, most=1)[-1]
+        created = discord.utils.snowflake_time(int(ref.id))
+        if (datetime.now(UTC) - created).total_seconds() > self._editable_s:
+            return await self._move(room, ref, piece)
+        try:
+            await self.change(room, ref, piece)
+        except Conflict as error:
+            if getattr(error.__cause__, "code", 0) != failures.TOO_OLD_TO_EDIT:
+                raise
+            return await self._move(room, ref, piece)
+        return ref
+
+    async def change(self, room: Room, ref: MessageRef, piece: Piece) -> None:
+        """Edit one message in place, waking its thread if Discord has archived it."""
+        client, place = await self.link.up(), place_of(room)
+        async with self._speaking("edit", client, place):
+            try:
+                await _change(client, ref, piece)
+            except discord.HTTPException as error:
+                if error.code != failures.ARCHIVED:
+                    raise
+                await _unarchive(client, place)
+                await _change(client, ref, piece)
+
+    async def typing(self, place: Place) -> None:
+        """Show "is typing" for ten seconds."""
+        client = await self.link.up()
+        async with self._speaking("send", client, place):
+            if place.thread and self._shared.titles.get(place.thread):
+                await self.open_thread(client, place)
+            await client.http.send_typing(place.target)
+
+    async def delete(self, ref: MessageRef) -> None:
+        """Remove a message of ours; fine if it is gone."""
+        client = await self.link.up()
+        try:
+            async with speaking("edit", limit_s=self.link.call_s):
+                await _message(client, ref).delete()
+        except NotFound:
+            log.info("discord_message_gone", message=ref.id)
+
+    async def _move(self, room: Room, old: MessageRef, piece: Piece) -> MessageRef:
+        new, shows = await self.send(room, piece, key=f"moved:{old.id}")
+        if not shows:
+            await self.change(room, new, piece)
+        self._moved.put(old.id, new)
+        client = await self.link.up()
+        note = MOVED.format(link=link_to(room, new))
+        try:
+            async with speaking("edit", limit_s=self.link.call_s):
+                await _message(client, old).edit(content=note, view=None)
+        except AppError as error:
+            log.info("discord_old_card_stays", message=old.id, reason=error.text)
+        return new
+
+    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+        """The message of `key` if the gateway has told us of it; else repeating the post is safe."""
+        place_of(room)
+        return self._shared.posted.get(nonce_of(key))
+
+    async def direct(self, content: Content, *, person: str, key: str) -> MessageRef:
+        """A direct message to one person.
+
+        Raises:
+            NotAllowed: the person does not take direct messages.
+        """
+        client = await self.link.up()
+        async with speaking("write privately", limit_s=self.link.call_s):
+            channel = await client.create_dm(discord.Object(int(person)))
+        private = Room(platform="discord", tenant=DIRECT, channel=str(channel.id))
+        return await self.post(private, content, key=key)
+
+    def _speaking(self, doing: Doing, client: GatewayClient, place: Place) -> AbstractAsyncContextManager[None]:
+        return speaking(doing, limit_s=self.link.call_s, lacking=lambda: _lacking(doing, client, place))
+
+
+async def _create(client: GatewayClient, target: int, piece: Piece, nonce: str) -> discord.Message:
+    fields = await piece.fields()
+    if fields["view"] is None:
+        del fields["view"]
+    return await client.get_partial_messageable(target).send(**fields, nonce=nonce)
+
+
+async def _change(client: GatewayClient, ref: MessageRef, piece: Piece) -> None:
+    fields = await piece.fields()
+    await _message(client, ref).edit(**{**fields, "attachments": fields.pop("files")})
+
+
+def _message(client: GatewayClient, ref: MessageRef) -> discord.PartialMessage:
+    return client.get_partial_messageable(int(ref.channel)).get_partial_message(int(ref.id))
+
+
+async def _unarchive(client: GatewayClient, place: Place) -> None:
+    await client.http.edit_channel(place.target, archived=False)
+
+
+def _shows(message: discord.Message, piece: Piece) -> bool:
+    """Whether a message that Discord returned looks like `piece`, as far as texts tell."""
+    embed = message.embeds[0] if message.embeds else None
+    return message.content.strip() == piece.text.strip() and _texts(embed) == _texts(piece.embed)
+
+
+def _texts(embed: discord.Embed | None) -> list[str]:
+    if embed is None:
+        return []
+    fields = [text or "" for shown in embed.fields for text in (shown.name, shown.value)]
+    return [text.strip() for text in (embed.title or "", embed.description or "", *fields, str(embed.colour))]
+
+
+def _lacking(doing: Doing, client: GatewayClient, place: Place) -> Sequence[str]:
+    """Which of the needed permissions the bot's roles lack in the channel, as far as the cache knows."""
+    channel = client.get_channel(place.channel)
+    if not isinstance(channel, discord.abc.GuildChannel):
+        return ()
+    has = channel.permissions_for(channel.guild.me)
+    unneeded = "send_messages" if place.thread else "send_messages_in_threads"
+    return [name for name in failures.NEEDS[doing] if name != unneeded and not getattr(has, name)]
