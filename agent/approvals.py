@@ -1,0 +1,169 @@
+"""Questions to people: asked with exact arguments, decided by compare-and-set, executed once."""
+
+import logging
+from datetime import datetime, timedelta
+
+from agent.cards import decided_card
+from agent.domain.approvals import SHOWN_DIGEST_CHARS, Approval, ApprovalState, digest_of
+from agent.domain.content import Button, Content
+from agent.domain.errors import Conflict, NotAllowed
+from agent.domain.ids import new_approval_id, new_ulid
+from agent.domain.policy import may_decide
+from agent.domain.rooms import Person
+from agent.ports import Clock, ToolCall
+from agent.postman import Postman
+from agent.stores import Approvals, Conversations, Turn
+from agent.tools.dispatch import Dispatcher, NeedsApproval, answer_of, failure_of
+from agent.tools.tool import Caller
+
+log = logging.getLogger(__name__)
+CARD_KEY = "approval:{}"
+
+
+class ApprovalDesk:
+    """Asks, takes decisions, executes. A waiting question is a row, never a waiting coroutine."""
+
+    def __init__(
+        self,
+        approvals: Approvals,
+        conversations: Conversations,
+        dispatcher: Dispatcher,
+        postman: Postman,
+        clock: Clock,
+        *,
+        approvers: frozenset[str],
+        lifetime: timedelta,
+    ) -> None:
+        """`approvers` are ids of people who may decide for others."""
+        self._approvals = approvals
+        self._conversations = conversations
+        self._dispatcher = dispatcher
+        self._postman = postman
+        self._clock = clock
+        self._approvers = approvers
+        self._lifetime = lifetime
+
+    async def ask(self, turn: Turn, call: ToolCall, needed: NeedsApproval) -> None:
+        """Store the question and show its card; the turn is paused in the same transaction."""
+        now = self._clock.now()
+        expires = now + self._lifetime
+        exact = needed.plan.exact
+        digest = digest_of(
+            tool=needed.tool.name,
+            arguments=exact,
+            requester=turn.person.key,
+            session_id=turn.session_id,
+            expires_at=expires,
+            nonce=new_ulid(),
+        )
+        approval = Approval(
+            id=new_approval_id(),
+            session_id=turn.session_id,
+            turn_id=turn.id,
+            call_id=call.id,
+            tool=needed.tool.name,
+            arguments=exact,
+            requester=turn.person.key,
+            digest=digest,
+            state=ApprovalState.PENDING,
+            created_at=now,
+            expires_at=expires,
+        )
+        shown = digest[:SHOWN_DIGEST_CHARS]
+        card = needed.plan.card.model_copy(
+            update={
+                "buttons": (
+                    Button(action="approve", subject=approval.id, label="Approve", style="primary", digest=shown),
+                    Button(action="reject", subject=approval.id, label="Reject", style="danger", digest=shown),
+                ),
+                "footer": f"{approval.id} · digest {shown} · asked by {turn.person.name or turn.person.id} · "
+                f"expires {expires:%Y-%m-%d %H:%M} UTC",
+            }
+        )
+        await self._approvals.ask(approval, Content(card=card))
+        self._postman.wake(turn.room.key)
+
+    async def decide(self, approval_id: str, person: Person, *, approve: bool, digest: str | None) -> Turn:
+        """Take one person's decision and carry it out; the turn that goes on now.
+
+        `digest` is what the button carried; None where the person typed the id.
+
+        Raises:
+            NotAllowed, NotFound, Conflict: nothing was done; the text says why.
+        """
+        approval = await self._approvals.get(approval_id)
+        if not may_decide(person, requester=approval.requester, approvers=self._approvers):
+            raise NotAllowed("Only the person who asked, or an approver of this workspace, can decide this.")
+        now = self._clock.now()
+        decided = await self._approvals.decide(
+            approval_id,
+            digest=approval.digest[:SHOWN_DIGEST_CHARS] if digest is None else digest,
+            state=ApprovalState.APPROVED if approve else ApprovalState.REJECTED,
+            by=person.key,
+            at=now,
+        )
+        if decided is None:
+            raise Conflict(_why_not(await self._approvals.get(approval_id), now))
+        return await self._carry_out(decided, person.name or person.id)
+
+    async def recover(self) -> list[Turn]:
+        """Carry out what was decided before a crash; the turns that go on."""
+        left = [*await self._approvals.of_state(ApprovalState.APPROVED)]
+        left += await self._approvals.of_state(ApprovalState.REJECTED)
+        return [await self._carry_out(approval, (approval.decided_by or "").rpartition("/")[2]) for approval in left]
+
+    async def expire(self) -> list[Turn]:
+        """Close what nobody answered in time; the turns that go on."""
+        now = self._clock.now()
+        turns = []
+        for approval in await self._approvals.of_state(ApprovalState.PENDING):
+            if approval.expires_at > now:
+                continue
+            closed = await self._approvals.decide(
+                approval.id,
+                digest=approval.digest[:SHOWN_DIGEST_CHARS],
+                state=ApprovalState.EXPIRED,
+                by="",
+                at=now,
+            )
+            if closed is not None:
+                turns.append(await self._carry_out(closed, "nobody"))
+        return turns
+
+    async def _carry_out(self, approval: Approval, by: str) -> Turn:
+        turn = await self._conversations.turn(approval.turn_id)
+        call = ToolCall(approval.call_id, approval.tool, "")
+        if approval.state is ApprovalState.APPROVED:
+            answer = await self._execute(approval, turn, call)
+        else:
+            answer = f'{{"approval": "{approval.state.value}", "text": "Nothing was started."}}'
+        await self._approvals.settle(approval, call, answer)
+        card = (await self._approvals.card(approval.id)).card
+        if card is not None:
+            shown = decided_card(card, approval.state, by=by, at=approval.decided_at or self._clock.now())
+            await self._postman.put(CARD_KEY.format(approval.id), turn.room, Content(card=shown), urgent=True)
+        return turn
+
+    async def _execute(self, approval: Approval, turn: Turn, call: ToolCall) -> str:
+        caller = Caller(turn.person, turn.session_id, turn.room, turn.id)
+        try:
+            return answer_of(
+                await self._dispatcher.execute(approval.tool, caller, approval.arguments, f"approval:{approval.id}")
+            )
+        except Exception as error:  # noqa: BLE001 - a failing tool answers its call; the turn goes on
+            return failure_of(error, call)
+
+
+def _why_not(approval: Approval, now: datetime) -> str:
+    who = (approval.decided_by or "").rpartition("/")[2]
+    match approval.state:
+        case ApprovalState.PENDING if approval.expires_at <= now:
+            return "This question has expired; nothing was done. Ask again to get a new card."
+        case ApprovalState.PENDING:
+            return "This card shows an older version of the question; nothing was done. Use the newest card."
+        case ApprovalState.EXPIRED:
+            return "This question had expired; nothing was done. Ask again to get a new card."
+        case ApprovalState.REJECTED:
+            return f"This was rejected by {who} before; nothing was done."
+        case _:
+            return f"This was decided by {who} before; nothing was done twice."

@@ -1,0 +1,1 @@
+"""Language models: LiteLLM in a process of its own, fail-over down a chain, and the planner that needs none."""

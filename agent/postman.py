@@ -1,0 +1,185 @@
+"""Delivers the outbox: makes what stands in a room equal to what should stand there.
+
+One courier per room keeps the order. A post whose outcome is unknown (a crash or a time-out after it was sent) is
+looked for by its key before it is sent again. Owns retries of outgoing messages; doors do not retry.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping
+
+from agent.domain.content import Content
+from agent.domain.errors import AppError, TransientError
+from agent.domain.rooms import Room
+from agent.ports import Clock, Door, MessageRef, ReplyStream, Whisper
+from agent.stores import Outbox, Post
+
+log = logging.getLogger(__name__)
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 60.0
+
+
+class Postman:
+    """The way out. `gap_s` is the shortest time between two edits of one message that is not urgent, per platform."""
+
+    def __init__(self, outbox: Outbox, doors: Mapping[str, Door], clock: Clock, *, gap_s: Mapping[str, float]) -> None:
+        """`doors` by platform name."""
+        self._outbox = outbox
+        self._doors = doors
+        self._clock = clock
+        self._gap_s = gap_s
+        self._couriers: dict[str, asyncio.Task[None]] = {}
+        self._news: dict[str, asyncio.Event] = {}
+        self._edited_at: dict[str, float] = {}
+        self._growing: set[str] = set()
+
+    async def put(
+        self, key: str, room: Room, content: Content, *, whisper: Whisper | None = None, urgent: bool = False
+    ) -> None:
+        """Make `content` what `room` shows under `key`; returns when that is stored, not when it is shown."""
+        await self._outbox.put(key, room, content, whisper=whisper, urgent=urgent)
+        self.wake(room.key)
+
+    def wake(self, room_key: str) -> None:
+        """There is something to deliver in a room."""
+        news = self._news.setdefault(room_key, asyncio.Event())
+        news.set()
+        courier = self._couriers.get(room_key)
+        if courier is None or courier.done():
+            self._couriers[room_key] = asyncio.create_task(self._deliver(room_key, news), name=f"courier {room_key}")
+
+    async def recover(self) -> None:
+        """Deliver what a stopped bot had left."""
+        for room_key in await self._outbox.rooms_due():
+            self.wake(room_key)
+
+    @contextlib.asynccontextmanager
+    async def open(self, key: str, room: Room) -> AsyncIterator["LiveReply"]:
+        """An answer that grows; its last form is stored in the outbox under the same key before the block ends.
+
+        What could not be shown by then is left to the room's courier.
+        """
+        self._growing.add(key)
+        try:
+            yield LiveReply(self._outbox, self._doors[room.platform], key, room)
+        finally:
+            self._growing.discard(key)
+            self.wake(room.key)
+
+    async def idle(self) -> None:
+        """Wait until every courier has delivered what it can deliver now."""
+        while running := [courier for courier in self._couriers.values() if not courier.done()]:
+            await asyncio.wait(running)
+
+    async def close(self) -> None:
+        """Stop delivering; what is left is delivered after the next start."""
+        for courier in self._couriers.values():
+            courier.cancel()
+        await asyncio.gather(*self._couriers.values(), return_exceptions=True)
+
+    async def _deliver(self, room_key: str, news: asyncio.Event) -> None:
+        wait_s = FIRST_WAIT_S
+        while news.is_set():
+            news.clear()
+            try:
+                later_s = await self._deliver_due(room_key)
+            except TransientError as error:
+                later_s = max(wait_s, error.retry_after_s or 0.0)
+                wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+                log.warning("delivery delayed", extra={"room": room_key, "wait_s": later_s, "cause": str(error)})
+            else:
+                wait_s = FIRST_WAIT_S
+            if later_s > 0:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), later_s)
+                news.set()
+
+    async def _deliver_due(self, room_key: str) -> float:
+        later_s = 0.0
+        for post in await self._outbox.due(room_key):
+            if post.key in self._growing:
+                continue  # its `LiveReply` shows it
+            remaining_s = self._remaining_gap_s(post)
+            if remaining_s > 0:
+                later_s = min(later_s or remaining_s, remaining_s)
+                continue
+            await self._show(post)
+        return later_s
+
+    def _remaining_gap_s(self, post: Post) -> float:
+        last = self._edited_at.get(post.key)
+        if post.urgent or post.ref is None or last is None:
+            return 0.0
+        return last + self._gap_s.get(post.room.platform, 0.0) - self._clock.monotonic()
+
+    async def _show(self, post: Post) -> None:
+        door = self._doors.get(post.room.platform)
+        if door is None:
+            log.error("no door for this platform", extra={"key": post.key, "platform": post.room.platform})
+            await self._outbox.dead(post.key)
+            return
+        try:
+            ref = await self._post_or_edit(door, post)
+        except TransientError:
+            raise
+        except AppError:
+            log.exception("message cannot be shown", extra={"key": post.key, "room": post.room.key})
+            await self._outbox.dead(post.key)
+            return
+        self._edited_at[post.key] = self._clock.monotonic()
+        await self._outbox.sent(post.key, ref, shown=post.version)
+
+    async def _post_or_edit(self, door: Door, post: Post) -> MessageRef:
+        if post.ref is not None:
+            return await door.edit(post.room, post.ref, post.content)
+        if post.state == "sending" and post.whisper is None:
+            found = await door.find(post.room, key=post.key)
+            if found is not None:
+                return await door.edit(post.room, found, post.content)
+        await self._outbox.sending(post.key, post.room)
+        return await door.post(post.room, post.content, key=post.key, whisper=post.whisper)
+
+
+class LiveReply:
+    """One answer while it is being written. Nothing is opened before the first words."""
+
+    def __init__(self, outbox: Outbox, door: Door, key: str, room: Room) -> None:
+        """`key` is the outbox key of the finished answer."""
+        self._outbox = outbox
+        self._door = door
+        self._room = room
+        self.key = key
+        self._stream: ReplyStream | None = None
+        self._ref: MessageRef | None = None
+        self._given_up = False
+
+    async def append(self, text: str) -> None:
+        """Show more words; failures of the platform are left to the delivery of the finished answer."""
+        if self._given_up:
+            return
+        try:
+            if self._stream is None:
+                if await self._outbox.get(self.key) is not None:
+                    self._given_up = True  # begun before a restart: the courier edits what stands there
+                    return
+                await self._outbox.sending(self.key, self._room)
+                self._stream = await self._door.stream(self._room, key=self.key)
+            ref = await self._stream.append(text)
+            if ref is not None and ref != self._ref:
+                self._ref = ref
+                await self._outbox.sent(self.key, ref, shown=None)
+        except AppError as error:
+            log.warning("a growing answer could not be shown", extra={"key": self.key, "cause": str(error)})
+
+    async def finish(self, content: Content) -> None:
+        """Show the stored last form and close the stream; on failure the courier shows it."""
+        if self._stream is None:
+            return
+        stored = await self._outbox.get(self.key)
+        try:
+            ref = await self._stream.finish(content)
+        except AppError as error:
+            log.warning("an answer is left to its courier", extra={"key": self.key, "cause": str(error)})
+            return
+        await self._outbox.sent(self.key, ref, shown=stored.version if stored else None)

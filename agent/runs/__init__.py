@@ -1,0 +1,1 @@
+"""The run service: creation, placement, reconciliation, and the live card of each run."""

@@ -1,0 +1,81 @@
+"""From metric rows to the chart of a run: which panels, which baseline, which marks."""
+
+import math
+from array import array
+from collections.abc import Sequence
+from typing import Literal
+
+from agent.domain.charts import Baseline, ChartSpec, Panel, Series, Theme
+from agent.domain.events import MetricRow
+from agent.domain.runs import Run
+
+MAX_PANELS = 4
+LOWER_IS_BETTER = ("loss", "error", "rmse", "mae", "perplexity", "log_loss")
+HIGHER_IS_BETTER = ("accuracy", "auc", "f1", "precision", "recall", "r2")
+
+
+def chart_of(run: Run, rows: Sequence[MetricRow], *, theme: Theme = "light") -> ChartSpec | None:
+    """Metric panels of a run, None without data; parts of one metric (train, valid) share a panel."""
+    columns = _columns(rows)
+    if not columns:
+        return None
+    groups: dict[str, list[str]] = {}
+    for name in columns:
+        groups.setdefault(_metric(name), []).append(name)
+    panels = tuple(
+        Panel(
+            title=metric.replace("_", " "),
+            series=tuple(Series(_part(name), *columns[name]) for name in sorted(names)),
+            baselines=_baselines(rows, metric),
+            better=_better(metric),
+        )
+        for metric, names in list(groups.items())[:MAX_PANELS]
+    )
+    return ChartSpec(
+        title=f"{run.spec.target} · {run.id}",
+        subtitle=run.spec.dataset.name,
+        panels=panels,
+        x_label="boosting round" if run.spec.recipe == "tabular_classification" else "step",
+        theme=theme,
+    )
+
+
+def _columns(rows: Sequence[MetricRow]) -> dict[str, tuple["array[float]", "array[float]"]]:
+    found: dict[str, tuple[array[float], array[float]]] = {}
+    for row in rows:
+        for name, value in row.values.items():
+            if name.startswith("baseline/"):
+                continue
+            x, y = found.setdefault(name, (array("d"), array("d")))
+            x.append(row.step)
+            y.append(value)
+    return found
+
+
+def _baselines(rows: Sequence[MetricRow], metric: str) -> tuple[Baseline, ...]:
+    last: dict[str, float] = {}
+    for row in rows:
+        for name, value in row.values.items():
+            head, _, tail = name.partition("/")
+            if head == "baseline" and math.isfinite(value):
+                last[tail] = value
+    return tuple(
+        Baseline(name.partition("/")[0], value) for name, value in last.items() if name.rpartition("/")[2] == metric
+    )
+
+
+def _metric(name: str) -> str:
+    head, _, tail = name.partition("/")
+    return tail if head in {"train", "valid", "test"} and tail else name
+
+
+def _part(name: str) -> str:
+    head, _, tail = name.partition("/")
+    return head if tail and head in {"train", "valid", "test"} else name
+
+
+def _better(metric: str) -> Literal["", "lower", "higher"]:
+    lowered = metric.lower()
+    if any(word in lowered for word in LOWER_IS_BETTER):
+        return "lower"
+    return "higher" if any(word in lowered for word in HIGHER_IS_BETTER) else ""

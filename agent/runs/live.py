@@ -1,0 +1,112 @@
+"""Keeps the live card of each run right: what changed is redrawn, latest wins.
+
+A run that ends also gets its result card, once. Owns the chart pictures on the bot's disk.
+"""
+
+import asyncio
+import hashlib
+import logging
+from pathlib import Path
+
+from agent.cards import result_card, run_card
+from agent.domain.content import Content, Picture
+from agent.domain.errors import AppError
+from agent.domain.runs import ENDED, Run, RunState
+from agent.ports import Charts, Clock
+from agent.postman import Postman
+from agent.runs.charts import chart_of
+from agent.stores import Runs
+
+log = logging.getLogger(__name__)
+LOG_LINES = 6
+
+
+class LiveCards:
+    """Redraws run cards. `pace_s` is the shortest time between two drawings of the same run."""
+
+    def __init__(
+        self, runs: Runs, charts: Charts, postman: Postman, clock: Clock, *, folder: Path, pace_s: float
+    ) -> None:
+        """`folder` takes the PNG files, one folder a run."""
+        self._runs = runs
+        self._charts = charts
+        self._postman = postman
+        self._clock = clock
+        self._folder = folder
+        self._pace_s = pace_s
+        self._changed: dict[str, None] = {}
+        self._news = asyncio.Event()
+
+    def changed(self, run_id: str) -> None:
+        """This run's card may be old now."""
+        self._changed[run_id] = None
+        self._news.set()
+
+    async def recover(self) -> None:
+        """After a start every run that may have moved on is drawn again."""
+        for run in await self._runs.recent(200):
+            self.changed(run.id)
+
+    async def run(self) -> None:
+        """Redraw until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            waiting, self._changed = list(self._changed), {}
+            for run_id in waiting:
+                try:
+                    await self.refresh(run_id)
+                except Exception:
+                    log.exception("card was not redrawn", extra={"run": run_id})
+            await asyncio.sleep(self._pace_s)
+
+    async def refresh(self, run_id: str) -> None:
+        """Bring one run's card (and, at its end, its result card) up to date in the outbox."""
+        run = await self._runs.get(run_id)
+        room = await self._runs.room(run_id)
+        rows = await self._runs.metrics(run_id)
+        lines = await self._runs.log(run_id, LOG_LINES)
+        picture = await self._picture(run)
+        card = run_card(run, rows, lines, picture, now=self._clock.now())
+        ended = run.state in ENDED
+        await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
+        if run.state is RunState.SUCCEEDED:
+            await self._postman.put(f"result:{run.id}", room, Content(card=result_card(run)), urgent=True)
+        elif ended:
+            await self._postman.put(f"result:{run.id}", room, Content(text=_ending(run)), urgent=True)
+
+    async def _picture(self, run: Run) -> Picture | None:
+        spec = chart_of(run, await self._runs.metrics(run.id))
+        if spec is None:
+            return None
+        try:
+            png = await self._charts.render(spec)
+        except AppError as error:
+            log.warning("no chart", extra={"run": run.id, "cause": str(error)})
+            return None
+        digest = hashlib.sha256(png).hexdigest()
+        path = self._folder / run.id / f"{digest[:16]}.png"
+        await asyncio.to_thread(_store, path, png)
+        return Picture(path=str(path), alt=self._charts.describe(spec), sha256=digest)
+
+
+def _store(path: Path, png: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.write_bytes(png)
+    kept = sorted(path.parent.glob("*.png"), key=lambda file: file.stat().st_mtime)
+    for old in kept[:-3]:
+        if old != path:
+            old.unlink(missing_ok=True)
+
+
+def _ending(run: Run) -> str:
+    reason = run.outcome.reason if run.outcome else ""
+    words = {RunState.FAILED: "failed", RunState.STOPPED: "was stopped", RunState.LOST: "is lost"}
+    text = f"Run `{run.id}` {words.get(run.state, run.state.value)}."
+    if reason:
+        text += f" {reason}"
+    if run.state is RunState.FAILED and run.outcome and run.outcome.traceback:
+        tail = "\n".join(run.outcome.traceback[-8:])
+        text += f"\n```\n{tail}\n```"
+    return text

@@ -1,0 +1,237 @@
+"""The front desk: one actor per room, so that a thread keeps its order and no thread waits for another.
+
+Owns the life of an inbox item: stored, handled, done. Bugs stop here: they get an id in the room and a traceback in
+the log.
+"""
+
+import asyncio
+import contextlib
+import logging
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agent.approvals import ApprovalDesk
+from agent.commands import DECISIONS, carry_out, is_decision, words_of
+from agent.domain.approvals import ApprovalState
+from agent.domain.content import Content
+from agent.domain.errors import AppError, BadData, BadRequest, NotFound
+from agent.domain.ids import new_ulid
+from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Said
+from agent.loop import TurnLoop
+from agent.ports import Blobs, Clock, Door, ModelMessage, Whisper
+from agent.postman import Postman
+from agent.stores import Approvals, Conversations, Inbox, InboxItem, Turn
+from agent.tools.dispatch import Dispatcher
+from agent.tools.tool import Caller
+
+log = logging.getLogger(__name__)
+IDLE_S = 600.0
+FILE_LIMIT_BYTES = 1_000_000_000
+BUTTON_COMMANDS = {"stop": "stop", "logs": "logs", "status": "status", "metrics": "metrics"}
+
+
+class FrontDesk:
+    """Takes what people do from every door to the room's actor."""
+
+    def __init__(  # noqa: PLR0913 - the desk joins these rooms
+        self,
+        inbox: Inbox,
+        conversations: Conversations,
+        approvals: Approvals,
+        loop: TurnLoop,
+        desk: ApprovalDesk,
+        dispatcher: Dispatcher,
+        postman: Postman,
+        blobs: Blobs,
+        doors: Mapping[str, Door],
+        clock: Clock,
+    ) -> None:
+        """`doors` fetch attachments."""
+        self._inbox = inbox
+        self._conversations = conversations
+        self._approvals = approvals
+        self._loop = loop
+        self._desk = desk
+        self._dispatcher = dispatcher
+        self._postman = postman
+        self._blobs = blobs
+        self._doors = doors
+        self._clock = clock
+        self._actors: dict[str, _Actor] = {}
+
+    async def accept(self, inbound: Inbound) -> bool:
+        """Store an act durably and hand it to its room; False when it was here before."""
+        item = await self._inbox.add(inbound)
+        if item is None:
+            return False
+        self._actor(inbound.room.key).put(item)
+        return True
+
+    def _actor(self, room_key: str) -> "_Actor":
+        actor = self._actors.get(room_key)
+        if actor is None or actor.ended:
+            actor = self._actors[room_key] = _Actor(self)
+        return actor
+
+    async def recover(self) -> None:
+        """Go on with everything that a stopped bot had left."""
+        turns = await self._desk.recover()
+        known = {turn.id for turn in turns}
+        turns += [turn for turn in await self._conversations.running_turns() if turn.id not in known]
+        for turn in turns:
+            self._actor(turn.room.key).put(turn)
+        begun = {turn.inbox_id for turn in turns}
+        for item in await self._inbox.waiting():
+            if item.id not in begun:
+                self._actor(item.inbound.room.key).put(item)
+
+    async def expire(self) -> None:
+        """Close questions that nobody answered in time."""
+        for turn in await self._desk.expire():
+            self._actor(turn.room.key).put(turn)
+
+    async def close(self) -> None:
+        """Stop handling; what is left is handled after the next start."""
+        tasks = [actor.task for actor in self._actors.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def handle(self, work: "InboxItem | Turn") -> None:
+        """Carry one piece of work to its end. Never raises, except when cancelled."""
+        if isinstance(work, Turn):
+            await self._guarded(work, self._loop.run(work), None)
+            return
+        await self._guarded(work, self._handle_item(work), work)
+        await self._inbox.done(work.id)
+
+    async def _guarded(self, work: "InboxItem | Turn", coroutine: object, item: InboxItem | None) -> None:
+        room = work.room if isinstance(work, Turn) else work.inbound.room
+        try:
+            await coroutine  # type: ignore[misc]
+        except AppError as error:
+            text = error.text
+        except Exception:
+            bug = new_ulid()[-8:]
+            log.exception("handling broke", extra={"bug": bug, "room": room.key})
+            text = f"Something broke here (id {bug}). Nothing you sent is lost; the log has the details."
+        else:
+            return
+        key = f"error:{work.id}"
+        await self._postman.put(key, room, Content(text=text), whisper=_whisper(item), urgent=True)
+
+    async def _handle_item(self, item: InboxItem) -> None:
+        inbound = item.inbound
+        match inbound.act:
+            case Commanded(words=words):
+                await self._command(item, words)
+            case Clicked() as click:
+                await self._click(item, click)
+            case Said(text=text) as said:
+                if not inbound.mentions_bot and not await self._conversations.session_of(inbound.room, create=False):
+                    return  # a thread of others
+                typed = words_of(text)
+                if typed is not None and not said.attachments:
+                    await self._command(item, typed)
+                else:
+                    await self._turn(item, said)
+
+    async def _turn(self, item: InboxItem, said: Said) -> None:
+        inbound = item.inbound
+        found = await self._conversations.turn_of_item(item.id)
+        if found is not None:
+            if found.state == "running":
+                await self._loop.run(found)
+            return
+        session_id = await self._conversations.session_of(inbound.room, create=True)
+        if session_id is None:
+            raise NotFound("This thread has no session.")
+        notes = [await self._take_file(session_id, inbound, file) for file in said.attachments]
+        turn = Turn(f"t-{new_ulid()}", session_id, item.id, inbound.room, inbound.person, "running")
+        asked = ModelMessage("user", "\n".join((said.text, *notes)))
+        if await self._conversations.begin_turn(turn, asked):
+            await self._loop.run(turn)
+
+    async def _take_file(self, session_id: str, inbound: Inbound, file: Attachment) -> str:
+        """Download an attachment into the session; the line that tells the model about it."""
+        try:
+            if file.size_bytes > FILE_LIMIT_BYTES:
+                raise BadData(
+                    f"`{file.name}` has {file.size_bytes / 1e9:.1f} GB; files in chat may have up to "
+                    f"{FILE_LIMIT_BYTES / 1e9:.0f} GB. Send a sample of it."
+                )
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "attachment"
+                await self._doors[inbound.room.platform].fetch(file, path, limit_bytes=FILE_LIMIT_BYTES)
+                dataset = await self._blobs.put(path, name=file.name)
+        except AppError as error:
+            return f"[file refused: {error.text}]"
+        await self._conversations.add_file(session_id, dataset, self._clock.now())
+        return f"[file: {dataset.name}, {dataset.size_bytes} bytes]"
+
+    async def _command(self, item: InboxItem, words: Sequence[str]) -> None:
+        inbound = item.inbound
+        session_id = await self._conversations.session_of(inbound.room, create=False) or ""
+        if is_decision(words):
+            approval_id = words[1].lower() if len(words) > 1 else await self._only_question(session_id)
+            await self._decide(item, approval_id, approve=DECISIONS[words[0].lower()], digest=None)
+            return
+        caller = Caller(inbound.person, session_id, inbound.room)
+        content = await carry_out(words, caller, self._dispatcher)
+        await self._postman.put(f"command:{item.id}", inbound.room, content, whisper=_whisper(item), urgent=True)
+
+    async def _only_question(self, session_id: str) -> str:
+        pending = await self._approvals.of_state(ApprovalState.PENDING)
+        mine = [approval.id for approval in pending if approval.session_id == session_id]
+        if len(mine) == 1:
+            return mine[0]
+        if not mine:
+            raise BadRequest("No question is open in this thread.")
+        raise BadRequest(f"Several questions are open here; say which: {', '.join(mine)}.")
+
+    async def _click(self, item: InboxItem, click: Clicked) -> None:
+        inbound = item.inbound
+        if click.action in {"approve", "reject"}:
+            await self._decide(item, click.subject, approve=click.action == "approve", digest=click.digest)
+        elif click.action == "continue":
+            await self._turn(item, Said(text="Go on."))
+        elif click.action in BUTTON_COMMANDS:
+            await self._command(item, (BUTTON_COMMANDS[click.action], click.subject))
+        else:
+            log.warning("unknown button", extra={"action": click.action, "room": inbound.room.key})
+            raise BadRequest("This button belongs to an older version of me; say in words what you want.")
+
+    async def _decide(self, item: InboxItem, approval_id: str, *, approve: bool, digest: str | None) -> None:
+        turn = await self._desk.decide(approval_id, item.inbound.person, approve=approve, digest=digest)
+        self._actor(turn.room.key).put(turn)
+
+
+def _whisper(item: InboxItem | None) -> Whisper | None:
+    """Clicks and slash commands are answered to their person alone."""
+    if item is None:
+        return None
+    inbound = item.inbound
+    if isinstance(inbound.act, Clicked) or inbound.reply_handle:
+        return Whisper(inbound.person.id, inbound.reply_handle)
+    return None
+
+
+class _Actor:
+    """One room's worker: handles work in order, ends after a quiet time."""
+
+    def __init__(self, desk: FrontDesk) -> None:
+        self._desk = desk
+        self._waiting: asyncio.Queue[InboxItem | Turn] = asyncio.Queue()
+        self.ended = False
+        self.task = asyncio.create_task(self._run())
+
+    def put(self, work: InboxItem | Turn) -> None:
+        self._waiting.put_nowait(work)
+
+    async def _run(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            while True:
+                work = await asyncio.wait_for(self._waiting.get(), IDLE_S)
+                await self._desk.handle(work)
+        self.ended = True

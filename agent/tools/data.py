@@ -1,0 +1,155 @@
+"""Tools over data files: the audit, and predictions of a finished model."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from pydantic import Field, JsonValue
+
+from agent.cards import data_card
+from agent.domain.content import Card, Fact, Table
+from agent.domain.datasets import DataReport, DatasetRef, TaskType
+from agent.domain.errors import BadRequest, NotFound
+from agent.domain.orders import InspectOrder, Predictions, PredictOrder
+from agent.domain.policy import Effect
+from agent.domain.runs import Run, RunState
+from agent.ports import Fleet
+from agent.stores import Conversations, Runs
+from agent.tools.tool import Arguments, Caller, Result, Tool
+
+INSPECT_TIMEOUT_S = 90.0
+PREDICT_TIMEOUT_S = 120.0
+ROWS_SHOWN = 10
+
+
+class DataFiles:
+    """The data files of a session, and their audits (kept, since a file under a sha256 never changes)."""
+
+    def __init__(self, conversations: Conversations, fleet: Fleet) -> None:
+        """The audit runs on a host."""
+        self._conversations = conversations
+        self._fleet = fleet
+        self._reports: dict[InspectOrder, DataReport] = {}
+
+    async def find(self, session_id: str, name: str | None) -> DatasetRef:
+        """A file by name; the newest one when no name is given.
+
+        Raises:
+            NotFound: the text names the files that are there.
+        """
+        files = await self._conversations.files(session_id)
+        if not files:
+            raise NotFound("There is no data file in this thread yet. Attach a csv file to a message.")
+        if name is None:
+            return files[0]
+        for file in files:
+            if file.name.lower() == name.lower():
+                return file
+        known = ", ".join(f"`{file.name}`" for file in files)
+        raise NotFound(f"There is no file `{name}` in this thread. Files here: {known}.")
+
+    async def report(self, dataset: DatasetRef, target: str | None, task: TaskType | None) -> DataReport:
+        """The audit of a file, with classes and leaks when the target is known."""
+        order = InspectOrder(dataset=dataset, target=target, task=task)
+        if order not in self._reports:
+            self._reports[order] = await self._fleet.inspect(order)
+        return self._reports[order]
+
+
+class InspectArguments(Arguments):
+    """Look at a data file."""
+
+    file: str | None = Field(None, description="Name of a file attached in this thread; the newest if unsaid.")
+    target: str | None = Field(None, description="Column to predict, if the person named one.")
+    task: TaskType | None = Field(None, description="Task type, if it is clear from the request.")
+
+
+class PredictArguments(Arguments):
+    """Predict with a finished run's model."""
+
+    run: str | None = Field(None, description="Run id; the newest succeeded run of this thread if unsaid.")
+    file: str | None = Field(None, description="Name of an attached csv with the rows to predict.")
+    rows: tuple[dict[str, str], ...] = Field((), description="Rows as column name to value, instead of a file.")
+
+
+def data_tools(files: DataFiles, runs: Runs, fleet: Fleet) -> Sequence[Tool]:
+    """The tools of this family."""
+
+    async def inspect(caller: Caller, asked: InspectArguments) -> Result:
+        dataset = await files.find(caller.session_id, asked.file)
+        report = await files.report(dataset, asked.target, asked.task)
+        return Result(report_text(report), report.model_dump(mode="json", exclude={"preview"}), data_card(report))
+
+    async def predict(caller: Caller, asked: PredictArguments) -> Result:
+        run = await finished_run(runs, caller.session_id, asked.run)
+        if run.outcome is None or run.outcome.artifact is None:
+            raise BadRequest(f"Run `{run.id}` left no model to predict with.")
+        dataset = None if asked.rows else await files.find(caller.session_id, asked.file)
+        order = PredictOrder(artifact_sha256=run.outcome.artifact.sha256, dataset=dataset, rows=asked.rows)
+        predictions = await fleet.predict(order)
+        card = predictions_card(run, predictions, dataset)
+        counts = Counter(row.label for row in predictions.rows)
+        words = ", ".join(f"{label} {count}" for label, count in counts.most_common(5))
+        text = f"Predicted `{run.spec.target}` for {len(predictions.rows):,} rows with `{run.id}`: {words}."
+        first: list[JsonValue] = [row.model_dump(mode="json") for row in predictions.rows[:ROWS_SHOWN]]
+        return Result(text, {"run": run.id, "first_rows": first}, card)
+
+    return (
+        Tool(
+            "inspect_dataset",
+            "Audit an attached data file: rows, columns, types, missing values, duplicates, imbalance, leaks.",
+            InspectArguments,
+            Effect.READ,
+            run=inspect,
+            timeout_s=INSPECT_TIMEOUT_S,
+        ),
+        Tool(
+            "predict",
+            "Predict with the model of a finished run, for the rows of an attached csv or for rows given here.",
+            PredictArguments,
+            Effect.READ,
+            run=predict,
+            timeout_s=PREDICT_TIMEOUT_S,
+        ),
+    )
+
+
+async def finished_run(runs: Runs, session_id: str, run_id: str | None) -> Run:
+    """A run that has a model.
+
+    Raises:
+        NotFound, BadRequest: there is none; the text says what to do.
+    """
+    if run_id is not None:
+        run = await runs.get(run_id)
+        if run.state is not RunState.SUCCEEDED:
+            raise BadRequest(f"Run `{run.id}` is {run.state.value}, so it has no finished model to predict with.")
+        return run
+    for run in await runs.of_session(session_id, 50):
+        if run.state is RunState.SUCCEEDED:
+            return run
+    raise NotFound("No run of this thread has finished with a model yet. Train one first.")
+
+
+def report_text(report: DataReport) -> str:
+    """The audit in one sentence; the card has the rest."""
+    text = f"`{report.dataset.name}` has {report.rows:,} rows and {len(report.columns)} columns."
+    if report.problems:
+        text += " It cannot be used as it is: " + " ".join(report.problems)
+    return text
+
+
+def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | None) -> Card:
+    """The first predictions, each with its probability."""
+    rows = tuple(
+        (str(number), row.label, f"{row.probabilities[0][1]:.0%}" if row.probabilities else "–")
+        for number, row in enumerate(predictions.rows[:ROWS_SHOWN], 1)
+    )
+    counts = Counter(row.label for row in predictions.rows).most_common(6)
+    more = len(predictions.rows) - len(rows)
+    return Card(
+        kind="data",
+        title=f"Predictions of {run.id}" + (f" for {dataset.name}" if dataset else ""),
+        facts=tuple(Fact(name=label, value=f"{count:,} rows") for label, count in counts),
+        table=Table(columns=("row", run.spec.target, "probability"), rows=rows),
+        footer=f"and {more:,} more rows" if more > 0 else "",
+    )

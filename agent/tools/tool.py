@@ -1,0 +1,69 @@
+"""The declaration of a tool: name, argument model, effect, time limit, output cap."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from agent.domain.content import Card
+from agent.domain.policy import Effect
+from agent.domain.rooms import Person, Room
+from agent.ports import ToolSchema
+
+OUTPUT_CAP_CHARS = 12_000
+
+
+class Arguments(BaseModel):
+    """What a tool takes. Unknown names are refused, so that a misspelt one is not ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose behalf a tool runs. `turn_id` is empty for commands and buttons."""
+
+    person: Person
+    session_id: str
+    room: Room
+    turn_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`text` is fit for people; `data` has what a model needs beyond it; a `card` is shown in the room."""
+
+    text: str
+    data: dict[str, JsonValue] = field(default_factory=dict)
+    card: Card | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The exact arguments that an approval stores, and the card that shows them."""
+
+    exact: dict[str, JsonValue]
+    card: Card
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One thing the bot can do.
+
+    A tool that is asked about first has `plan` (loose arguments to exact ones, nothing done yet) and `execute` (the
+    exact ones, once; `token` makes a repetition harmless). Every other tool has `run`.
+    """
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    effect: Effect
+    run: Callable[[Caller, Any], Awaitable[Result]] | None = None
+    plan: Callable[[Caller, Any], Awaitable[Plan]] | None = None
+    execute: Callable[[Caller, dict[str, JsonValue], str], Awaitable[Result]] | None = None
+    timeout_s: float = 30.0
+
+    def schema(self) -> ToolSchema:
+        """The tool as a model sees it."""
+        return ToolSchema(self.name, self.description, self.arguments.model_json_schema())

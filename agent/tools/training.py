@@ -1,0 +1,161 @@
+"""Tools that start and stop training."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+from pydantic import Field, JsonValue
+
+from agent.cards import approval_card
+from agent.domain.datasets import DataReport, TaskType
+from agent.domain.errors import BadData, BadRequest, Unavailable
+from agent.domain.orders import HostInfo
+from agent.domain.policy import Effect
+from agent.domain.runs import LIVE, RunSpec
+from agent.ports import Bundles, Fleet
+from agent.runs.service import RunService
+from agent.stores import Runs
+from agent.tools.data import DataFiles
+from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
+
+PLAN_TIMEOUT_S = 120.0
+NO_HOST = "No GPU host is connected, so nothing can be trained. Start one with `trainyard worker`."
+STEPS: dict[str, tuple[str, ...]] = {
+    "tabular_classification": (
+        "Split off a sealed test part that training never sees",
+        "Train the baselines: majority class, logistic regression",
+        "Train LightGBM with early stopping on a validation part",
+        "Keep whichever is better on the validation part, and measure it once on the sealed part",
+    ),
+    "text_classification": (
+        "Split off a sealed test part that training never sees",
+        "Train the baselines: majority class, TF-IDF with logistic regression",
+        "Train a transformer encoder",
+        "Keep whichever is better on the validation part, and measure it once on the sealed part",
+    ),
+}
+
+
+class TrainArguments(Arguments):
+    """Plan a training run; people approve it before it starts. Leave out what nobody said."""
+
+    target: str | None = Field(None, description="Column to predict.")
+    file: str | None = Field(None, description="Name of a file attached in this thread; the newest if unsaid.")
+    task: TaskType | None = Field(None, description="Task type; guessed from the data if unsaid.")
+    text_column: str | None = Field(None, description="Column with the text, for text classification.")
+    drop_columns: tuple[str, ...] = Field((), description="Columns to leave out.")
+    keep_columns: tuple[str, ...] = Field((), description="Columns to keep although they give the target away.")
+    settings: dict[str, JsonValue] = Field(default_factory=dict, description="Hyperparameters that the person stated.")
+    seed: int = 7
+    test_frac: float = Field(0.2, gt=0.0, lt=0.9)
+    max_hours: float = Field(1.0, gt=0.0, le=720.0)
+
+
+class StopArguments(Arguments):
+    """Stop a run."""
+
+    run: str | None = Field(None, description="Run id; the newest live run of this thread if unsaid.")
+
+
+def training_tools(files: DataFiles, runs: Runs, service: RunService, fleet: Fleet, bundles: Bundles) -> Sequence[Tool]:
+    """The tools of this family."""
+
+    async def plan(caller: Caller, asked: TrainArguments) -> Plan:
+        dataset = await files.find(caller.session_id, asked.file)
+        report = await files.report(dataset, asked.target, asked.task)
+        target = asked.target or report.suggested_target
+        if target is None:
+            names = ", ".join(f"`{column.name}`" for column in report.columns)
+            raise BadRequest(f"Which column of `{dataset.name}` should be predicted? Its columns: {names}.")
+        task = asked.task or report.suggested_task or "tabular_classification"
+        report = await files.report(dataset, target, task)
+        if report.problems:
+            raise BadData(" ".join(report.problems))
+        leaks = tuple(leak.column for leak in report.leaks if leak.column not in asked.keep_columns)
+        host = pick_host(await fleet.hosts(), [run.spec.host for run in await runs.in_state(sorted(LIVE))])
+        spec = RunSpec(
+            task=task,
+            recipe=task,
+            dataset=dataset,
+            target=target,
+            text_column=_text_column(asked, report) if task == "text_classification" else None,
+            drop_columns=tuple(dict.fromkeys((*asked.drop_columns, *leaks))),
+            settings=asked.settings,
+            seed=asked.seed,
+            test_frac=asked.test_frac,
+            host=host.host,
+            max_hours=asked.max_hours,
+            sandbox=host.sandbox,
+            bundle_sha256=await bundles.pack(task),
+            estimate_s=estimate_s(task, report, host),
+        )
+        return Plan(spec.model_dump(mode="json"), approval_card(spec, report, plan=STEPS[task]))
+
+    async def execute(caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
+        spec = RunSpec.model_validate(exact)
+        run = await service.create(
+            spec, session_id=caller.session_id, requester=caller.person.key, room=caller.room, token=token
+        )
+        text = f"Started `{run.id}` on {spec.host}; its card follows the training."
+        return Result(text, {"run": run.id, "state": run.state.value})
+
+    async def stop(caller: Caller, asked: StopArguments) -> Result:
+        run_id = asked.run
+        if run_id is None:
+            live = [run.id for run in await runs.of_session(caller.session_id, 50) if run.state in LIVE]
+            if not live:
+                raise BadRequest("No run of this thread is running. `runs` lists them.")
+            run_id = live[0]
+        return Result(await service.stop(run_id), {"run": run_id})
+
+    return (
+        Tool(
+            "start_training",
+            "Plan a training run on a data file and ask for approval; after it the run starts. Tasks: "
+            + ", ".join(get_args(TaskType)),
+            TrainArguments,
+            Effect.SPEND,
+            plan=plan,
+            execute=execute,
+            timeout_s=PLAN_TIMEOUT_S,
+        ),
+        Tool(
+            "stop_run",
+            "Stop a run gracefully: it saves a checkpoint first.",
+            StopArguments,
+            Effect.WRITE,
+            run=stop,
+        ),
+    )
+
+
+def _text_column(asked: TrainArguments, report: DataReport) -> str:
+    column = asked.text_column or report.text_column
+    if column is None:
+        names = ", ".join(f"`{column.name}`" for column in report.columns)
+        raise BadRequest(f"Which column holds the text? The columns: {names}.")
+    if column not in {known.name for known in report.columns}:
+        names = ", ".join(f"`{known.name}`" for known in report.columns)
+        raise BadData(f"There is no text column `{column}`. The columns: {names}.")
+    return column
+
+
+def pick_host(hosts: Sequence[HostInfo], busy: Sequence[str]) -> HostInfo:
+    """The connected host with the fewest live runs; then the one with the most processors.
+
+    Raises:
+        Unavailable: none is connected.
+    """
+    if not hosts:
+        raise Unavailable(NO_HOST)
+    return min(hosts, key=lambda host: (busy.count(host.host), -host.cpus, host.host))
+
+
+def estimate_s(task: TaskType, report: DataReport, host: HostInfo) -> float:
+    """Rough training time from the size of the data.
+
+    Source: fitted to the files in `examples/` on 2 cores; meant to be right within a factor of three.
+    """
+    if task == "tabular_classification":
+        cells = report.rows * len(report.columns)
+        return 8.0 + 2.5e-5 * cells * 2 / max(1, min(host.cpus, 8))
+    return 25.0 + 0.02 * report.rows * 2 / max(1, min(host.cpus, 8))
