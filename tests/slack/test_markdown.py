@@ -104,7 +104,7 @@ def test_a_long_fence_is_opened_again_with_its_language():
     parts = split(text, 120)
 
     assert len(parts) == 3
-    assert parts[1] == "```python\n" + "".join(f"line_{n} = {n}\n" for n in range(8, 17)) + "```"
+    assert parts[1] == "```python\n" + "".join(f"line_{n} = {n}\n" for n in range(9, 17)) + "```"
     assert parts[-1].endswith("```\n\nDone.")
 
 

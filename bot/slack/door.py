@@ -1,0 +1,198 @@
+"""`SlackDoor`: Slack as an `agent.ports.Door`.
+
+What people do is stored by `accept` before Slack hears that we have it. Bolt acknowledges events before a listener
+runs, so we stand in front: its middleware for "before authorisation", right after the signature was checked. If
+`accept` fails there is no acknowledgement, and Slack delivers again; `accept` knows repeated deliveries.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiohttp import web
+from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
+from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
+from slack_bolt.response import BoltResponse
+from slack_sdk.web.async_client import AsyncWebClient
+
+from agent.domain.content import Content
+from agent.domain.errors import AppError, TransientError
+from agent.domain.rooms import Attachment, Platform, Room
+from agent.ports import Accept, MessageRef, ReplyStream, Whisper
+from bot.slack.api import SlackApi
+from bot.slack.downloads import Downloads
+from bot.slack.errors import code_of
+from bot.slack.inbound import Self, interpret
+from bot.slack.limiter import RATES, Rate
+from bot.slack.outbound import Outbound
+from bot.slack.pictures import Pictures
+from bot.slack.stream import Desk, Pace, SlackStream
+
+log = logging.getLogger(__name__)
+
+SLACK = "https://slack.com/api/"
+EVENTS_PATH = "/slack/events"
+RECONNECT_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+PING_S = 5.0
+ASKERS = 5_000  # rooms whose last speaker we remember
+Next = Callable[[], Awaitable[BoltResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What tests and odd workspaces change: calls a minute, the pace of answers that grow, further file hosts."""
+
+    rates: Mapping[str, Rate] | None = None
+    pace: Pace = field(default_factory=Pace)
+    download_hosts: Iterable[str] = ()
+
+
+class SlackDoor:
+    """One workspace. With an `app_token` it listens by Socket Mode, else by signed HTTP on `http_host:http_port`."""
+
+    platform: Platform = "slack"
+
+    def __init__(
+        self, *, bot_token: str, app_token: str | None = None, signing_secret: str | None = None,
+        http_host: str = "127.0.0.1", http_port: int = 3000, api_url: str = SLACK, tuning: Tuning | None = None,
+    ) -> None:
+        """Opens nothing yet. Raises `AppError` when it is told no way to listen."""
+        if not app_token and not signing_secret:
+            raise AppError("Slack needs an app token (xapp-…, Socket Mode) or a signing secret (HTTP).")
+        tuning = tuning or Tuning()
+        self._app_token, self._signing_secret = app_token, signing_secret
+        self._http = (http_host, http_port)
+        self._api = SlackApi(token=bot_token, base_url=api_url, rates=tuning.rates or RATES)
+        self._downloads = Downloads(self._api, hosts=tuning.download_hosts)
+        self._pictures = Pictures(self._api)
+        self._outbound = Outbound(self._api, self._pictures, self._downloads)
+        self._desk = Desk(self._api, self._outbound, self._pictures, tuning.pace)
+        self._askers: OrderedDict[str, str | None] = OrderedDict()
+        self._me: Self | None = None
+        self._accept: Accept | None = None
+        self._listening = asyncio.Event()
+        self.address = ("", 0)  # where HTTP mode listens, once it does
+
+    async def run(self, accept: Accept) -> None:
+        """Connect and deliver until cancelled. Raises `AppError` when Slack refuses our tokens."""
+        self._accept = accept
+        self._me = await self._identify()
+        app = AsyncApp(
+            name="trainyard", client=self._api.client, signing_secret=self._signing_secret or "",
+            before_authorize=self._receive, logger=logging.getLogger("bot.slack.bolt"),
+        )
+        try:
+            await (self._by_socket(app, self._app_token) if self._app_token else self._by_http(app))
+        finally:
+            self._listening.clear()
+            await self._api.close()
+
+    async def ready(self) -> None:
+        """Return once Slack can reach us."""
+        await self._listening.wait()
+
+    async def close(self) -> None:
+        """Let go of the connections of a door that only writes."""
+        await self._api.close()
+
+    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        """Post a new message; a whisper by its handle, or as an ephemeral message (neither can be found again)."""
+        if whisper is not None:
+            return await self._outbound.whisper(room, content, whisper)
+        return await self._outbound.post(room, content, key=key)
+
+    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+        """Show `content` in a message of ours; what does not fit in one message is cut, and says so."""
+        return await self._outbound.change(room, ref, content)
+
+    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+        """What was posted with `key`, if all of it arrived."""
+        return await self._outbound.find(room, key)
+
+    async def stream(self, room: Room, *, key: str) -> ReplyStream:
+        """An answer that grows, for the person who spoke last in the room."""
+        return SlackStream(self._desk, room, key=key, recipient=self._askers.get(room.key))
+
+    async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
+        """Download to the file `into`, whole or not at all."""
+        await self._downloads.fetch(attachment, into, limit_bytes=limit_bytes)
+
+    async def _identify(self) -> Self:
+        for wait_s in (*RECONNECT_S, None):
+            try:
+                answer = await self._api.call("auth.test")
+            except TransientError as error:
+                if wait_s is None:
+                    raise
+                log.warning("slack.not_reachable", extra={"reason": error.text, "retry_s": wait_s})
+                await asyncio.sleep(error.retry_after_s or wait_s)
+            else:
+                self._api.bot_name = str(answer.get("user", "the bot"))
+                return Self(str(answer["user_id"]), str(answer.get("bot_id", "")), str(answer["team_id"]))
+        raise AssertionError("the loop returns or raises")
+
+    async def _receive(self, request: AsyncBoltRequest, next_: Next) -> BoltResponse:
+        """Store what a person did, then let Bolt acknowledge. Everything else is acknowledged at once."""
+        if request.body.get("type") == "url_verification" or "ssl_check" in request.body:
+            return await next_()
+        if self._accept is None or self._me is None:
+            return BoltResponse(status=503, body="")
+        inbound = interpret(request.body, self._me)
+        if inbound is not None:
+            self._remember(inbound.room, None if inbound.person.external else inbound.person.id)
+            try:
+                await self._accept(inbound)
+            except Exception:  # an edge: whatever went wrong, Slack must deliver again
+                log.exception("slack.not_accepted", extra={"event_id": inbound.event_id})
+                return BoltResponse(status=503, body="")
+        return BoltResponse(status=200, body="")
+
+    def _remember(self, room: Room, person: str | None) -> None:
+        self._askers[room.key] = person
+        self._askers.move_to_end(room.key)
+        while len(self._askers) > ASKERS:
+            self._askers.popitem(last=False)
+
+    async def _by_socket(self, app: AsyncApp, app_token: str) -> None:
+        api = SlackApi(token=app_token, base_url=self._api.base_url)
+        try:
+            url = await self._socket_url(api)
+        finally:
+            await api.close()
+        web_client = AsyncWebClient(token=app_token, base_url=self._api.base_url)
+        handler = AsyncSocketModeHandler(app, app_token, web_client=web_client, ping_interval=PING_S)
+        handler.client.wss_uri = url
+        try:
+            await handler.connect_async()  # type: ignore[no-untyped-call]
+            self._listening.set()
+            await asyncio.Event().wait()
+        finally:
+            await handler.close_async()  # type: ignore[no-untyped-call]
+
+    async def _socket_url(self, api: SlackApi) -> str:
+        """The first endpoint, asked for by ourselves: the SDK would try a wrong token for ever, in silence."""
+        for wait_s in (*RECONNECT_S, None):
+            try:
+                return str((await api.call("apps.connections.open"))["url"])
+            except TransientError as error:
+                if wait_s is None:
+                    raise
+                await asyncio.sleep(error.retry_after_s or wait_s)
+            except AppError as error:
+                text = f"Slack refuses the app token ({code_of(error)}): it must be an xapp- token with connections:write."
+                raise AppError(text) from error
+        raise AssertionError("the loop returns or raises")
+
+    async def _by_http(self, app: AsyncApp) -> None:
+        runner = web.AppRunner(app.web_app(path=EVENTS_PATH), access_log=None)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, *self._http).start()
+            self.address = runner.addresses[0][:2]
+            self._listening.set()
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()

@@ -1,0 +1,83 @@
+"""Puts PNGs and long texts on Slack. A picture is uploaded once, privately; image blocks then name it by file id.
+
+Swapping the id in a block is how a chart changes in place: a message's own files cannot be replaced.
+"""
+
+import asyncio
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from agent.domain.content import Content, Picture
+from agent.domain.errors import AppError, TransientError, Unavailable
+from agent.domain.rooms import Room
+from bot.slack.api import SlackApi
+
+REMEMBERED = 1_000
+
+log = logging.getLogger(__name__)
+
+
+class Pictures:
+    """Uploads, remembered by sha256 for as long as the process lives."""
+
+    def __init__(self, api: SlackApi) -> None:
+        self._api = api
+        self._uploads: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
+
+    async def ids(self, content: Content) -> Mapping[str, str]:
+        """Slack's file id of the content's picture by its sha256; empty when Slack will not take it."""
+        picture = content.card.picture if content.card else None
+        if picture is None:
+            return {}
+        try:
+            return {picture.sha256: await asyncio.shield(self._uploading(picture))}
+        except TransientError:
+            self.forget(picture.sha256)
+            raise
+        except AppError as error:
+            self.forget(picture.sha256)
+            log.warning("slack.picture_refused", extra={"sha256": picture.sha256, "reason": error.text})
+            return {}
+
+    def _uploading(self, picture: Picture) -> asyncio.Task[str]:
+        if picture.sha256 not in self._uploads:
+            self._uploads[picture.sha256] = asyncio.create_task(self._upload(picture))
+            while len(self._uploads) > REMEMBERED:
+                self._uploads.popitem(last=False)
+        return self._uploads[picture.sha256]
+
+    def forget(self, sha256: str) -> None:
+        """Slack does not show this file: upload it anew next time."""
+        self._uploads.pop(sha256, None)
+
+    async def share(self, picture: Picture, room: Room) -> None:
+        """Post the picture as a file of its own, where image blocks are refused."""
+        await self._upload(picture, channel_id=room.channel, thread_ts=room.thread or None)
+
+    async def share_text(self, text: str, name: str, room: Room) -> None:
+        """Post a text as a file."""
+        await self._put(text.encode(), name, "", channel_id=room.channel, thread_ts=room.thread or None)
+
+    async def _upload(self, picture: Picture, **where: str | None) -> str:
+        png = await asyncio.to_thread(Path(picture.path).read_bytes)
+        return await self._put(png, f"{picture.sha256[:12]}.png", picture.alt[:1000], **where)
+
+    async def _put(self, data: bytes, name: str, alt: str, **where: str | None) -> str:
+        ticket: dict[str, Any] = await self._api.call(
+            "files.getUploadURLExternal", filename=name, length=len(data), alt_txt=alt or None,
+        )
+        try:
+            async with self._api.session.post(ticket["upload_url"], data=data) as response:
+                if response.status != 200:
+                    raise Unavailable(f"Slack did not take the file {name} (HTTP {response.status}).")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise Unavailable(f"Slack did not take the file {name}: {type(error).__name__}.") from error
+        files = json.dumps([{"id": ticket["file_id"], "title": name}])
+        await self._api.call("files.completeUploadExternal", files=files, **where)
+        return str(ticket["file_id"])
