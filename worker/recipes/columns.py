@@ -1,0 +1,148 @@
+"""What each column of a table holds: its kind, what is missing, its range. Also the words on a target column."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections import Counter
+from typing import Any
+
+from worker.recipes.table import BadData, Table, is_missing, number
+
+EXAMPLE_CHARS = 80
+FEWEST_ROWS = 20
+_MOST_CLASSES = 200
+_BOOLEANS = ({"yes", "no"}, {"true", "false"}, {"0", "1"}, {"t", "f"}, {"y", "n"}, {"0.0", "1.0"}, {"on", "off"})
+_DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([ T]\d{1,2}:\d{2}.*)?\s*")
+_ID_NAME = re.compile(
+    r"(?i)(.*[_\s-])?(id|uuid|guid|key|index|idx|rowid|row_?(no|nr|number)|nr|no)|unnamed_1|.*[a-z]I[Dd]"
+)
+
+
+def describe(name: str, cells: list[str]) -> dict[str, Any]:
+    """The fields of a ColumnReport."""
+    counts = Counter(cell for cell in cells if not is_missing(cell))
+    present = counts.total()
+    kind = column_kind(name, counts, rows=len(cells))
+    report: dict[str, Any] = {
+        "name": name,
+        "kind": kind,
+        "missing": len(cells) - present,
+        "unique": len(counts),
+        "example": next(iter(counts), "")[:EXAMPLE_CHARS],
+        "low": None,
+        "high": None,
+        "mean_chars": round(sum(len(cell) * times for cell, times in counts.items()) / present, 2) if present else None,
+    }
+    numbers = [value for cell in counts if (value := number(cell)) is not None]
+    if numbers and len(numbers) == len(counts):
+        report["low"], report["high"] = min(numbers), max(numbers)
+    return report
+
+
+def column_kind(name: str, counts: Counter[str], *, rows: int) -> str:
+    """One of ColumnKind, from the counts of the cells that are not missing."""
+    present = counts.total()
+    if present == 0:
+        return "empty"
+    if len(counts) == 1:
+        return "constant" if present == rows else "category"
+    if {cell.strip().lower() for cell in counts} in _BOOLEANS:
+        return "boolean"
+    all_unique = len(counts) == present and rows >= FEWEST_ROWS
+    if all(number(cell) is not None for cell in counts):
+        whole = all(float(cell).is_integer() for cell in counts)
+        named = _ID_NAME.fullmatch(name) is not None
+        return "identifier" if whole and all_unique and (named or _consecutive(list(counts))) else "number"
+    if sum(times for cell, times in counts.items() if _DATE.fullmatch(cell)) >= 0.95 * present:
+        return "datetime"
+    return _string_kind(counts, present, all_unique=all_unique)
+
+
+def _string_kind(counts: Counter[str], present: int, *, all_unique: bool) -> str:
+    words = sum(len(cell.split()) * times for cell, times in counts.items()) / present
+    chars = sum(len(cell) * times for cell, times in counts.items()) / present
+    many = len(counts) > 0.3 * present and len(counts) >= FEWEST_ROWS
+    if words >= 4 and (many or chars > 60):
+        return "text"
+    if all_unique and words < 2:
+        return "identifier"
+    return "text" if many and words >= 2 else "category"
+
+
+def _consecutive(cells: list[str]) -> bool:
+    return all(float(after) - float(before) == 1 for before, after in itertools.pairwise(cells))
+
+
+def find_column(table: Table, wanted: str, *, role: str = "target") -> str:
+    """The column with this name; case and outer spaces do not matter.
+
+    Raises: BadData naming the columns, with a guess at what was meant.
+    """
+    if wanted in table.columns:
+        return wanted
+    folded = {name.lower(): name for name in table.names}
+    if wanted.strip().lower() in folded:
+        return folded[wanted.strip().lower()]
+    close = difflib.get_close_matches(wanted.lower(), folded, n=1, cutoff=0.6)
+    guess = f" Did you mean “{folded[close[0]]}”?" if close else ""
+    names = ", ".join(table.names[:30]) + (f" and {len(table.names) - 30} more" if len(table.names) > 30 else "")
+    raise BadData(f"There is no {role} column “{wanted}”.{guess} The columns are: {names}.")
+
+
+def describe_target(table: Table, target: str) -> dict[str, Any]:
+    """The fields of a TargetReport."""
+    counts = Counter(cell.strip() for cell in table.columns[target] if not is_missing(cell))
+    return {
+        "column": target,
+        "classes": [[label, count] for label, count in counts.most_common(_MOST_CLASSES)],
+        "missing": table.rows - counts.total(),
+        "imbalance": round(max(counts.values()) / min(counts.values()), 3) if counts else 0.0,
+    }
+
+
+def target_problems(table: Table, target: str) -> list[str]:
+    """Sentences that stop a training on this target."""
+    cells = table.columns[target]
+    missing = [line for cell, line in zip(cells, table.lines, strict=True) if is_missing(cell)]
+    counts = Counter(cell.strip() for cell in cells if not is_missing(cell))
+    problems = []
+    if missing:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        where = f"line{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing[:5]))}{more}"
+        problems.append(
+            f"The target “{target}” has no value in {len(missing)} of {table.rows} rows: "
+            f"{where}. Fill them in or remove them."
+        )
+    if table.rows < FEWEST_ROWS:
+        problems.append(f"There are only {table.rows} rows; at least {FEWEST_ROWS} are needed to train and to measure.")
+    if len(counts) == 1:
+        problems.append(f"The target “{target}” is always “{next(iter(counts))}”; there is nothing to tell apart.")
+    if _looks_continuous(counts):
+        problems.append(
+            f"The target “{target}” has {len(counts)} different numbers in {counts.total()} rows: that is a quantity, "
+            "not a class. Predicting quantities (regression) is not possible yet; group it into classes first."
+        )
+    elif len(counts) > _MOST_CLASSES:
+        problems.append(f"The target “{target}” has {len(counts)} classes; at most {_MOST_CLASSES} are possible.")
+    elif len(counts) > 1:
+        problems.extend(_lonely(target, counts))
+    return problems
+
+
+def _lonely(target: str, counts: Counter[str]) -> list[str]:
+    lonely = [label for label, count in counts.items() if count == 1]
+    if not lonely:
+        return []
+    some = ", ".join(f"“{label[:40]}”" for label in lonely[:5]) + (" and more" if len(lonely) > 5 else "")
+    return [
+        f"{len(lonely)} class{'es' if len(lonely) > 1 else ''} of “{target}” {'have' if len(lonely) > 1 else 'has'} "
+        f"only one row ({some}). A class needs two or more: one to learn from, one to measure on. "
+        "Add rows, merge classes, or remove them."
+    ]
+
+
+def _looks_continuous(counts: Counter[str]) -> bool:
+    numbers = all(number(label) is not None for label in counts)
+    return numbers and len(counts) > 20 and len(counts) > 0.02 * counts.total()

@@ -1,0 +1,121 @@
+"""The text encoder before training: a pretrained one where a model is named, else a small one from scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from worker.recipes.job import BadSettings, Setting, usable_cpus
+from worker.recipes.text_model import EncoderModel
+
+SETTINGS = {
+    "model": Setting(None, also=("backbone", "base_model")),
+    "epochs": Setting(8, 1, 1000),
+    "max_steps": Setting(0, 0, 10_000_000, ("steps",)),  # 0: as many as the epochs take
+    "batch_size": Setting(32, 1, 4096),
+    "learning_rate": Setting(0.0, 0.0, 1e6, ("lr",)),  # 0: 3e-5 for a pretrained model, 1e-3 from scratch
+    "weight_decay": Setting(0.01, 0.0, 10.0),
+    "warmup_frac": Setting(0.1, 0.0, 1.0, ("warmup_ratio",)),
+    "max_grad_norm": Setting(1.0, 0.0, 1e6),
+    "max_tokens": Setting(128, 8, 8192, ("max_length",)),
+    "hidden_size": Setting(128, 8, 4096),
+    "layers": Setting(2, 1, 48),
+    "heads": Setting(4, 1, 64),
+    "vocabulary": Setting(8000, 50, 200_000, ("vocab_size",)),
+    "early_stopping_patience": Setting(3, 1, 1000, ("patience",)),
+    "valid_frac": Setting(0.15, 0.05, 0.5),
+}
+_SCRATCH_RATE, _PRETRAINED_RATE = 1e-3, 3e-5
+_MOST_THREADS = 8
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+
+
+@dataclass
+class Encoder:
+    """A network and its tokenizer, with what a person should know about where they come from."""
+
+    network: Any
+    tokenizer: Any
+    origin: str
+    device: str
+
+    def model(self) -> EncoderModel:
+        return EncoderModel(self.network, self.tokenizer, self.device)
+
+    def save(self, folder: Path) -> None:
+        """Write safetensors, config.json and tokenizer.json."""
+        self.network.save_pretrained(folder)
+        self.tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def build(texts: Sequence[str], classes: Sequence[str], settings: dict[str, Any], *, seed: int) -> Encoder:
+    """The encoder to train. Sets the learning rate where nobody said one. Raises: BadSettings."""
+    import torch
+
+    torch.manual_seed(seed)
+    torch.set_num_threads(min(_MOST_THREADS, usable_cpus()))
+    named = settings["model"]
+    settings["learning_rate"] = settings["learning_rate"] or (_PRETRAINED_RATE if named else _SCRATCH_RATE)
+    network, tokenizer = _pretrained(named, classes) if named else _from_scratch(texts, classes, settings)
+    longest = min(settings["max_tokens"], getattr(network.config, "max_position_embeddings", settings["max_tokens"]))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(longest)
+    size = sum(parameter.numel() for parameter in network.parameters())
+    origin = f"{named or 'a small encoder from scratch'} ({size / 1e6:.1f} M parameters)"
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return Encoder(network.to(device), tokenizer, origin, device)
+
+
+def _pretrained(name: str, classes: Sequence[str]) -> tuple[Any, Any]:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    try:
+        network = AutoModelForSequenceClassification.from_pretrained(
+            name, num_labels=len(classes), id2label=dict(enumerate(classes)), ignore_mismatched_sizes=True
+        )
+        tokenizer = AutoTokenizer.from_pretrained(name).backend_tokenizer
+    except (OSError, ValueError, AttributeError) as error:
+        reason = str(error).strip().splitlines()[0][:200]
+        raise BadSettings(
+            f"The model “{name}” cannot be loaded here ({reason}). Name a folder on the host or a Hub model that the "
+            "run may reach, or leave `model` out to train a small encoder from scratch."
+        ) from error
+    return network, tokenizer
+
+
+def _from_scratch(texts: Sequence[str], classes: Sequence[str], settings: dict[str, Any]) -> tuple[Any, Any]:
+    from transformers import BertConfig, BertForSequenceClassification
+
+    if settings["hidden_size"] % settings["heads"]:
+        raise BadSettings(f"hidden_size ({settings['hidden_size']}) must be a multiple of heads ({settings['heads']}).")
+    tokenizer = _learned_tokenizer(texts, settings["vocabulary"])
+    config = BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=settings["hidden_size"],
+        num_hidden_layers=settings["layers"],
+        num_attention_heads=settings["heads"],
+        intermediate_size=2 * settings["hidden_size"],
+        max_position_embeddings=settings["max_tokens"],
+        pad_token_id=0,
+        num_labels=len(classes),
+        id2label=dict(enumerate(classes)),
+    )
+    return BertForSequenceClassification(config), tokenizer
+
+
+def _learned_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
+    """A lower-casing WordPiece tokenizer learned from the training texts."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106 - a token of text, not a secret
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary, min_frequency=2, special_tokens=list(_SPECIAL), show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    ends = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    return tokenizer

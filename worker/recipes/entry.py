@@ -1,0 +1,54 @@
+"""What `train.py` of a bundle calls: run the recipe that `config.json` names.
+
+Under Trainyard the data is split already and the labels are elsewhere. Alone, it also splits first and measures last,
+and says that the labels were not sealed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from worker.recipes.job import BadSettings, Job, read_job, step
+from worker.runtime import TrainingRuntime
+
+
+def train(job: Job) -> None:
+    """Train with the recipe of the job. Raises: BadData, BadSettings."""
+    runtime = TrainingRuntime(run_id=job.run, run_dir=job.run_dir)
+    runtime.register_graceful_shutdown()
+    if job.recipe == "tabular_classification":
+        from worker.recipes import tabular_classification
+
+        tabular_classification.train(job, runtime)
+    elif job.recipe == "text_classification":
+        from worker.recipes import text_classification
+
+        text_classification.train(job, runtime)
+    else:
+        known = "tabular_classification, text_classification"
+        raise BadSettings(f"There is no recipe “{job.recipe}”. The recipes are: {known}.")
+
+
+def train_alone(job: Job) -> None:
+    """Split, train and measure in one process. Raises: BadData, BadSettings."""
+    from worker.recipes.evaluate import evaluate
+    from worker.recipes.prepare import prepare
+
+    labels = job.run_dir / "sealed"
+    print(
+        "No Trainyard here: splitting now. The test labels are not sealed; they lie in sealed/labels.csv.", flush=True
+    )
+    prepare(job, labels, keep_source=True)
+    train(job)
+    evaluate(job, labels, sealed=False)
+    print((job.run_dir / "scorecard.json").read_text(encoding="utf-8"), flush=True)
+
+
+def main() -> None:
+    """Train in the folder of this run, and exit: 0, or 65 with `error.json` for data or settings that cannot work."""
+    run_dir = Path(os.environ.get("TRAINYARD_RUN_DIR") or Path.cwd())
+    job = read_job(run_dir)
+    alone = not (run_dir / "data/train.csv").exists() or (run_dir / "sealed").exists()
+    sys.exit(step(run_dir, lambda: train_alone(job) if alone else train(job)))

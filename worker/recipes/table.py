@@ -1,0 +1,271 @@
+"""Read and write delimited text files, and say in one sentence what is wrong with one.
+
+Standard library only: this file is also copied beside a finished model, so that `predict.py` reads a file exactly as
+training did. It knows cells, not their meaning.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "<na>", "#n/a"})
+LIMIT_BYTES = 1_000_000_000
+_CELL_CHARS = 16_000_000
+_SAMPLE_CHARS = 200_000
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG", "a PNG image"), (b"\xff\xd8\xff", "a JPEG image"), (b"GIF8", "a GIF image"),
+    (b"II*\x00", "a TIFF image"), (b"MM\x00*", "a TIFF image"), (b"%PDF", "a PDF document"),
+    (b"\x1f\x8b", "a gzip archive"), (b"BZh", "a bzip2 archive"), (b"\xfd7zXZ", "an xz archive"),
+    (b"7z\xbc\xaf", "a 7-Zip archive"), (b"Rar!", "a RAR archive"), (b"PAR1", "a Parquet file"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel or Word file"), (b"SQLite format 3", "an SQLite database"),
+    (b"\x80\x04\x95", "a Python pickle"), (b"\x93NUMPY", "a numpy array"),
+)  # fmt: skip
+
+
+class BadData(Exception):
+    """The file cannot be used; the message is a sentence for people."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as they stand in the file, column by column. `lines` holds the line on which each row starts."""
+
+    names: list[str]
+    columns: dict[str, list[str]]
+    lines: list[int]
+    encoding: str
+    delimiter: str
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        return len(self.lines)
+
+
+def read_table(path: Path, *, name: str = "", limit_bytes: int = LIMIT_BYTES, delimiter: str = "") -> Table:
+    """Read a delimited text file with a header. Encoding and, if not given, delimiter are found out.
+
+    Raises: BadData with a sentence that names the line, the byte or the file type.
+    """
+    name = name or path.name
+    size = path.stat().st_size
+    if size > limit_bytes:
+        raise BadData(f"{name} has {_size(size)}; the limit is {_size(limit_bytes)}. Send a part of it, or raise it.")
+    data = path.read_bytes()
+    if not data.strip():
+        raise BadData(f"{name} is empty.")
+    refuse_other_formats(data, name)
+    text, encoding, warnings = decode(data, name)
+    del data
+    if not text.strip():
+        raise BadData(f"{name} is empty.")
+    delimiter = delimiter or find_delimiter(text)
+    records = _records(text, delimiter, name)
+    _, header = next(records)
+    names = _header(header, name, warnings)
+    columns, lines = _columns(names, records, name)
+    if not lines:
+        raise BadData(f"{name} has a header ({_some(names)}) but no rows.")
+    return Table(names, columns, lines, encoding, delimiter, warnings)
+
+
+def refuse_other_formats(data: bytes, name: str) -> None:
+    """Raises: BadData saying what the file really is, judged by its first bytes."""
+    found = next((what for magic, what in _MAGIC if data.startswith(magic)), None)
+    if data.startswith(b"PK\x03\x04"):
+        office = {b"xl/": "an Excel workbook (xlsx)", b"word/": "a Word document (docx)"}
+        found = next((what for part, what in office.items() if part in data[:200_000]), "a zip archive")
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        found = "a WebP image"
+    if data.startswith(b"BM") and data[6:10] == bytes(4):
+        found = "a BMP image"
+    start = data[:2000].lstrip(codecs.BOM_UTF8).lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        found = "a web page (HTML); perhaps a login page was downloaded in its place"
+    elif start.startswith((b"<?xml", b"<svg")):
+        found = "an XML file"
+    elif start.startswith((b'{"', b"[{", b"{\n", b"[\n")) or Path(name).suffix.lower() in {".json", ".jsonl"}:
+        found = "a JSON file"
+    if found:
+        raise BadData(f"{name} is {found}, not a table as text. Export the table as CSV (UTF-8) and send that.")
+
+
+def decode(data: bytes, name: str) -> tuple[str, str, list[str]]:
+    """The text, the encoding's name and warnings. UTF-8 and UTF-16 are certain, cp1252 is a guess with a warning."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return _decoded(data, "utf-16", name), "utf-16", []
+    if data.startswith(codecs.BOM_UTF8):
+        return _decoded(data, "utf-8-sig", name), "utf-8-sig", []
+    if b"\x00" in data:
+        at = data.index(b"\x00")
+        raise BadData(f"{name} is not text: byte {at} (line {_line(data, at)}) is zero. {_ADVICE}")
+    try:
+        return data.decode("utf-8"), "utf-8", []
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start} (line {_line(data, error.start)})"
+        text = _windows_text(data)
+        if text is None:
+            raise BadData(f"{name} is not UTF-8: {where} is 0x{data[error.start]:02x}. {_ADVICE}") from error
+        around = text[max(0, error.start - 15) : error.start + 15].replace("\n", " ").strip()
+    warning = f"The file is not UTF-8 ({where}); it was read as Windows text (cp1252), e.g. “{around}”. {_ADVICE}"
+    return text, "cp1252", [warning]
+
+
+_ADVICE = "Re-save it as UTF-8 (in Excel: “CSV UTF-8”)."
+
+
+def _decoded(data: bytes, encoding: str, name: str) -> str:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start} (line {_line(data, error.start)})"
+        raise BadData(f"{name} starts as {encoding} but {where} does not fit. {_ADVICE}") from error
+
+
+def _windows_text(data: bytes) -> str | None:
+    """The bytes as cp1252 if that gives plausible prose: no control characters, mostly letters among the high bytes."""
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        return None
+    high = [char for char in text[:1_000_000] if ord(char) > 127]
+    control = sum(char < " " and char not in "\t\r\n\f" for char in text[:1_000_000])
+    fitting = sum(char.isalpha() or char in "–—‘’“”€£§°«»…·²³½¼®©™ß\xa0" for char in high)
+    plausible = control == 0 and fitting >= 0.8 * len(high) and len(high) < 0.3 * min(len(text), 1_000_000)
+    return text if plausible else None
+
+
+def find_delimiter(text: str) -> str:
+    """The delimiter under which the most of the first rows have as many cells as the header; comma if none."""
+    sample = text[:_SAMPLE_CHARS]
+    if len(sample) < len(text):
+        sample = sample[: sample.rfind("\n") + 1] or sample
+
+    def fit(delimiter: str) -> tuple[float, int]:
+        try:
+            rows = [row for row in csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter) if row]
+        except csv.Error:
+            return 0.0, 0
+        width = len(rows[0])
+        if width < 2:
+            return 0.0, 0
+        return sum(len(row) == width for row in rows) / len(rows), width
+
+    best = max(DELIMITERS, key=fit)
+    return best if fit(best)[1] > 1 else ","
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell says that nothing is known: empty, NA, NaN, null or ?."""
+    return cell.strip().lower() in MISSING
+
+
+def number(cell: str) -> float | None:
+    """The number that a cell is, None if it is something else. `1_000` and `1,000` are something else."""
+    return float(cell) if _NUMBER.fullmatch(cell) else None
+
+
+def write_rows(path: Path, names: Sequence[str], rows: Iterator[Sequence[object]]) -> None:
+    """Write a comma-separated file aside and rename it."""
+    aside = path.with_name(f".{path.name}.part")
+    with aside.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(rows)
+    aside.replace(path)
+
+
+def _records(text: str, delimiter: str, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Each record with the line on which it starts; blank lines are left out."""
+    csv.field_size_limit(_CELL_CHARS)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    while True:
+        start = reader.line_num + 1
+        try:
+            record = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise BadData(_broken(str(error), start, reader.line_num, name)) from error
+        if record and (len(record) > 1 or record[0].strip()):
+            yield start, record
+
+
+def _broken(error: str, start: int, line: int, name: str) -> str:
+    if "unexpected end" in error:
+        return f'{name}, line {start}: a cell opens with a quote (") that is never closed.'
+    if "expected after" in error:
+        return f'{name}, line {line}: text follows a closing quote. Double the quotes inside of a quoted cell ("").'
+    if "field larger" in error:
+        return f"{name}, line {start}: a cell is longer than {_CELL_CHARS:,} characters; is a closing quote missing?"
+    return f"{name}, line {line}: {error}."
+
+
+def _header(header: list[str], name: str, warnings: list[str]) -> list[str]:
+    names = [cell.strip() for cell in header]
+    twice = [column for column, times in Counter(names).items() if times > 1 and column]
+    if twice:
+        at = " and ".join(str(index + 1) for index, column in enumerate(names) if column == twice[0])
+        raise BadData(f"{name}: the header has “{twice[0]}” more than once (columns {at}). Rename one of them.")
+    if not any(names):
+        raise BadData(f"{name}: the first line names no column. Add a header line.")
+    counted = [str(index) for index in range(len(names))]
+    if names != counted and all(number(column) is not None for column in names if column):
+        raise BadData(f"{name}: the first line ({_some(names)}) holds numbers, not column names. Add a header line.")
+    unnamed = [index + 1 for index, column in enumerate(names) if not column]
+    if unnamed:
+        warnings.append(f"{_count(len(unnamed), 'column has', 'columns have')} no name in the header: number "
+                        f"{', '.join(map(str, unnamed))}.")  # fmt: skip
+    return [column or f"unnamed_{index + 1}" for index, column in enumerate(names)]
+
+
+def _columns(
+    names: list[str], records: Iterator[tuple[int, list[str]]], name: str
+) -> tuple[dict[str, list[str]], list[int]]:
+    cells: list[list[str]] = [[] for _ in names]
+    known: dict[str, str] = {}
+    lines: list[int] = []
+    uneven: list[tuple[int, int]] = []
+    for line, record in records:
+        if len(record) != len(names):
+            uneven.append((line, len(record)))
+            continue
+        lines.append(line)
+        for column, cell in zip(cells, record, strict=True):
+            column.append(known.setdefault(cell, cell) if len(cell) < 40 else cell)
+    if uneven:
+        first = ", ".join(f"line {line} has {count}" for line, count in uneven[:3])
+        raise BadData(
+            f"{name}: the header has {_count(len(names), 'column', 'columns')} but {first}"
+            f"{f' (and {len(uneven) - 3} more lines)' if len(uneven) > 3 else ''}. "
+            "A cell that contains the delimiter must stand in double quotes."
+        )
+    return dict(zip(names, cells, strict=True)), lines
+
+
+def _line(data: bytes, at: int) -> int:
+    return data.count(b"\n", 0, at) + 1
+
+
+def _size(size_bytes: int) -> str:
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.1f} {unit}"
+    return f"{size_bytes} bytes"
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _count(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"

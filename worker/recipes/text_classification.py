@@ -1,0 +1,154 @@
+"""Train a classifier of texts: majority and TF-IDF with logistic regression first, then an encoder, and keep the best.
+
+The choice is made on rows held out of the training part; a tie goes to the simpler model. The sealed test part plays no
+role here.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.recipes import text_model
+from worker.recipes.encoder import SETTINGS, Encoder, build
+from worker.recipes.finish import Finished, finish, read_parts
+from worker.recipes.job import Job, majority_shares, read_settings, write_json
+from worker.recipes.loop import Held, Loop, total_steps
+from worker.recipes.scores import decisive_metric, measure
+from worker.recipes.split import split_rows
+from worker.recipes.table import BadData
+from worker.runtime import TrainingRuntime
+
+_PACKAGES = {"encoder": ("torch", "transformers", "tokenizers", "safetensors", "numpy"),
+             "linear": ("scikit-learn", "skops", "numpy")}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The training texts with their classes, and the metric that decides between models."""
+
+    texts: list[str]
+    labels: list[str]
+    classes: list[str]
+    metric: str
+
+    def score(self, shares: NDArray[np.float64], at: NDArray[np.int64]) -> dict[str, float]:
+        return measure([self.labels[row] for row in at], self.classes, shares)
+
+    def at(self, rows: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+        """Texts and class numbers of these rows."""
+        codes = np.searchsorted(self.classes, [self.labels[row] for row in rows])
+        return [self.texts[row] for row in rows], codes
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was trained on the fitting rows, and what it scores on the held-out ones."""
+
+    linear: Any
+    encoder: Encoder
+    scores: dict[str, dict[str, float]]
+    held: int
+    stopped: bool
+
+
+def train(job: Job, runtime: TrainingRuntime) -> None:
+    """Train, choose, and leave artifacts and predictions. Raises: BadData, BadSettings, Diverged."""
+    settings = read_settings(job.settings, SETTINGS)
+    table, test, split = read_parts(job)
+    column = split["text_column"]
+    labels = table.columns[split["target"]]
+    classes = sorted(set(labels))
+    data = Texts(table.columns[column], labels, classes, decisive_metric(len(classes)))
+    if not any(text.strip() for text in data.texts):
+        raise BadData(f"The text column “{column}” is empty.")
+    groups = data.texts if split["equal_inputs_kept_together"] else None
+    fit, held = split_rows(labels, frac=settings["valid_frac"], seed=job.seed, groups=groups)
+    steps = total_steps(settings, len(fit))
+    runtime.start(settings["model"] or "encoder", settings, total_steps=steps)
+    runtime.log(f"{len(labels)} texts from “{column}”, classes: {', '.join(classes[:10])}.")
+    found = _candidates(job, runtime, data, settings, (fit, held))
+    kind, why = _choose(data.metric, found)
+    runtime.log(why)
+    linear = found.linear if found.stopped else _fit_linear(*data.at(np.arange(len(labels))), seed=job.seed)
+    _save(job, kind, found.encoder if kind == "encoder" else linear, column, classes)
+    used = {column, split["target"]}
+    ignored = [f"{name} (this recipe reads one text column)" for name in table.names if name not in used]
+    finish(
+        job, runtime,
+        Finished(kind, why, settings, classes, ignored, {"rows": len(held), **found.scores}, found.stopped,
+                 packages=_PACKAGES[kind], module="text_model"),
+        {"model": text_model.load(job.artifacts).shares(test.columns),
+         "linear": np.asarray(linear.predict_proba(test.columns[column])),
+         "majority": majority_shares(labels, classes, test.rows)},
+        test.columns["row_id"],
+    )  # fmt: skip
+
+
+def _candidates(
+    job: Job,
+    runtime: TrainingRuntime,
+    data: Texts,
+    settings: dict[str, Any],
+    parts: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> _Found:
+    fit, held = parts
+    texts, codes = data.at(fit)
+    held_texts, _ = data.at(held)
+    linear = _fit_linear(texts, codes, seed=job.seed)
+    scores = {
+        "majority": data.score(majority_shares([data.labels[row] for row in fit], data.classes, len(held)), held),
+        "linear": data.score(np.asarray(linear.predict_proba(held_texts)), held),
+    }
+    runtime.log(f"Baselines on {len(held)} held-out texts, {data.metric}: majority "
+                f"{scores['majority'][data.metric]:.4f}, TF-IDF {scores['linear'][data.metric]:.4f}.")  # fmt: skip
+    encoder = build(texts, data.classes, settings, seed=job.seed)
+    runtime.log(f"Encoder: {encoder.origin} on {encoder.device}, learning rate {settings['learning_rate']:g}.")
+    seen = Held(held_texts, data.metric, lambda shares: data.score(shares, held))
+    trained = Loop(encoder, settings, runtime, seed=job.seed).run(texts, codes, seen)
+    scores["encoder"] = data.score(encoder.model().predict_proba(held_texts), held)
+    runtime.log(f"Encoder: best step {trained.best_step} of {trained.steps}, {data.metric} {trained.best_score:.4f}.")
+    return _Found(linear, encoder, scores, len(held), trained.stopped)
+
+
+def _fit_linear(texts: list[str], codes: NDArray[np.int64], *, seed: int) -> Any:
+    """TF-IDF of words and pairs of words, then a logistic regression."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), max_features=200_000)
+    try:
+        return make_pipeline(words, LogisticRegression(C=10.0, max_iter=2000, random_state=seed)).fit(texts, codes)
+    except ValueError as error:
+        if "empty vocabulary" in str(error):
+            raise BadData("The texts hold no words.") from error
+        raise
+
+
+def _choose(metric: str, found: _Found) -> tuple[str, str]:
+    """`encoder` or `linear`, and the reason as a sentence."""
+    linear, encoder = found.scores["linear"][metric], found.scores["encoder"][metric]
+    numbers = f"{metric} {encoder:.4f} against {linear:.4f} on {found.held} held-out texts"
+    if encoder > linear:
+        return "encoder", f"The encoder is kept: it beats TF-IDF with logistic regression ({numbers})."
+    return "linear", f"TF-IDF with logistic regression is kept: the encoder does not beat it ({numbers})."
+
+
+def _save(job: Job, kind: str, model: Any, column: str, classes: list[str]) -> None:
+    job.artifacts.mkdir(exist_ok=True)
+    file = "encoder" if kind == "encoder" else "model.skops"
+    if kind == "encoder":
+        model.save(job.artifacts / file)
+    else:
+        from skops.io import dump
+
+        dump(model, job.artifacts / file, compression=zipfile.ZIP_DEFLATED)
+    write_json(
+        job.artifacts / "model.json",
+        {"module": "text_model", "kind": kind, "file": file, "classes": classes, "text_column": column},
+    )
