@@ -1,0 +1,98 @@
+"""The composition root of a GPU host: settings in, a running Celery worker out.
+
+Owns wiring and the background threads of the worker's main process. Entered by `python -m worker` and `trainyard worker`.
+"""
+
+import logging
+import sys
+import threading
+from collections.abc import Callable
+
+import redis
+from celery import Celery
+from celery.signals import worker_ready
+
+from agent.domain.errors import AppError, Unavailable
+from worker.client.blobs import make_blobs
+from worker.client.queue import CONTROL_QUEUE, host_queue, make_app
+from worker.client.redis_url import shown
+from worker.folders import HostFolder
+from worker.hostbeat import HostBeat
+from worker.launching import Launcher
+from worker.sandbox import choose_tier
+from worker.scripts import Scripts
+from worker.sender import connect
+from worker.settings import Settings
+from worker.sweep import Sweep
+from worker.tasks import register
+
+_POOL_SIZE = 2
+
+log = logging.getLogger(__name__)
+
+
+def build(settings: Settings, *, tier: str) -> Celery:
+    """The Celery application of this host, with its tasks."""
+    home = HostFolder.of(settings.home, settings.host_id)
+    blobs = make_blobs(settings.blobs, home=settings.home, redis_url=settings.redis_url, cache=home.blobs)
+    limits = {"inspect_s": settings.inspect_limit_s, "predict_s": settings.predict_limit_s}
+    app = make_app("trainyard-worker", settings.redis_url, queues=(host_queue(settings.host_id),))
+    register(app, Launcher(settings, blobs, tier=tier), Scripts(blobs, home, tier=tier, **limits), **limits)
+    return app
+
+
+def main() -> None:
+    """Run until SIGTERM. Exits 1 with a sentence when this host cannot work."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    settings = Settings()
+    try:
+        tier = choose_tier(settings.sandbox)
+        _require_redis(settings.redis_url)
+    except AppError as error:
+        sys.stderr.write(f"{error.text}\n")
+        sys.exit(1)
+    HostFolder.of(settings.home, settings.host_id).path.mkdir(parents=True, exist_ok=True)
+    log.info("worker_starting host=%s redis=%s sandbox=%s", settings.host_id, shown(settings.redis_url), tier)
+    app = build(settings, tier=tier)
+    _start_threads_when_ready(settings, tier)
+    app.worker_main([
+        "worker", "--pool", "prefork", "--concurrency", str(_POOL_SIZE), "--loglevel", "INFO",
+        "--queues", f"host.{settings.host_id},{CONTROL_QUEUE}", "--hostname", f"trainyard@{settings.host_id}",
+        "--without-gossip", "--without-mingle",
+    ])
+
+
+def _require_redis(url: str) -> None:
+    try:
+        connect(url).ping()
+    except (redis.RedisError, OSError) as error:
+        raise Unavailable(
+            f"The worker cannot start: Redis at {shown(url)} does not answer ({error}). "
+            "Start it, or set TRAINYARD_REDIS_URL to where it is."
+        ) from error
+
+
+def _start_threads_when_ready(settings: Settings, tier: str) -> None:
+    """Threads begin after the pool has forked its processes: a fork copies locks that another thread may hold."""
+    home = HostFolder.of(settings.home, settings.host_id)
+    beat = HostBeat(settings.host_id, home=settings.home, redis_url=settings.redis_url, tier=tier)
+    sweep = Sweep(home, host=settings.host_id, redis_url=settings.redis_url)
+
+    def start(**_signal: object) -> None:
+        _every(settings.host_beat_s, "host-beat", beat.beat)
+        _every(settings.sweep_s, "sweep", sweep.run)
+
+    worker_ready.connect(start, weak=False)
+
+
+def _every(seconds: float, name: str, act: Callable[[], object]) -> None:
+    def loop() -> None:
+        pause = threading.Event()
+        while True:
+            try:
+                act()
+            except Exception:  # noqa: BLE001 - the edge of this thread: it must go on
+                log.exception("%s_broke", name)
+            pause.wait(seconds)
+
+    threading.Thread(target=loop, name=name, daemon=True).start()

@@ -1,0 +1,155 @@
+"""`agent.ports.Fleet` over Celery: sends orders to hosts and waits for the answers of the short ones.
+
+Owns signing, publishing and waiting. Knows no database and no training code. Built by the bot's composition root.
+Celery publishes in a thread, never on the event loop; answers are read with an asyncio client of its own.
+"""
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import redis
+import redis.asyncio
+from kombu import Queue
+from kombu.exceptions import OperationalError
+
+from agent.domain.datasets import DataReport
+from agent.domain.errors import BadData, NotFound, Unavailable
+from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, PredictOrder, Predictions, StopOrder
+from agent.domain.value import Value
+from agent.wire import Malformed, decode, encode
+from worker.client.keys import load_or_create, sign
+from worker.client.queue import PREFIX, control_queue, host_queue, make_app
+from worker.client.redis_url import for_client, shown
+
+HOST_KEY = f"{PREFIX}host:"
+_PUBLISH_LIMIT_S = 10.0
+_EXPIRES_S = 60
+_POLL_S = (0.02, 0.25)
+
+V = TypeVar("V", bound=Value)
+
+
+class CeleryFleet:
+    """Our GPU hosts, reached through Redis."""
+
+    def __init__(
+        self, redis_url: str, keys: Path, *, no_host_s: float = 5.0, inspect_s: float = 75.0, predict_s: float = 150.0,
+    ) -> None:
+        """`keys` is the folder of the launch key, made at the first launch. The limits are seconds to wait for an answer,
+        `no_host_s` for the first sign of any host."""
+        self._url = redis_url
+        self._keys = keys
+        self._no_host_s, self._inspect_s, self._predict_s = no_host_s, inspect_s, predict_s
+        self._app = make_app("trainyard-client", redis_url)
+        self._redis = redis.asyncio.Redis.from_url(
+            for_client(redis_url), socket_timeout=5, socket_connect_timeout=3, health_check_interval=5,
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._redis.aclose()
+        await asyncio.to_thread(self._app.close)
+
+    async def launch(self, order: LaunchOrder) -> None:
+        """Sign and send a hint to start an attempt; harmless when repeated. Raises `Unavailable`."""
+        key = await asyncio.to_thread(load_or_create, self._keys)
+        await self._publish("trainyard.launch", sign(order, key), queue=host_queue(order.host))
+
+    async def stop(self, order: StopOrder, *, host: str) -> None:
+        """Send a hint to end an attempt; harmless when repeated. Raises `Unavailable`."""
+        await self._publish("trainyard.stop", order, queue=host_queue(host))
+
+    async def hosts(self) -> Sequence[HostInfo]:
+        """Hosts whose last word is under 60 s old, by name. Raises `Unavailable`."""
+        try:
+            keys = [key async for key in self._redis.scan_iter(match=f"{HOST_KEY}*", count=1000)]
+            words: Any = await self._redis.mget(keys) if keys else []
+        except (redis.RedisError, OSError) as error:
+            raise self._unreachable() from error
+        return sorted((decode(HostInfo, word) for word in words if word), key=lambda info: info.host)
+
+    async def inspect(self, order: InspectOrder) -> DataReport:
+        """Audit a data file on any host. Raises `BadData`, `Unavailable`."""
+        return await self._ask("trainyard.inspect", order, DataReport, limit_s=self._inspect_s)
+
+    async def predict(self, order: PredictOrder) -> Predictions:
+        """Predict on any host. Raises `BadData`, `Unavailable`."""
+        return await self._ask("trainyard.predict", order, Predictions, limit_s=self._predict_s)
+
+    async def _ask(self, task: str, order: Value, answer: type[V], *, limit_s: float) -> V:
+        await self._wait_for_a_host()
+        task_id = await self._publish(task, order, queue=control_queue(), answered=True, expires_s=limit_s)
+        reply = await self._wait(task_id, limit_s)
+        if "ok" in reply:
+            try:
+                return decode(answer, json.dumps(reply["ok"]))
+            except Malformed as error:
+                raise Unavailable("A GPU host gave an answer that this version cannot read. Update the host.") from error
+        refusal = reply.get("error") or {}
+        text = str(refusal.get("text", "The GPU host gave no reason."))
+        match refusal.get("kind"):
+            case "BadData":
+                raise BadData(text)
+            case "NotFound":
+                raise NotFound(text)
+            case _:
+                raise Unavailable(text)
+
+    async def _wait_for_a_host(self) -> None:
+        """Fail soon when nobody is there, instead of waiting for the whole limit."""
+        end = time.monotonic() + self._no_host_s
+        while not await self.hosts():
+            if time.monotonic() >= end:
+                raise _nobody(self._no_host_s)
+            await asyncio.sleep(_POLL_S[1])
+
+    async def _publish(
+        self, task: str, order: Value, *, queue: Queue, answered: bool = False, expires_s: float = _EXPIRES_S,
+    ) -> str:
+        task_id = uuid.uuid4().hex
+
+        def send() -> None:
+            self._app.send_task(
+                task, args=[encode(order).decode()], queue=queue, task_id=task_id, expires=expires_s,
+                ignore_result=not answered,
+            )
+
+        try:
+            await asyncio.wait_for(asyncio.to_thread(send), _PUBLISH_LIMIT_S)
+        except (OperationalError, redis.RedisError, OSError, TimeoutError) as error:
+            raise self._unreachable() from error
+        return task_id
+
+    async def _wait(self, task_id: str, limit_s: float) -> dict[str, Any]:
+        key = self._app.backend.get_key_for_task(task_id)
+        end = time.monotonic() + limit_s
+        pause_s = _POLL_S[0]
+        while time.monotonic() < end:
+            try:
+                stored: Any = await self._redis.get(key)
+            except (redis.RedisError, OSError) as error:
+                raise self._unreachable() from error
+            if stored is not None:
+                return _reply(json.loads(stored))
+            await asyncio.sleep(pause_s)
+            pause_s = min(_POLL_S[1], pause_s * 1.3)
+        raise _nobody(limit_s)
+
+    def _unreachable(self) -> Unavailable:
+        return Unavailable(f"Redis at {shown(self._url)} does not answer. Start it, then try again.")
+
+
+def _reply(stored: dict[str, Any]) -> dict[str, Any]:
+    result = stored.get("result")
+    if stored.get("status") == "SUCCESS" and isinstance(result, dict):
+        return result
+    return {"error": {"kind": "Unavailable", "text": "The GPU host could not finish this in time. Try a smaller file."}}
+
+
+def _nobody(limit_s: float) -> Unavailable:
+    return Unavailable(f"No GPU host answered within {limit_s:g} s. Start one with `trainyard worker`.")

@@ -1,0 +1,64 @@
+"""The Ed25519 key that launch orders are signed with.
+
+Owns the key files. The private key stays with the bot; hosts get the public one. Called by the fleet and by launches.
+"""
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from agent.domain.orders import LaunchOrder
+from agent.wire import signed_bytes
+
+
+def load_or_create(folder: Path) -> Ed25519PrivateKey:
+    """The private key `folder/launch.key`; made at the first use together with `launch.pub`. Safe to call from many processes."""
+    private = folder / "launch.key"
+    if not private.exists():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        raw = Ed25519PrivateKey.generate().private_bytes_raw().hex()
+        with contextlib.suppress(FileExistsError):  # another process was first: its key counts
+            _create(private, raw)
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(private.read_text()))
+    public = folder / "launch.pub"
+    if not public.exists():
+        with contextlib.suppress(FileExistsError):
+            _create(public, key.public_key().public_bytes_raw().hex())
+    return key
+
+
+def sign(order: LaunchOrder, key: Ed25519PrivateKey) -> LaunchOrder:
+    """The order with its signature."""
+    return order.model_copy(update={"signature": key.sign(signed_bytes(order)).hex()})
+
+
+def is_signed(order: LaunchOrder, public: Path) -> bool:
+    """Whether the order carries a signature by the key whose public half lies in `public`.
+
+    Raises:
+        FileNotFoundError: there is no public key on this host.
+    """
+    key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public.read_text()))
+    try:
+        key.verify(bytes.fromhex(order.signature), signed_bytes(order))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _create(path: Path, text: str) -> None:
+    """Make a new 0600 file appear with its whole content, or raise `FileExistsError`."""
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        path.hardlink_to(aside)
+    finally:
+        aside.unlink()

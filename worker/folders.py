@@ -1,0 +1,179 @@
+"""Where things lie on a host, and how they are written so that a crash leaves either the old or the new.
+
+Owns the names inside a run's folder, the fence and the locks. Standard library only: a supervisor loads it before it
+says READY. Used by everything that runs on a host.
+"""
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """One run's folder, and the sealed one beside it that the training process may not see."""
+
+    path: Path
+    sealed: Path
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self.path.name
+
+    @property
+    def order(self) -> Path:
+        """The launch order of the newest attempt."""
+        return self.path / "order.json"
+
+    @property
+    def fence(self) -> Path:
+        """The highest attempt that was ever let in."""
+        return self.path / "fence"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the living supervisor; its text is that process's id."""
+        return self.path / "lock"
+
+    @property
+    def launch_lock(self) -> Path:
+        """Held by whoever decides about this folder: a launch, a stop, the sweep."""
+        return self.path / "launch.lock"
+
+    @property
+    def stop(self) -> Path:
+        """A stop order that the supervisor has to obey."""
+        return self.path / "stop.json"
+
+    @property
+    def log(self) -> Path:
+        """What the steps printed."""
+        return self.path / "output.log"
+
+    @property
+    def spool(self) -> Path:
+        """Every event of the newest attempt, one a line."""
+        return self.path / "spool.jsonl"
+
+    @property
+    def outcome(self) -> Path:
+        """How the newest attempt ended."""
+        return self.path / "outcome.json"
+
+    @property
+    def sent(self) -> Path:
+        """Which spools Redis has, by attempt."""
+        return self.path / "sent.json"
+
+    def old(self, path: Path, attempt: int) -> Path:
+        """The name under which `attempt`'s spool or outcome is kept once a newer attempt began."""
+        return path.with_name(f"{path.stem}-{attempt}{path.suffix}")
+
+    def spools(self) -> Iterator[Path]:
+        """The spools of all attempts."""
+        yield from sorted(self.path.glob("spool*.jsonl"))
+
+
+@dataclass(frozen=True, slots=True)
+class HostFolder:
+    """`<home>/hosts/<host>`."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, home: Path, host: str) -> "HostFolder":
+        """The folder of one host."""
+        return cls(home / "hosts" / host)
+
+    def run(self, run: str) -> RunFolder:
+        """One run's folder; it need not exist.
+
+        Raises:
+            ValueError: `run` is not a name that can be a folder.
+        """
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", run):
+            raise ValueError(f"not a run id: {run!r}")
+        return RunFolder(self.path / "runs" / run, self.path / "sealed" / run)
+
+    def runs(self) -> Iterator[RunFolder]:
+        """All runs that were ever let in."""
+        for fence in sorted((self.path / "runs").glob("*/fence")):
+            yield self.run(fence.parent.name)
+
+    @property
+    def models(self) -> Path:
+        """Unpacked artifacts, by content."""
+        return self.path / "models"
+
+    @property
+    def blobs(self) -> Path:
+        """Local copies of files that came through Redis."""
+        return self.path / "blobs"
+
+
+def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Make `path` hold `data`; after a crash it holds either that or what it held before."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.rename(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames inside `path` survive a power loss."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_fence(folder: RunFolder) -> int:
+    """The highest attempt that was let in, 0 for none."""
+    try:
+        return int(folder.fence.read_text())
+    except FileNotFoundError:
+        return 0
+
+
+def take_lock(path: Path, *, wait: bool = False) -> int | None:
+    """An open file that holds the lock, or None when another process holds it. Closing it gives the lock back."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Whether this block holds the lock."""
+    fd = take_lock(path, wait=wait)
+    try:
+        yield fd is not None
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def is_alive(folder: RunFolder) -> bool:
+    """Whether a supervisor holds the folder."""
+    if not folder.lock.exists():
+        return False
+    with locked(folder.lock) as free:
+        return not free

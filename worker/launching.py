@@ -1,0 +1,214 @@
+"""Lets an attempt in, or not: signature, expiry, host, fence, sandbox, bundle; then starts its supervisor.
+
+Owns the order of the checks and what a refusal leaves behind. Knows no Celery. Called by `worker.tasks`.
+A launch that comes twice is harmless: the fence knows the attempt, and the lock knows the supervisor.
+"""
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agent.domain.errors import AppError
+from agent.domain.events import Ended
+from agent.domain.orders import LaunchOrder, StopOrder
+from agent.domain.runs import ExitClass
+from agent.wire import encode
+from worker.client.blobs import BlobStore
+from worker.client.keys import is_signed
+from worker.folders import HostFolder, RunFolder, is_alive, locked, read_fence, write_atomically
+from worker.sender import Sender
+from worker.settings import Settings
+from worker.spool import Spool
+from worker.supervisor.exits import failed
+
+_OLD_SUPERVISOR_S = 15.0
+
+log = logging.getLogger(__name__)
+
+
+class Refused(AppError):
+    """This host does not carry out the order. `final` when the attempt is over with that: nobody else will try it."""
+
+    def __init__(self, text: str, *, final: bool = False) -> None:
+        """`text` goes to the thread."""
+        super().__init__(text)
+        self.final = final
+
+
+class Launcher:
+    """Starts and stops supervisors on this host."""
+
+    def __init__(self, settings: Settings, blobs: BlobStore, *, tier: str) -> None:
+        """`tier` is what passed the self-test."""
+        self._settings, self._blobs, self._tier = settings, blobs, tier
+        self._home = HostFolder.of(settings.home, settings.host_id)
+
+    def launch(self, order: LaunchOrder) -> str:
+        """Start the attempt unless there is a reason not to; one word for the log. Never raises `Refused`."""
+        if order.host != self._settings.host_id:
+            return self._refuse(order, f"this host is {self._settings.host_id}")
+        try:
+            folder = self._home.run(order.run)
+            self._check_signature(order)
+        except ValueError as error:
+            return self._refuse(order, str(error))
+        except Refused as refusal:
+            self._report_unsigned(order, refusal.text)
+            return self._refuse(order, refusal.text)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        with locked(folder.launch_lock, wait=True):
+            return self._decide(folder, order)
+
+    def stop(self, order: StopOrder) -> str:
+        """Tell the attempt's supervisor to end it; kept for a supervisor that is only just being started."""
+        folder = self._home.run(order.run)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        with locked(folder.launch_lock, wait=True):
+            if order.attempt < read_fence(folder):
+                return "stale"
+            write_atomically(folder.stop, encode(order))
+            return "told" if _signal_supervisor(folder) else "kept"
+
+    def _check_signature(self, order: LaunchOrder) -> None:
+        path = self._settings.public_key_path
+        try:
+            signed = is_signed(order, path)
+        except (OSError, ValueError):
+            raise Refused(f"Host {order.host} has no launch key. Copy the bot's keys/launch.pub to {path} there.") from None
+        if not signed:
+            raise Refused(
+                f"Host {order.host} refused to start this: the order's signature does not fit {path}. "
+                "Copy the bot's keys/launch.pub there."
+            )
+
+    def _decide(self, folder: RunFolder, order: LaunchOrder) -> str:
+        fence = read_fence(folder)
+        if order.attempt < fence:
+            return self._refuse(order, f"attempt {fence} is newer")
+        if order.attempt == fence and (is_alive(folder) or folder.outcome.exists() or folder.spool.exists()):
+            log.info("launch_repeated run=%s attempt=%d", order.run, order.attempt)
+            return "repeated"
+        try:
+            self._check(order)
+            if order.attempt > fence:
+                self._make_room(folder, fence)
+        except Refused as refusal:
+            if refusal.final:
+                self._report_final(folder, order, refusal.text, fence=fence)
+            return self._refuse(order, refusal.text)
+        write_atomically(folder.order, encode(order))
+        write_atomically(folder.fence, str(order.attempt).encode())
+        return self._spawn(folder, order)
+
+    def _check(self, order: LaunchOrder) -> None:
+        if order.expires_at <= datetime.now(UTC):
+            raise Refused(
+                f"Host {order.host} got the order to start this too late (valid until {order.expires_at:%H:%M:%S} UTC). "
+                "If that repeats, compare the clocks of host and bot.", final=True,
+            )
+        if order.spec.sandbox == "bwrap" and self._tier != "bwrap":
+            raise Refused(f"Host {order.host} has no working sandbox any more, and this run was approved with one.", final=True)
+        try:
+            self._blobs.get_file(order.spec.bundle_sha256)
+        except AppError as error:
+            raise Refused(f"Host {order.host} cannot start this, because the run's program is missing. {error.text}", final=True) from error
+
+    def _make_room(self, folder: RunFolder, fence: int) -> None:
+        """End an older attempt that still runs here, and put its records aside."""
+        if is_alive(folder):
+            write_atomically(folder.stop, encode(StopOrder(run=folder.run, attempt=fence, how="kill")))
+            _signal_supervisor(folder)
+            end = time.monotonic() + _OLD_SUPERVISOR_S
+            while is_alive(folder):
+                if time.monotonic() > end:
+                    raise Refused(f"attempt {fence} still runs here and does not end")
+                time.sleep(0.1)
+            folder.stop.unlink(missing_ok=True)
+        for path in (folder.spool, folder.outcome):
+            if path.exists():
+                path.rename(folder.old(path, fence))
+
+    def _spawn(self, folder: RunFolder, order: LaunchOrder) -> str:
+        reading, writing = os.pipe()
+        argv = [sys.executable, "-I", "-m", "worker.supervisor", str(folder.path), str(folder.sealed), str(order.attempt)]
+        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(folder.path), **self._settings.environment()}
+        with (folder.path / "supervisor.log").open("ab") as errors:
+            process = subprocess.Popen(
+                [*argv, str(writing)], env=env, cwd=folder.path, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
+                start_new_session=True, pass_fds=(writing,),
+            )
+        os.close(writing)
+        try:
+            word = _first_word(reading, self._settings.ready_s)
+        finally:
+            os.close(reading)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        log.info("launch_%s run=%s attempt=%d", word, order.run, order.attempt)
+        if word == "died":
+            text = f"The supervisor on host {order.host} did not start; its log is {folder.path}/supervisor.log."
+            self._report_final(folder, order, text, fence=order.attempt)
+        return word
+
+    def _refuse(self, order: LaunchOrder, why: str) -> str:
+        log.warning("launch_refused run=%s attempt=%d why=%s", order.run, order.attempt, why)
+        return "refused"
+
+    def _report_unsigned(self, order: LaunchOrder, text: str) -> None:
+        """Say it in the thread, and write nothing: whoever sent this proved nothing, so it must not fence off the real one."""
+        folder = self._home.run(order.run)
+        if folder.path.exists() and read_fence(folder) >= order.attempt:
+            return
+        aside = self._home.path / f"refused-{order.run}-{os.getpid()}.jsonl"
+        self._home.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self._send(Spool(aside, run=order.run, attempt=order.attempt, host=order.host), text)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    def _report_final(self, folder: RunFolder, order: LaunchOrder, text: str, *, fence: int) -> None:
+        """End the attempt before it began: fenced, with an outcome, so that no later copy of the order starts it."""
+        if order.attempt > fence:
+            with contextlib.suppress(Refused):
+                self._make_room(folder, fence)
+        write_atomically(folder.fence, str(order.attempt).encode())
+        write_atomically(folder.outcome, encode(failed(ExitClass.USER_ERROR, text)))
+        self._send(Spool(folder.spool, run=order.run, attempt=order.attempt, host=order.host), text)
+
+    def _send(self, spool: Spool, text: str) -> None:
+        spool.append(Ended(outcome=failed(ExitClass.USER_ERROR, text)))
+        sender = Sender(spool, redis_url=self._settings.redis_url)
+        with contextlib.suppress(OSError):
+            sender.start()
+            if not sender.close(limit_s=5.0):
+                log.warning("refusal_unsent run=%s", spool.run)
+        spool.close()
+
+
+def _signal_supervisor(folder: RunFolder) -> bool:
+    """SIGTERM to the process that holds the lock; False when nobody does."""
+    if not is_alive(folder):
+        return False
+    pid = int(folder.lock.read_text() or 0)
+    try:
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if str(folder.path).encode() in line.split(b"\0"):
+            os.kill(pid, signal.SIGTERM)
+            return True
+    except OSError:
+        pass
+    return False
+
+
+def _first_word(fd: int, limit_s: float) -> str:
+    """`ready`, `busy`, `died` (the other end closed without a word) or `slow`."""
+    if not select.select([fd], [], [], limit_s)[0]:
+        return "slow"
+    return os.read(fd, 64).decode().strip().lower() or "died"

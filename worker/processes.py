@@ -1,0 +1,80 @@
+"""Finding and ending processes by what the kernel says of them.
+
+Owns /proc reading. Never trusts a remembered pid alone: a process is ours by its parent, its group or its environment.
+Used by the supervisor and by the sweep.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+def children_of(pid: int) -> list[int]:
+    """The direct children of a process."""
+    try:
+        return [int(word) for word in (_PROC / str(pid) / "task" / str(pid) / "children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def descendants_of(pid: int) -> list[int]:
+    """Children, their children and so on, parents first."""
+    found = children_of(pid)
+    for child in found:
+        found += descendants_of(child)
+    return found
+
+
+def kill_tree(pid: int) -> None:
+    """SIGKILL to a group, and to every process below its leader."""
+    below = descendants_of(pid)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    for child in below:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+
+
+def with_environment(entry: str) -> list[int]:
+    """The living processes that were started with `NAME=value` in their environment."""
+    wanted = entry.encode()
+    found = []
+    for folder in _PROC.glob("[0-9]*"):
+        if int(folder.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found
+
+
+def end_with_environment(entry: str, *, grace_s: float = 2.0) -> int:
+    """SIGTERM, then SIGKILL to all that `with_environment` finds; how many there were."""
+    found = with_environment(entry)
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    end = time.monotonic() + grace_s
+    while (left := with_environment(entry)) and time.monotonic() < end:
+        time.sleep(0.05)
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
+def boot_id() -> str:
+    """Changes when the machine starts anew."""
+    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def oom_kills() -> int:
+    """How many processes the kernel has killed for memory since it started."""
+    for line in (_PROC / "vmstat").read_text().splitlines():
+        if line.startswith("oom_kill "):
+            return int(line.split()[1])
+    return 0

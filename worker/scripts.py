@@ -1,0 +1,122 @@
+"""Runs the short scripts, inspect and predict, each in a process with a time and a memory limit.
+
+Owns their command lines and the cache of unpacked models. Knows no Celery. Called by `worker.tasks`.
+"""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent.domain.datasets import DataReport
+from agent.domain.errors import BadData, Unavailable
+from agent.domain.orders import InspectOrder, PredictOrder, Predictions
+from worker.client.blobs import BlobStore
+from worker.folders import HostFolder
+from worker.sandbox import Walls, wrap
+from worker.supervisor.child import shielded
+from worker.supervisor.exits import BAD_DATA_EXIT
+from worker.supervisor.outputs import unpack
+from worker.supervisor.steps import basic_environment
+
+_MEMORY_BYTES = 8 * 1024**3
+_PACKAGES = Path(__file__).resolve().parent.parent  # the folder that holds the package `worker`
+_SAID_CHARS = 300
+
+
+class Scripts:
+    """Inspect and predict on this host."""
+
+    def __init__(
+        self, blobs: BlobStore, home: HostFolder, *, tier: str, inspect_s: float = 60.0, predict_s: float = 120.0,
+    ) -> None:
+        """The limits are seconds of wall-clock time."""
+        self._blobs, self._home, self._tier = blobs, home, tier
+        self._inspect_s, self._predict_s = inspect_s, predict_s
+
+    def inspect(self, order: InspectOrder) -> DataReport:
+        """Audit a file. Raises `BadData`, `NotFound`."""
+        data = self._blobs.get_file(order.dataset.sha256)
+        argv = [sys.executable, "-m", "worker.recipes.inspect", "--file", str(data), "--name", order.dataset.name]
+        argv += ["--target", order.target] if order.target else []
+        argv += ["--task", order.task] if order.task else []
+        with tempfile.TemporaryDirectory(prefix="trainyard-") as folder:
+            what = f"Looking at {order.dataset.name}"
+            found = self._run(argv, Path(folder), readable=[data, _PACKAGES / "worker"], limit_s=self._inspect_s, what=what)
+        return DataReport.model_validate_json(json.dumps({**found, "dataset": order.dataset.model_dump(mode="json")}))
+
+    def predict(self, order: PredictOrder) -> Predictions:
+        """Run the model's own predict.py. Raises `BadData`, `NotFound`."""
+        model = self._model(order.artifact_sha256)
+        argv = [sys.executable, "-B", str(model / "predict.py")]
+        with tempfile.TemporaryDirectory(prefix="trainyard-") as name:
+            folder = Path(name)
+            if order.dataset is None:
+                (folder / "rows.json").write_text(json.dumps([dict(row) for row in order.rows]))
+                rows = self._run([*argv, "--json", "rows.json"], folder, readable=[model], limit_s=self._predict_s, what="Predicting")
+                return Predictions.model_validate_json(json.dumps({"rows": rows}))
+            data = folder / "rows.csv"
+            shutil.copyfile(self._blobs.get_file(order.dataset.sha256), data)
+            self._run([*argv, "rows.csv", "--out", "answers.csv"], folder, readable=[model], limit_s=self._predict_s, what="Predicting")
+            stem = Path(order.dataset.name).stem
+            return Predictions(rows=(), file=self._blobs.put_file(folder / "answers.csv", name=f"{stem}-predictions.csv"))
+
+    def _run(self, argv: Sequence[str], folder: Path, *, readable: list[Path], limit_s: float, what: str) -> Any:
+        """The JSON that the script printed, None when it printed nothing."""
+        env: Mapping[str, str] = {**basic_environment(folder), "PYTHONPATH": str(_PACKAGES), "CUDA_VISIBLE_DEVICES": ""}
+        command = wrap(self._tier, argv, Walls(folder, readable=readable, env=env))
+        process = subprocess.Popen(
+            shielded(command.argv, memory_bytes=_MEMORY_BYTES), cwd=folder, env=dict(env), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )
+        try:
+            said, complaint = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            raise BadData(f"{what} took more than {limit_s:g} s and was ended. Try with fewer rows.") from None
+        finally:
+            _end(process)
+        return _answer(process.returncode, said, complaint, what=what)
+
+    def _model(self, sha256: str) -> Path:
+        """The folder of an unpacked artifact."""
+        tar = self._blobs.get_file(sha256)
+        final = self._home.models / sha256
+        if not final.exists():
+            self._home.models.mkdir(parents=True, exist_ok=True)
+            aside = Path(tempfile.mkdtemp(prefix=".aside-", dir=self._home.models))
+            try:
+                unpack(tar, aside)
+                aside.rename(final)
+            except OSError:
+                if not final.exists():  # another process may have been first
+                    raise
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+        return final
+
+
+def _answer(code: int, said: bytes, complaint: bytes, *, what: str) -> Any:
+    try:
+        answer = json.loads(said) if said.strip() else None
+    except ValueError:
+        answer = None
+        code = code or 1
+    if code == BAD_DATA_EXIT and isinstance(answer, dict) and "error" in answer:
+        raise BadData(str(answer["error"]))
+    if code in (-signal.SIGKILL, 128 + signal.SIGKILL) or b"MemoryError" in complaint:
+        raise BadData(f"{what} needed more memory than the host has for it. Try with fewer rows.")
+    if code != 0:
+        lines = complaint.decode(errors="replace").strip().splitlines()
+        raise Unavailable(f"{what} broke on the host: {lines[-1][:_SAID_CHARS] if lines else f'exit code {code}'}")
+    return answer
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        process.kill()
+    process.communicate()

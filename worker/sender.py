@@ -1,0 +1,119 @@
+"""Carries a spool to the host's event stream, at least once, however often Redis goes away.
+
+Owns the position in the spool. Knows no run logic. One `Sender` per supervisor; the sweep uses `send_all`.
+An event is sent again when Redis restarted (its memory may be a second older than we think): the reader tells
+doubles by (run, attempt, seq).
+"""
+
+import contextlib
+import json
+import logging
+import threading
+import time
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from worker.client.redis_url import for_client
+from worker.folders import RunFolder, write_atomically
+from worker.spool import Spool, lines_between, offset_after
+
+ACKED_KEY = "trainyard:acked"
+STREAM_PREFIX = "trainyard:ev:"
+_MAX_ENTRIES = 100_000
+_BATCH = 200
+_PAUSE_MAX_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+def connect(redis_url: str) -> "redis.Redis":
+    """A client that fails within seconds and leaves retrying to its owner."""
+    return redis.Redis.from_url(
+        for_client(redis_url), socket_timeout=5, socket_connect_timeout=3, health_check_interval=5,
+        retry=Retry(NoBackoff(), 0), decode_responses=False,
+    )
+
+
+def acked_seq(client: "redis.Redis", run: str, attempt: int) -> int:
+    """The highest event of the attempt that the bot has stored."""
+    value: Any = client.hget(ACKED_KEY, f"{run}:{attempt}")
+    return int(value) if value else 0
+
+
+class Sender:
+    """A thread that sends what the spool gets. `epoch` is the identity of the Redis process that has it."""
+
+    def __init__(self, spool: Spool, *, redis_url: str, flush_s: float = 0.25) -> None:
+        """Nothing is opened before `start`."""
+        self._spool = spool
+        self._client = connect(redis_url)
+        self._stream = STREAM_PREFIX + spool.host
+        self._flush_s = flush_s
+        self._sent_bytes = 0
+        self.epoch = ""
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="sender", daemon=True)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def close(self, *, limit_s: float) -> bool:
+        """Send the rest; True when Redis has everything within `limit_s` seconds."""
+        self._closing.set()
+        self._thread.join(limit_s)
+        return not self._thread.is_alive() and self._sent_bytes >= self._spool.size_bytes
+
+    def _loop(self) -> None:
+        pause_s = 0.0
+        while True:
+            closing = self._closing.wait(pause_s or self._flush_s)
+            try:
+                self.pump()
+            except (redis.RedisError, OSError) as error:
+                if not pause_s:
+                    log.warning("redis_away run=%s why=%s", self._spool.run, error)
+                pause_s = min(_PAUSE_MAX_S, pause_s * 2 or self._flush_s)
+                if closing:
+                    time.sleep(pause_s)
+                continue
+            pause_s = 0.0
+            if closing and self._sent_bytes >= self._spool.size_bytes:
+                return
+
+    def pump(self) -> None:
+        """Send everything that is durable now. Raises `redis.RedisError` while Redis is away."""
+        end = self._spool.sync()
+        while self._sent_bytes < end:
+            lines, after = lines_between(self._spool.path, self._sent_bytes, end, limit=_BATCH)
+            epoch = self._send(lines)
+            if self.epoch and epoch != self.epoch:
+                log.info("redis_restarted run=%s", self._spool.run)
+                after = offset_after(self._spool.path, acked_seq(self._client, self._spool.run, self._spool.attempt))
+            self.epoch = epoch
+            self._sent_bytes = after
+
+    def _send(self, lines: list[bytes]) -> str:
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.info("server")
+        for line in lines:
+            pipeline.xadd(self._stream, {"e": line}, maxlen=_MAX_ENTRIES, approximate=True)
+        return str(pipeline.execute()[0]["run_id"])
+
+
+def note_sent(folder: RunFolder, attempt: int, *, seq: int, epoch: str, done: bool) -> None:
+    """Remember that Redis (`epoch`) has the attempt's events up to `seq`; `done` once the bot stored them too."""
+    noted = sent_notes(folder)
+    noted[str(attempt)] = {"seq": seq, "epoch": epoch, "done": done}
+    write_atomically(folder.sent, json.dumps(noted).encode())
+
+
+def sent_notes(folder: RunFolder) -> dict[str, dict[str, Any]]:
+    """What `note_sent` remembered, by attempt."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        notes: dict[str, dict[str, Any]] = json.loads(folder.sent.read_bytes())
+        return notes
+    return {}

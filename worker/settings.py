@@ -1,0 +1,64 @@
+"""The settings of a GPU host. The only module of the worker that reads or changes the environment.
+
+Built once by `worker.app` and by each supervisor; constructors elsewhere get plain values.
+Timings are settings so that tests can scale them; people have no reason to change them.
+"""
+
+import os
+import re
+import socket
+from pathlib import Path
+from typing import Literal
+
+from platformdirs import user_data_dir
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """`TRAINYARD_<FIELD>` in the environment sets `<field>`."""
+
+    model_config = SettingsConfigDict(env_prefix="TRAINYARD_", frozen=True, extra="ignore")
+
+    home: Path = Field(default_factory=lambda: Path(user_data_dir("trainyard")))
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    host_id: str = Field(default_factory=socket.gethostname, validate_default=True)
+    public_key: Path | None = None
+    blobs: Literal["folder", "redis"] = "folder"
+    sandbox: Literal["auto", "bwrap", "none"] = "auto"
+
+    ready_s: float = 5.0  # a supervisor must hold its lock within this
+    heartbeat_s: float = 10.0
+    flush_s: float = 0.25  # how often new metrics, log lines and events go out
+    checkpoint_grace_s: float = 60.0  # from the first SIGTERM to the second
+    second_term_s: float = 10.0  # from the second SIGTERM to SIGKILL
+    quiet_s: float = 900.0  # no metric, log line or checkpoint for this long is a hang
+    first_step_quiet_s: float = 2700.0  # the same before the first metric
+    send_limit_s: float = 3600.0  # how long a finished supervisor waits for Redis before it leaves that to the sweep
+    sweep_s: float = 60.0
+    host_beat_s: float = 10.0
+    inspect_limit_s: float = 60.0
+    predict_limit_s: float = 120.0
+
+    @field_validator("host_id")
+    @classmethod
+    def _sanitise(cls, text: str) -> str:
+        clean = re.sub(r"[^a-z0-9-]+", "-", text.lower()).strip("-")
+        if not clean:
+            raise ValueError("TRAINYARD_HOST_ID needs at least one letter or digit")
+        return clean
+
+    @property
+    def public_key_path(self) -> Path:
+        """Where the key lies that launch orders are checked with."""
+        return self.public_key or self.home / "keys" / "launch.pub"
+
+    def environment(self) -> dict[str, str]:
+        """What a supervisor must find in its environment to build the same settings, and nothing else."""
+        fields = self.model_dump(mode="json", exclude_none=True)
+        return {f"TRAINYARD_{name.upper()}": str(value) for name, value in fields.items()}
+
+
+def remap_sigterm() -> None:
+    """Make SIGTERM end the Celery worker by soft shutdown. Celery reads this once, when it is imported."""
+    os.environ["REMAP_SIGTERM"] = "SIGQUIT"

@@ -1,0 +1,42 @@
+"""`python -m worker.supervisor RUN_DIR SEALED_DIR ATTEMPT READY_FD`: takes the run's lock, says READY, becomes the supervisor.
+
+Owns the first milliseconds: only the standard library is loaded before READY. Called by `worker.launching`.
+Exits 17 when another supervisor holds the lock. The lock is taken before the fork, so that exit code is seen.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from worker.folders import RunFolder, take_lock
+
+BUSY_EXIT = 17
+
+
+def main() -> None:
+    """Never returns."""
+    path, sealed, attempt, ready = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    folder = RunFolder(path, sealed)
+    lock = take_lock(folder.lock)
+    if lock is None:
+        os.write(ready, b"BUSY\n")
+        sys.exit(BUSY_EXIT)
+    if os.fork():
+        os._exit(0)  # the child belongs to init now: whoever launched it leaves no zombie behind
+    for number in (signal.SIGINT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    asked: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: asked.append(number))  # until the attempt listens itself
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    os.write(ready, b"READY\n")
+    os.close(ready)
+
+    from worker.supervisor.attempt import supervise  # noqa: PLC0415 - READY comes first
+
+    sys.exit(supervise(folder, attempt, stop_asked=bool(asked), lock=lock))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""What a run takes in and gives out: unpacks the bundle, checks what the training left, packs the artifact.
+
+Owns the rules for names inside tars. Trusts nothing that the training script wrote. Called by `worker.supervisor.steps`
+and, for unpacking, by `worker.scripts`.
+"""
+
+import json
+import shutil
+import tarfile
+from pathlib import Path, PurePosixPath
+
+from pydantic import ValidationError
+
+from agent.domain.runs import Artifact, Scorecard
+from worker.client.blobs import BlobStore
+
+_BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
+_STALE = ("predictions", "artifacts", "scorecard.json", "error.json", "data", "worker")
+_TEXT_LIMIT = 64 * 1024
+
+
+class BadOutput(Exception):
+    """The training script left something that cannot be used; the text is fit for people."""
+
+
+def clear(folder: Path) -> None:
+    """Remove what an earlier attempt left, all but logs, metrics and checkpoints."""
+    for name in _STALE:
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def unpack(tar_path: Path, into: Path, *, only: tuple[str, ...] | None = None) -> None:
+    """Unpack plain files below `into`. Raises `BadOutput` for links, absolute paths, `..` and, with `only`, other names."""
+    with tarfile.open(tar_path) as tar:
+        members = tar.getmembers()
+        for member in members:
+            parts = PurePosixPath(member.name).parts
+            if not (member.isfile() or member.isdir()) or member.name.startswith("/") or ".." in parts or not parts:
+                raise BadOutput(f"The archive holds {member.name!r}, which is not a plain file inside it.")
+            if only and parts[0] not in only:
+                raise BadOutput(f"The bundle holds {member.name!r}, which does not belong there.")
+        tar.extractall(into, members, filter="data")
+
+
+def unpack_bundle(tar_path: Path, into: Path) -> None:
+    """The files of a bundle, and no others."""
+    unpack(tar_path, into, only=_BUNDLE_NAMES)
+
+
+def check_training(folder: Path) -> str:
+    """Why what train.py left cannot be evaluated; empty when it can.
+
+    Links are refused: the evaluator may see the sealed labels, so a link to them would be a perfect prediction.
+    """
+    for name in ("predictions", "artifacts"):
+        path = folder / name
+        if path.is_symlink() or any(found.is_symlink() for found in path.rglob("*")):
+            return f"train.py left a link in {name}/, which is not allowed."
+    if not (folder / "predictions" / "model.csv").is_file():
+        return "train.py ended without an error, but too early: it left no predictions/model.csv."
+    if not any(found.is_file() for found in (folder / "artifacts").rglob("*")):
+        return "train.py ended without an error, but it left no model in artifacts/."
+    return ""
+
+
+def read_scorecard(folder: Path) -> Scorecard:
+    """What the evaluator measured. Raises `BadOutput`."""
+    try:
+        return Scorecard.model_validate_json((folder / "scorecard.json").read_bytes())
+    except FileNotFoundError:
+        raise BadOutput("The evaluation ended without an error, but it left no scorecard.json.") from None
+    except ValidationError as error:
+        raise BadOutput(f"scorecard.json is not a scorecard: {error.error_count()} errors.") from error
+
+
+def read_error(folder: Path) -> str:
+    """The sentence in error.json, or a general one."""
+    path = folder / "error.json"
+    if path.is_file() and not path.is_symlink() and path.stat().st_size <= _TEXT_LIMIT:
+        try:
+            found = json.loads(path.read_bytes())
+            return str(found["text"])
+        except (ValueError, KeyError, TypeError):
+            pass
+    return "The data cannot be used for this, and the step gave no reason."
+
+
+def pack_artifact(folder: Path, blobs: BlobStore, *, name: str) -> Artifact:
+    """Store artifacts/ as one tar: plain files only, the same bytes for the same content."""
+    root = folder / "artifacts"
+    files = sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    aside = folder / ".artifact.tar"
+    with tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
+        for path in files:
+            entry = tarfile.TarInfo(path.relative_to(root).as_posix())
+            entry.size, entry.mode = path.stat().st_size, 0o644
+            with path.open("rb") as file:
+                tar.addfile(entry, file)
+    ref = blobs.put_file(aside, name=name)
+    aside.unlink()
+    names = tuple(path.relative_to(root).as_posix() for path in files)
+    return Artifact(sha256=ref.sha256, size_bytes=ref.size_bytes, files=names)
+
+
+def read_chosen(folder: Path) -> str:
+    """Which candidate the recipe kept, in words: `chosen` in artifacts/config.json, empty when it does not say."""
+    path = folder / "artifacts" / "config.json"
+    if not path.is_file() or path.stat().st_size > _TEXT_LIMIT:
+        return ""
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError:
+        return ""
+    return str(found.get("chosen", ""))[:300] if isinstance(found, dict) else ""

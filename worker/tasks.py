@@ -1,0 +1,85 @@
+"""The Celery tasks of a host: short, harmless when repeated, one JSON string each.
+
+Owns decoding, time limits and the form of answers; what they do stands in `worker.launching` and `worker.scripts`.
+Registered by `worker.app`. An error that is not an `AppError` is logged here, with an id for people: this is an edge.
+"""
+
+import json
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from celery import Celery
+from celery.exceptions import SoftTimeLimitExceeded
+
+from agent.domain.errors import AppError
+from agent.domain.orders import InspectOrder, LaunchOrder, PredictOrder, StopOrder
+from agent.domain.value import Value
+from agent.wire import Malformed, decode
+from worker.launching import Launcher
+from worker.scripts import Scripts
+
+_SPARE_S = 10  # for unpacking and downloads around a script's own limit
+
+log = logging.getLogger(__name__)
+
+
+def register(app: Celery, launcher: Launcher, scripts: Scripts, *, inspect_s: float, predict_s: float) -> None:
+    """Give `app` the tasks of a host. The two limits are those of the scripts."""
+
+    task: Any = app.task  # Celery ships no types
+
+    @task(name="trainyard.launch")
+    def launch(text: str) -> None:
+        _act("launch", lambda: launcher.launch(decode(LaunchOrder, text)))
+
+    @task(name="trainyard.stop")
+    def stop(text: str) -> None:
+        _act("stop", lambda: launcher.stop(decode(StopOrder, text)))
+
+    @task(name="trainyard.noop")
+    def noop(text: str = "") -> None:
+        del text
+
+    limits = _limits(inspect_s)
+
+    @task(name="trainyard.inspect", ignore_result=False, **limits)
+    def inspect(text: str) -> dict[str, Any]:
+        return _answered("inspect", lambda: scripts.inspect(decode(InspectOrder, text)))
+
+    limits = _limits(predict_s)
+
+    @task(name="trainyard.predict", ignore_result=False, **limits)
+    def predict(text: str) -> dict[str, Any]:
+        return _answered("predict", lambda: scripts.predict(decode(PredictOrder, text)))
+
+
+def _limits(script_s: float) -> dict[str, float]:
+    return {"soft_time_limit": script_s + _SPARE_S, "time_limit": script_s + 2 * _SPARE_S}
+
+
+def _act(name: str, act: Callable[[], str]) -> None:
+    try:
+        log.info("%s_done word=%s", name, act())
+    except Malformed as error:
+        log.error("%s_malformed why=%s raw=%r", name, error, error.raw[:200])
+    except Exception:  # noqa: BLE001 - the edge: the message is done with, the bot's reconciler sends another
+        log.exception("%s_broke", name)
+
+
+def _answered(name: str, act: Callable[[], Value]) -> dict[str, Any]:
+    try:
+        return {"ok": json.loads(act().model_dump_json())}
+    except AppError as error:
+        return _error(type(error).__name__, error.text)
+    except SoftTimeLimitExceeded:
+        return _error("BadData", "The host needed too long for this and gave up. Try with fewer rows.")
+    except Exception:  # noqa: BLE001 - the edge: whoever waits gets an answer
+        number = uuid.uuid4().hex[:8]
+        log.exception("%s_broke id=%s", name, number)
+        return _error("Unavailable", f"Something broke on the GPU host (id {number} in its log).")
+
+
+def _error(kind: str, text: str) -> dict[str, Any]:
+    return {"error": {"kind": kind, "text": text}}
