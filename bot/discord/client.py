@@ -106,7 +106,7 @@ class GatewayClient(discord.Client):
             try:
                 await self._accept(came)
             except TransientError as error:
-                log.warning("discord_accept_delayed", event=came.event_id, reason=error.text)
+                log.warning("discord_accept_delayed", event_id=came.event_id, reason=error.text)
                 await asyncio.sleep(pause_s)
             else:
                 return
@@ -138,7 +138,7 @@ class GatewayClient(discord.Client):
             await self._answer(interaction, error.text)
         except discord.HTTPException as error:
             # It is stored, so it is done; only its private answer will have to take another way.
-            log.warning("discord_defer_failed", event=came.event_id, code=error.code)
+            log.warning("discord_defer_failed", event_id=came.event_id, code=error.code)
         finally:
             done.set()
 
@@ -146,7 +146,7 @@ class GatewayClient(discord.Client):
         try:
             await interaction.response.send_message(text, ephemeral=True)
         except discord.HTTPException as error:
-            log.warning("discord_answer_failed", event=str(interaction.id), code=error.code)
+            log.warning("discord_answer_failed", event_id=str(interaction.id), code=error.code)
 
     async def _where(self, channel: object, guild: discord.Guild | None) -> Where:
         """The address of a channel; one that is not in the cache (an old thread) is asked for once."""

@@ -41,7 +41,6 @@ REFUSED: dict[int, tuple[type[AppError], str]] = {
     NO_DMS: (NotAllowed, "This person's privacy settings refuse direct messages from me."),
     ARCHIVED: (Conflict, "The thread is archived and locked; somebody with “Manage Threads” has to open it."),
     TOO_MANY_THREADS: (Conflict, "The server has reached Discord's limit of active threads; close some."),
-    TOO_OLD_TO_EDIT: (Conflict, "Discord allows no more edits of this old message for now."),
 }
 
 
@@ -76,6 +75,8 @@ def translated(error: BaseException, doing: Doing, lacking: Sequence[str] = ()) 
 
 
 def _of_http(error: discord.HTTPException, doing: Doing, lacking: Sequence[str]) -> AppError:
+    if error.code == TOO_OLD_TO_EDIT:  # comes with status 429
+        return Conflict("Discord allows no more edits of this old message for now.")
     if error.status == 429 or error.code == SLOW_MODE:
         return RateLimited("Discord asks me to wait.", retry_after_s=None)
     if error.status >= 500:

@@ -135,13 +135,13 @@ class Outbound:
         piece = pieces(content, most=1)[-1]
         created = discord.utils.snowflake_time(int(ref.id))
         if (datetime.now(UTC) - created).total_seconds() > self._editable_s:
-            return await self._move(room, ref, piece)
+            return await self._move(room, ref, piece, say_so=True)
         try:
             await self.change(room, ref, piece)
         except Conflict as error:
             if getattr(error.__cause__, "code", 0) != failures.TOO_OLD_TO_EDIT:
                 raise
-            return await self._move(room, ref, piece)
+            return await self._move(room, ref, piece, say_so=False)
         return ref
 
     async def change(self, room: Room, ref: MessageRef, piece: Piece) -> None:
@@ -173,11 +173,13 @@ class Outbound:
         except NotFound:
             log.info("discord_message_gone", message=ref.id)
 
-    async def _move(self, room: Room, old: MessageRef, piece: Piece) -> MessageRef:
+    async def _move(self, room: Room, old: MessageRef, piece: Piece, *, say_so: bool) -> MessageRef:
         new, shows = await self.send(room, piece, key=f"moved:{old.id}")
         if not shows:
             await self.change(room, new, piece)
         self._moved.put(old.id, new)
+        if not say_so:
+            return new
         client = await self.link.up()
         note = MOVED.format(link=link_to(room, new))
         try:

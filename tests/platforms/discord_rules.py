@@ -1,0 +1,99 @@
+"""The checks that Discord makes before it takes a message: sizes, components, embeds, files."""
+
+from tests.platforms.discord_world import ApiError, Json, Limits, bad_form
+
+
+def check_message(form: Json, files: dict[int, tuple[str, bytes]], limits: Limits, *, new: bool) -> None:
+    """Raise what Discord would answer to this body."""
+    content = form.get("content") or ""
+    if _length(content) > limits.content:
+        raise bad_form("content", f"Must be {limits.content} or fewer in length.")
+    embeds = form.get("embeds") or []
+    if len(embeds) > limits.embeds:
+        raise bad_form("embeds", f"Must be {limits.embeds} or fewer in length.")
+    for n, embed in enumerate(embeds):
+        _check_embed(embed, f"embeds.{n}", limits)
+    if sum(map(_embed_size, embeds)) > limits.embed_sum:
+        raise bad_form("embeds", f"Embed size exceeds maximum size of {limits.embed_sum}", "MAX_EMBED_SIZE_EXCEEDED")
+    _check_components(form.get("components") or [], limits)
+    if len(str(form.get("nonce") or "")) > limits.nonce:
+        raise bad_form("nonce", f"Must be {limits.nonce} or fewer in length.")
+    if any(len(data) > limits.file_bytes for _, data in files.values()):
+        raise ApiError(413, 40005, "Request entity too large")
+    if sum(len(data) for _, data in files.values()) > limits.request_bytes:
+        raise ApiError(413, 40005, "Request entity too large")
+    if new and not (content.strip() or embeds or files or form.get("components")):
+        raise ApiError(400, 50006, "Cannot send an empty message")
+
+
+def _length(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _embed_size(embed: Json) -> int:
+    texts = [embed.get("title"), embed.get("description"), embed.get("footer", {}).get("text")]
+    texts += [embed.get("author", {}).get("name")]
+    texts += [text for shown in embed.get("fields", ()) for text in (shown["name"], shown["value"])]
+    return sum(_length(text or "") for text in texts)
+
+
+def _check_embed(embed: Json, where: str, limits: Limits) -> None:
+    for name, text, most in (
+        ("title", embed.get("title"), limits.title), ("description", embed.get("description"), limits.description),
+        ("footer.text", embed.get("footer", {}).get("text"), limits.footer),
+    ):
+        if _length(text or "") > most:
+            raise bad_form(f"{where}.{name}", f"Must be {most} or fewer in length.")
+    fields = embed.get("fields", [])
+    if len(fields) > limits.fields:
+        raise bad_form(f"{where}.fields", f"Must be {limits.fields} or fewer in length.")
+    for n, shown in enumerate(fields):
+        for name, most in (("name", limits.field_name), ("value", limits.field_value)):
+            if not shown[name].strip():
+                raise bad_form(f"{where}.fields.{n}.{name}", "This field is required", "BASE_TYPE_REQUIRED")
+            if _length(shown[name]) > most:
+                raise bad_form(f"{where}.fields.{n}.{name}", f"Must be {most} or fewer in length.")
+
+
+def _check_components(rows: list[Json], limits: Limits) -> None:
+    if len(rows) > limits.rows:
+        raise bad_form("components", f"Must be {limits.rows} or fewer in length.")
+    seen: set[str] = set()
+    for r, row in enumerate(rows):
+        buttons = row.get("components", [])
+        if row.get("type") != 1 or not 1 <= len(buttons) <= limits.row_buttons:
+            raise bad_form(f"components.{r}", f"Must be between 1 and {limits.row_buttons} in length.")
+        for b, button in enumerate(buttons):
+            where = f"components.{r}.components.{b}"
+            custom_id, label = button.get("custom_id", ""), button.get("label") or ""
+            if not 1 <= _length(custom_id) <= limits.custom_id:
+                raise bad_form(f"{where}.custom_id", f"Must be between 1 and {limits.custom_id} in length.")
+            if _length(label) > limits.label or not label:
+                raise bad_form(f"{where}.label", f"Must be between 1 and {limits.label} in length.")
+            if custom_id in seen:
+                raise bad_form(f"{where}.custom_id", "Component custom id cannot be duplicated",
+                               "COMPONENT_CUSTOM_ID_DUPLICATED")
+            seen.add(custom_id)
+
+
+def check_commands(commands: list[Json], limits: Limits) -> None:
+    """Raise what Discord would answer to these application commands."""
+    for n, command in enumerate(commands):
+        if _command_chars(command) > limits.command_chars:
+            raise bad_form(f"{n}", f"Command exceeds maximum size of {limits.command_chars}")
+        _check_options(command, str(n))
+
+
+def _check_options(command: Json, where: str) -> None:
+    options = command.get("options") or []
+    if len(options) > 25:
+        raise bad_form(f"{where}.options", "Must be 25 or fewer in length.")
+    if not 1 <= len(command["name"]) <= 32 or not 1 <= len(command["description"]) <= 100:
+        raise bad_form(where, "Must be between 1 and 100 in length.")
+    for n, option in enumerate(options):
+        _check_options(option, f"{where}.options.{n}")
+
+
+def _command_chars(command: Json) -> int:
+    inside = sum(_command_chars(option) for option in command.get("options") or ())
+    return len(command["name"]) + len(command["description"]) + inside
