@@ -21,7 +21,7 @@ from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Said
 from agent.loop import TurnLoop
 from agent.ports import Blobs, Clock, Door, ModelMessage, Whisper
 from agent.postman import Postman
-from agent.stores import Approvals, Conversations, Inbox, InboxItem, Turn
+from agent.stores import InboxItem, Stores, Turn
 from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Caller
 
@@ -36,9 +36,7 @@ class FrontDesk:
 
     def __init__(  # noqa: PLR0913 - the desk joins these rooms
         self,
-        inbox: Inbox,
-        conversations: Conversations,
-        approvals: Approvals,
+        stores: Stores,
         loop: TurnLoop,
         desk: ApprovalDesk,
         dispatcher: Dispatcher,
@@ -48,9 +46,9 @@ class FrontDesk:
         clock: Clock,
     ) -> None:
         """`doors` fetch attachments."""
-        self._inbox = inbox
-        self._conversations = conversations
-        self._approvals = approvals
+        self._inbox = stores.inbox
+        self._conversations = stores.conversations
+        self._approvals = stores.approvals
         self._loop = loop
         self._desk = desk
         self._dispatcher = dispatcher

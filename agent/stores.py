@@ -204,3 +204,14 @@ class Outbox(Protocol):
 
     async def get(self, key: str) -> Post | None:
         """The post of a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """All that the brain remembers."""
+
+    inbox: Inbox
+    conversations: Conversations
+    approvals: Approvals
+    runs: Runs
+    outbox: Outbox

@@ -29,7 +29,6 @@ async def main(socket: Path) -> None:
     litellm.drop_params = True
     litellm.suppress_debug_info = True
     litellm.telemetry = False
-    socket.unlink(missing_ok=True)
     server = await asyncio.start_unix_server(
         lambda reader, writer: _serve(litellm, reader, writer), path=str(socket), limit=LINE_LIMIT_BYTES
     )

@@ -1,1 +1,20 @@
 """The database: the one truth. Only the bot's process opens it."""
+
+from agent.storage.approvals import SqlApprovals
+from agent.storage.conversations import SqlConversations
+from agent.storage.database import Database
+from agent.storage.inbox import SqlInbox
+from agent.storage.outbox import SqlOutbox
+from agent.storage.runs import SqlRuns
+from agent.stores import Stores
+
+
+def sql_stores(database: Database) -> Stores:
+    """Every store over one database."""
+    return Stores(
+        inbox=SqlInbox(database),
+        conversations=SqlConversations(database),
+        approvals=SqlApprovals(database),
+        runs=SqlRuns(database),
+        outbox=SqlOutbox(database),
+    )

@@ -1,0 +1,53 @@
+# Trainyard: `make help` lists the targets. Each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo chat up test check format bench test-peers clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY)  ## make the virtual environment from the lock
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Trainyard needs Python 3.11 or newer; set PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	@echo "Installing from requirements.lock (a few minutes the first time) …"
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 -c requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)  ## play the main job on real data, no account needed
+	$(BIN)/trainyard demo
+
+chat: $(READY)  ## talk to the bot in this terminal
+	$(BIN)/trainyard chat
+
+up: $(READY)  ## serve Slack and Discord with the tokens in .env
+	$(BIN)/trainyard up
+
+format: $(READY)  ## format the code
+	$(BIN)/ruff format agent bot worker charts_render tests examples
+	$(BIN)/ruff check --fix agent bot worker charts_render tests examples
+
+test: $(READY)  ## run the tests
+	$(BIN)/pytest -n 2 --dist loadfile
+
+check: $(READY)  ## format, lint, import rules, types, tests: what CI runs
+	$(BIN)/ruff format --check agent bot worker charts_render tests examples
+	$(BIN)/ruff check agent bot worker charts_render tests examples
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+	$(MAKE) test
+
+bench: $(READY)  ## measure against peers, print a table, write bench.json
+	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[bench]'
+	$(BIN)/python -m tests.bench
+
+test-peers: $(READY)  ## tests against peers that need node
+	$(BIN)/pytest -m peers
+
+clean:  ## remove the virtual environment and the demo's files
+	rm -rf $(VENV) .trainyard

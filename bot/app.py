@@ -1,0 +1,250 @@
+"""The composition root of the bot's process: names every adapter, starts and stops everything in order."""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from charts_render.alt_text import describe
+from charts_render.pool import ChartPool
+from pydantic import SecretStr
+
+from agent.brain import Options, build
+from agent.clock import SystemClock
+from agent.domain.charts import ChartSpec
+from agent.domain.errors import Conflict
+from agent.llm.chain import GatewayModel, ModelChain
+from agent.llm.offline import OfflinePlanner
+from agent.ports import Door
+from agent.runs.service import Timings
+from agent.storage import sql_stores
+from agent.storage.database import Database
+from bot.processes import Children
+from bot.relay import relay
+from bot.settings import Settings, gateway_environment, worker_environment
+from worker.client.blobs import BlobStore, make_blobs
+from worker.client.bundle import pack
+from worker.client.feed import RedisFeed
+from worker.client.fleet import CeleryFleet
+from worker.client.redis_server import EmbeddedRedis
+
+log = logging.getLogger(__name__)
+RESTART_S = (1.0, 30.0)
+
+
+class ChartDesk:
+    """`agent.ports.Charts` over the render pool."""
+
+    def __init__(self, pool: ChartPool) -> None:
+        """`pool` is started by the app."""
+        self._pool = pool
+
+    async def render(self, spec: ChartSpec) -> bytes:
+        """PNG bytes."""
+        return await self._pool.render(spec)
+
+    def describe(self, spec: ChartSpec) -> str:
+        """What the picture says, in words."""
+        return describe(spec)
+
+
+class PackedBundles:
+    """`agent.ports.Bundles`: the recipes' files as they are installed."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        """Bundles are kept in the blob store."""
+        self._blobs = blobs
+
+    async def pack(self, recipe: str) -> str:
+        """Pack a recipe's files into the blob store; the bundle's sha256."""
+        sha256, data = await asyncio.to_thread(pack, recipe)
+        await asyncio.to_thread(self._blobs.put_bytes, data, name=f"{recipe}.tar")
+        return sha256
+
+
+class App:
+    """One bot: doors, sessions, run service, relay. `async with App(settings, doors)` serves until the block ends."""
+
+    def __init__(self, settings: Settings, doors: list[Door], *, worker: bool, timings: Timings | None = None) -> None:
+        """`worker` starts a worker on this host as a child. `timings` are the run service's."""
+        self.settings = settings
+        self.doors: dict[str, Door] = {door.platform: door for door in doors}
+        self._with_worker = worker
+        self._timings = timings
+        self._stack = contextlib.AsyncExitStack()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.children = Children(settings.home / "logs")
+
+    async def __aenter__(self) -> "App":
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        settings = self.settings
+        settings.home.mkdir(parents=True, exist_ok=True)
+        self._stack.enter_context(only_one(settings.home))
+        redis_url = await self._redis()
+        await self._open_database()
+        self._connect(redis_url)
+        self._stack.push_async_callback(self.children.stop)
+        if settings.model_names:
+            self._start_gateway()
+        if self._with_worker:
+            environment = worker_environment(settings.home, redis_url, settings.blobs)
+            self.children.start("worker", ["-m", "worker"], environment)
+        self._wire()
+        await self.brain.recover()
+        for door in self.doors.values():
+            self._background(f"door {door.platform}", lambda door=door: door.run(self.brain.desk.accept))  # type: ignore[misc]
+        self._background("relay", lambda: relay(self.feed, self.brain.service))
+        self._background("cards", self.brain.cards.run)
+        self._background("clock", self._tick_forever)
+
+    async def _redis(self) -> str:
+        if self.settings.redis_url:
+            return self.settings.redis_url
+        server = EmbeddedRedis(self.settings.home)
+        url = await asyncio.to_thread(server.start)
+        self._stack.callback(server.stop)
+        return url
+
+    async def _open_database(self) -> None:
+        self.database = Database(self.settings.database)
+        self._stack.push_async_callback(self.database.close)
+        await self.database.start()
+
+    def _connect(self, redis_url: str) -> None:
+        home = self.settings.home
+        self.redis_url = redis_url
+        self.blobs = make_blobs(self.settings.blobs, home=home, redis_url=redis_url, cache=home / "blobs")
+        self.fleet = CeleryFleet(redis_url, home / "keys")
+        self._stack.push_async_callback(self.fleet.close)
+        self.feed = RedisFeed(redis_url)
+        self._stack.push_async_callback(self.feed.close)
+        self.pool = ChartPool()
+        self._stack.push_async_callback(self.pool.close)
+        self._background("chart pool", self.pool.start, forever=False)
+
+    def _start_gateway(self) -> None:
+        self._socket = self.settings.home / "gateway.sock"
+        self._socket.unlink(missing_ok=True)
+        argv = ["-m", "agent.llm.gateway", "--socket", str(self._socket)]
+        self.children.start("gateway", argv, gateway_environment())
+
+    def _wire(self) -> None:
+        settings = self.settings
+        models = [GatewayModel(name, self._socket) for name in settings.model_names]
+        self.brain = build(
+            stores=sql_stores(self.database),
+            doors=self.doors,
+            fleet=self.fleet,
+            blobs=self.blobs,
+            bundles=PackedBundles(self.blobs),
+            charts=ChartDesk(self.pool),
+            model=ModelChain(models, OfflinePlanner()),
+            clock=SystemClock(),
+            options=Options(
+                pictures=settings.home / "charts",
+                approvers=settings.approver_ids,
+                approval_lifetime=settings.approval_lifetime,
+                edit_gap_s=settings.edit_gap_s,
+                card_pace_s=settings.card_pace_s,
+                timings=self._timings,
+            ),
+        )
+        self._stack.push_async_callback(self.brain.close)
+
+    async def _tick_forever(self) -> None:
+        while True:
+            await self.brain.service.tick()
+            await self.brain.desk.expire()
+            for name, code in self.children.ended().items():
+                log.error("process ended", extra={"child": name, "code": code})
+            await asyncio.sleep(self.settings.tick_s)
+
+    def _background(self, name: str, start: Callable[[], Awaitable[None]], *, forever: bool = True) -> None:
+        self._tasks.append(asyncio.create_task(_kept_running(name, start, forever=forever), name=name))
+
+    async def until_a_door_closes(self) -> None:
+        """Wait for the end of the first door that ends by itself (a terminal at the end of its input)."""
+        doors = [task for task in self._tasks if task.get_name().startswith("door ")]
+        await asyncio.wait(doors, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _kept_running(name: str, start: Callable[[], Awaitable[None]], *, forever: bool) -> None:
+    """Run a background service; one that breaks is started again after a pause that grows."""
+    pause_s, longest_s = RESTART_S
+    while True:
+        try:
+            await start()
+        except Exception:
+            log.exception("service broke and is started again", extra={"service": name, "pause_s": pause_s})
+        else:
+            return
+        if not forever:
+            return
+        await asyncio.sleep(pause_s)
+        pause_s = min(pause_s * 2, longest_s)
+
+
+@contextlib.contextmanager
+def only_one(home: Path) -> Iterator[IO[str]]:
+    """Hold the home's lock. Raises `Conflict` when another bot has it."""
+    lock = (home / "bot.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise Conflict(
+            f"Another Trainyard bot is running with the home {home}. Stop it first, or set TRAINYARD_HOME."
+        ) from None
+    with lock:
+        yield lock
+
+
+def platform_doors(settings: Settings) -> list[Door]:
+    """The doors whose tokens are set."""
+    doors: list[Door] = []
+    if settings.slack_bot_token:
+        from bot.slack.door import SLACK, SlackDoor  # noqa: PLC0415 - half a second that only Slack's users pay
+
+        doors.append(
+            SlackDoor(
+                bot_token=settings.slack_bot_token.get_secret_value(),
+                app_token=_opened(settings.slack_app_token),
+                signing_secret=_opened(settings.slack_signing_secret),
+                http_host=settings.slack_http_host,
+                http_port=settings.slack_http_port or 3000,
+                api_url=settings.slack_api_url or SLACK,
+            )
+        )
+    if settings.discord_token:
+        from bot.discord.door import DiscordDoor  # noqa: PLC0415 - likewise
+
+        doors.append(
+            DiscordDoor(
+                settings.discord_token.get_secret_value(),
+                message_content=settings.discord_message_content,
+                guild_ids=settings.guild_ids,
+                api_base=settings.discord_api_url,
+                gateway_url=settings.discord_gateway_url,
+            )
+        )
+    return doors
+
+
+def _opened(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret else None

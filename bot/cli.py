@@ -1,0 +1,148 @@
+"""The command line: `trainyard chat | up | bot | worker | doctor | demo | manifest`."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent.domain.errors import AppError
+
+app = typer.Typer(
+    help="The ML engineer that lives in a team's Slack and Discord.", no_args_is_help=True, add_completion=False
+)
+
+
+def main() -> None:
+    """The entry point; errors that people can mend are one line."""
+    try:
+        app()
+    except AppError as error:
+        print(f"trainyard: {error.text}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def _run(coroutine: object) -> int:
+    """Run to the end, or to Ctrl-C or SIGTERM, after which everything is let go in order."""
+
+    async def with_signals() -> int:
+        task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, task.cancel)  # type: ignore[union-attr]
+        return int(await coroutine or 0)  # type: ignore[misc]
+
+    try:
+        return asyncio.run(with_signals())
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        print("stopped", file=sys.stderr)
+        return 130
+
+
+@app.command()
+def chat(
+    thread: Annotated[str, typer.Option(help="Name of the conversation; the same name goes on with it.")] = "main",
+    as_: Annotated[str, typer.Option("--as", help="Who you are.")] = "you",
+) -> None:
+    """Talk to the bot in this terminal, with everything on this machine. `@path` attaches a file."""
+    from bot.app import App
+    from bot.console.door import ConsoleDoor
+    from bot.logs import configure
+    from bot.settings import Settings
+
+    settings = Settings()
+    configure(settings.log_level, settings.home / "logs" / "bot.log")
+    door = ConsoleDoor(thread=thread, person=as_)
+
+    async def talk() -> None:
+        async with App(settings, [door], worker=True) as running:
+            print("Trainyard is here. Say what you need, `help`, or `exit`. `@path` attaches a file.")
+            await running.until_a_door_closes()
+            live = [
+                run.id
+                for run in await running.brain.stores.runs.recent(50)
+                if run.state.value in {"starting", "running"}
+            ]
+            if live:
+                print(f"Still training: {', '.join(live)}. `trainyard chat` shows it again.")
+
+    raise SystemExit(_run(talk()))
+
+
+@app.command()
+def up() -> None:
+    """Serve Slack and Discord with the tokens in `.env`, with a worker and Redis on this host."""
+    _serve(worker=True)
+
+
+@app.command()
+def bot() -> None:
+    """Serve Slack and Discord; workers run on other hosts (`trainyard worker`)."""
+    _serve(worker=False)
+
+
+def _serve(*, worker: bool) -> None:
+    from bot.app import App, platform_doors
+    from bot.logs import configure
+    from bot.settings import Settings
+
+    settings = Settings()
+    configure(settings.log_level, None)
+    doors = platform_doors(settings)
+    if not doors:
+        raise AppError(
+            "No chat platform is configured. Put SLACK_BOT_TOKEN and SLACK_APP_TOKEN, or DISCORD_TOKEN, into `.env` "
+            "(see .env.example), or try `trainyard chat`, which needs none."
+        )
+
+    async def serve() -> None:
+        async with App(settings, doors, worker=worker):
+            print("serving", ", ".join(door.platform for door in doors), flush=True)
+            await asyncio.Event().wait()
+
+    raise SystemExit(_run(serve()))
+
+
+@app.command()
+def worker() -> None:
+    """Run training jobs on this host (needs the extra `worker`: pip install 'trainyard[worker]')."""
+    os.execv(sys.executable, [sys.executable, "-m", "worker"])  # noqa: S606 - no shell: argv is a list
+
+
+@app.command()
+def doctor() -> None:
+    """Say what is configured, reachable and missing, with the command that mends each."""
+    from bot.doctor import examine
+    from bot.settings import Settings
+
+    raise SystemExit(asyncio.run(examine(Settings())))
+
+
+@app.command()
+def demo(
+    data: Annotated[Path, typer.Option(help="The csv to train on.")] = Path("examples/doctor_visits.csv"),
+    fresh: Annotated[Path, typer.Option(help="The csv to predict.")] = Path("examples/new_visits.csv"),
+    home: Annotated[Path, typer.Option(help="Emptied at the start.")] = Path(".trainyard/demo"),
+) -> None:
+    """Play the main job on real data: ask, approve, train, compare, predict."""
+    from bot.demo import play
+    from bot.logs import configure
+    from bot.settings import Settings
+
+    home = home.resolve()
+    settings = Settings(home=home, redis_url="", database_url="", models="", card_pace_s=0.5)
+    configure(settings.log_level, home.parent / "demo.log")
+    raise SystemExit(_run(play(settings, data=data, fresh=fresh)))
+
+
+@app.command()
+def manifest() -> None:
+    """Print the Slack app manifest, to create the app from."""
+    import json
+
+    from bot.slack.manifest import manifest as slack_manifest
+
+    print(json.dumps(slack_manifest(), indent=2))

@@ -1,0 +1,183 @@
+"""A terminal as a `Door`: lines in, rendered messages out. `@path` in a line attaches a file."""
+
+import asyncio
+import mimetypes
+import shutil
+import sys
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from agent.domain.content import Content
+from agent.domain.errors import BadData
+from agent.domain.ids import new_ulid
+from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room, Said
+from agent.ports import Accept, MessageRef, Whisper
+from bot.console.paint import painted, progress_line
+
+LEAVE = frozenset({"exit", "quit", ":q"})
+
+
+class ConsoleDoor:
+    """One terminal, one room, one person."""
+
+    platform: Platform = "console"
+
+    def __init__(self, *, thread: str, person: str, read: bool = True, console: Console | None = None) -> None:
+        """`read` takes lines from standard input; without it only `say` speaks. `thread` names the conversation."""
+        self.room = Room(platform="console", tenant="local", channel="terminal", thread=thread)
+        self.person = Person(platform="console", tenant="local", id=person, name=person)
+        self.shown: list[Content] = []
+        self._read = read
+        self._console = console or Console()
+        self._accept: Accept | None = None
+        self._ready = asyncio.Event()
+        self._changed = asyncio.Condition()
+
+    async def run(self, accept: Accept) -> None:
+        """Take lines until the end of the input."""
+        self._accept = accept
+        self._ready.set()
+        if not self._read:
+            await asyncio.Event().wait()
+        lines: asyncio.Queue[str | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        _listen(lambda line: loop.call_soon_threadsafe(lines.put_nowait, line))
+        while (line := await lines.get()) is not None:
+            if line.strip().lower() in LEAVE:
+                return
+            if line.strip():
+                try:
+                    await self.say(line)
+                except BadData as error:
+                    self._console.print(error.text, style="red")
+
+    async def say(self, line: str) -> None:
+        """What the person types. Raises `BadData` for a file that is not there."""
+        await self._ready.wait()
+        words, files = _without_files(line)
+        assert self._accept is not None  # noqa: S101 - set before `_ready`
+        act = Said(text=words, attachments=files)
+        await self._accept(
+            Inbound(event_id=new_ulid(), room=self.room, person=self.person, act=act, at=datetime.now(UTC))
+        )
+
+    async def until(self, seen: Callable[[Content], bool], *, limit_s: float) -> Content:
+        """Wait for a message that satisfies `seen`; messages that were shown before count too."""
+        async with asyncio.timeout(limit_s), self._changed:
+            while True:
+                for content in self.shown:
+                    if seen(content):
+                        return content
+                await self._changed.wait()
+
+    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        """Print a message."""
+        del whisper
+        if room == self.room:
+            self._console.print()
+            self._console.print(painted(content))
+        await self._note(content)
+        return MessageRef(channel=room.channel, id=key, thread=room.thread)
+
+    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+        """Print what changed: one line for progress, the whole card when it is decided or over."""
+        if room == self.room:
+            card = content.card
+            if card is not None and card.kind == "run" and card.progress is not None:
+                self._console.print(progress_line(card))
+            elif card is not None and card.kind == "approval":
+                self._console.print(f"{card.title} {card.footer}", style="bold", markup=False)
+            else:
+                self._console.print(painted(content))
+        await self._note(content)
+        return ref
+
+    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+        """A terminal cannot be read back."""
+        del room, key
+        return None
+
+    async def stream(self, room: Room, *, key: str) -> "ConsoleStream":
+        """Print words as they come."""
+        return ConsoleStream(self, room, key)
+
+    async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
+        """Copy a local file. Raises `BadData`."""
+        await asyncio.to_thread(_copy, Path(attachment.locator), into, limit_bytes)
+
+    def write(self, text: str) -> None:
+        """Print without a line break."""
+        self._console.print(text, end="", markup=False, highlight=False)
+
+    async def _note(self, content: Content) -> None:
+        async with self._changed:
+            self.shown.append(content)
+            self._changed.notify_all()
+
+
+class ConsoleStream:
+    """An answer that grows in the terminal."""
+
+    def __init__(self, door: ConsoleDoor, room: Room, key: str) -> None:
+        self._door = door
+        self._room = room
+        self._ref = MessageRef(channel=room.channel, id=key, thread=room.thread)
+        self._begun = False
+
+    async def append(self, text: str) -> MessageRef | None:
+        """Print more words."""
+        if self._room == self._door.room:
+            self._door.write(text if self._begun else f"\n{text}")
+        self._begun = True
+        return self._ref
+
+    async def finish(self, content: Content) -> MessageRef:
+        """End the line; the words stand there already."""
+        self._door.write("\n")
+        await self._door._note(content)  # noqa: SLF001 - the stream is a part of its door
+        return self._ref
+
+
+def _without_files(line: str) -> tuple[str, tuple[Attachment, ...]]:
+    words: list[str] = []
+    files: list[Attachment] = []
+    for word in line.split(" "):
+        if not (word.startswith("@") and len(word) > 1):
+            words.append(word)
+            continue
+        path = Path(word[1:]).expanduser()
+        if not path.is_file():
+            raise BadData(f"There is no file {path}. `@path` attaches a file, relative to {Path.cwd()}.")
+        files.append(
+            Attachment(
+                id=new_ulid(),
+                name=path.name,
+                size_bytes=path.stat().st_size,
+                media_type=mimetypes.guess_type(path.name)[0] or "",
+                locator=str(path.resolve()),
+            )
+        )
+    return " ".join(words).strip(), tuple(files)
+
+
+def _copy(source: Path, into: Path, limit_bytes: int) -> None:
+    if not source.is_file():
+        raise BadData(f"The file {source} is not there any more.")
+    if source.stat().st_size > limit_bytes:
+        raise BadData(f"`{source.name}` is larger than the limit of {limit_bytes / 1e9:.0f} GB.")
+    shutil.copyfile(source, into)
+
+
+def _listen(deliver: Callable[[str | None], object]) -> None:
+    """Read standard input in a thread that ends with the process; None at its end."""
+
+    def read() -> None:
+        for line in sys.stdin:
+            deliver(line.rstrip("\n"))
+        deliver(None)
+
+    threading.Thread(target=read, name="terminal", daemon=True).start()

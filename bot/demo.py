@@ -1,0 +1,99 @@
+"""`make demo`: the main job on real data, played through the same doors, queue and training that a team uses."""
+
+import asyncio
+import shutil
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from agent.domain.content import Card, Content
+from agent.domain.runs import RunState
+from bot.app import App
+from bot.console.door import ConsoleDoor
+from bot.processes import end_all_of
+from bot.settings import Settings
+
+HOST_S = 60.0
+PLAN_S = 120.0
+ANSWER_S = 3600.0
+TRAIN_S = 900.0
+REQUEST = "Train a model that predicts who visited the doctor"
+
+
+async def play(settings: Settings, *, data: Path, fresh: Path) -> int:
+    """The whole story; 0 only if the model really trained and beat the baseline."""
+    console = Console()
+    home = settings.home
+    end_all_of(home)
+    shutil.rmtree(home, ignore_errors=True)
+    person_answers = sys.stdin.isatty()
+    door = ConsoleDoor(thread="demo", person="you", read=person_answers, console=console)
+    console.print("Trainyard demo: everything runs on this machine, no account needed.", style="bold")
+    try:
+        async with App(settings, [door], worker=True) as app:
+            await _host(app)
+            return await _story(app, door, console, data=data, fresh=fresh, person_answers=person_answers)
+    finally:
+        end_all_of(home)
+
+
+async def _story(
+    app: App, door: ConsoleDoor, console: Console, *, data: Path, fresh: Path, person_answers: bool
+) -> int:
+    await _say(door, console, f"{REQUEST} @{data}")
+    plan = await door.until(lambda content: _is(content, "approval") or _failed(content), limit_s=PLAN_S)
+    if not _is(plan, "approval"):
+        return 1
+    if person_answers:
+        console.print("\nIt is your turn: type approve or reject.", style="bold")
+    else:
+        console.print("\n(Nobody is at a terminal, so the demo answers by itself.)", style="dim")
+        await _say(door, console, "approve")
+    await door.until(lambda content: _is(content, "result") or _over(content), limit_s=ANSWER_S + TRAIN_S)
+    runs = await app.brain.stores.runs.recent(1)
+    outcome = runs[0].outcome if runs else None
+    if not runs or runs[0].state is not RunState.SUCCEEDED or outcome is None or outcome.scorecard is None:
+        console.print("\nThe run did not succeed; the cards above and the log say why.", style="bold red")
+        return 1
+    await _say(door, console, f"predict on this @{fresh}")
+    await door.until(
+        lambda content: content.card is not None and content.card.title.startswith("Predictions"), limit_s=PLAN_S
+    )
+    await app.brain.postman.idle()
+    score = outcome.scorecard
+    if not score.beats_baseline:
+        console.print("\nThe model did not beat its baseline.", style="bold red")
+        return 1
+    console.print(f"\nDone: {score.metric} {score.model.value:.4f}, best baseline {score.best_baseline.value:.4f}.")
+    console.print(f"Chart, model and log: {app.settings.home}", style="dim")
+    console.print("Go on by hand: trainyard chat", style="dim")
+    return 0
+
+
+async def _host(app: App) -> None:
+    async with asyncio.timeout(HOST_S):
+        while not await app.fleet.hosts():
+            if "worker" in app.children.ended():
+                raise SystemExit(f"The worker ended:\n{app.children.log_tail('worker')}")
+            await asyncio.sleep(0.1)
+
+
+async def _say(door: ConsoleDoor, console: Console, line: str) -> None:
+    console.print(f"\n[bold magenta]you ›[/] {line}", highlight=False)
+    await door.say(line)
+
+
+def _is(content: Content, kind: str) -> bool:
+    return content.card is not None and content.card.kind == kind
+
+
+def _failed(content: Content) -> bool:
+    """A plain sentence where a card was due: it says what went wrong."""
+    return content.card is None and "look at the data" not in content.text
+
+
+def _over(content: Content) -> bool:
+    card: Card | None = content.card
+    ended = card is not None and card.kind == "run" and card.tone in {"bad", "warn"} and not card.progress
+    return ended or "nothing was started" in content.text
