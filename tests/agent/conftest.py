@@ -1,0 +1,68 @@
+"""The whole brain over a real database, with fakes around it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.brain import Brain, Options, build
+from agent.llm.offline import OfflinePlanner
+from agent.ports import Model
+from agent.storage import sql_stores
+from agent.storage.database import Database
+from tests.fakes import FakeBundles, FakeCharts, FakeClock, FakeDoor, FakeFleet
+from worker.client.blobs import FolderBlobs
+
+
+class House:
+    """One brain and what surrounds it; `restarted` gives a new brain over the same database and platform."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.door, self.fleet, self.clock = FakeDoor(), FakeFleet(), FakeClock()
+        self.model: Model = OfflinePlanner()
+        self.options = Options(pictures=folder / "charts", card_pace_s=0.01)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Brain]:
+        database = Database(f"sqlite:///{self.folder / 'test.db'}")
+        await database.start()
+        brain = build(
+            stores=sql_stores(database),
+            doors={"slack": self.door},
+            fleet=self.fleet,
+            blobs=FolderBlobs(self.folder / "blobs"),
+            bundles=FakeBundles(),
+            charts=FakeCharts(),
+            model=self.model,
+            clock=self.clock,
+            options=self.options,
+        )
+        await brain.recover()
+        cards = asyncio.create_task(brain.cards.run())
+        try:
+            yield brain
+        finally:
+            cards.cancel()
+            await brain.close()
+            await database.close()
+
+    async def until(self, true: Callable[[], bool], limit_s: float = 10.0) -> None:
+        """Wait for a state; the limit only ends a test that hangs."""
+        async with asyncio.timeout(limit_s):
+            while not true():
+                await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    path = tmp_path / "visits.csv"
+    path.write_text("age,health,visited_doctor\n30,good,yes\n")
+    return path

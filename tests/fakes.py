@@ -1,0 +1,225 @@
+"""Small stand-ins that implement the ports, for tests of the brain alone. The database under them is real."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from agent.domain.charts import ChartSpec
+from agent.domain.content import Button, Content
+from agent.domain.datasets import ColumnReport, DataReport, TargetReport
+from agent.domain.errors import AppError, BadData, Unavailable
+from agent.domain.ids import new_ulid
+from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, Prediction, Predictions, PredictOrder, StopOrder
+from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Person, Platform, Room, Said
+from agent.ports import Accept, MessageRef, ModelMessage, ModelReply, ReplyStream, ToolSchema, Whisper
+
+START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+ROOM = Room(platform="slack", tenant="T1", channel="C1", thread="1.0")
+ALICE = Person(platform="slack", tenant="T1", id="U-alice", name="alice")
+BOB = Person(platform="slack", tenant="T1", id="U-bob", name="bob")
+GUEST = Person(platform="slack", tenant="T2", id="U-guest", name="guest", external=True)
+
+
+def said(
+    text: str, *, person: Person = ALICE, room: Room = ROOM, event: str = "", twin: str = "", **more: object
+) -> Inbound:
+    """A message to the bot."""
+    files = more.pop("files", ())
+    act = Said(text=text, attachments=files)  # type: ignore[arg-type]
+    return Inbound(event_id=event or new_ulid(), twin=twin, room=room, person=person, act=act, at=START, **more)  # type: ignore[arg-type]
+
+
+def clicked(button: Button, *, person: Person = ALICE, room: Room = ROOM, digest: str | None = None) -> Inbound:
+    """A click on a button."""
+    act = Clicked(action=button.action, subject=button.subject, digest=button.digest if digest is None else digest)
+    return Inbound(event_id=new_ulid(), room=room, person=person, act=act, at=START)
+
+
+def commanded(*words: str, person: Person = ALICE, room: Room = ROOM) -> Inbound:
+    """A slash command."""
+    return Inbound(
+        event_id=new_ulid(), room=room, person=person, act=Commanded(words=words), reply_handle="handle", at=START
+    )
+
+
+class FakeClock:
+    """Time that moves when a test says so."""
+
+    def __init__(self) -> None:
+        self._now = START
+        self._monotonic = 0.0
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def forward(self, seconds: float) -> None:
+        self._now += timedelta(seconds=seconds)
+        self._monotonic += seconds
+
+
+class FakeDoor:
+    """A platform in memory: messages by id, in order, each with the history of what it showed."""
+
+    platform: Platform = "slack"
+
+    def __init__(self) -> None:
+        self.messages: dict[str, list[Content]] = {}
+        self.keys: dict[str, str] = {}
+        self.whispers: list[tuple[str, Content]] = []
+        self.failures: list[AppError] = []
+        self.lose_answers = 0
+
+    async def run(self, accept: Accept) -> None:
+        raise AssertionError("tests accept by themselves")
+
+    def _fail(self) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+
+    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        self._fail()
+        if whisper is not None:
+            self.whispers.append((whisper.person, content))
+            return MessageRef("whisper", new_ulid())
+        message = f"m{len(self.messages) + 1}"
+        self.messages[message] = [content]
+        self.keys[key] = message
+        if self.lose_answers:
+            self.lose_answers -= 1
+            raise Unavailable("the answer was lost")
+        return MessageRef(room.channel, message)
+
+    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+        self._fail()
+        self.messages[ref.id].append(content)
+        return ref
+
+    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+        return MessageRef(room.channel, self.keys[key]) if key in self.keys else None
+
+    async def stream(self, room: Room, *, key: str) -> ReplyStream:
+        return FakeStream(self, room, key)
+
+    async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
+        if not attachment.locator:
+            raise BadData(f"`{attachment.name}` cannot be fetched.")
+        into.write_bytes(Path(attachment.locator).read_bytes())
+
+    @property
+    def shown(self) -> list[Content]:
+        """What every message shows now, in order."""
+        return [history[-1] for history in self.messages.values()]
+
+    def texts(self) -> list[str]:
+        return [content.text for content in self.shown if content.text]
+
+    def button(self, action: str) -> Button:
+        """The newest button with this action."""
+        found = [b for content in self.shown if content.card for b in content.card.buttons if b.action == action]
+        assert found, f"no button {action} in {self.shown}"
+        return found[-1]
+
+
+class FakeStream:
+    """An answer that grows in a `FakeDoor`."""
+
+    def __init__(self, door: FakeDoor, room: Room, key: str) -> None:
+        self._door, self._room, self._key = door, room, key
+        self._ref: MessageRef | None = None
+        self._text = ""
+
+    async def append(self, text: str) -> MessageRef | None:
+        self._text += text
+        if self._ref is None:
+            self._ref = await self._door.post(self._room, Content(text=self._text), key=self._key)
+        else:
+            await self._door.edit(self._room, self._ref, Content(text=self._text))
+        return self._ref
+
+    async def finish(self, content: Content) -> MessageRef:
+        assert self._ref is not None
+        return await self._door.edit(self._room, self._ref, content)
+
+
+class FakeFleet:
+    """One host that takes every order and does nothing."""
+
+    def __init__(self) -> None:
+        self.launched: list[LaunchOrder] = []
+        self.stopped: list[StopOrder] = []
+        self.connected = True
+        self.problems: tuple[str, ...] = ()
+
+    async def launch(self, order: LaunchOrder) -> None:
+        self.launched.append(order)
+
+    async def stop(self, order: StopOrder, *, host: str) -> None:
+        self.stopped.append(order)
+
+    async def hosts(self) -> Sequence[HostInfo]:
+        if not self.connected:
+            return ()
+        return (HostInfo(host="gpu-1", cpus=2, memory_bytes=8_000_000_000, disk_free_bytes=10**11, at=START),)
+
+    async def inspect(self, order: InspectOrder) -> DataReport:
+        names = ("age", "health", "visited_doctor")
+        if order.target is not None and order.target not in names:
+            raise BadData(f"There is no column `{order.target}`. The columns: age, health, visited_doctor.")
+        return DataReport(
+            dataset=order.dataset,
+            rows=1000,
+            columns=tuple(
+                ColumnReport(name=name, kind="category", missing=0, unique=2, example="yes") for name in names
+            ),
+            duplicate_rows=0,
+            encoding="utf-8",
+            delimiter=",",
+            preview=(),
+            target=TargetReport(column=order.target, classes=(("yes", 600), ("no", 400)), missing=0, imbalance=1.5)
+            if order.target
+            else None,
+            suggested_task="tabular_classification",
+            suggested_target="visited_doctor",
+            problems=self.problems,
+        )
+
+    async def predict(self, order: PredictOrder) -> Predictions:
+        return Predictions(rows=(Prediction(label="yes", probabilities=(("yes", 0.9), ("no", 0.1))),))
+
+
+class FakeBundles:
+    async def pack(self, recipe: str) -> str:
+        return "b" * 64
+
+
+class FakeCharts:
+    async def render(self, spec: ChartSpec) -> bytes:
+        return b"\x89PNG" + spec.title.encode()
+
+    def describe(self, spec: ChartSpec) -> str:
+        return spec.title
+
+
+class ScriptedModel:
+    """Answers what the script says; a call beyond its end fails the test."""
+
+    def __init__(self, *replies: ModelReply | AppError | Callable[[Sequence[ModelMessage]], ModelReply]) -> None:
+        self.replies = list(replies)
+        self.asked: list[Sequence[ModelMessage]] = []
+
+    async def stream(
+        self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
+    ) -> AsyncIterator[str | ModelReply]:
+        self.asked.append(messages)
+        assert self.replies, f"the model was asked once more than the script says: {messages[-1]}"
+        reply = self.replies.pop(0)
+        if isinstance(reply, AppError):
+            raise reply
+        if callable(reply):
+            reply = reply(messages)
+        for word in reply.text.split(" ") if reply.text else ():
+            yield f"{word} "
+        yield reply
