@@ -79,12 +79,12 @@ class SlackDoor:
     async def run(self, accept: Accept) -> None:
         """Connect and deliver until cancelled. Raises `AppError` when Slack refuses our tokens."""
         self._accept = accept
-        self._me = await self._identify()
-        app = AsyncApp(
-            name="trainyard", client=self._api.client, signing_secret=self._signing_secret or "",
-            before_authorize=self._receive, logger=logging.getLogger("bot.slack.bolt"),
-        )
         try:
+            self._me = await self._identify()
+            app = AsyncApp(
+                name="trainyard", client=self._api.client, signing_secret=self._signing_secret or "",
+                before_authorize=self._receive, logger=logging.getLogger("bot.slack.bolt"),
+            )
             await (self._by_socket(app, self._app_token) if self._app_token else self._by_http(app))
         finally:
             self._listening.clear()
@@ -182,7 +182,7 @@ class SlackDoor:
                     raise
                 await asyncio.sleep(error.retry_after_s or wait_s)
             except AppError as error:
-                text = f"Slack refuses the app token ({code_of(error)}): it must be an xapp- token with connections:write."
+                text = f"Slack refuses the app token ({code_of(error)}): use one with connections:write."
                 raise AppError(text) from error
         raise AssertionError("the loop returns or raises")
 

@@ -5,7 +5,7 @@ A content of several messages carries the key on each, with its number; it count
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import aiohttp
@@ -66,15 +66,29 @@ class Outbound:
         return str(answer["ts"])
 
     async def change(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
-        """Show `content` in a message of ours, or in a new one where Slack forbids it."""
-        message = single(content, await self._pictures.ids(content))
+        """Show `content` in a message of ours and its further parts, or in a new one where Slack forbids it."""
+        files = await self._pictures.ids(content)
+        shown = messages(content, files)
+        key = await self._key_of(room, ref) if 1 < len(shown) <= MANY_MESSAGES else None
         try:
-            await self.update(ref.channel, ref.id, message)
+            if key is None:
+                await self.update(ref.channel, ref.id, single(content, files))
+            else:
+                await self._change_parts(room, content, shown, key)
         except AppError as error:
             if code_of(error) not in FROZEN:
                 raise
             return await self.post(room, content, key=f"instead-of:{ref.channel}:{ref.id}")
         return ref
+
+    async def _change_parts(self, room: Room, content: Content, shown: list[Message], key: str) -> None:
+        standing = await self._parts(room, key)
+        for number, message in enumerate(shown):
+            metadata = marked(key, number, len(shown))
+            if number in standing:
+                await self.update(room.channel, standing[number], message, metadata=metadata)
+            else:
+                await self.send(room, message, metadata=metadata, content=content)
 
     async def update(self, channel: str, ts: str, message: Message, *, metadata: object = None) -> None:
         """Replace one message."""
@@ -106,8 +120,24 @@ class Outbound:
 
     async def _parts(self, room: Room, key: str) -> dict[int, str]:
         """Addresses by number; -1 is the last message of a whole."""
-        method = "conversations.replies" if room.thread else "conversations.history"
         found: dict[int, str] = {}
+        async for ts, payload in self._marks(room):
+            if payload.get("key") == key:
+                number = int(payload.get("part", 0))
+                found[number] = ts
+                if number == int(payload.get("parts", 1)) - 1:
+                    found[-1] = ts
+        return found
+
+    async def _key_of(self, room: Room, ref: MessageRef) -> str | None:
+        async for ts, payload in self._marks(room):
+            if ts == ref.id:
+                return str(payload.get("key"))
+        return None
+
+    async def _marks(self, room: Room) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        """Our messages in the room, by address and mark."""
+        method = "conversations.replies" if room.thread else "conversations.history"
         cursor: str | None = None
         for _ in range(PAGES):
             page = await self._api.call(
@@ -115,17 +145,12 @@ class Outbound:
                 limit=200, cursor=cursor,
             )
             for message in page.get("messages", ()):
-                metadata: dict[str, Any] = message.get("metadata") or {}
-                payload: dict[str, Any] = metadata.get("event_payload") or {}
-                if metadata.get("event_type") == EVENT_TYPE and payload.get("key") == key:
-                    number, parts = int(payload.get("part", 0)), int(payload.get("parts", 1))
-                    found[number] = str(message["ts"])
-                    if number == parts - 1:
-                        found[-1] = str(message["ts"])
+                metadata = message.get("metadata") or {}
+                if metadata.get("event_type") == EVENT_TYPE:
+                    yield str(message["ts"]), metadata.get("event_payload") or {}
             cursor = (page.get("response_metadata") or {}).get("next_cursor")
             if not cursor:
-                break
-        return found
+                return
 
     async def _with_pictures(self, method: str, message: Message, **where: object) -> tuple[dict[str, Any], bool]:
         """The answer, and whether the pictures had to be left out."""

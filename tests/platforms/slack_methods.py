@@ -1,0 +1,309 @@
+"""The Web API of the local Slack: one function a method, refusing what Slack refuses."""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tests.platforms.slack_limits import (
+    MARKDOWN_CHARS,
+    POST_TEXT_CHARS,
+    STREAM_S,
+    UPDATE_TEXT_BYTES,
+    refused_blocks,
+)
+from tests.platforms.slack_world import Channel, File, Message
+
+if TYPE_CHECKING:
+    from tests.platforms.slack_server import SlackServer
+
+Params = dict[str, Any]
+METHODS: dict[str, Callable[["SlackServer", Params], dict[str, Any]]] = {}
+
+
+class Refused(Exception):
+    """`ok: false`, with further fields of the answer."""
+
+    def __init__(self, error: str, **more: Any) -> None:
+        super().__init__(error)
+        self.answer = {"ok": False, "error": error, **more}
+
+
+def method(name: str):
+    def register(function):
+        METHODS[name] = function
+        return function
+    return register
+
+
+def parsed(params: Params, name: str) -> Any:
+    """A parameter that comes as JSON or as JSON text."""
+    value = params.get(name)
+    if isinstance(value, str) and value:
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise Refused("invalid_json") from None
+    return value
+
+
+@method("auth.test")
+def auth_test(server: "SlackServer", params: Params) -> dict[str, Any]:
+    return {
+        "url": server.url, "team": "Home", "user": "trainyard", "team_id": server.team_id,
+        "user_id": server.bot_user_id, "bot_id": server.bot_id, "is_enterprise_install": False,
+    }
+
+
+@method("apps.connections.open")
+def connections_open(server: "SlackServer", params: Params) -> dict[str, Any]:
+    if server.deliver_url:
+        raise Refused("socket_mode_not_enabled")
+    return {"url": server.socket_url()}
+
+
+@method("chat.postMessage")
+def post_message(server: "SlackServer", params: Params) -> dict[str, Any]:
+    channel = _writable(server, params)
+    _thread(server, channel, params)
+    blocks, text = _content(server, params)
+    message = Message(
+        channel.id, server.next_ts(), server.bot_user_id, text[:POST_TEXT_CHARS], params.get("thread_ts") or "",
+        blocks, parsed(params, "metadata") or {}, unfurl=_flag(params, "unfurl_links", default=True),
+    )
+    server.add(message)
+    return {"channel": channel.id, "ts": message.ts, "message": server.as_event(message)}
+
+
+@method("chat.update")
+def update(server: "SlackServer", params: Params) -> dict[str, Any]:
+    channel = _writable(server, params)
+    message = _own(server, channel, params, "cant_update_message")
+    if message.streaming and not server.stream_is_over(message):
+        raise Refused("cant_update_message")
+    blocks, text = _content(server, params)
+    if len(text.encode()) > UPDATE_TEXT_BYTES:
+        raise Refused("msg_too_long")
+    message.edits.append((message.text, message.blocks))
+    message.text, message.blocks, message.streaming = text, blocks, False
+    message.metadata = parsed(params, "metadata") or message.metadata
+    server.announce_change(message)
+    return {"channel": channel.id, "ts": message.ts, "text": text, "message": server.as_event(message)}
+
+
+@method("chat.delete")
+def delete(server: "SlackServer", params: Params) -> dict[str, Any]:
+    channel = _writable(server, params)
+    message = _own(server, channel, params, "cant_delete_message")
+    message.deleted = True
+    return {"channel": channel.id, "ts": message.ts}
+
+
+@method("chat.postEphemeral")
+def post_ephemeral(server: "SlackServer", params: Params) -> dict[str, Any]:
+    channel = _writable(server, params)
+    blocks, text = _content(server, params)
+    if params.get("user") not in {person.id for person in server.people.values()}:
+        raise Refused("user_not_in_channel")
+    message = Message(
+        channel.id, server.next_ts(), server.bot_user_id, text, params.get("thread_ts") or "", blocks,
+        only_for=params["user"],
+    )
+    server.whispers.append(message)
+    return {"message_ts": message.ts}
+
+
+@method("chat.startStream")
+def start_stream(server: "SlackServer", params: Params) -> dict[str, Any]:
+    channel = _writable(server, params)
+    if not params.get("thread_ts"):
+        raise Refused("invalid_arguments")
+    _thread(server, channel, params)
+    if channel.kind != "im":
+        for name in ("recipient_user_id", "recipient_team_id"):
+            if not params.get(name):
+                raise Refused(f"missing_{name}")
+        person = next((p for p in server.people.values() if p.id == params["recipient_user_id"]), None)
+        if person is None or person.external:
+            raise Refused("user_not_found")
+    message = Message(
+        channel.id, server.next_ts(), server.bot_user_id, "", params["thread_ts"], streaming=True,
+        stream_ends_at_s=server.now() + STREAM_S * server.time_scale,
+    )
+    _grow(message, params)
+    server.add(message)
+    return {"channel": channel.id, "ts": message.ts}
+
+
+@method("chat.appendStream")
+def append_stream(server: "SlackServer", params: Params) -> dict[str, Any]:
+    message = _streaming(server, params)
+    if not params.get("markdown_text") and not params.get("chunks"):
+        raise Refused("invalid_arguments")
+    _grow(message, params)
+    return {"channel": message.channel, "ts": message.ts}
+
+
+@method("chat.stopStream")
+def stop_stream(server: "SlackServer", params: Params) -> dict[str, Any]:
+    message = _streaming(server, params)
+    _grow(message, params)
+    blocks = parsed(params, "blocks") or []
+    if refusal := refused_blocks(blocks, server.file_ready):
+        raise _blocks_refused(*refusal)
+    message.blocks.extend(blocks)
+    message.metadata = parsed(params, "metadata") or {}
+    message.streaming = False
+    return {"channel": message.channel, "ts": message.ts, "message": server.as_event(message)}
+
+
+@method("conversations.replies")
+def replies(server: "SlackServer", params: Params) -> dict[str, Any]:
+    channel = _channel(server, params)
+    thread = server.thread(params.get("ts", ""), channel=channel.name)
+    if not thread:
+        raise Refused("thread_not_found")
+    return _page(server, thread, params)
+
+
+@method("conversations.history")
+def history(server: "SlackServer", params: Params) -> dict[str, Any]:
+    channel = _channel(server, params)
+    top = [m for m in server.messages(channel.name) if m.thread_ts in {"", m.ts}]
+    return _page(server, top[::-1], params)
+
+
+@method("conversations.info")
+def conversations_info(server: "SlackServer", params: Params) -> dict[str, Any]:
+    channel = _channel(server, params)
+    return {"channel": {"id": channel.id, "name": channel.name, "is_ext_shared": channel.shared}}
+
+
+@method("users.info")
+def users_info(server: "SlackServer", params: Params) -> dict[str, Any]:
+    person = next((p for p in server.people.values() if p.id == params.get("user")), None)
+    if person is None:
+        raise Refused("user_not_found")
+    return {"user": {"id": person.id, "team_id": person.team_id, "name": person.name, "profile": {}}}
+
+
+@method("files.getUploadURLExternal")
+def upload_url(server: "SlackServer", params: Params) -> dict[str, Any]:
+    if not params.get("filename") or int(params.get("length") or 0) <= 0:
+        raise Refused("invalid_arguments")
+    file = File(server.next_id("F"), params["filename"], b"", "image/png", ready_at_s=float("inf"))
+    server.files[file.id] = file
+    server.uploads[file.id] = int(params["length"])
+    return {"upload_url": f"{server.origin}/upload/v1/{file.id}", "file_id": file.id}
+
+
+@method("files.completeUploadExternal")
+def complete_upload(server: "SlackServer", params: Params) -> dict[str, Any]:
+    done = []
+    for entry in parsed(params, "files"):
+        file = server.files.get(entry["id"])
+        if file is None or file.id in server.uploads:
+            raise Refused("file_not_found")
+        file.ready_at_s = server.now() + server.file_processing_s
+        if channel_id := params.get("channel_id"):
+            channel = _writable(server, {"channel": channel_id})
+            thread_ts = params.get("thread_ts") or ""
+            file.shared_in.append((channel.id, thread_ts))
+            server.add(Message(channel.id, server.next_ts(), server.bot_user_id, "", thread_ts, files=[file.id]))
+        done.append({"id": file.id, "title": entry.get("title", "")})
+    return {"files": done}
+
+
+@method("files.info")
+def files_info(server: "SlackServer", params: Params) -> dict[str, Any]:
+    file = server.files.get(params.get("file", ""))
+    if file is None:
+        raise Refused("file_not_found")
+    return {"file": server.file_json(file, whole=True)}
+
+
+@method("blocks.validate")
+def validate(server: "SlackServer", params: Params) -> dict[str, Any]:
+    if refusal := refused_blocks(parsed(params, "blocks"), server.file_ready):
+        raise _blocks_refused(*refusal)
+    return {}
+
+
+@method("agents.sessions.setStatus")
+def set_status(server: "SlackServer", params: Params) -> dict[str, Any]:
+    server.statuses.append((params.get("channel_id", ""), params.get("thread_ts", ""), params.get("status", "")))
+    return {}
+
+
+def _channel(server: "SlackServer", params: Params) -> Channel:
+    channel = next((c for c in server.channels.values() if c.id == params.get("channel")), None)
+    if channel is None:
+        raise Refused("channel_not_found")
+    return channel
+
+
+def _writable(server: "SlackServer", params: Params) -> Channel:
+    channel = _channel(server, params)
+    if not channel.has_bot:
+        raise Refused("not_in_channel")
+    return channel
+
+
+def _thread(server: "SlackServer", channel: Channel, params: Params) -> None:
+    thread_ts = params.get("thread_ts")
+    if not thread_ts:
+        return
+    root = server.message(channel.id, thread_ts)
+    if root is None or (root.thread_ts and root.thread_ts != root.ts):
+        raise Refused("thread_not_found")
+
+
+def _own(server: "SlackServer", channel: Channel, params: Params, error: str) -> Message:
+    message = server.message(channel.id, params.get("ts", ""))
+    if message is None or message.deleted:
+        raise Refused("message_not_found")
+    if message.user != server.bot_user_id:
+        raise Refused(error)
+    return message
+
+
+def _content(server: "SlackServer", params: Params) -> tuple[list[dict[str, Any]], str]:
+    blocks, text = parsed(params, "blocks") or [], params.get("text") or ""
+    if not blocks and not text:
+        raise Refused("no_text")
+    if refusal := refused_blocks(blocks, server.file_ready):
+        raise _blocks_refused(*refusal)
+    return blocks, text
+
+
+def _blocks_refused(code: str, reason: str) -> Refused:
+    return Refused(code, errors=[reason], response_metadata={"messages": [f"[ERROR] {reason}"]})
+
+
+def _streaming(server: "SlackServer", params: Params) -> Message:
+    message = _own(server, _writable(server, params), params, "message_not_owned_by_app")
+    if not message.streaming or server.stream_is_over(message):
+        message.streaming = False
+        raise Refused("message_not_in_streaming_state")
+    return message
+
+
+def _grow(message: Message, params: Params) -> None:
+    more = params.get("markdown_text") or ""
+    before = message.blocks[0]["text"] if message.blocks else ""
+    if len(more) > MARKDOWN_CHARS or len(before) + len(more) > MARKDOWN_CHARS:
+        raise Refused("msg_too_long")
+    if before or more:
+        message.blocks = [{"type": "markdown", "text": before + more}]
+
+
+def _page(server: "SlackServer", found: list[Message], params: Params) -> dict[str, Any]:
+    start, limit = int(params.get("cursor") or 0), min(int(params.get("limit") or 100), 999)
+    shown = found[start:start + limit]
+    following = str(start + limit) if start + limit < len(found) else ""
+    with_metadata = _flag(params, "include_all_metadata", default=False)
+    listed = [server.as_event(message, metadata=with_metadata) for message in shown]
+    return {"messages": listed, "has_more": bool(following), "response_metadata": {"next_cursor": following}}
+
+
+def _flag(params: Params, name: str, *, default: bool) -> bool:
+    return str(params.get(name, default)).lower() in {"1", "true"}

@@ -1,0 +1,542 @@
+"""A local Slack for tests: the real protocol over real sockets, with Slack's real limits. No Slack account needed.
+
+    async with SlackServer() as slack:
+        door = SlackDoor(bot_token=slack.bot_token, app_token=slack.app_token, api_url=slack.url)
+        ...start the bot...
+        alice = slack.user("alice")
+        question = alice.mention("train a classifier on this", files=[slack.file("a.csv", b"x,y\\n1,2\\n")])
+        await slack.wait_for(lambda: len(slack.thread(question.ts)) > 1)
+        card = slack.thread(question.ts)[1]
+        print(card.shown, card.buttons, card.pictures, card.edits)
+        alice.click(card, "Approve")
+        alice.slash("status")
+        await slack.wait_for(lambda: slack.whispers)
+
+What people do (each returns at once; delivery goes on in the background):
+    slack.user(name, external=False) -> person;  slack.channel(name, has_bot=True, shared=False)
+    person.mention(text, channel="general", thread="", files=()) -> Message   `app_mention` and its `message` twin
+    person.say(text, channel="general", thread="", files=()) -> Message       without naming the bot
+    person.dm(text, thread="", files=()) -> Message
+    person.click(message, "Label") -> Delivery;  person.slash("words", channel="general") -> Delivery
+    slack.deliveries, slack.deliveries_of(message), slack.redeliver(delivery)
+What the bot did: slack.thread(ts), slack.messages(channel), slack.whispers, slack.files[id], slack.calls, slack.statuses.
+Trouble: slack.fail(method, error=…|status=…|lose_answer=True|retry_after=…, times=1), slack.disabled.add(method),
+    slack.scopes.discard(scope), slack.refresh_sockets(), slack.drop_sockets(), slack.file(…, html=True | stub=True).
+Time: `time_scale` shortens a stream's 5 minutes, `rate_scale` multiplies the calls a minute, `ack_deadline_s` and
+    `redeliver_after_s` set when an event that was not acknowledged comes again, `file_processing_s` how long an
+    uploaded file cannot be shown.
+HTTP mode: slack.deliver_to("http://127.0.0.1:PORT/slack/events"); slack.signed(body) gives the headers.
+Assumed, as nobody has written it down: chat.update of a running stream answers `cant_update_message`.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import itertools
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import aiohttp
+from aiohttp import WSMsgType, web
+
+from tests.platforms.slack_limits import SCOPES, Rates, refused_blocks
+from tests.platforms.slack_methods import METHODS, Refused
+from tests.platforms.slack_world import Attempt, Channel, Delivery, File, Message
+
+ALL_SCOPES = frozenset(SCOPES.values()) | {"app_mentions:read", "commands", "im:history", "reactions:write"}
+SOCKETS = 10
+HANG_S = 30.0
+
+
+@dataclass
+class Fault:
+    method: str
+    error: str = ""
+    status: int = 200
+    retry_after: int = 0
+    lose_answer: bool = False
+    times: int = 1
+
+
+@dataclass
+class Person:
+    server: "SlackServer"
+    id: str
+    name: str
+    external: bool
+    team_id: str
+
+    def mention(self, text: str, *, channel: str = "general", thread: str = "", files: Sequence[File] = ()) -> Message:
+        """Write a message that names the bot."""
+        return self.server.said(self, f"<@{self.server.bot_user_id}> {text}", channel, thread, files)
+
+    def say(self, text: str, *, channel: str = "general", thread: str = "", files: Sequence[File] = ()) -> Message:
+        """Write a message; `text` is in Slack's markup."""
+        return self.server.said(self, text, channel, thread, files)
+
+    def dm(self, text: str, *, thread: str = "", files: Sequence[File] = ()) -> Message:
+        """Write to the bot alone."""
+        return self.server.said(self, text, self.server.direct(self).name, thread, files)
+
+    def click(self, message: Message, label: str) -> Delivery:
+        """Press a button by its label."""
+        return self.server.clicked(self, message, label)
+
+    def slash(self, text: str, *, channel: str = "general", command: str = "/train") -> Delivery:
+        """Type the command."""
+        return self.server.commanded(self, text, channel, command)
+
+
+class SlackServer:
+    """One workspace with one app."""
+
+    def __init__(
+        self, *, time_scale: float = 1.0, rate_scale: float = 1.0, ack_deadline_s: float = 3.0,
+        redeliver_after_s: Sequence[float] = (0.05, 0.1, 0.2), file_processing_s: float = 0.0, echo: bool = True,
+    ) -> None:
+        self.time_scale, self.ack_deadline_s = time_scale, ack_deadline_s
+        self.redeliver_after_s, self.file_processing_s, self.echo = redeliver_after_s, file_processing_s, echo
+        self.bot_token, self.app_token, self.signing_secret = "xoxb-local-bot", "xapp-local-app", "local-signing-secret"
+        self.team_id, self.bot_user_id, self.bot_id = "T0HOME", "U0BOT", "B0BOT"
+        self.scopes = set(ALL_SCOPES)
+        self.people: dict[str, Person] = {}
+        self.channels: dict[str, Channel] = {}
+        self.whispers: list[Message] = []
+        self.files: dict[str, File] = {}
+        self.uploads: dict[str, int] = {}
+        self.statuses: list[tuple[str, str, str]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.deliveries: list[Delivery] = []
+        self.disabled: set[str] = set()
+        self.deliver_url = ""
+        self.origin = ""
+        self.rates = Rates(self.now, rate_scale)
+        self._faults: list[Fault] = []
+        self._messages: list[Message] = []
+        self._numbers = itertools.count(1)
+        self._sockets: list[web.WebSocketResponse] = []
+        self._tickets: set[str] = set()
+        self._acks: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._handles: dict[str, tuple[int, str, str, str]] = {}  # uses left, channel, thread, person
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._runner: web.AppRunner | None = None
+        self.channel("general")
+
+    # ---- life ----
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=1 << 28)
+        app.router.add_route("*", "/api/{method}", self._api)
+        app.router.add_post("/upload/v1/{file}", self._upload)
+        app.router.add_get("/files-pri/{file}/download/{name}", self._download)
+        app.router.add_post("/hooks/{handle}", self._hook)
+        app.router.add_get("/link/{ticket}", self._socket)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.origin = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(socket.close() for socket in self._sockets), return_exceptions=True)
+        assert self._runner is not None
+        await self._runner.cleanup()
+
+    @property
+    def url(self) -> str:
+        """The base of the Web API."""
+        return f"{self.origin}/api/"
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return time.monotonic()
+
+    async def wait_for(self, condition: Callable[[], object], *, timeout: float = HANG_S) -> None:
+        """Return once `condition` holds; fails with what the channels show."""
+        ends = self.now() + timeout
+        while not condition():
+            if self.now() > ends:
+                raise AssertionError("waited in vain; Slack shows:\n" + self.transcript())
+            await asyncio.sleep(0.01)
+
+    def transcript(self) -> str:
+        """Everything that stands in the channels, for failure messages."""
+        return "\n".join(f"[{m.channel} {m.thread_ts or m.ts}] {m.user}: {m.shown}" for m in self._messages if not m.deleted)
+
+    # ---- people and what they do ----
+
+    def user(self, name: str, *, external: bool = False) -> Person:
+        """The person of that name; new on first use."""
+        if name not in self.people:
+            team = "T0GUEST" if external else self.team_id
+            self.people[name] = Person(self, self.next_id("U"), name, external, team)
+        return self.people[name]
+
+    def channel(self, name: str, *, has_bot: bool = True, shared: bool = False) -> Channel:
+        """The channel of that name; new on first use."""
+        if name not in self.channels:
+            self.channels[name] = Channel(self.next_id("C"), name, has_bot, shared=shared)
+        return self.channels[name]
+
+    def direct(self, person: Person) -> Channel:
+        """The direct messages of a person with the bot."""
+        name = f"dm-{person.name}"
+        if name not in self.channels:
+            self.channels[name] = Channel(self.next_id("D"), name, kind="im")
+        return self.channels[name]
+
+    def file(self, name: str, data: bytes, mimetype: str = "text/csv", **traits: Any) -> File:
+        """A file to attach; traits: stub, html, redirect."""
+        file = File(self.next_id("F"), name, data, mimetype, **traits)
+        self.files[file.id] = file
+        return file
+
+    def said(self, person: Person, text: str, channel: str, thread: str, files: Sequence[File]) -> Message:
+        room = self.channel(channel)
+        message = Message(room.id, self.next_ts(), person.id, text, thread, files=[file.id for file in files])
+        self._messages.append(message)
+        if not room.has_bot:
+            return message
+        event = self.as_event(message) | {"event_ts": message.ts, "channel": room.id, "team": person.team_id}
+        if f"<@{self.bot_user_id}>" in text and room.kind != "im":
+            self._announce(event | {"type": "app_mention"}, message)
+        subtype = {"subtype": "file_share"} if files else {}
+        self._announce(event | subtype | {"channel_type": room.kind, "client_msg_id": self.next_id("M")}, message)
+        return message
+
+    def clicked(self, person: Person, message: Message, label: str) -> Delivery:
+        button = message.buttons[label]
+        handle = self._handle(message.channel, message.thread_ts, person)
+        container = {
+            "type": "message", "message_ts": message.ts, "channel_id": message.channel,
+            "is_ephemeral": bool(message.only_for), **({"thread_ts": message.thread_ts} if message.thread_ts else {}),
+        }
+        payload = {
+            "type": "block_actions", "api_app_id": "A0APP", "team": {"id": self.team_id, "domain": "home"},
+            "user": {"id": person.id, "username": person.name, "name": person.name, "team_id": person.team_id},
+            "channel": {"id": message.channel, "name": "general"}, "container": container,
+            "trigger_id": self.next_id("t"), "response_url": handle, "enterprise": None, "is_enterprise_install": False,
+            "actions": [{k: button[k] for k in ("type", "text", "action_id", "value")} | {"action_ts": self.next_ts()}],
+            **({} if message.only_for else {"message": self.as_event(message)}),
+        }
+        return self._start(Delivery("interactive", payload, message))
+
+    def commanded(self, person: Person, text: str, channel: str, command: str) -> Delivery:
+        room = self.channel(channel)
+        payload = {
+            "command": command, "text": text, "user_id": person.id, "user_name": person.name, "team_id": person.team_id,
+            "team_domain": "home", "channel_id": room.id, "channel_name": room.name, "api_app_id": "A0APP",
+            "trigger_id": self.next_id("t"), "response_url": self._handle(room.id, "", person),
+            "is_enterprise_install": "false",
+        }
+        return self._start(Delivery("slash_commands", payload))
+
+    def redeliver(self, delivery: Delivery) -> None:
+        """Slack delivers the same event once more, as it does after a lost acknowledgement."""
+        self._spawn(self._attempt(delivery, len(delivery.attempts)))
+
+    def deliveries_of(self, message: Message) -> list[Delivery]:
+        """The events that a message has caused."""
+        return [delivery for delivery in self.deliveries if delivery.message is message]
+
+    # ---- what the bot did ----
+
+    def messages(self, channel: str = "general") -> list[Message]:
+        """What stands in a channel, threads included, in order."""
+        return [m for m in self._messages if m.channel == self.channels[channel].id and not m.deleted]
+
+    def thread(self, ts: str, *, channel: str = "") -> list[Message]:
+        """A thread's messages in order, its root first."""
+        where = self.channels[channel].id if channel else None
+        return [
+            m for m in self._messages
+            if ts in {m.ts, m.thread_ts} and not m.deleted and where in {None, m.channel}
+        ]
+
+    def message(self, channel_id: str, ts: str) -> Message | None:
+        """One message by its address, deleted ones too."""
+        return next((m for m in self._messages if (m.channel, m.ts) == (channel_id, ts)), None)
+
+    def called(self, method: str) -> list[dict[str, Any]]:
+        """The parameters of each call of a method, refused ones too."""
+        return [params for name, params in self.calls if name == method]
+
+    # ---- trouble ----
+
+    def fail(self, method: str, **how: Any) -> None:
+        """Refuse the next calls: error, status, retry_after, or lose_answer (it happens, but nobody hears)."""
+        self._faults.append(Fault(method, **how))
+
+    def deliver_to(self, url: str) -> None:
+        """HTTP mode."""
+        self.deliver_url = url
+
+    async def refresh_sockets(self) -> None:
+        """Slack asks its clients to connect anew, then closes."""
+        for socket in tuple(self._sockets):
+            await socket.send_json({"type": "disconnect", "reason": "refresh_requested"})
+
+    async def drop_sockets(self) -> None:
+        """Connections break without a word."""
+        for socket in tuple(self._sockets):
+            if socket._req is not None and socket._req.transport is not None:
+                socket._req.transport.abort()
+
+    @property
+    def connected(self) -> int:
+        """Open sockets."""
+        return len(self._sockets)
+
+    def signed(self, body: str, *, timestamp: int | None = None, secret: str | None = None) -> dict[str, str]:
+        """The headers of a signed delivery."""
+        stamp = str(timestamp if timestamp is not None else int(time.time()))
+        key = (secret or self.signing_secret).encode()
+        digest = hmac.new(key, f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
+        return {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": f"v0={digest}"}
+
+    # ---- used by the Web API ----
+
+    def next_ts(self) -> str:
+        return f"{int(time.time())}.{next(self._numbers):06d}"
+
+    def next_id(self, prefix: str) -> str:
+        return f"{prefix}0{next(self._numbers):08d}"
+
+    def add(self, message: Message) -> None:
+        self._messages.append(message)
+        if self.echo:
+            kind = next(c.kind for c in self.channels.values() if c.id == message.channel)
+            self._announce(self.as_event(message) | {"channel_type": kind}, message)
+
+    def announce_change(self, message: Message) -> None:
+        if self.echo:
+            self._announce({
+                "type": "message", "subtype": "message_changed", "hidden": True, "channel": message.channel,
+                "ts": self.next_ts(), "message": self.as_event(message),
+            }, message)
+
+    def as_event(self, message: Message, *, metadata: bool = False) -> dict[str, Any]:
+        own = {"bot_id": self.bot_id, "app_id": "A0APP"} if message.user == self.bot_user_id else {}
+        return {
+            "type": "message", "channel": message.channel, "user": message.user, "text": message.text, "ts": message.ts,
+            **own, **({"thread_ts": message.thread_ts} if message.thread_ts else {}),
+            **({"blocks": message.blocks} if message.blocks else {}),
+            **({"files": [self.file_json(self.files[id_]) for id_ in message.files]} if message.files else {}),
+            **({"metadata": message.metadata} if metadata and message.metadata else {}),
+        }
+
+    def file_json(self, file: File, *, whole: bool = False) -> dict[str, Any]:
+        if file.stub and not whole:
+            return {"id": file.id, "file_access": "check_file_info"}
+        url = f"{self.origin}/files-pri/{file.id}/download/{file.name}"
+        return {
+            "id": file.id, "name": file.name, "mimetype": file.mimetype if self.file_ready(file.id) else "",
+            "size": len(file.data), "url_private": url, "url_private_download": url, "file_access": "visible",
+        }
+
+    def file_ready(self, file_id: str) -> bool:
+        file = self.files.get(file_id)
+        return file is not None and self.now() >= file.ready_at_s
+
+    def stream_is_over(self, message: Message) -> bool:
+        return self.now() >= message.stream_ends_at_s
+
+    def socket_url(self) -> str:
+        ticket = self.next_id("W")
+        self._tickets.add(ticket)
+        return f"{self.origin.replace('http', 'ws')}/link/{ticket}"
+
+    # ---- HTTP ----
+
+    async def _api(self, request: web.Request) -> web.StreamResponse:
+        method = request.match_info["method"]
+        params: dict[str, Any] = dict(request.query)
+        if request.content_type == "application/json":
+            params |= await request.json()
+        elif request.can_read_body:
+            params |= dict(await request.post())
+        self.calls.append((method, params))
+        fault = next((f for f in self._faults if f.method == method and f.times > 0), None)
+        if fault is not None:
+            fault.times -= 1
+            if not fault.lose_answer:
+                return self._faulty(fault)
+        response = self._answer(method, params, request)
+        if fault is not None and request.transport is not None:
+            request.transport.abort()
+        return response
+
+    def _faulty(self, fault: Fault) -> web.Response:
+        if fault.retry_after:
+            return _limited(fault.retry_after)
+        return web.json_response({"ok": False, "error": fault.error}, status=fault.status)
+
+    def _answer(self, method: str, params: dict[str, Any], request: web.Request) -> web.Response:
+        headers = {"x-oauth-scopes": ",".join(sorted(self.scopes))}
+        try:
+            token = request.headers.get("Authorization", "").removeprefix("Bearer ") or params.get("token", "")
+            self._admit(method, token)
+            if wait_s := self.rates.retry_after(method, str(params.get("channel", ""))):
+                return _limited(wait_s)
+            answer = {"ok": True, **METHODS[method](self, params)}
+        except Refused as refused:
+            answer = refused.answer
+        return web.json_response(answer, headers=headers)
+
+    def _admit(self, method: str, token: str) -> None:
+        if method not in METHODS or method in self.disabled:
+            raise Refused("unknown_method", req_method=method)
+        wanted = self.app_token if method == "apps.connections.open" else self.bot_token
+        if token != wanted:
+            raise Refused("not_allowed_token_type" if token in {self.app_token, self.bot_token} else "invalid_auth")
+        scope = SCOPES.get(method)
+        if scope and scope not in self.scopes:
+            raise Refused("missing_scope", needed=scope, provided=",".join(sorted(self.scopes)))
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        file_id = request.match_info["file"]
+        length, data = self.uploads.get(file_id), await request.read()
+        if length is None or length != len(data):
+            return web.Response(status=400, text="the length is not the one that was announced")
+        del self.uploads[file_id]
+        self.files[file_id].data = data
+        return web.Response(text=f"OK - {length}")
+
+    async def _download(self, request: web.Request) -> web.Response:
+        file = self.files.get(request.match_info["file"])
+        if file is None:
+            return web.Response(status=404)
+        if file.redirect:
+            raise web.HTTPFound(file.redirect)
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if file.html or token != self.bot_token or "files:read" not in self.scopes:
+            return web.Response(text="<!DOCTYPE html><title>Sign in</title>", content_type="text/html")
+        return web.Response(body=file.data, content_type=file.mimetype)
+
+    async def _hook(self, request: web.Request) -> web.Response:
+        handle = request.match_info["handle"]
+        uses, channel, thread, person = self._handles.get(handle, (0, "", "", ""))
+        if uses <= 0:
+            return web.json_response({"ok": False, "error": "used_url"}, status=404)
+        body = await request.json()
+        if refused_blocks(body.get("blocks", []), self.file_ready):
+            return web.json_response({"ok": False, "error": "invalid_blocks"}, status=404)
+        self._handles[handle] = (uses - 1, channel, thread, person)
+        public = body.get("response_type") == "in_channel"
+        message = Message(
+            channel, self.next_ts(), self.bot_user_id, body.get("text", ""), body.get("thread_ts", ""),
+            body.get("blocks", []), only_for="" if public else person,
+        )
+        (self._messages if public else self.whispers).append(message)
+        return web.Response(text="ok")
+
+    async def _socket(self, request: web.Request) -> web.WebSocketResponse:
+        ticket = request.match_info["ticket"]
+        if ticket not in self._tickets:
+            raise web.HTTPForbidden
+        self._tickets.discard(ticket)
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        if len(self._sockets) >= SOCKETS:
+            await socket.send_json({"type": "disconnect", "reason": "too_many_websockets"})
+        await socket.send_json({"type": "hello", "num_connections": len(self._sockets) + 1, "connection_info": {}})
+        self._sockets.append(socket)
+        try:
+            async for frame in socket:
+                if frame.type is WSMsgType.TEXT:
+                    answer = json.loads(frame.data)
+                    waiting = self._acks.get(answer.get("envelope_id", ""))
+                    if waiting is not None and not waiting.done():
+                        waiting.set_result(answer)
+        finally:
+            self._sockets.remove(socket)
+        return socket
+
+    # ---- deliveries ----
+
+    def _handle(self, channel: str, thread: str, person: Person) -> str:
+        handle = self.next_id("H")
+        self._handles[handle] = (5, channel, thread, person.id)
+        return f"{self.origin}/hooks/{handle}"
+
+    def _announce(self, event: dict[str, Any], message: Message) -> None:
+        channel = next(c for c in self.channels.values() if c.id == message.channel)
+        payload = {
+            "token": "old", "team_id": self.team_id, "api_app_id": "A0APP", "type": "event_callback", "event": event,
+            "event_id": self.next_id("Ev"), "event_time": int(time.time()), "is_ext_shared_channel": channel.shared,
+            "authorizations": [{"enterprise_id": None, "team_id": self.team_id, "user_id": self.bot_user_id, "is_bot": True}],
+        }
+        self._start(Delivery("events_api", payload, message))
+
+    def _start(self, delivery: Delivery) -> Delivery:
+        self.deliveries.append(delivery)
+        self._spawn(self._deliver(delivery))
+        return delivery
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        """Events come again when they are not acknowledged; clicks and commands show an error to the person."""
+        waits = (0.0, *self.redeliver_after_s) if delivery.kind == "events_api" else (0.0,)
+        for number, wait_s in enumerate(waits):
+            await asyncio.sleep(wait_s)
+            await self._attempt(delivery, number)
+            if delivery.acked:
+                return
+
+    async def _attempt(self, delivery: Delivery, number: int) -> None:
+        if not self.deliver_url:
+            while not self._sockets:
+                await asyncio.sleep(0.01)
+        attempt = Attempt(number, self.now())
+        delivery.attempts.append(attempt)
+        try:
+            async with asyncio.timeout(self.ack_deadline_s):
+                await (self._post(delivery, attempt) if self.deliver_url else self._envelope(delivery, attempt))
+        except (TimeoutError, aiohttp.ClientError, ConnectionError):
+            attempt.acked = False
+        attempt.ended_s = self.now()
+
+    async def _envelope(self, delivery: Delivery, attempt: Attempt) -> None:
+        envelope_id = self.next_id("E")
+        waiting = self._acks[envelope_id] = asyncio.get_running_loop().create_future()
+        retry = {"retry_attempt": attempt.number, "retry_reason": "timeout"} if delivery.kind == "events_api" else {}
+        socket = self._sockets[attempt.number % len(self._sockets)]
+        try:
+            await socket.send_json({
+                "envelope_id": envelope_id, "type": delivery.kind, "payload": delivery.payload,
+                "accepts_response_payload": delivery.kind != "events_api", **retry,
+            })
+            attempt.answer = await waiting
+            attempt.acked = True
+        finally:
+            del self._acks[envelope_id]
+
+    async def _post(self, delivery: Delivery, attempt: Attempt) -> None:
+        match delivery.kind:
+            case "events_api":
+                body, kind = json.dumps(delivery.payload), "application/json"
+            case "interactive":
+                body, kind = urlencode({"payload": json.dumps(delivery.payload)}), "application/x-www-form-urlencoded"
+            case _:
+                body, kind = urlencode(delivery.payload), "application/x-www-form-urlencoded"
+        headers = self.signed(body) | {"Content-Type": kind}
+        if attempt.number:
+            headers |= {"X-Slack-Retry-Num": str(attempt.number), "X-Slack-Retry-Reason": "http_error"}
+        async with aiohttp.ClientSession() as session, session.post(self.deliver_url, data=body, headers=headers) as answer:
+            attempt.status, attempt.acked = answer.status, answer.status == 200
+
+
+def _limited(retry_after: int) -> web.Response:
+    headers = {"Retry-After": str(retry_after)}
+    return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers=headers)

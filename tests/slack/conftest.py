@@ -1,0 +1,85 @@
+"""A real SlackDoor on a local Slack. `Inbox` stands where the database stands in the bot."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from agent.domain.rooms import Inbound, Room
+from bot.slack.door import SlackDoor, Tuning
+from bot.slack.limiter import RATES, Rate
+from bot.slack.stream import Pace
+from tests.platforms.slack_server import SlackServer
+
+FAST = Tuning(
+    rates={method: Rate(6_000, 100, by_channel=rate.by_channel) for method, rate in RATES.items()},
+    pace=Pace(append_every_s=0.02, edit_every_s=0.02),
+)
+
+
+@dataclass
+class Inbox:
+    """Stores what arrives; refuses the first `broken` times, as a database that is down."""
+
+    stored: list[Inbound] = field(default_factory=list)
+    broken: int = 0
+    acked_before: list[bool] = field(default_factory=list)
+    server: SlackServer | None = None
+
+    async def __call__(self, inbound: Inbound) -> bool:
+        if self.broken > 0:
+            self.broken -= 1
+            raise ConnectionError("the database is down")
+        await asyncio.sleep(0)
+        if self.server is not None:
+            same = [d for d in self.server.deliveries if d.payload.get("event_id") == inbound.event_id]
+            self.acked_before.append(any(delivery.acked for delivery in same))
+        self.stored.append(inbound)
+        return True
+
+    @property
+    def acts(self) -> list[object]:
+        return [inbound.act for inbound in self.stored]
+
+
+@asynccontextmanager
+async def listening(server: SlackServer, inbox: Inbox, *, tuning: Tuning = FAST) -> AsyncIterator[SlackDoor]:
+    """A door that is connected by Socket Mode."""
+    door = SlackDoor(bot_token=server.bot_token, app_token=server.app_token, api_url=server.url, tuning=tuning)
+    running = asyncio.create_task(door.run(inbox))
+    ready = asyncio.create_task(door.ready())
+    await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED, timeout=20)
+    if running.done():
+        ready.cancel()
+        await running
+    try:
+        yield door
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[SlackServer]:
+    async with SlackServer(rate_scale=100) as running:
+        yield running
+
+
+@pytest.fixture
+def inbox(server: SlackServer) -> Inbox:
+    return Inbox(server=server)
+
+
+@pytest.fixture
+async def door(server: SlackServer, inbox: Inbox) -> AsyncIterator[SlackDoor]:
+    async with listening(server, inbox) as running:
+        yield running
+
+
+@pytest.fixture
+async def room(server: SlackServer) -> Room:
+    """A thread that somebody has begun."""
+    question = server.user("alice").say("hello everybody")
+    return Room(platform="slack", tenant=server.team_id, channel=question.channel, thread=question.ts)

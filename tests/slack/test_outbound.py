@@ -1,0 +1,232 @@
+"""What the door writes, and what Slack makes of it."""
+
+import asyncio
+import hashlib
+
+import pytest
+
+from agent.domain.content import Card, Content, Picture, Table
+from agent.domain.errors import AppError, NotAllowed, RateLimited, Unavailable
+from agent.domain.rooms import Room
+from agent.ports import Whisper
+from bot.slack.limiter import Limiter, Rate
+from tests.platforms.slack_server import SlackServer
+from tests.slack.conftest import Inbox, listening
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def picture(tmp_path, name: str) -> Picture:
+    path = tmp_path / f"{name}.png"
+    path.write_bytes(PNG + name.encode())
+    return Picture(path=str(path), alt=f"loss, {name}", sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def charted(chart: Picture, **more: object) -> Content:
+    return Content(card=Card(kind="run", title="Run r-1", picture=chart, **more))
+
+
+async def test_a_post_is_found_by_its_key_when_the_answer_was_lost(server, door, room):
+    server.fail("chat.postMessage", lose_answer=True)
+
+    with pytest.raises(Unavailable):
+        await door.post(room, Content(text="training starts"), key="turn-1")
+    found = await door.find(room, key="turn-1")
+
+    assert found is not None
+    assert server.message(found.channel, found.id).shown == "training starts"
+    assert await door.find(room, key="turn-2") is None
+
+
+async def test_a_long_answer_comes_in_whole_messages_and_is_found_as_one(server, door, room):
+    text = "# Report\n\n" + "\n\n".join(f"paragraph {n} " + "word " * 100 for n in range(50))
+
+    ref = await door.post(room, Content(text=text), key="long")
+    thread = server.thread(room.thread)[1:]
+
+    assert len(thread) == 3
+    assert ref.id == thread[0].ts
+    assert " ".join(" ".join(message.shown for message in thread).split()) == " ".join(text.split())
+    assert (await door.find(room, key="long")) == ref
+
+
+async def test_half_a_long_answer_is_completed_and_not_repeated(server, door, room):
+    text = "\n\n".join("word " * 400 for _ in range(12))
+    await door.post(room, Content(text="x"), key="other")
+    await door.post(room, Content(text=text), key="long")
+    for message in server.thread(room.thread)[3:]:
+        message.deleted = True
+
+    assert await door.find(room, key="long") is None
+    await door.post(room, Content(text=text), key="long")
+
+    assert await door.find(room, key="long") is not None
+    assert len(server.thread(room.thread)) == 5
+    assert len(server.called("chat.postMessage")) == 6
+
+
+async def test_editing_a_long_answer_reaches_all_of_its_messages(server, door, room):
+    ref = await door.post(room, Content(text="word " * 3_000), key="long")
+    await door.edit(room, ref, Content(text="mots " * 3_000))
+
+    assert "word" not in " ".join(message.shown for message in server.thread(room.thread)[1:])
+
+
+async def test_a_very_long_answer_comes_as_a_file_with_its_beginning(server, door, room):
+    text = "\n\n".join(f"{n} " + "word " * 300 for n in range(60))
+
+    await door.post(room, Content(text=text), key="huge")
+
+    thread = server.thread(room.thread)[1:]
+    assert [len(message.files) for message in thread] == [1, 0]
+    assert server.files[thread[0].files[0]].data.decode() == text
+    assert "more characters" in thread[1].shown
+
+
+async def test_a_card_with_everything_too_large_is_still_legal(server, door, room):
+    card = Card(
+        kind="data", title="t" * 500, body="words " * 5_000, log=tuple(f"line {n} " * 20 for n in range(500)),
+        table=Table(columns=tuple(f"c{n}" for n in range(40)), rows=(tuple("x" * 50 for _ in range(40)),) * 300),
+        footer="f" * 5_000, progress=7.0,
+    )
+
+    ref = await door.post(room, Content(text="note " * 2_500, card=card), key="large")
+    await door.edit(room, ref, Content(text="note " * 20_000, card=card))
+
+    assert "more rows are not shown" in server.transcript()
+    assert "line 499" in server.transcript()
+
+
+async def test_whispers_use_the_handle_and_survive_its_end(server, door, inbox, room):
+    alice = server.user("alice")
+    delivery = alice.slash("status")
+    await server.wait_for(lambda: delivery.acked)
+    to = Whisper(person=alice.id, handle=inbox.stored[-1].reply_handle)
+
+    for number in range(6):  # a handle serves five times
+        await door.post(room, Content(text=f"secret {number}"), key=f"w{number}", whisper=to)
+
+    assert [message.shown for message in server.whispers] == [f"secret {n}" for n in range(6)]
+    assert {message.only_for for message in server.whispers} == {alice.id}
+    assert len(server.called("chat.postEphemeral")) == 1
+
+
+async def test_a_chart_is_uploaded_once_and_swapped_in_place(server, door, room, tmp_path):
+    first, second = picture(tmp_path, "step-1"), picture(tmp_path, "step-2")
+
+    ref = await door.post(room, charted(first), key="card")
+    before = server.message(ref.channel, ref.id).pictures
+    await door.edit(room, ref, charted(first, progress=0.5))
+    same = server.message(ref.channel, ref.id).pictures
+    await door.edit(room, ref, charted(second))
+    after = server.message(ref.channel, ref.id).pictures
+
+    assert before == same != after
+    assert server.files[after[0]].data == PNG + b"step-2"
+    assert len(server.called("files.getUploadURLExternal")) == 2
+    assert server.files[after[0]].shared_in == []
+    assert len(server.thread(room.thread)) == 2
+
+
+async def test_a_chart_is_shown_when_slack_has_processed_it(tmp_path):
+    async with SlackServer(file_processing_s=0.5) as server, listening(server, Inbox()) as door:
+        ref = await door.post(room_in(server), charted(picture(tmp_path, "slow")), key="card")
+
+        assert server.message(ref.channel, ref.id).pictures
+
+
+async def test_a_chart_that_slack_never_shows_becomes_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("bot.slack.outbound.PICTURE_WAITS_S", (0.01, 0.01))
+    async with SlackServer(file_processing_s=1e6) as server, listening(server, Inbox()) as door:
+        room = room_in(server)
+        ref = await door.post(room, charted(picture(tmp_path, "never")), key="card")
+
+        assert "loss, never" in server.message(ref.channel, ref.id).shown
+        assert [file.shared_in for file in server.files.values() if file.shared_in] == [[(room.channel, room.thread)]]
+
+
+async def test_without_the_right_to_upload_a_card_is_posted_without_its_chart(server, door, room, tmp_path):
+    server.scopes.discard("files:write")
+
+    ref = await door.post(room, charted(picture(tmp_path, "x")), key="card")
+
+    assert "loss, x" in server.message(ref.channel, ref.id).shown
+
+
+async def test_a_short_wait_is_sat_out_and_a_long_one_is_told(server, door, room):
+    server.fail("chat.postMessage", retry_after=1)
+    await door.post(room, Content(text="patient"), key="a")
+    assert server.thread(room.thread)[1].shown == "patient"
+
+    server.fail("chat.postMessage", retry_after=30)
+    with pytest.raises(RateLimited) as caught:
+        await door.post(room, Content(text="later"), key="b")
+    assert caught.value.retry_after_s >= 30
+
+
+async def test_our_own_limits_keep_us_from_ever_being_refused():
+    async with SlackServer() as server, listening(server, Inbox()) as door:
+        room = room_in(server)
+        ref = await door.post(room, Content(text="0"), key="card")
+        await asyncio.gather(*(door.edit(room, ref, Content(text=str(n))) for n in range(20)))
+
+        assert len(server.called("chat.update")) == 20
+
+
+async def test_refusals_say_what_to_do(server, door, room):
+    hidden = server.channel("hidden", has_bot=False)
+    with pytest.raises(NotAllowed, match="/invite @trainyard"):
+        await door.post(room.model_copy(update={"channel": hidden.id, "thread": ""}), Content(text="x"), key="a")
+
+    server.scopes.discard("chat:write")
+    with pytest.raises(NotAllowed, match="chat:write"):
+        await door.post(room, Content(text="x"), key="b")
+
+    server.fail("chat.postMessage", status=503, error="service_unavailable")
+    with pytest.raises(Unavailable):
+        await door.post(room, Content(text="x"), key="c")
+
+
+async def test_a_message_that_may_not_be_edited_is_posted_anew(server, door, room):
+    ref = await door.post(room, Content(text="old"), key="card")
+    server.fail("chat.update", error="edit_window_closed")
+
+    new = await door.edit(room, ref, Content(text="new"))
+
+    assert new.id != ref.id
+    assert server.message(new.channel, new.id).shown == "new"
+
+
+async def test_wrong_tokens_are_told_in_words(server):
+    server.app_token = "xapp-another"
+    with pytest.raises(AppError, match="app token"):
+        async with listening(SlackLike(server), Inbox()):
+            pass
+    server.bot_token = "xoxb-another"
+    with pytest.raises(AppError, match="install the app again"):
+        async with listening(SlackLike(server), Inbox()):
+            pass
+
+
+async def test_the_limiter_lets_a_burst_through_and_then_keeps_the_rate():
+    now = asyncio.get_running_loop().time
+    limiter = Limiter(now, rates={"m": Rate(6_000, 3)})
+    start = now()
+    for _ in range(13):
+        await limiter.wait("m")
+    assert now() - start >= 0.09
+
+    limiter.hold("m", "", 0.2)
+    assert limiter.delay_s("m") > 0.1
+
+
+class SlackLike:
+    """A server as somebody with old tokens sees it."""
+
+    def __init__(self, server: SlackServer) -> None:
+        self.bot_token, self.app_token, self.url = "xoxb-local-bot", "xapp-local-app", server.url
+
+
+def room_in(server: SlackServer) -> Room:
+    question = server.user("alice").say("hello")
+    return Room(platform="slack", tenant=server.team_id, channel=question.channel, thread=question.ts)

@@ -1,0 +1,219 @@
+"""Answers that grow."""
+
+import asyncio
+
+from agent.domain.content import Button, Card, Content
+from agent.domain.rooms import Room
+from bot.slack.door import Tuning
+from bot.slack.stream import Pace
+from tests.platforms.slack_server import SlackServer
+from tests.slack.conftest import FAST, Inbox, listening
+
+WORDS = [f"word{n} " for n in range(40)]
+TEXT = "".join(WORDS)
+
+
+async def asked(server: SlackServer, inbox: Inbox, **how: object) -> Room:
+    """Alice has asked, so the door knows whom an answer is for."""
+    message = server.user("alice").mention("question", **how)
+    await server.wait_for(lambda: len(inbox.stored) == 2 and all(d.acked for d in server.deliveries_of(message)))
+    return inbox.stored[0].room
+
+
+def answers(server: SlackServer, room: Room) -> list[str]:
+    return [message.shown for message in server.thread(room.thread)[1:]]
+
+
+async def test_an_answer_grows_and_ends_as_it_was_meant(server, door, inbox):
+    room = await asked(server, inbox)
+    stream = await door.stream(room, key="turn-1")
+
+    ref = await stream.append(WORDS[0])
+    assert ref is not None
+    assert answers(server, room) == [WORDS[0]]
+    for word in WORDS[1:]:
+        await stream.append(word)
+        await asyncio.sleep(0.002)
+    await server.wait_for(lambda: answers(server, room) == [TEXT])  # what was held back comes by itself
+    assert await stream.finish(Content(text=TEXT + "end")) == ref
+
+    message = server.message(ref.channel, ref.id)
+    assert message.shown == TEXT + "end"
+    assert not message.streaming
+    assert message.edits == []
+    assert await door.find(room, key="turn-1") == ref
+    assert 2 < len(server.called("chat.appendStream")) < len(WORDS)
+
+
+async def test_half_an_answer_does_not_count_as_posted(server, door, inbox):
+    room = await asked(server, inbox)
+    stream = await door.stream(room, key="turn-1")
+    await stream.append("half of")
+
+    assert await door.find(room, key="turn-1") is None
+    await stream.finish(Content(text="half of it"))
+
+
+async def test_an_answer_that_ends_otherwise_is_put_right(server, door, inbox):
+    room = await asked(server, inbox)
+    stream = await door.stream(room, key="turn-1")
+    await stream.append("I will start the ")
+    card = Card(kind="approval", title="Start?", buttons=(Button(action="approve", subject="a1", label="Approve"),))
+
+    ref = await stream.finish(Content(text="Shall I start it?", card=card))
+
+    message = server.message(ref.channel, ref.id)
+    assert message.shown.startswith("Shall I start it?\n▪️ Start?")
+    assert list(message.buttons) == ["Approve"]
+    assert len(answers(server, room)) == 1
+
+
+async def test_a_stream_is_rotated_before_slack_ends_it(inbox):
+    pace = Pace(append_every_s=0.01, edit_every_s=0.02, rotate_after_s=0.3)
+    async with (
+        SlackServer(time_scale=0.8 / 300, rate_scale=100) as server,
+        listening(server, inbox, tuning=Tuning(rates=FAST.rates, pace=pace)) as door,
+    ):
+        room = await asked(server, inbox)
+        stream = await door.stream(room, key="turn-1")
+        for word in WORDS:
+            await stream.append(word)
+            await asyncio.sleep(0.03)
+        await server.wait_for(lambda: "".join(answers(server, room)) == TEXT)
+        assert len(answers(server, room)) > 2
+
+        await stream.finish(Content(text=TEXT))
+
+        assert answers(server, room) == [TEXT]
+        assert all(not message.streaming for message in server.messages())
+
+
+async def test_a_stream_is_rotated_when_it_is_long_and_its_code_stays_code(server, door, inbox):
+    room = await asked(server, inbox)
+    code = "```python\n" + "".join(f"line_{n} = {n}  # {'x' * 40}\n" for n in range(400)) + "```"
+    stream = await door.stream(room, key="turn-1")
+    for at in range(0, len(code), 3_000):
+        await stream.append(code[at:at + 3_000])
+        await asyncio.sleep(0.03)
+
+    await stream.finish(Content(text=code))
+
+    shown = answers(server, room)
+    assert len(shown) == 3
+    assert all(text.startswith("```python\n") and text.endswith("\n```") for text in shown)
+    assert len(server.called("chat.startStream")) >= 2
+
+
+async def test_a_stream_that_slack_has_ended_goes_on_by_edits(inbox):
+    pace = Pace(append_every_s=0.01, edit_every_s=0.02, rotate_after_s=1e6)
+    async with (
+        SlackServer(time_scale=0.2 / 300, rate_scale=100) as server,
+        listening(server, inbox, tuning=Tuning(rates=FAST.rates, pace=pace)) as door,
+    ):
+        room = await asked(server, inbox)
+        stream = await door.stream(room, key="turn-1")
+        ref = await stream.append("begun, ")
+        await asyncio.sleep(0.3)
+        await stream.append("went on, ")
+        await server.wait_for(lambda: answers(server, room) == ["begun, went on, "])
+
+        assert await stream.finish(Content(text="begun, went on, done")) == ref
+        assert answers(server, room) == ["begun, went on, done"]
+
+
+async def test_without_streaming_the_answer_grows_by_edits(server, door, inbox):
+    server.disabled |= {"chat.startStream", "chat.appendStream", "chat.stopStream"}
+    room = await asked(server, inbox)
+    for turn in range(2):
+        stream = await door.stream(room, key=f"turn-{turn}")
+        await stream.append("one ")
+        await stream.append("two ")
+        await server.wait_for(lambda turn=turn: answers(server, room)[turn:] == ["one two "])
+        await stream.finish(Content(text="one two three"))
+
+    assert answers(server, room) == ["one two three"] * 2
+    assert len(server.called("chat.startStream")) == 1
+    assert await door.find(room, key="turn-1") is not None
+
+
+async def test_a_guest_gets_the_answer_without_streaming(server, door, inbox):
+    server.channel("shared", shared=True)
+    server.user("mallory", external=True).mention("hi", channel="shared")
+    await server.wait_for(lambda: len(inbox.stored) == 2)
+    stream = await door.stream(inbox.stored[0].room, key="turn-1")
+
+    await stream.append("hel")
+    await stream.finish(Content(text="hello"))
+
+    assert answers(server, inbox.stored[0].room) == ["hello"]
+    assert server.called("chat.startStream") == []
+
+
+async def test_rate_limits_delay_the_text_and_never_reach_the_caller(server, door, inbox):
+    room = await asked(server, inbox)
+    stream = await door.stream(room, key="turn-1")
+    await stream.append("a ")
+    server.fail("chat.appendStream", retry_after=60)
+
+    for _ in range(20):
+        await stream.append("b ")
+        await asyncio.sleep(0.005)
+    assert answers(server, room) == ["a "]
+    await stream.finish(Content(text="a " + "b " * 20))
+
+    assert answers(server, room) == ["a " + "b " * 20]
+
+
+async def test_when_nothing_works_the_whole_answer_is_posted_and_the_orphan_removed(server, door, inbox):
+    room = await asked(server, inbox)
+    stream = await door.stream(room, key="turn-1")
+    orphan = await stream.append("begun ")
+    server.fail("chat.appendStream", error="message_not_in_streaming_state", times=9)
+    server.fail("chat.stopStream", error="message_not_in_streaming_state", times=9)
+    server.fail("chat.update", error="cant_update_message", times=9)
+
+    await stream.append("and ")
+    ref = await stream.finish(Content(text="begun and ended"))
+
+    assert answers(server, room) == ["begun and ended"]
+    assert ref.id != orphan.id
+
+
+async def test_a_lost_answer_to_an_append_does_not_double_the_text(server, door, inbox):
+    room = await asked(server, inbox)
+    stream = await door.stream(room, key="turn-1")
+    await stream.append("one ")
+    await asyncio.sleep(0.03)
+    server.fail("chat.appendStream", lose_answer=True)
+    await stream.append("two ")
+
+    await stream.finish(Content(text="one two three"))
+
+    assert answers(server, room) == ["one two three"]
+
+
+async def test_a_mention_cut_in_two_by_the_model_still_pings_nobody(server, door, inbox):
+    room = await asked(server, inbox)
+    stream = await door.stream(room, key="turn-1")
+    for piece in ("hey <", "!chan", "nel> and @he", "re, <@U", "123>"):
+        await stream.append(piece)
+        await asyncio.sleep(0.03)
+    streamed = answers(server, room)[0]
+    await stream.finish(Content(text="hey <!channel> and @here, <@U123>"))
+
+    for text in (streamed, *answers(server, room)):
+        assert "<!channel" not in text
+        assert "@here" not in text
+        assert "<@U" not in text
+
+
+async def test_many_answers_at_once_stay_within_slacks_rates():
+    inbox = Inbox()
+    async with SlackServer() as server, listening(server, inbox, tuning=Tuning()) as door:
+        room = await asked(server, inbox)
+        streams = [await door.stream(room, key=f"t{n}") for n in range(5)]
+        for _ in range(10):
+            await asyncio.gather(*(stream.append("word ") for stream in streams))
+        await asyncio.gather(*(stream.finish(Content(text="word " * 10)) for stream in streams))
+
+        assert answers(server, room) == ["word " * 10] * 5
