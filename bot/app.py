@@ -117,9 +117,8 @@ class App:
         if self.settings.redis_url:
             return self.settings.redis_url
         server = EmbeddedRedis(self.settings.home)
-        url = await asyncio.to_thread(server.start)
         self._stack.callback(server.stop)
-        return url
+        return server.start()  # in the main thread, whose end is the server's end; nothing else runs yet
 
     async def _open_database(self) -> None:
         self.database = Database(self.settings.database)

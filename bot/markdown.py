@@ -109,12 +109,15 @@ def _cuts(tokens: Sequence[Token], n_lines: int) -> list[int]:
         cuts[start] = GLUED if after_heading else min(cuts[start], here)
         after_heading = token.type == "heading_open"
         if after_heading:
-            cuts[start + 1:end] = [GLUED] * (end - start - 1)
+            cuts[start + 1 : end] = [GLUED] * (end - start - 1)
     return cuts
 
 
 def _framed(
-    tokens: Sequence[Token], lines: Sequence[str], limit: int, measure: Measure,
+    tokens: Sequence[Token],
+    lines: Sequence[str],
+    limit: int,
+    measure: Measure,
 ) -> dict[int, tuple[list[_Item], int]]:
     """Fences and tables by their first line: their items, and the line after them."""
     found: dict[int, tuple[list[_Item], int]] = {}
@@ -144,7 +147,7 @@ def _fence(token: Token, lines: Sequence[str]) -> list[_Item]:
     prefix = re.sub(r"[^\s>]", " ", marks)
     content = token.content.split("\n")[:-1] or [""]
     frame = _Frame(opener=opener, again=token.markup + token.info.rstrip(), prefix=prefix, closer=token.markup)
-    raws = lines[start + 1:start + 1 + len(content)] if token.content else [prefix.rstrip()]
+    raws = lines[start + 1 : start + 1 + len(content)] if token.content else [prefix.rstrip()]
     return [_Item(raw, bare, frame, first=n == 0) for n, (raw, bare) in enumerate(zip(raws, content, strict=True))]
 
 
@@ -166,7 +169,7 @@ def _pieces(items: list[_Item], limit: int, measure: Measure) -> Iterator[str]:
             return
         end = _end(items, at, limit, measure)
         if end == at:
-            items[at:at + 1] = _torn(items[at], limit, measure)
+            items[at : at + 1] = _torn(items[at], limit, measure)
             end = at + 1
         yield _render(items, at, end)
         at = end

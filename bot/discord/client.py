@@ -4,10 +4,10 @@ discord.py resumes dropped connections itself; Discord then replays what was mis
 """
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
 
 import discord
-import structlog
 from typing_extensions import override
 
 from agent.domain.errors import AppError, TransientError
@@ -19,7 +19,7 @@ from bot.discord.commands import Interaction, command_tree, sync_commands
 from bot.discord.inbound import Where
 from bot.discord.recent import Recent
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 ACCEPT_PAUSES_S = (0.5, 2.0, 5.0)
 OLD_BUTTON = "This button is of an older version of me. Ask me for the status to get a fresh card."
@@ -106,7 +106,7 @@ class GatewayClient(discord.Client):
             try:
                 await self._accept(came)
             except TransientError as error:
-                log.warning("discord_accept_delayed", event_id=came.event_id, reason=error.text)
+                log.warning("discord_accept_delayed", extra={"event_id": came.event_id, "reason": error.text})
                 await asyncio.sleep(pause_s)
             else:
                 return
@@ -138,7 +138,7 @@ class GatewayClient(discord.Client):
             await self._answer(interaction, error.text)
         except discord.HTTPException as error:
             # It is stored, so it is done; only its private answer will have to take another way.
-            log.warning("discord_defer_failed", event_id=came.event_id, code=error.code)
+            log.warning("discord_defer_failed", extra={"event_id": came.event_id, "code": error.code})
         finally:
             done.set()
 
@@ -146,7 +146,7 @@ class GatewayClient(discord.Client):
         try:
             await interaction.response.send_message(text, ephemeral=True)
         except discord.HTTPException as error:
-            log.warning("discord_answer_failed", event_id=str(interaction.id), code=error.code)
+            log.warning("discord_answer_failed", extra={"event_id": str(interaction.id), "code": error.code})
 
     async def _where(self, channel: object, guild: discord.Guild | None) -> Where:
         """The address of a channel; one that is not in the cache (an old thread) is asked for once."""
@@ -166,7 +166,7 @@ class GatewayClient(discord.Client):
         try:
             fetched = await self.fetch_channel(channel_id)
         except discord.HTTPException as error:
-            log.warning("discord_channel_unknown", channel=channel_id, code=error.code)
+            log.warning("discord_channel_unknown", extra={"channel": channel_id, "code": error.code})
             return Where(str(guild.id), str(channel_id))
         where = Where(str(guild.id), str(channel_id))
         if isinstance(fetched, discord.Thread):

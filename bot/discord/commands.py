@@ -2,10 +2,10 @@
 
 import hashlib
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import discord
-import structlog
 from discord import app_commands
 
 from bot.discord.inbound import COMMANDS
@@ -13,7 +13,7 @@ from bot.discord.inbound import COMMANDS
 Client = discord.Client
 Interaction = discord.Interaction[Client]
 OnCommand = Callable[[Interaction, tuple[str, ...]], Awaitable[None]]
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 GROUP = "train"
 _SHOWN = ("name", "description", "type", "required")
@@ -48,7 +48,7 @@ async def sync_commands(tree: app_commands.CommandTree[Client], guild_ids: Seque
         try:
             await _sync_one(tree, guild)
         except discord.HTTPException as error:
-            log.warning("discord_commands_not_synced", guild=_id(guild), code=error.code, status=error.status)
+            log.warning("discord_commands_not_synced", extra={"guild": _id(guild), "code": error.code, "status": error.status})
 
 
 async def _sync_one(tree: app_commands.CommandTree[Client], guild: discord.Object | None) -> None:
@@ -61,7 +61,7 @@ async def _sync_one(tree: app_commands.CommandTree[Client], guild: discord.Objec
     ours = [command.to_dict(tree) for command in tree.get_commands(guild=guild)]
     if commands_hash(ours) != commands_hash(theirs):
         await tree.sync(guild=guild)
-        log.info("discord_commands_synced", guild=_id(guild))
+        log.info("discord_commands_synced", extra={"guild": _id(guild)})
 
 
 def _id(guild: discord.Object | None) -> int:

@@ -16,7 +16,7 @@ import discord
 
 from agent.domain.content import Button, Card, Content, Fact, Picture
 from agent.domain.errors import BadRequest
-from bot.discord.markup import CONTROL, code_block, marked_up, plain, table_block
+from bot.discord.markup import CONTROL, code_block, marked_up, plain, table_block, verbatim
 from bot.markdown import split
 
 # Source: https://discord.com/developers/docs/resources/message#embed-object-embed-limits, 2026-11
@@ -89,6 +89,12 @@ class Piece:
             "allowed_mentions": discord.AllowedMentions.none(),
         }
 
+    async def changes(self) -> dict[str, Any]:
+        """What `edit` takes: all that is not named is removed, files are replaced."""
+        fields = await self.fields()
+        fields["attachments"] = fields.pop("files")
+        return fields
+
 
 def _read(path: str) -> bytes | None:
     file = Path(path)
@@ -143,8 +149,8 @@ def card_piece(card: Card) -> Piece:
 
 
 def _add_fact(embed: discord.Embed, fact: Fact) -> bool:
-    name = _cut(plain(fact.name), FIELD_NAME_CHARS) or "\u200b"
-    value = _cut(marked_up(fact.value).strip(), FIELD_VALUE_CHARS) or "–"
+    name = _cut(verbatim(fact.name), FIELD_NAME_CHARS) or "\u200b"
+    value = _cut(verbatim(fact.value), FIELD_VALUE_CHARS) or "–"
     too_large = _size(embed) + chars(name) + chars(value) > EMBED_CHARS - DESCRIPTION_CHARS // 2
     if too_large or len(embed.fields) == FIELDS:
         return False
@@ -163,7 +169,7 @@ def _description(card: Card, roomless: list[Fact], room: int) -> tuple[str | Non
     rest: list[str] = []
     fixed = [bar(card.progress)] if card.progress is not None else []
     room -= sum(chars(part) + 1 for part in fixed)
-    body = card.body + "".join(f"\n**{fact.name}** {fact.value}" for fact in roomless)
+    body = card.body + "".join(f"\n**{verbatim(fact.name)}** {verbatim(fact.value)}" for fact in roomless)
     shown = _fitting(marked_up(body).strip(), room, body, rest)
     room -= chars(shown) + 1
     table = table_block(card.table) if card.table is not None and card.table.rows else ""

@@ -6,6 +6,8 @@ Knows nothing about messages and embeds; `bot.discord.embeds` calls it on all th
 import re
 from collections.abc import Sequence
 
+from discord.utils import escape_markdown
+
 from agent.domain.content import Table
 
 PHONE_COLUMNS = 42  # characters of fixed width that a phone shows without wrapping
@@ -39,6 +41,11 @@ def plain(text: str) -> str:
     return harmless(CONTROL.sub("", text).replace("\n", " ").strip())
 
 
+def verbatim(text: str) -> str:
+    """A value exactly as it is: on one line, its asterisks and underscores no markup."""
+    return escape_markdown(plain(text))
+
+
 def code_block(lines: Sequence[str]) -> str:
     """Lines in fixed width; no line can end the block early."""
     inside = "\n".join(CONTROL.sub("", line).replace("```", f"``{ZERO_WIDTH}`") for line in lines)
@@ -65,9 +72,9 @@ def _is_number(cell: str) -> bool:
 
 
 def _as_line(columns: Sequence[str], row: Sequence[str]) -> str:
-    head, *rest = row
-    named = (f"{column}: {cell}" for column, cell in zip(columns[1:], rest, strict=True))
-    return harmless(" · ".join((f"**{head}**", *named)))
+    head, *rest = map(verbatim, row)
+    named = (f"{verbatim(column)}: {cell}" for column, cell in zip(columns[1:], rest, strict=True))
+    return " · ".join((f"**{head}**", *named))
 
 
 def _cell(text: str) -> str:

@@ -6,12 +6,12 @@ gateway echoed (`Shared.posted`), and None means: post again with the same key.
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 
 import discord
-import structlog
 
 from agent.domain.content import Content
 from agent.domain.errors import AppError, Conflict, NotFound, TransientError, Unavailable
@@ -24,7 +24,7 @@ from bot.discord.embeds import Piece, pieces
 from bot.discord.failures import Doing, speaking
 from bot.discord.recent import Recent
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 DEFAULT_TITLE = "Trainyard"
 MOVED = "-# Continued in a newer message: {link}"
@@ -68,12 +68,15 @@ class Outbound:
 
     async def post(self, room: Room, content: Content, *, key: str) -> MessageRef:
         """Post once, long texts as several messages; the address is that of the last, which holds the card."""
-        if known := self._shared.posted.get(nonce_of(key)):
-            return known
         *before, last = pieces(content)
+        if known := self._shared.posted.get(nonce_of(key)):
+            await self.change(room, known, last)
+            return known
         for n, piece in enumerate(before):
             await self.send(room, piece, key=f"{key}#{n}")
-        ref, _ = await self.send(room, last, key=key)
+        ref, shows = await self.send(room, last, key=key)
+        if not shows:  # posted before a restart, and another content by now
+            await self.change(room, ref, last)
         return ref
 
     async def send(self, room: Room, piece: Piece, *, key: str) -> tuple[MessageRef, bool]:
@@ -127,7 +130,7 @@ class Outbound:
                     allowed_mentions=discord.AllowedMentions.none(),
                 )
         except AppError as second:
-            log.warning("discord_thread_refused", channel=place.channel, reason=error.text, second=second.text)
+            log.warning("discord_thread_refused", extra={"channel": place.channel, "reason": error.text, "second": second.text})
 
     async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
         """Make a message show `content`; what cannot be edited any more is continued in a new message."""
@@ -171,7 +174,7 @@ class Outbound:
             async with speaking("edit", limit_s=self.link.call_s):
                 await _message(client, ref).delete()
         except NotFound:
-            log.info("discord_message_gone", message=ref.id)
+            log.info("discord_message_gone", extra={"message_id": ref.id})
 
     async def _move(self, room: Room, old: MessageRef, piece: Piece, *, say_so: bool) -> MessageRef:
         new, shows = await self.send(room, piece, key=f"moved:{old.id}")
@@ -186,7 +189,7 @@ class Outbound:
             async with speaking("edit", limit_s=self.link.call_s):
                 await _message(client, old).edit(content=note, view=None)
         except AppError as error:
-            log.info("discord_old_card_stays", message=old.id, reason=error.text)
+            log.info("discord_old_card_stays", extra={"message_id": old.id, "reason": error.text})
         return new
 
     async def find(self, room: Room, *, key: str) -> MessageRef | None:
@@ -218,8 +221,7 @@ async def _create(client: GatewayClient, target: int, piece: Piece, nonce: str) 
 
 
 async def _change(client: GatewayClient, ref: MessageRef, piece: Piece) -> None:
-    fields = await piece.fields()
-    await _message(client, ref).edit(**{**fields, "attachments": fields.pop("files")})
+    await _message(client, ref).edit(**await piece.changes())
 
 
 def _message(client: GatewayClient, ref: MessageRef) -> discord.PartialMessage:
@@ -233,14 +235,18 @@ async def _unarchive(client: GatewayClient, place: Place) -> None:
 def _shows(message: discord.Message, piece: Piece) -> bool:
     """Whether a message that Discord returned looks like `piece`, as far as texts tell."""
     embed = message.embeds[0] if message.embeds else None
-    return message.content.strip() == piece.text.strip() and _texts(embed) == _texts(piece.embed)
+    return _words(message.content) == _words(piece.text) and _texts(embed) == _texts(piece.embed)
 
 
 def _texts(embed: discord.Embed | None) -> list[str]:
     if embed is None:
         return []
     fields = [text or "" for shown in embed.fields for text in (shown.name, shown.value)]
-    return [text.strip() for text in (embed.title or "", embed.description or "", *fields, str(embed.colour))]
+    return [_words(text) for text in (embed.title or "", embed.description or "", *fields, str(embed.colour))]
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())  # Discord trims white space
 
 
 def _lacking(doing: Doing, client: GatewayClient, place: Place) -> Sequence[str]:

@@ -1,9 +1,8 @@
 """An answer that grows: posted once, edited at a steady pace, continued in a new message when one is full."""
 
 import asyncio
+import logging
 from dataclasses import replace
-
-import structlog
 
 from agent.domain.content import Content
 from agent.domain.errors import AppError, TransientError
@@ -13,7 +12,7 @@ from bot.discord.addresses import place_of
 from bot.discord.embeds import Piece, pieces
 from bot.discord.outbound import Outbound
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 TYPING_S = 8.0  # Discord shows "is typing" for 10
 TYPING_TIMES = 15
@@ -75,11 +74,11 @@ class DiscordStream:
             try:
                 await self._show_growth()
             except TransientError as error:
-                log.info("discord_stream_waits", room=self._room.key, reason=error.text)
+                log.info("discord_stream_waits", extra={"room": self._room.key, "reason": error.text})
                 pause_s = max(pause_s, error.retry_after_s or 0.0)
                 self._grown.set()
             except AppError as error:
-                log.warning("discord_stream_broken", room=self._room.key, reason=error.text)
+                log.warning("discord_stream_broken", extra={"room": self._room.key, "reason": error.text})
                 return  # `finish` meets the same error and raises it
             await asyncio.sleep(pause_s)
 
@@ -112,6 +111,6 @@ class DiscordStream:
             try:
                 await self._outbound.typing(place_of(self._room))
             except AppError as error:
-                log.debug("discord_not_typing", reason=error.text)
+                log.debug("discord_not_typing", extra={"reason": error.text})
                 return
             await asyncio.sleep(TYPING_S)

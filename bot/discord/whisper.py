@@ -4,10 +4,9 @@ The sentence never contains the answer itself: what is meant for one person is n
 """
 
 import asyncio
-from typing import Any
+import logging
 
 import discord
-import structlog
 from discord.http import handle_message_parameters
 from discord.webhook.async_ import async_context
 
@@ -23,7 +22,7 @@ from bot.discord.outbound import Outbound
 from bot.discord.recent import Recent
 from bot.discord.sessions import Sessions
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 DEFER_WAIT_S = 3.0
 LOADING = 1 << 7  # message flag: a deferred answer that has not come yet
@@ -51,7 +50,7 @@ class Whispers:
             try:
                 return await self._through(handle, room, content, key)
             except NotFound as error:
-                log.info("discord_interaction_over", room=room.key, reason=error.text)
+                log.info("discord_interaction_over", extra={"room": room.key, "reason": error.text})
         try:
             return await self._outbound.direct(content, person=whisper.person, key=key)
         except NotAllowed:
@@ -63,7 +62,7 @@ class Whispers:
         """Change a private answer, as long as its interaction lives."""
         piece = pieces(content, most=1)[-1]
         async with speaking("edit", limit_s=self._outbound.link.call_s):
-            with handle_message_parameters(**await _changed(piece)) as params:
+            with handle_message_parameters(**await piece.changes()) as params:
                 await async_context.get().edit_webhook_message(
                     handle.application, handle.token, int(ref.id), session=self._session.open(),
                     payload=params.payload, multipart=params.multipart, files=params.files,
@@ -76,8 +75,8 @@ class Whispers:
         async with speaking("send", limit_s=self._outbound.link.call_s):
             for n, piece in enumerate(pieces(content)):
                 if n == 0 and handle.kind == "slash" and await self._is_first(handle, key):
-                    message_id = await self._fill(handle, piece)
                     self._answered.put(handle.token, key)
+                    message_id = await self._fill(handle, piece)
                 else:
                     message_id = await self._follow(handle, piece)
         return whisper_ref(handle, message_id, room)
@@ -102,7 +101,7 @@ class Whispers:
         return bool(original.get("flags", 0) & LOADING)
 
     async def _fill(self, handle: Handle, piece: Piece) -> int:
-        with handle_message_parameters(**await _changed(piece)) as params:
+        with handle_message_parameters(**await piece.changes()) as params:
             data = await async_context.get().edit_original_interaction_response(
                 handle.application, handle.token, session=self._session.open(),
                 payload=params.payload, multipart=params.multipart, files=params.files,
@@ -118,8 +117,3 @@ class Whispers:
                 payload=params.payload, multipart=params.multipart, files=params.files,
             )
         return int(data["id"]) if data else 0
-
-
-async def _changed(piece: Piece) -> dict[str, Any]:
-    fields = await piece.fields()
-    return {**fields, "attachments": fields.pop("files")}

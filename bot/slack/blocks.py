@@ -23,6 +23,7 @@ BUTTON_CHARS, BUTTONS_A_ROW, FACTS_A_SECTION, FACTS, TABLE_ROWS, TABLE_COLUMNS =
 
 MARKS: Mapping[Tone, str] = {"neutral": "▪️", "busy": "⏳", "good": "✅", "warn": "⚠️", "bad": "❌"}
 PING = re.compile(r"<(?=[@#][A-Z0-9]|!(?:channel|here|everyone|subteam|date))|@(?=(?:channel|here|everyone)\b)")
+STRESS = re.compile(r"\*\*|`+|^#{1,6}\s+", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,8 @@ def clipped(text: str, limit: int) -> str:
 
 
 def fallback(text: str) -> str:
-    """Plain words for a notification, small enough for any call."""
-    escaped = escape(text)
+    """Plain words for a notification, never empty, small enough for any call."""
+    escaped = escape(STRESS.sub("", text)).strip() or "…"
     raw = escaped.encode()
     if len(raw) <= FALLBACK_BYTES:
         return escaped
@@ -135,7 +136,7 @@ def markdown(text: str) -> Block:
 def plain(text: str, limit: int) -> Block:
     """Text without any markup, on one line."""
     line = " ".join(text.split())
-    return {"type": "plain_text", "text": line if len(line) <= limit else line[:limit - 1] + "…"}
+    return {"type": "plain_text", "text": (line if len(line) <= limit else line[:limit - 1] + "…") or "…"}
 
 
 def weight(blocks: Sequence[Block]) -> int:

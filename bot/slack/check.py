@@ -26,7 +26,10 @@ class Finding:
 
 
 async def check(*, bot_token: str, app_token: str | None = None, api_url: str = SLACK) -> list[Finding]:
-    """Token, scopes, and whether Socket Mode really opens a socket. Changes nothing, and never raises."""
+    """Token, scopes, and whether Socket Mode really opens a socket. Changes nothing, and never raises.
+
+    What Slack delivers to that socket in its short life comes again to the bot's own.
+    """
     bot = SlackApi(token=bot_token, base_url=api_url)
     app = SlackApi(token=app_token, base_url=api_url) if app_token else None
     try:

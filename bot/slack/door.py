@@ -8,7 +8,7 @@ runs, so we stand in front: its middleware for "before authorisation", right aft
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from bot.slack.downloads import Downloads
 from bot.slack.errors import code_of
 from bot.slack.inbound import Self, interpret
 from bot.slack.limiter import RATES, Rate
-from bot.slack.outbound import Outbound
+from bot.slack.outbound import PICTURE_WAITS_S, Outbound
 from bot.slack.pictures import Pictures
 from bot.slack.stream import Desk, Pace, SlackStream
 
@@ -43,10 +43,11 @@ Next = Callable[[], Awaitable[BoltResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What tests and odd workspaces change: calls a minute, the pace of answers that grow, further file hosts."""
+    """What tests and odd workspaces change: calls a minute, the pace of growing answers, waits for pictures, file hosts."""
 
     rates: Mapping[str, Rate] | None = None
     pace: Pace = field(default_factory=Pace)
+    picture_waits_s: Sequence[float] = PICTURE_WAITS_S
     download_hosts: Iterable[str] = ()
 
 
@@ -68,7 +69,9 @@ class SlackDoor:
         self._api = SlackApi(token=bot_token, base_url=api_url, rates=tuning.rates or RATES)
         self._downloads = Downloads(self._api, hosts=tuning.download_hosts)
         self._pictures = Pictures(self._api)
-        self._outbound = Outbound(self._api, self._pictures, self._downloads)
+        self._outbound = Outbound(
+            self._api, self._pictures, self._downloads, picture_waits_s=tuning.picture_waits_s,
+        )
         self._desk = Desk(self._api, self._outbound, self._pictures, tuning.pace)
         self._askers: OrderedDict[str, str | None] = OrderedDict()
         self._me: Self | None = None

@@ -5,7 +5,7 @@ A content of several messages carries the key on each, with its number; it count
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import aiohttp
@@ -22,7 +22,7 @@ from bot.slack.errors import code_of
 from bot.slack.pictures import Pictures
 
 EVENT_TYPE = "trainyard_outbox"
-PICTURE_WAITS_S = (0.3, 0.7, 1.5, 3.0)  # Slack needs a moment before a block may show a new file
+PICTURE_WAITS_S: Sequence[float] = (0.3, 0.7, 1.5, 3.0)  # Slack needs a moment before a block may show a new file
 MANY_MESSAGES = 3  # beyond these, the whole text comes as a file
 PAGES = 10
 FROZEN = {"edit_window_closed", "cant_update_message"}
@@ -33,8 +33,12 @@ log = logging.getLogger(__name__)
 class Outbound:
     """What the door and its streams write with."""
 
-    def __init__(self, api: SlackApi, pictures: Pictures, downloads: Downloads) -> None:
+    def __init__(
+        self, api: SlackApi, pictures: Pictures, downloads: Downloads,
+        *, picture_waits_s: Sequence[float] = PICTURE_WAITS_S,
+    ) -> None:
         self._api = api
+        self._picture_waits_s = picture_waits_s
         self._pictures = pictures
         self._downloads = downloads
 
@@ -155,7 +159,7 @@ class Outbound:
     async def _with_pictures(self, method: str, message: Message, **where: object) -> tuple[dict[str, Any], bool]:
         """The answer, and whether the pictures had to be left out."""
         pictured = any(block["type"] == "image" for block in message.blocks)
-        for wait_s in (*PICTURE_WAITS_S, None):
+        for wait_s in (*self._picture_waits_s, None):
             try:
                 return await self._api.call(method, text=message.text, blocks=message.blocks, **where), False
             except BadRequest as error:
@@ -168,7 +172,7 @@ class Outbound:
         return await self._api.call(method, text=message.text, blocks=blocks, **where), True
 
     async def _by_handle(self, handle: str, message: Message, room: Room) -> bool:
-        """False when the handle is used up, expired or not Slack's."""
+        """False when the handle is used up, expired or not Slack's. Pictures come as words: it serves five calls only."""
         if not self._downloads.allowed(URL(handle)):
             return False
         body = {

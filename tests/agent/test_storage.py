@@ -1,0 +1,217 @@
+"""The database: group commit, races, idempotent events, and a schema that is what the code says."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Connection, insert, select
+
+from agent import wire
+from agent.domain.approvals import Approval, ApprovalState
+from agent.domain.content import Content
+from agent.domain.datasets import DatasetRef
+from agent.domain.errors import Unavailable
+from agent.domain.events import Ended, Logged, Measured, MetricRow, Started, WorkerEvent
+from agent.domain.ids import is_run_id, new_run_id, new_ulid
+from agent.domain.runs import ENDED, TRANSITIONS, Outcome, Run, RunSpec, RunState, may_become
+from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
+from agent.storage import sql_stores
+from agent.storage.database import Database
+from agent.storage.tables import metadata, session
+from agent.stores import Stores, Turn
+from tests.fakes import ALICE, ROOM, START, said
+
+SPEC = RunSpec(
+    task="tabular_classification",
+    recipe="tabular_classification",
+    dataset=DatasetRef(sha256="a" * 64, name="visits.csv", size_bytes=10),
+    target="y",
+    host="gpu-1",
+    bundle_sha256="b" * 64,
+)
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    opened = Database(f"sqlite:///{tmp_path / 'test.db'}")
+    await opened.start()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def stores(database: Database) -> Stores:
+    return sql_stores(database)
+
+
+async def a_turn(stores: Stores) -> Turn:
+    item = await stores.inbox.add(said("go"))
+    assert item is not None
+    session_id = await stores.conversations.session_of(ROOM, create=True)
+    assert session_id is not None
+    turn = Turn(f"t-{new_ulid()}", session_id, item.id, ROOM, ALICE, "running")
+    assert await stores.conversations.begin_turn(turn, ModelMessage("user", "go"))
+    return turn
+
+
+async def a_run(stores: Stores, token: str = "token") -> Run:
+    session_id = await stores.conversations.session_of(ROOM, create=True)
+    assert session_id is not None
+    run = Run(
+        id=new_run_id(), session_id=session_id, requester=ALICE.key, state=RunState.QUEUED, spec=SPEC, created_at=START
+    )
+    return await stores.runs.create(run, ROOM, client_token=token)
+
+
+def event(run: Run, seq: int, body: object, attempt: int = 1) -> WorkerEvent:
+    return WorkerEvent(run=run.id, attempt=attempt, seq=seq, host="gpu-1", at=START, body=body)  # type: ignore[arg-type]
+
+
+async def test_the_migrations_make_what_the_tables_say(database: Database) -> None:
+    def differences(connection: Connection) -> list[object]:
+        return list(compare_metadata(MigrationContext.configure(connection), metadata))
+
+    assert await database.read(differences) == []
+
+
+async def test_one_failing_write_harms_no_other_in_its_group(database: Database) -> None:
+    def good(connection: Connection, name: str) -> str:
+        connection.execute(insert(session).values(id=name, created_at=START))
+        return name
+
+    def bad(connection: Connection) -> str:
+        connection.execute(insert(session).values(id="bad", created_at=START))
+        raise ValueError("on purpose")
+
+    jobs = [database.write(lambda c, n=n: good(c, f"s{n}")) if n % 5 else database.write(bad) for n in range(100)]  # type: ignore[misc]
+    results = await asyncio.gather(*jobs, return_exceptions=True)
+    stored = await database.read(lambda c: {row.id for row in c.execute(select(session.c.id))})
+    assert stored == {f"s{n}" for n in range(100) if n % 5}
+    assert sum(isinstance(result, ValueError) for result in results) == 20
+
+
+async def test_an_unreachable_database_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Unavailable, match=r"cannot be opened .*TRAINYARD_DATABASE_URL"):
+        await Database(f"sqlite:///{tmp_path}/file/sub/test.db").start()
+
+
+async def test_of_fifty_deciders_exactly_one_wins(stores: Stores) -> None:
+    turn = await a_turn(stores)
+    approval = Approval(
+        id="a-1",
+        session_id=turn.session_id,
+        turn_id=turn.id,
+        call_id="c1",
+        tool="start_training",
+        arguments={"x": 1},
+        requester=ALICE.key,
+        digest="d" * 64,
+        state=ApprovalState.PENDING,
+        created_at=START,
+        expires_at=START + timedelta(hours=1),
+    )
+    assert await stores.approvals.ask(approval, Content(text="?"))
+    assert not await stores.approvals.ask(approval.model_copy(update={"id": "a-2"}), Content(text="?"))
+    states = [ApprovalState.APPROVED, ApprovalState.REJECTED]
+    answers = await asyncio.gather(
+        *(stores.approvals.decide("a-1", digest="d" * 16, state=states[n % 2], by=f"p{n}", at=START) for n in range(50))
+    )
+    (winner,) = [answer for answer in answers if answer is not None]
+    call = ToolCall("c1", "start_training", "")
+    settled = await asyncio.gather(*(stores.approvals.settle(winner, call, "{}") for _ in range(10)))
+    assert settled.count(True) == 1
+    history = await stores.conversations.history(turn.session_id)
+    assert [said_.role for said_ in history] == ["user", "tool"]
+
+
+async def test_a_run_is_created_once_per_token(stores: Stores) -> None:
+    runs = await asyncio.gather(*(a_run(stores, "same") for _ in range(10)))
+    assert len({run.id for run in runs}) == 1
+
+
+async def test_events_are_applied_once_in_any_repetition(stores: Stores) -> None:
+    run = await a_run(stores)
+    assert await stores.runs.dispatch(run.id, host="gpu-1", at=START) == 1
+    assert await stores.runs.dispatch(run.id, host="gpu-1", at=START) is None
+    rows = tuple(MetricRow(step=n, at=1.0, values={"loss": math.nan if n == 1 else 1 / (n + 1)}) for n in range(3))
+    events = [
+        event(run, 1, Started(model="m", total_steps=3)),
+        event(run, 2, Measured(rows=rows)),
+        event(run, 3, Logged(lines=("one", "two"))),
+        event(run, 4, Ended(outcome=Outcome(state=RunState.SUCCEEDED))),
+    ]
+    assert await stores.runs.apply(events[:2], at=START) == [run.id]
+    await stores.runs.apply([*events, *events], at=START)
+    assert list(await stores.runs.apply(events, at=START)) == []
+    ended = await stores.runs.get(run.id)
+    assert (ended.state, ended.step, ended.total_steps) == (RunState.SUCCEEDED, 2, 3)
+    stored = await stores.runs.metrics(run.id)
+    assert len(stored) == 3
+    assert math.isnan(stored[1].values["loss"])
+    assert list(await stores.runs.log(run.id, 10)) == ["one", "two"]
+
+
+async def test_a_superseded_attempt_changes_nothing(stores: Stores) -> None:
+    run = await a_run(stores)
+    await stores.runs.dispatch(run.id, host="gpu-1", at=START)
+    await stores.runs.end(
+        run.id, expect=RunState.STARTING, outcome=Outcome(state=RunState.LOST, reason="silent"), at=START
+    )
+    assert await stores.runs.move(run.id, expect=RunState.LOST, to=RunState.QUEUED)
+    assert await stores.runs.dispatch(run.id, host="gpu-1", at=START) == 2
+    late = event(run, 9, Ended(outcome=Outcome(state=RunState.SUCCEEDED)), attempt=1)
+    assert list(await stores.runs.apply([late], at=START)) == []
+    assert (await stores.runs.get(run.id)).state is RunState.STARTING
+
+
+async def test_illegal_moves_are_refused(stores: Stores) -> None:
+    run = await a_run(stores)
+    assert not await stores.runs.move(run.id, expect=RunState.QUEUED, to=RunState.SUCCEEDED)
+    assert not await stores.runs.move(run.id, expect=RunState.RUNNING, to=RunState.STOPPING)
+    assert (await stores.runs.get(run.id)).state is RunState.QUEUED
+
+
+async def test_equal_content_is_not_a_new_version(stores: Stores) -> None:
+    for text in ("one", "one", "two", "two"):
+        await stores.outbox.put("k", ROOM, Content(text=text), whisper=Whisper("p", "h"), urgent=False)
+    post = await stores.outbox.get("k")
+    assert post is not None
+    assert (post.version, post.shown, post.whisper) == (2, 0, Whisper("p", "h"))
+    await stores.outbox.sent("k", MessageRef("C", "1"), shown=2)
+    assert list(await stores.outbox.due(ROOM.key)) == []
+
+
+def test_what_has_ended_well_stays_ended() -> None:
+    assert TRANSITIONS[RunState.SUCCEEDED] == frozenset()
+    assert all(not may_become(state, RunState.RUNNING) for state in ENDED)
+    assert set(TRANSITIONS) == set(RunState)
+
+
+@given(st.dictionaries(st.text(min_size=1), st.floats(allow_nan=True, allow_infinity=True)))
+def test_metrics_survive_the_wire(values: dict[str, float]) -> None:
+    body = Measured(rows=(MetricRow(step=1, at=0.5, values=values),))
+    again = wire.decode(Measured, wire.encode(body)).rows[0].values
+    assert again.keys() == values.keys()
+    assert all(
+        a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(again.values(), values.values(), strict=True)
+    )
+
+
+def test_garbage_on_the_wire_is_kept_for_the_log() -> None:
+    with pytest.raises(wire.Malformed) as caught:
+        wire.decode(Measured, b'{"rows": 3}')
+    assert caught.value.raw == b'{"rows": 3}'
+
+
+@given(st.text(max_size=12))
+def test_run_ids_have_one_form(text: str) -> None:
+    assert is_run_id(new_run_id())
+    assert not is_run_id(text) or (len(text) == 8 and text.isascii() and "/" not in text)
