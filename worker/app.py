@@ -1,6 +1,6 @@
 """The composition root of a GPU host: settings in, a running Celery worker out.
 
-Owns wiring and the background threads of the worker's main process. Entered by `python -m worker` and `trainyard worker`.
+Owns wiring and the background threads of the main process. Entered by `python -m worker` and `trainyard worker`.
 """
 
 import logging
@@ -55,11 +55,23 @@ def main() -> None:
     log.info("worker_starting host=%s redis=%s sandbox=%s", settings.host_id, shown(settings.redis_url), tier)
     app = build(settings, tier=tier)
     _start_threads_when_ready(settings, tier)
-    app.worker_main([
-        "worker", "--pool", "prefork", "--concurrency", str(_POOL_SIZE), "--loglevel", "INFO",
-        "--queues", f"host.{settings.host_id},{CONTROL_QUEUE}", "--hostname", f"trainyard@{settings.host_id}",
-        "--without-gossip", "--without-mingle",
-    ])
+    app.worker_main(
+        [
+            "worker",
+            "--pool",
+            "prefork",
+            "--concurrency",
+            str(_POOL_SIZE),
+            "--loglevel",
+            "INFO",
+            "--queues",
+            f"host.{settings.host_id},{CONTROL_QUEUE}",
+            "--hostname",
+            f"trainyard@{settings.host_id}",
+            "--without-gossip",
+            "--without-mingle",
+        ]
+    )
 
 
 def _require_redis(url: str) -> None:
@@ -91,7 +103,7 @@ def _every(seconds: float, name: str, act: Callable[[], object]) -> None:
         while True:
             try:
                 act()
-            except Exception:  # noqa: BLE001 - the edge of this thread: it must go on
+            except Exception:
                 log.exception("%s_broke", name)
             pause.wait(seconds)
 

@@ -14,7 +14,11 @@ def gpu_names() -> tuple[str, ...]:
     """The GPUs in NVML's order; empty without a driver, or when it does not answer in time."""
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-m", "worker.gpus"], capture_output=True, text=True, timeout=_LIMIT_S, check=False,
+            [sys.executable, "-I", "-m", "worker.gpus"],
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ()

@@ -50,6 +50,11 @@ class HostBeat:
     def info(self) -> HostInfo:
         """What this host has now."""
         return HostInfo(
-            host=self._host, cpus=os.cpu_count() or 1, memory_bytes=psutil.virtual_memory().total,
-            disk_free_bytes=shutil.disk_usage(self._home).free, gpus=self._gpus, sandbox=self._tier, at=datetime.now(UTC),
+            host=self._host,
+            cpus=os.cpu_count() or 1,
+            memory_bytes=psutil.virtual_memory().total,
+            disk_free_bytes=shutil.disk_usage(self._home).free,
+            gpus=self._gpus,
+            sandbox=self._tier,
+            at=datetime.now(UTC),
         )

@@ -81,7 +81,9 @@ class Launcher:
         try:
             signed = is_signed(order, path)
         except (OSError, ValueError):
-            raise Refused(f"Host {order.host} has no launch key. Copy the bot's keys/launch.pub to {path} there.") from None
+            raise Refused(
+                f"Host {order.host} has no launch key. Copy the bot's keys/launch.pub to {path} there."
+            ) from None
         if not signed:
             raise Refused(
                 f"Host {order.host} refused to start this: the order's signature does not fit {path}. "
@@ -110,15 +112,20 @@ class Launcher:
     def _check(self, order: LaunchOrder) -> None:
         if order.expires_at <= datetime.now(UTC):
             raise Refused(
-                f"Host {order.host} got the order to start this too late (valid until {order.expires_at:%H:%M:%S} UTC). "
-                "If that repeats, compare the clocks of host and bot.", final=True,
+                f"Host {order.host} got the order to start this too late: it was valid until "
+                f"{order.expires_at:%H:%M:%S} UTC. If that repeats, compare the clocks of host and bot.",
+                final=True,
             )
         if order.spec.sandbox == "bwrap" and self._tier != "bwrap":
-            raise Refused(f"Host {order.host} has no working sandbox any more, and this run was approved with one.", final=True)
+            raise Refused(
+                f"Host {order.host} has no working sandbox any more, and this run was approved with one.", final=True
+            )
         try:
             self._blobs.get_file(order.spec.bundle_sha256)
         except AppError as error:
-            raise Refused(f"Host {order.host} cannot start this, because the run's program is missing. {error.text}", final=True) from error
+            raise Refused(
+                f"Host {order.host} cannot start this, because the run's program is missing. {error.text}", final=True
+            ) from error
 
     def _make_room(self, folder: RunFolder, fence: int) -> None:
         """End an older attempt that still runs here, and put its records aside."""
@@ -137,12 +144,31 @@ class Launcher:
 
     def _spawn(self, folder: RunFolder, order: LaunchOrder) -> str:
         reading, writing = os.pipe()
-        argv = [sys.executable, "-I", "-m", "worker.supervisor", str(folder.path), str(folder.sealed), str(order.attempt)]
-        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(folder.path), **self._settings.environment()}
+        argv = [
+            sys.executable,
+            "-I",
+            "-m",
+            "worker.supervisor",
+            str(folder.path),
+            str(folder.sealed),
+            str(order.attempt),
+        ]
+        env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "HOME": str(folder.path),
+            **self._settings.environment(),
+        }
         with (folder.path / "supervisor.log").open("ab") as errors:
             process = subprocess.Popen(
-                [*argv, str(writing)], env=env, cwd=folder.path, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
-                start_new_session=True, pass_fds=(writing,),
+                [*argv, str(writing)],
+                env=env,
+                cwd=folder.path,
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                start_new_session=True,
+                pass_fds=(writing,),
             )
         os.close(writing)
         try:
@@ -162,7 +188,7 @@ class Launcher:
         return "refused"
 
     def _report_unsigned(self, order: LaunchOrder, text: str) -> None:
-        """Say it in the thread, and write nothing: whoever sent this proved nothing, so it must not fence off the real one."""
+        """Say it in the thread, and write nothing: a sender who proved nothing must not fence off the real order."""
         folder = self._home.run(order.run)
         if folder.path.exists() and read_fence(folder) >= order.attempt:
             return

@@ -5,20 +5,23 @@ Used by the supervisor and by the sweep.
 """
 
 import contextlib
+import ctypes
 import os
 import signal
 import time
 from pathlib import Path
 
 _PROC = Path("/proc")
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def children_of(pid: int) -> list[int]:
-    """The direct children of a process."""
-    try:
-        return [int(word) for word in (_PROC / str(pid) / "task" / str(pid) / "children").read_text().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+    """The direct children of a process, whichever of its threads started them."""
+    found: list[int] = []
+    for file in (_PROC / str(pid) / "task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += [int(word) for word in file.read_text().split()]
+    return found
 
 
 def descendants_of(pid: int) -> list[int]:
@@ -37,6 +40,24 @@ def kill_tree(pid: int) -> None:
     for child in below:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """From now on what our descendants leave behind becomes our child (PR_SET_CHILD_SUBREAPER)."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def kill_children(*, limit_s: float = 5.0) -> None:
+    """SIGKILL to all descendants of this process, until there are none."""
+    end = time.monotonic() + limit_s
+    while children_of(os.getpid()) and time.monotonic() < end:
+        for pid in descendants_of(os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.005)
 
 
 def with_environment(entry: str) -> list[int]:

@@ -83,19 +83,19 @@ def choose_tier(wanted: str) -> str:
         return "bwrap"
     if wanted == "bwrap":
         raise NoSandbox(
-            f"TRAINYARD_SANDBOX is bwrap, but bubblewrap does not work on this host: {why}. "
-            "Install or allow it (Debian: apt-get install bubblewrap), or set TRAINYARD_SANDBOX=none to run without a sandbox."
+            f"TRAINYARD_SANDBOX is bwrap, but bubblewrap does not work on this host: {why}. Install or allow it "
+            "(Debian: apt-get install bubblewrap), or set TRAINYARD_SANDBOX=none to run without a sandbox."
         )
     log.warning("sandbox_none why=%s", why)
     return "none"
 
 
 def wrap(tier: str, argv: Sequence[str], walls: Walls) -> Command:
-    """The command that runs `argv` behind `walls`. It must be started with the environment `walls.env` in both tiers."""
+    """The command that runs `argv` behind `walls`; to be started with the environment `walls.env` in both tiers."""
     if tier == "none":
         return Command(tuple(argv))
     options = [*_namespaces(network=walls.network), *_system(network=walls.network)]
-    options += ["--proc", "/proc", "--dev", "/dev", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]
+    options += ["--proc", "/proc", "--dev", "/dev", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 - the sandbox's own
     options += ["--size", str(_TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108 - the sandbox's own
     options += _gpus() if walls.gpus else []
     for path in (walls.folder, *walls.writable):

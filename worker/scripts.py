@@ -15,7 +15,7 @@ from typing import Any
 
 from agent.domain.datasets import DataReport
 from agent.domain.errors import BadData, Unavailable
-from agent.domain.orders import InspectOrder, PredictOrder, Predictions
+from agent.domain.orders import InspectOrder, Predictions, PredictOrder
 from worker.client.blobs import BlobStore
 from worker.folders import HostFolder
 from worker.sandbox import Walls, wrap
@@ -33,7 +33,13 @@ class Scripts:
     """Inspect and predict on this host."""
 
     def __init__(
-        self, blobs: BlobStore, home: HostFolder, *, tier: str, inspect_s: float = 60.0, predict_s: float = 120.0,
+        self,
+        blobs: BlobStore,
+        home: HostFolder,
+        *,
+        tier: str,
+        inspect_s: float = 60.0,
+        predict_s: float = 120.0,
     ) -> None:
         """The limits are seconds of wall-clock time."""
         self._blobs, self._home, self._tier = blobs, home, tier
@@ -47,7 +53,9 @@ class Scripts:
         argv += ["--task", order.task] if order.task else []
         with tempfile.TemporaryDirectory(prefix="trainyard-") as folder:
             what = f"Looking at {order.dataset.name}"
-            found = self._run(argv, Path(folder), readable=[data, _PACKAGES / "worker"], limit_s=self._inspect_s, what=what)
+            found = self._run(
+                argv, Path(folder), readable=[data, _PACKAGES / "worker"], limit_s=self._inspect_s, what=what
+            )
         return DataReport.model_validate_json(json.dumps({**found, "dataset": order.dataset.model_dump(mode="json")}))
 
     def predict(self, order: PredictOrder) -> Predictions:
@@ -58,21 +66,36 @@ class Scripts:
             folder = Path(name)
             if order.dataset is None:
                 (folder / "rows.json").write_text(json.dumps([dict(row) for row in order.rows]))
-                rows = self._run([*argv, "--json", "rows.json"], folder, readable=[model], limit_s=self._predict_s, what="Predicting")
+                rows = self._run(
+                    [*argv, "--json", "rows.json"], folder, readable=[model], limit_s=self._predict_s, what="Predicting"
+                )
                 return Predictions.model_validate_json(json.dumps({"rows": rows}))
             data = folder / "rows.csv"
             shutil.copyfile(self._blobs.get_file(order.dataset.sha256), data)
-            self._run([*argv, "rows.csv", "--out", "answers.csv"], folder, readable=[model], limit_s=self._predict_s, what="Predicting")
+            self._run(
+                [*argv, "rows.csv", "--out", "answers.csv"],
+                folder,
+                readable=[model],
+                limit_s=self._predict_s,
+                what="Predicting",
+            )
             stem = Path(order.dataset.name).stem
-            return Predictions(rows=(), file=self._blobs.put_file(folder / "answers.csv", name=f"{stem}-predictions.csv"))
+            return Predictions(
+                rows=(), file=self._blobs.put_file(folder / "answers.csv", name=f"{stem}-predictions.csv")
+            )
 
     def _run(self, argv: Sequence[str], folder: Path, *, readable: list[Path], limit_s: float, what: str) -> Any:
         """The JSON that the script printed, None when it printed nothing."""
         env: Mapping[str, str] = {**basic_environment(folder), "PYTHONPATH": str(_PACKAGES), "CUDA_VISIBLE_DEVICES": ""}
         command = wrap(self._tier, argv, Walls(folder, readable=readable, env=env))
         process = subprocess.Popen(
-            shielded(command.argv, memory_bytes=_MEMORY_BYTES), cwd=folder, env=dict(env), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            shielded(command.argv, memory_bytes=_MEMORY_BYTES),
+            cwd=folder,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
         )
         try:
             said, complaint = process.communicate(timeout=limit_s)

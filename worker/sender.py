@@ -32,8 +32,12 @@ log = logging.getLogger(__name__)
 def connect(redis_url: str) -> "redis.Redis":
     """A client that fails within seconds and leaves retrying to its owner."""
     return redis.Redis.from_url(
-        for_client(redis_url), socket_timeout=5, socket_connect_timeout=3, health_check_interval=5,
-        retry=Retry(NoBackoff(), 0), decode_responses=False,
+        for_client(redis_url),
+        socket_timeout=5,
+        socket_connect_timeout=3,
+        health_check_interval=5,
+        retry=Retry(NoBackoff(), 0),
+        decode_responses=False,
     )
 
 

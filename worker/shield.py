@@ -1,8 +1,9 @@
 """`python -I -S shield.py PARENT_PID MEMORY_BYTES -- ARGV…`: becomes ARGV, and dies with its parent.
 
-Sets PR_SET_PDEATHSIG to SIGKILL (kept through exec), checks that the parent still is PARENT_PID, limits core dumps, open
-files, file sizes and, if MEMORY_BYTES is not 0, the address space. A process of its own, because code between fork and
-exec is not safe in a program with threads. The parent's main thread must start it: the signal comes when that thread ends.
+Sets PR_SET_PDEATHSIG to SIGKILL (kept through exec), checks that the parent still is PARENT_PID, limits core dumps,
+open files, file sizes and, if MEMORY_BYTES is not 0, the address space. A process of its own, because code between fork
+and exec is not safe in a program with threads. To be started by the parent's main thread: the signal comes when the
+starting thread ends.
 Does not protect from grandchildren that outlive ARGV: the sweep finds those by their environment.
 """
 

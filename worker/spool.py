@@ -1,6 +1,6 @@
 """The spool: every event of one attempt in a file, numbered from 1 without gaps, before any of it is sent.
 
-Owns numbering and durability. Knows no Redis. Written by one process at a time (the supervisor, or the sweep after it died).
+Owns numbering and durability. Knows no Redis. Written by one process at a time: the supervisor, then the sweep.
 """
 
 import json
@@ -36,7 +36,12 @@ class Spool:
     def append(self, body: EventBody) -> int:
         """Add one event; its number. Durable after the next `sync`."""
         event = WorkerEvent(
-            run=self.run, attempt=self.attempt, seq=self.seq + 1, host=self.host, at=datetime.now(UTC), body=body,
+            run=self.run,
+            attempt=self.attempt,
+            seq=self.seq + 1,
+            host=self.host,
+            at=datetime.now(UTC),
+            body=body,
         )
         line = encode(event) + b"\n"
         if os.write(self._fd, line) != len(line):  # a full disk: leave no half line behind

@@ -65,7 +65,9 @@ class Sweep:
         if lost:
             ended = end_with_environment(f"TRAINYARD_RUN_DIR={folder.path}")
             reason = _LOST.format(host=self._host)
-            write_atomically(folder.outcome, encode(Outcome(state=RunState.LOST, exit_class=ExitClass.LOST, reason=reason)))
+            write_atomically(
+                folder.outcome, encode(Outcome(state=RunState.LOST, exit_class=ExitClass.LOST, reason=reason))
+            )
             log.warning("run_lost run=%s attempt=%d processes_ended=%d", folder.run, attempt, ended)
         spool = self._open(folder.spool, folder.run, attempt)
         if spool.last_kind != "ended":

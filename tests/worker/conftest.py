@@ -1,4 +1,7 @@
-"""Real Redis, real Celery workers, real supervisors. Every fixture ends what it started; a last check looks for leftovers."""
+"""Real Redis, real Celery workers, real supervisors.
+
+Every fixture ends what it started; a last check looks for leftovers.
+"""
 
 import asyncio
 import contextlib
@@ -43,8 +46,8 @@ import json, pathlib, sys
 sealed = pathlib.Path(sys.argv[sys.argv.index("--sealed-dir") + 1])
 right = (sealed / "labels.csv").read_text() == pathlib.Path("predictions/model.csv").read_text()
 score = {"name": "model", "value": float(right)}
-card = {"metric": "accuracy", "higher_is_better": True, "model": score, "baselines": [{"name": "majority", "value": 0.5}],
-        "all_metrics": {"accuracy": float(right)}, "test_rows": 1}
+card = {"metric": "accuracy", "higher_is_better": True, "model": score,
+        "baselines": [{"name": "majority", "value": 0.5}], "all_metrics": {"accuracy": float(right)}, "test_rows": 1}
 pathlib.Path("scorecard.json").write_text(json.dumps(card))
 """
 HEAD = """
@@ -75,8 +78,14 @@ while not pathlib.Path("go-on").exists():
 finish()
 """
 TIMINGS = {
-    "heartbeat_s": "0.5", "flush_s": "0.05", "checkpoint_grace_s": "3", "second_term_s": "0.5", "sweep_s": "1",
-    "host_beat_s": "1", "ready_s": "20", "send_limit_s": "60",
+    "heartbeat_s": "0.5",
+    "flush_s": "0.05",
+    "checkpoint_grace_s": "3",
+    "second_term_s": "0.5",
+    "sweep_s": "1",
+    "host_beat_s": "1",
+    "ready_s": "20",
+    "send_limit_s": "60",
 }
 
 
@@ -108,13 +117,21 @@ class Yard:
     @property
     def env(self) -> dict[str, str]:
         own = {f"TRAINYARD_{name.upper()}": value for name, value in TIMINGS.items()}
-        own |= {"TRAINYARD_HOME": str(self.home), "TRAINYARD_REDIS_URL": self.server.url, "TRAINYARD_HOST_ID": self.host}
+        own |= {
+            "TRAINYARD_HOME": str(self.home),
+            "TRAINYARD_REDIS_URL": self.server.url,
+            "TRAINYARD_HOST_ID": self.host,
+        }
         return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TRAINYARD_SANDBOX": self.sandbox, **own}
 
     def settings(self) -> Settings:
         values: dict[str, Any] = {name: float(value) for name, value in TIMINGS.items()}
         return Settings(
-            home=self.home, redis_url=self.server.url, host_id=self.host, sandbox=self.sandbox, **values,  # type: ignore[arg-type]
+            home=self.home,
+            redis_url=self.server.url,
+            host_id=self.host,
+            sandbox=self.sandbox,
+            **values,  # type: ignore[arg-type]
         )
 
     def start_worker(self) -> "subprocess.Popen[bytes]":
@@ -132,18 +149,29 @@ class Yard:
     def folder(self, run: str) -> RunFolder:
         return HostFolder.of(self.home, self.host).run(run)
 
-    def order(self, run: str, train: str, *, attempt: int = 1, files: dict[str, bytes] | None = None, **spec: Any) -> LaunchOrder:
+    def order(
+        self, run: str, train: str, *, attempt: int = 1, files: dict[str, bytes] | None = None, **spec: Any
+    ) -> LaunchOrder:
         """An order for a tiny bundle whose train.py is `train`; unsigned, as the fleet signs it."""
         default = {
-            "train.py": (HEAD + train).encode(), "requirements.txt": b"", "worker/__init__.py": b"",
-            "worker/recipes/__init__.py": b"", "worker/recipes/prepare.py": PREPARE, "worker/recipes/evaluate.py": EVALUATE,
+            "train.py": (HEAD + train).encode(),
+            "requirements.txt": b"",
+            "worker/__init__.py": b"",
+            "worker/recipes/__init__.py": b"",
+            "worker/recipes/prepare.py": PREPARE,
+            "worker/recipes/evaluate.py": EVALUATE,
         }
         sha256, data = pack_files({**default, **(files or {})})
         self.blobs.put_bytes(data, name="bundle.tar")
         dataset = self.blobs.put_bytes(b"x,y\n1,a\n", name="data.csv")
         full = RunSpec(
-            task="tabular_classification", recipe="tabular_classification", dataset=dataset, target="y", host=self.host,
-            bundle_sha256=sha256, **spec,
+            task="tabular_classification",
+            recipe="tabular_classification",
+            dataset=dataset,
+            target="y",
+            host=self.host,
+            bundle_sha256=sha256,
+            **spec,
         )
         expires = datetime.now(UTC) + timedelta(minutes=5)
         return LaunchOrder(run=run, attempt=attempt, host=self.host, spec=full, expires_at=expires)
@@ -236,8 +264,6 @@ def opened(home: Path, *, sandbox: str = "none") -> Iterator[Yard]:
         yard.close()
         server.stop()
         eventually(lambda: not processes_naming(str(home)), limit_s=20, what="no process left behind")
-
-
 
 
 @pytest.fixture(scope="module")

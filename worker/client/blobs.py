@@ -11,8 +11,8 @@ import os
 import re
 import shutil
 import tempfile
-from pathlib import Path
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 import redis
@@ -142,7 +142,9 @@ class RedisBlobs(_AsyncFace):
         try:
             yield
         except redis.RedisError as error:
-            raise Unavailable(f"Redis at {shown(self._url)} does not answer: {error}. Start it and try again.") from error
+            raise Unavailable(
+                f"Redis at {shown(self._url)} does not answer: {error}. Start it and try again."
+            ) from error
 
 
 def make_blobs(kind: str, *, home: Path, redis_url: str, cache: Path) -> BlobStore:

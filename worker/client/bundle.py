@@ -14,7 +14,7 @@ TRAIN_SCRIPT = b"from worker.recipes.entry import main\nmain()\n"
 
 
 def pack(recipe: str) -> tuple[str, bytes]:
-    """The sha256 and the bytes of the bundle that trains with `recipe`; which settings it uses stands in config.json."""
+    """The sha256 and the bytes of the bundle for `recipe`; everything else about a run stands in its config.json."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", recipe):
         raise ValueError(f"not the name of a recipe: {recipe!r}")
     return pack_files(_sources())

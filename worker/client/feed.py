@@ -38,7 +38,10 @@ class RedisFeed:
     def __init__(self, redis_url: str, *, consumer: str = "bot") -> None:
         """Nothing is opened before the first `read`."""
         self._redis = redis.asyncio.Redis.from_url(
-            for_client(redis_url), socket_timeout=5, socket_connect_timeout=3, health_check_interval=5,
+            for_client(redis_url),
+            socket_timeout=5,
+            socket_connect_timeout=3,
+            health_check_interval=5,
         )
         self._consumer = consumer
         self._streams: dict[str, str] = {}  # stream -> id to read from: ">" for new ones, else where pending ones begin
@@ -120,7 +123,7 @@ class RedisFeed:
             try:
                 event = decode(WorkerEvent, (fields or {}).get(b"e", b""))
             except Malformed as error:
-                log.error("event_malformed id=%s why=%s raw=%r", ack_id, error, error.raw[:200])
+                log.warning("event_malformed id=%s why=%s raw=%r", ack_id, error, error.raw[:200])
                 self._to_ack.add(ack_id)
                 continue
             self._out[ack_id] = (f"{event.run}:{event.attempt}", event.seq)

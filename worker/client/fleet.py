@@ -19,7 +19,7 @@ from kombu.exceptions import OperationalError
 
 from agent.domain.datasets import DataReport
 from agent.domain.errors import BadData, NotFound, Unavailable
-from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, PredictOrder, Predictions, StopOrder
+from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, Predictions, PredictOrder, StopOrder
 from agent.domain.value import Value
 from agent.wire import Malformed, decode, encode
 from worker.client.keys import load_or_create, sign
@@ -38,16 +38,27 @@ class CeleryFleet:
     """Our GPU hosts, reached through Redis."""
 
     def __init__(
-        self, redis_url: str, keys: Path, *, no_host_s: float = 5.0, inspect_s: float = 75.0, predict_s: float = 150.0,
+        self,
+        redis_url: str,
+        keys: Path,
+        *,
+        no_host_s: float = 5.0,
+        inspect_s: float = 75.0,
+        predict_s: float = 150.0,
     ) -> None:
-        """`keys` is the folder of the launch key, made at the first launch. The limits are seconds to wait for an answer,
-        `no_host_s` for the first sign of any host."""
+        """`keys` is the folder of the launch key, made at the first launch.
+
+        The limits are seconds to wait for an answer, `no_host_s` for the first sign of any host.
+        """
         self._url = redis_url
         self._keys = keys
         self._no_host_s, self._inspect_s, self._predict_s = no_host_s, inspect_s, predict_s
         self._app = make_app("trainyard-client", redis_url)
         self._redis = redis.asyncio.Redis.from_url(
-            for_client(redis_url), socket_timeout=5, socket_connect_timeout=3, health_check_interval=5,
+            for_client(redis_url),
+            socket_timeout=5,
+            socket_connect_timeout=3,
+            health_check_interval=5,
         )
 
     async def close(self) -> None:
@@ -89,7 +100,9 @@ class CeleryFleet:
             try:
                 return decode(answer, json.dumps(reply["ok"]))
             except Malformed as error:
-                raise Unavailable("A GPU host gave an answer that this version cannot read. Update the host.") from error
+                raise Unavailable(
+                    "A GPU host gave an answer that this version cannot read. Update the host."
+                ) from error
         refusal = reply.get("error") or {}
         text = str(refusal.get("text", "The GPU host gave no reason."))
         match refusal.get("kind"):
@@ -109,13 +122,23 @@ class CeleryFleet:
             await asyncio.sleep(_POLL_S[1])
 
     async def _publish(
-        self, task: str, order: Value, *, queue: Queue, answered: bool = False, expires_s: float = _EXPIRES_S,
+        self,
+        task: str,
+        order: Value,
+        *,
+        queue: Queue,
+        answered: bool = False,
+        expires_s: float = _EXPIRES_S,
     ) -> str:
         task_id = uuid.uuid4().hex
 
         def send() -> None:
             self._app.send_task(
-                task, args=[encode(order).decode()], queue=queue, task_id=task_id, expires=expires_s,
+                task,
+                args=[encode(order).decode()],
+                queue=queue,
+                task_id=task_id,
+                expires=expires_s,
                 ignore_result=not answered,
             )
 

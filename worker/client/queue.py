@@ -9,7 +9,7 @@ from typing import Any
 from celery import Celery
 from kombu import Exchange, Queue
 
-from worker.client.redis_url import for_celery
+from worker.client.redis_url import for_celery, is_socket
 
 PREFIX = "trainyard:"
 CONTROL_QUEUE = "trainyard.control"
@@ -68,7 +68,7 @@ def _settings(url: str) -> dict[str, Any]:
         "task_default_queue": CONTROL_QUEUE,
         # A worker that lost its connection drops what it was doing: the message will be delivered again.
         "worker_cancel_long_running_tasks_on_connection_loss": True,
-        # SIGTERM (as SIGQUIT): running tasks get this long, then they go back to the queue. ETA and countdown are banned.
+        # SIGTERM (as SIGQUIT): running tasks get this long, then they go back to the queue. ETA is banned.
         "worker_soft_shutdown_timeout": 20,
         "worker_enable_soft_shutdown_on_idle": False,
         # Pool processes are replaced now and then; logging and standard output belong to us.
@@ -82,16 +82,24 @@ def _settings(url: str) -> dict[str, Any]:
         # Timeouts on every socket: a synchronous command on a dead connection would otherwise wait for ever.
         "visibility_timeout": VISIBILITY_TIMEOUT_S,
         "broker_transport_options": {
-            "visibility_timeout": VISIBILITY_TIMEOUT_S, "socket_timeout": 5, "socket_connect_timeout": 3,
-            "socket_keepalive": True, "health_check_interval": 5, "retry_on_timeout": True,
-            "unacked_restore_interval": 5, "unacked_restore_throttle": 1, "global_keyprefix": PREFIX,
+            "visibility_timeout": VISIBILITY_TIMEOUT_S,
+            "socket_timeout": 5,
+            "socket_connect_timeout": 3,
+            "socket_keepalive": True,
+            "health_check_interval": 5,
+            "retry_on_timeout": True,
+            "unacked_restore_interval": 5,
+            "unacked_restore_throttle": 1,
+            "global_keyprefix": PREFIX,
         },
         "result_backend_transport_options": {
-            "visibility_timeout": VISIBILITY_TIMEOUT_S, "global_keyprefix": PREFIX, "retry_policy": {"timeout": 5.0},
+            "visibility_timeout": VISIBILITY_TIMEOUT_S,
+            "global_keyprefix": PREFIX,
+            "retry_policy": {"timeout": 5.0},
         },
         "redis_socket_timeout": 5,
         "redis_socket_connect_timeout": 3,
-        "redis_socket_keepalive": True,
+        "redis_socket_keepalive": not is_socket(url),  # a unix socket has none
         "redis_backend_health_check_interval": 5,
         # Publishing fails after about a second; the caller owns the retry.
         "task_publish_retry_policy": {"max_retries": 1, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5},

@@ -1,9 +1,9 @@
 """A Redis of our own for people who have none: a child process whose data lies in the home folder.
 
-Owns finding the program, starting and stopping it. Knows nothing of what is stored. Started by the bot's `up` and `chat`, and by tests.
-The server dies with its parent: `worker/shield.py` sets the parent-death signal in a process of its own before it becomes
-the server. That signal comes when the *thread* that started it ends, so start it from the main thread. SIGKILL loses at
-most the last second (`appendfsync everysec`), which the protocol repairs.
+Owns finding the program, starting and stopping it. Knows nothing of what is stored. Started by the bot and by tests.
+The server dies with its parent: `worker/shield.py` sets the parent-death signal in a process of its own before it
+becomes the server. That signal comes when the *thread* that started it ends, so start it from the main thread.
+SIGKILL loses at most the last second (`appendfsync everysec`), which the protocol repairs.
 """
 
 import contextlib
@@ -100,16 +100,38 @@ class EmbeddedRedis:
 
     def _spawn(self) -> None:
         argv = [
-            _program(), "--port", "0", "--unixsocket", str(self._socket), "--unixsocketperm", "700",
-            "--dir", str(self._folder.resolve()), "--appendonly", "yes", "--appendfsync", "everysec", "--save", "",
-            "--maxmemory-policy", "noeviction", "--daemonize", "no", "--loglevel", "warning",
+            _program(),
+            "--port",
+            "0",
+            "--unixsocket",
+            str(self._socket),
+            "--unixsocketperm",
+            "700",
+            "--dir",
+            str(self._folder.resolve()),
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "everysec",
+            "--save",
+            "",
+            "--maxmemory-policy",
+            "noeviction",
+            "--daemonize",
+            "no",
+            "--loglevel",
+            "warning",
         ]
         head = [sys.executable, "-I", "-S", shield.__file__, str(os.getpid()), "0", "--"]
         assert self._lock is not None  # noqa: S101 - for the type checker: `start` holds it
         with (self._folder / "server.log").open("ab") as log:
             # The server inherits the lock, so that the lock lasts exactly as long as the server does.
             self._process = subprocess.Popen(
-                [*head, *argv], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                [*head, *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
                 pass_fds=(self._lock,),
             )
 

@@ -1,1 +1,1 @@
-"""One process per attempt, detached from everything: it lives as long as the training does, and tells the truth about it."""
+"""One process per attempt, detached from everything: it lives as long as the training, and tells how that went."""

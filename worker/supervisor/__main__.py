@@ -1,4 +1,4 @@
-"""`python -m worker.supervisor RUN_DIR SEALED_DIR ATTEMPT READY_FD`: takes the run's lock, says READY, becomes the supervisor.
+"""`python -m worker.supervisor RUN_DIR SEALED_DIR ATTEMPT READY_FD`: takes the lock, says READY, supervises.
 
 Owns the first milliseconds: only the standard library is loaded before READY. Called by `worker.launching`.
 Exits 17 when another supervisor holds the lock. The lock is taken before the fork, so that exit code is seen.

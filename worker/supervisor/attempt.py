@@ -17,7 +17,7 @@ from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import decode, encode
 from worker.client.blobs import BlobStore, make_blobs
 from worker.folders import HostFolder, RunFolder, write_atomically
-from worker.processes import boot_id
+from worker.processes import adopt_orphans, boot_id
 from worker.sandbox import choose_tier
 from worker.sender import Sender, note_sent
 from worker.settings import Settings
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 def supervise(folder: RunFolder, attempt: int, *, stop_asked: bool, lock: int) -> int:
     """Run the attempt to its end; the process's exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    adopt_orphans()
     settings = Settings()
     order = decode(LaunchOrder, folder.order.read_bytes())
     wishes = Wishes(folder, attempt, max_s=order.spec.max_hours * 3600, term_seen=stop_asked)
@@ -59,8 +60,8 @@ def _finish(folder: RunFolder, spool: Spool, outcome: Outcome) -> None:
     try:
         write_atomically(folder.outcome, encode(outcome))
         spool.append(Ended(outcome=outcome))
-    except OSError as error:
-        log.error("outcome_unwritten run=%s why=%s", folder.run, error)
+    except OSError:
+        log.exception("outcome_unwritten run=%s", folder.run)
         shutil.rmtree(folder.path / "data", ignore_errors=True)
         time.sleep(_SECOND_TRY_S)
         write_atomically(folder.outcome, encode(outcome))
@@ -75,7 +76,9 @@ class _Attempt:
         self._folder, self._order, self._settings, self._wishes = folder, order, settings, wishes
         self._began = time.monotonic()
         self._blobs: BlobStore = make_blobs(
-            settings.blobs, home=settings.home, redis_url=settings.redis_url,
+            settings.blobs,
+            home=settings.home,
+            redis_url=settings.redis_url,
             cache=HostFolder.of(settings.home, settings.host_id).blobs,
         )
         self._stage = Stage(folder, order, settings, spool, wishes)
@@ -93,10 +96,11 @@ class _Attempt:
         except OSError as error:
             log.exception("attempt_broke run=%s", self._order.run)
             outcome = _from_os_error(error)
-        except Exception:  # noqa: BLE001 - the edge of this process: whatever broke, the run must end with a reason
+        except Exception:
             log.exception("attempt_broke run=%s", self._order.run)
             outcome = failed(
-                ExitClass.USER_ERROR, f"The supervisor on {self._order.host} broke. Its log is {self._folder.path}/supervisor.log.",
+                ExitClass.USER_ERROR,
+                f"The supervisor on {self._order.host} broke. Its log is {self._folder.path}/supervisor.log.",
             )
         self._stage.close()
         return outcome.model_copy(update={"seconds": round(time.monotonic() - self._began, 3)})
@@ -113,7 +117,10 @@ class _Attempt:
         scorecard = outputs.read_scorecard(self._folder.path)
         artifact = outputs.pack_artifact(self._folder.path, self._blobs, name=f"{self._order.run}.tar")
         return Outcome(
-            state=RunState.SUCCEEDED, exit_code=0, scorecard=scorecard, artifact=artifact,
+            state=RunState.SUCCEEDED,
+            exit_code=0,
+            scorecard=scorecard,
+            artifact=artifact,
             chosen=outputs.read_chosen(self._folder.path),
         )
 

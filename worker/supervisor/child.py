@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from worker import shield
-from worker.processes import children_of, kill_tree
+from worker.processes import children_of, kill_children, kill_tree
 from worker.sandbox import Command
 
 
@@ -40,8 +40,14 @@ class Child:
             argv[1:1] = ["--info-fd", str(info_writing)]
         try:
             self._process = subprocess.Popen(
-                shielded(argv), cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=writing, stderr=writing,
-                start_new_session=True, pass_fds=passed,
+                shielded(argv),
+                cwd=cwd,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                start_new_session=True,
+                pass_fds=passed,
             )
         finally:
             for fd in (writing, *passed):
@@ -69,8 +75,9 @@ class Child:
         kill_tree(self.pid)
 
     def close(self) -> None:
-        """Kill what is left of the group, and close the pipes. The step must have ended."""
+        """Kill what the step left behind, also what left its group, and close the pipes. The step must have ended."""
         kill_tree(self.pid)
+        kill_children()
         for fd in {self.output, self._info} - {-1}:
             os.close(fd)
 

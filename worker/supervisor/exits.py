@@ -14,14 +14,26 @@ PREEMPTED_EXITS = (75, 143, -signal.SIGTERM)
 TRACEBACK_LINES = 15
 
 _PATTERNS: tuple[tuple[ExitClass, re.Pattern[str], str], ...] = (
-    (ExitClass.CUDA_OOM, re.compile(r"OutOfMemoryError|CUDA out of memory|CUBLAS_STATUS_ALLOC_FAILED"),
-     "The GPU ran out of memory. A smaller batch or a smaller model needs less."),
-    (ExitClass.NCCL, re.compile(r"Watchdog caught collective operation timeout|ncclSystemError|ncclInternalError"),
-     "The GPUs lost contact with each other (NCCL)."),
-    (ExitClass.DISK_FULL, re.compile(r"No space left on device|Errno 28"),
-     "The host's disk is full. Free some space, then start again."),
-    (ExitClass.HOST_OOM, re.compile(r"^(?:[\w.]*\.)?MemoryError\b", re.MULTILINE),
-     "The host ran out of memory. A smaller batch or less data needs less."),
+    (
+        ExitClass.CUDA_OOM,
+        re.compile(r"OutOfMemoryError|CUDA out of memory|CUBLAS_STATUS_ALLOC_FAILED"),
+        "The GPU ran out of memory. A smaller batch or a smaller model needs less.",
+    ),
+    (
+        ExitClass.NCCL,
+        re.compile(r"Watchdog caught collective operation timeout|ncclSystemError|ncclInternalError"),
+        "The GPUs lost contact with each other (NCCL).",
+    ),
+    (
+        ExitClass.DISK_FULL,
+        re.compile(r"No space left on device|Errno 28"),
+        "The host's disk is full. Free some space, then start again.",
+    ),
+    (
+        ExitClass.HOST_OOM,
+        re.compile(r"^(?:[\w.]*\.)?MemoryError\b", re.MULTILINE),
+        "The host ran out of memory. A smaller batch or less data needs less.",
+    ),
 )
 _DEVICE_FAULT = re.compile(r"device-side assert|illegal memory access")
 
@@ -51,7 +63,10 @@ def classify(death: Death) -> Outcome:
 def _from_signal(death: Death) -> tuple[ExitClass, str] | None:
     if death.code in (-signal.SIGKILL, 137):
         if death.oom:
-            return ExitClass.HOST_OOM, f"The host ran out of memory and ended {death.step}. A smaller batch or less data needs less."
+            return (
+                ExitClass.HOST_OOM,
+                f"The host ran out of memory and ended {death.step}. A smaller batch or less data needs less.",
+            )
         return ExitClass.KILLED, f"Somebody or something on the host killed {death.step} (SIGKILL)."
     if death.code in PREEMPTED_EXITS:
         return ExitClass.PREEMPTED, f"The host ended {death.step} (SIGTERM); it was not asked for here."
@@ -67,7 +82,10 @@ def _from_words(death: Death, traceback: tuple[str, ...]) -> tuple[ExitClass, st
         if pattern.search(words):
             return exit_class, sentence
     if _DEVICE_FAULT.search(words):
-        return ExitClass.USER_ERROR, "The GPU stopped at a bad index or address (device-side assert), often a label out of range."
+        return (
+            ExitClass.USER_ERROR,
+            "The GPU stopped at a bad index or address (device-side assert), often a label out of range.",
+        )
     last = next((line.strip() for line in reversed(traceback) if line.strip()), "")
     said = f": {last[:300]}" if last else " without a word"
     return ExitClass.USER_ERROR, f"{death.step} crashed with exit code {death.code}{said}"

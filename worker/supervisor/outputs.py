@@ -34,7 +34,7 @@ def clear(folder: Path) -> None:
 
 
 def unpack(tar_path: Path, into: Path, *, only: tuple[str, ...] | None = None) -> None:
-    """Unpack plain files below `into`. Raises `BadOutput` for links, absolute paths, `..` and, with `only`, other names."""
+    """Unpack plain files below `into`. Raises `BadOutput` for links, absolute paths, `..` and names outside `only`."""
     with tarfile.open(tar_path) as tar:
         members = tar.getmembers()
         for member in members:

@@ -1,6 +1,6 @@
 """Who wants this attempt to end, and why: people, the host, its time limit, a newer attempt, what the metrics show.
 
-Owns the reasons and the outcome that follows from each. Sends no signals. Asked by `worker.supervisor.stage` in its loop.
+Owns the reasons and the outcome of each. Sends no signals. Asked by `worker.supervisor.stage` in its loop.
 """
 
 import time
@@ -75,10 +75,11 @@ class Wishes:
                 hours = self._max_s / 3600
                 return failed(ExitClass.KILLED, f"It reached its limit of {hours:g} hours and was ended.", code=code)
             case Why.DIVERGED:
-                text = f"The loss was not a number {_DIVERGED_AFTER} times running, so training was ended. A lower learning rate may help."
+                text = f"The loss was no number {_DIVERGED_AFTER} times running, so it was ended. Try a lower learning rate."
                 return failed(ExitClass.DIVERGED, text, code=code)
             case Why.HANG:
-                text = f"Nothing happened for {self._quiet_s / 60:.0f} minutes, so it was ended. Where it stood is in the log."
+                minutes = f"{self._quiet_s / 60:.0f}"
+                text = f"Nothing happened for {minutes} minutes, so it was ended. Where it stood is in the log."
                 return failed(ExitClass.HANG, text, code=code, traceback=traceback)
 
     def _wish(self, why: Why) -> None:

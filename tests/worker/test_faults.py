@@ -1,0 +1,126 @@
+"""Things die, and the truth survives: worker, supervisor, Redis."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+from agent.domain.events import Measured
+from agent.domain.runs import ExitClass, RunState
+from tests.worker.conftest import ENDLESS, GOOD, LIMIT_S, Yard, eventually
+from worker.folders import HostFolder, read_fence, write_atomically
+from worker.sender import sent_notes
+from worker.sweep import Sweep
+
+
+def steps_of(yard: Yard, run: str) -> list[int]:
+    bodies = [event.body for event in yard.events(run)]
+    return [row.step for body in bodies if isinstance(body, Measured) for row in body.rows]
+
+
+async def test_a_run_outlives_its_worker(own_yard: Yard) -> None:
+    worker = own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-kill-w", ENDLESS))
+    own_yard.running("r-kill-w")
+    own_yard.kill_worker(worker)
+    before = len(steps_of(own_yard, "r-kill-w"))
+    eventually(lambda: len(steps_of(own_yard, "r-kill-w")) > before + 5, what="progress without a worker")
+    (own_yard.folder("r-kill-w").path / "go-on").touch()
+    assert own_yard.outcome("r-kill-w").state is RunState.SUCCEEDED
+
+
+async def test_sigterm_ends_the_worker_and_not_the_run(own_yard: Yard) -> None:
+    worker = own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-term-w", ENDLESS))
+    own_yard.running("r-term-w")
+    worker.send_signal(signal.SIGTERM)
+    worker.wait(25)
+    (own_yard.folder("r-term-w").path / "go-on").touch()
+    assert own_yard.outcome("r-term-w").state is RunState.SUCCEEDED
+
+
+async def test_a_killed_supervisor_takes_the_training_with_it_and_is_reported(own_yard: Yard) -> None:
+    own_yard.start_worker()
+    helper = "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+    await own_yard.launch(own_yard.order("r-kill-s", helper + ENDLESS))
+    own_yard.running("r-kill-s")
+    os.kill(own_yard.supervisor_pid("r-kill-s"), signal.SIGKILL)
+    own_yard.gone("r-kill-s")
+    outcome = own_yard.outcome("r-kill-s")
+    assert (outcome.state, outcome.exit_class) == (RunState.LOST, ExitClass.LOST)
+    events = own_yard.events("r-kill-s")
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+
+
+async def test_nothing_is_lost_while_redis_is_away(own_yard: Yard) -> None:
+    own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-redis0", ENDLESS))
+    own_yard.running("r-redis0")
+    assert own_yard.server.pid is not None
+    os.kill(own_yard.server.pid, signal.SIGKILL)
+    own_yard.server.stop()
+    spool = own_yard.folder("r-redis0").spool
+    before = spool.stat().st_size
+    eventually(lambda: spool.stat().st_size > before + 2000, what="a spool that grows without Redis")
+    (own_yard.folder("r-redis0").path / "go-on").touch()
+    eventually(own_yard.folder("r-redis0").outcome.exists, what="an outcome on disk")
+    own_yard.server.start()
+    assert own_yard.outcome("r-redis0").state is RunState.SUCCEEDED
+    events = own_yard.events("r-redis0")
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    steps = steps_of(own_yard, "r-redis0")
+    assert steps == list(range(1, len(steps) + 1))
+    own_yard.gone("r-redis0")
+    await own_yard.launch(own_yard.order("r-redis1", GOOD))  # and the worker consumes again
+    assert own_yard.outcome("r-redis1").state is RunState.SUCCEEDED
+
+
+async def test_a_redis_that_forgot_everything_is_told_again(own_yard: Yard) -> None:
+    own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-flush0", ENDLESS))
+    own_yard.running("r-flush0")
+    assert own_yard.server.pid is not None
+    os.kill(own_yard.server.pid, signal.SIGKILL)
+    own_yard.server.stop()
+    for path in (own_yard.home / "redis").rglob("appendonly*"):
+        if path.is_file():
+            path.unlink()
+    own_yard.server.start()
+    eventually(lambda: own_yard.kinds("r-flush0")[:1] == ["accepted"], what="the first event again")
+    (own_yard.folder("r-flush0").path / "go-on").touch()
+    assert own_yard.outcome("r-flush0").state is RunState.SUCCEEDED
+    events = own_yard.events("r-flush0")
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+
+
+def test_the_sweep_sends_what_no_supervisor_could(own_yard: Yard) -> None:
+    folder = own_yard.folder("r-sweep0")
+    folder.path.mkdir(parents=True)
+    write_atomically(folder.fence, b"1")
+    line = '{"run":"r-sweep0","attempt":1,"seq":%d,"host":"h1","at":"%s","body":{"kind":"beat"}}\n'
+    now = datetime.now(UTC).isoformat()
+    folder.spool.write_text(line % (1, now) + line % (2, now) + '{"run":"r-sw')
+    sweep = Sweep(HostFolder.of(own_yard.home, "h1"), host="h1", redis_url=own_yard.server.url)
+    assert sweep.run() == 1
+    assert own_yard.outcome("r-sweep0").state is RunState.LOST
+    assert [event.seq for event in own_yard.events("r-sweep0")] == [1, 2, 3]
+    length = own_yard.redis().xlen("trainyard:ev:h1")
+    assert sweep.run() == 0
+    assert own_yard.redis().xlen("trainyard:ev:h1") == length
+    own_yard.redis().hset("trainyard:acked", "r-sweep0:1", "3")
+    sweep.run()
+    assert sent_notes(folder)["1"]["done"]
+    assert read_fence(folder) == 1
+
+
+def test_a_worker_without_redis_says_what_to_do(own_yard: Yard) -> None:
+    env = {**own_yard.env, "TRAINYARD_REDIS_URL": "redis://:secret@127.0.0.1:1/0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "worker"], env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert done.returncode == 1
+    assert "Redis at redis://:***@127.0.0.1:1/0 does not answer" in done.stderr
+    assert "TRAINYARD_REDIS_URL" in done.stderr
+    assert "secret" not in done.stderr
+    assert "Traceback" not in done.stderr
