@@ -43,7 +43,7 @@ Next = Callable[[], Awaitable[BoltResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What tests and odd workspaces change: calls a minute, the pace of growing answers, waits for pictures, file hosts."""
+    """What tests and odd workspaces change: rates, the pace of growing answers, waits for pictures, file hosts."""
 
     rates: Mapping[str, Rate] | None = None
     pace: Pace = field(default_factory=Pace)

@@ -172,7 +172,7 @@ class Outbound:
         return await self._api.call(method, text=message.text, blocks=blocks, **where), True
 
     async def _by_handle(self, handle: str, message: Message, room: Room) -> bool:
-        """False when the handle is used up, expired or not Slack's. Pictures come as words: it serves five calls only."""
+        """False when the handle is used up, expired or not Slack's. Pictures come as words: it serves five calls."""
         if not self._downloads.allowed(URL(handle)):
             return False
         body = {

@@ -59,7 +59,8 @@ def refused_blocks(blocks: object, file_ready: Callable[[str], bool]) -> tuple[s
     for at, block in enumerate(blocks):
         for reason in _block(block, file_ready):
             return "invalid_blocks", f"{reason} [json-pointer:/blocks/{at}]"
-    ids = [element.get("action_id") for block in blocks for element in block.get("elements", []) if "action_id" in element]
+    elements = [element for block in blocks for element in block.get("elements", [])]
+    ids = [element["action_id"] for element in elements if "action_id" in element]
     if len(ids) != len(set(ids)):
         return "invalid_blocks", "action_id is not unique"
     if sum(b["type"] == "table" for b in blocks) > 1:

@@ -56,8 +56,6 @@ def auth_test(server: "SlackServer", params: Params) -> dict[str, Any]:
 
 @method("apps.connections.open")
 def connections_open(server: "SlackServer", params: Params) -> dict[str, Any]:
-    if server.deliver_url:
-        raise Refused("socket_mode_not_enabled")
     return {"url": server.socket_url()}
 
 

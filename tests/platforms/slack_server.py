@@ -19,7 +19,7 @@ What people do (each returns at once; delivery goes on in the background):
     person.dm(text, thread="", files=()) -> Message
     person.click(message, "Label") -> Delivery;  person.slash("words", channel="general") -> Delivery
     slack.deliveries, slack.deliveries_of(message), slack.redeliver(delivery)
-What the bot did: slack.thread(ts), slack.messages(channel), slack.whispers, slack.files[id], slack.calls, slack.statuses.
+What the bot did: slack.thread(ts), slack.messages(channel), slack.whispers, slack.files[id], slack.called(method).
 Trouble: slack.fail(method, error=…|status=…|lose_answer=True|retry_after=…, times=1), slack.disabled.add(method),
     slack.scopes.discard(scope), slack.refresh_sockets(), slack.drop_sockets(), slack.file(…, html=True | stub=True).
 Time: `time_scale` shortens a stream's 5 minutes, `rate_scale` multiplies the calls a minute, `ack_deadline_s` and
@@ -30,25 +30,20 @@ Assumed, as nobody has written it down: chat.update of a running stream answers 
 """
 
 import asyncio
-import hashlib
-import hmac
 import itertools
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
-from urllib.parse import urlencode
 
-import aiohttp
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
+from tests.platforms.slack_delivery import Courier, signed
 from tests.platforms.slack_limits import SCOPES, Rates, refused_blocks
 from tests.platforms.slack_methods import METHODS, Refused
-from tests.platforms.slack_world import Attempt, Channel, Delivery, File, Message
+from tests.platforms.slack_world import Channel, Delivery, File, Message
 
 ALL_SCOPES = frozenset(SCOPES.values()) | {"app_mentions:read", "commands", "im:history", "reactions:write"}
-SOCKETS = 10
 HANG_S = 30.0
 
 
@@ -98,8 +93,7 @@ class SlackServer:
         self, *, time_scale: float = 1.0, rate_scale: float = 1.0, ack_deadline_s: float = 3.0,
         redeliver_after_s: Sequence[float] = (0.05, 0.1, 0.2), file_processing_s: float = 0.0, echo: bool = True,
     ) -> None:
-        self.time_scale, self.ack_deadline_s = time_scale, ack_deadline_s
-        self.redeliver_after_s, self.file_processing_s, self.echo = redeliver_after_s, file_processing_s, echo
+        self.time_scale, self.file_processing_s, self.echo = time_scale, file_processing_s, echo
         self.bot_token, self.app_token, self.signing_secret = "xoxb-local-bot", "xapp-local-app", "local-signing-secret"
         self.team_id, self.bot_user_id, self.bot_id = "T0HOME", "U0BOT", "B0BOT"
         self.scopes = set(ALL_SCOPES)
@@ -110,19 +104,16 @@ class SlackServer:
         self.uploads: dict[str, int] = {}
         self.statuses: list[tuple[str, str, str]] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.deliveries: list[Delivery] = []
         self.disabled: set[str] = set()
-        self.deliver_url = ""
         self.origin = ""
         self.rates = Rates(self.now, rate_scale)
         self._faults: list[Fault] = []
         self._messages: list[Message] = []
         self._numbers = itertools.count(1)
-        self._sockets: list[web.WebSocketResponse] = []
-        self._tickets: set[str] = set()
-        self._acks: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._handles: dict[str, tuple[int, str, str, str]] = {}  # uses left, channel, thread, person
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.courier = Courier(
+            secret=self.signing_secret, ack_deadline_s=ack_deadline_s, redeliver_after_s=redeliver_after_s,
+        )
         self._runner: web.AppRunner | None = None
         self.channel("general")
 
@@ -134,7 +125,7 @@ class SlackServer:
         app.router.add_post("/upload/v1/{file}", self._upload)
         app.router.add_get("/files-pri/{file}/download/{name}", self._download)
         app.router.add_post("/hooks/{handle}", self._hook)
-        app.router.add_get("/link/{ticket}", self._socket)
+        app.router.add_get("/link/{ticket}", self.courier.connect)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -142,10 +133,7 @@ class SlackServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(socket.close() for socket in self._sockets), return_exceptions=True)
+        await self.courier.close()
         assert self._runner is not None
         await self._runner.cleanup()
 
@@ -168,7 +156,8 @@ class SlackServer:
 
     def transcript(self) -> str:
         """Everything that stands in the channels, for failure messages."""
-        return "\n".join(f"[{m.channel} {m.thread_ts or m.ts}] {m.user}: {m.shown}" for m in self._messages if not m.deleted)
+        standing = [message for message in self._messages if not message.deleted]
+        return "\n".join(f"[{m.channel} {m.thread_ts or m.ts}] {m.user}: {m.shown}" for m in standing)
 
     # ---- people and what they do ----
 
@@ -226,7 +215,7 @@ class SlackServer:
             "actions": [{k: button[k] for k in ("type", "text", "action_id", "value")} | {"action_ts": self.next_ts()}],
             **({} if message.only_for else {"message": self.as_event(message)}),
         }
-        return self._start(Delivery("interactive", payload, message))
+        return self.courier.start(Delivery("interactive", payload, message))
 
     def commanded(self, person: Person, text: str, channel: str, command: str) -> Delivery:
         room = self.channel(channel)
@@ -236,11 +225,11 @@ class SlackServer:
             "trigger_id": self.next_id("t"), "response_url": self._handle(room.id, "", person),
             "is_enterprise_install": "false",
         }
-        return self._start(Delivery("slash_commands", payload))
+        return self.courier.start(Delivery("slash_commands", payload))
 
     def redeliver(self, delivery: Delivery) -> None:
         """Slack delivers the same event once more, as it does after a lost acknowledgement."""
-        self._spawn(self._attempt(delivery, len(delivery.attempts)))
+        self.courier.once_more(delivery)
 
     def deliveries_of(self, message: Message) -> list[Delivery]:
         """The events that a message has caused."""
@@ -276,30 +265,24 @@ class SlackServer:
 
     def deliver_to(self, url: str) -> None:
         """HTTP mode."""
-        self.deliver_url = url
+        self.courier.url = url
 
     async def refresh_sockets(self) -> None:
-        """Slack asks its clients to connect anew, then closes."""
-        for socket in tuple(self._sockets):
-            await socket.send_json({"type": "disconnect", "reason": "refresh_requested"})
+        """Slack asks its clients to connect anew."""
+        await self.courier.refresh()
 
     async def drop_sockets(self) -> None:
         """Connections break without a word."""
-        for socket in tuple(self._sockets):
-            if socket._req is not None and socket._req.transport is not None:
-                socket._req.transport.abort()
+        self.courier.drop()
 
     @property
     def connected(self) -> int:
         """Open sockets."""
-        return len(self._sockets)
+        return len(self.courier.sockets)
 
     def signed(self, body: str, *, timestamp: int | None = None, secret: str | None = None) -> dict[str, str]:
         """The headers of a signed delivery."""
-        stamp = str(timestamp if timestamp is not None else int(time.time()))
-        key = (secret or self.signing_secret).encode()
-        digest = hmac.new(key, f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
-        return {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": f"v0={digest}"}
+        return signed(body, secret or self.signing_secret, timestamp)
 
     # ---- used by the Web API ----
 
@@ -349,9 +332,9 @@ class SlackServer:
         return self.now() >= message.stream_ends_at_s
 
     def socket_url(self) -> str:
-        ticket = self.next_id("W")
-        self._tickets.add(ticket)
-        return f"{self.origin.replace('http', 'ws')}/link/{ticket}"
+        if self.courier.url:
+            raise Refused("socket_mode_not_enabled")
+        return f"{self.origin.replace('http', 'ws')}/link/{self.courier.ticket()}"
 
     # ---- HTTP ----
 
@@ -437,29 +420,12 @@ class SlackServer:
         (self._messages if public else self.whispers).append(message)
         return web.Response(text="ok")
 
-    async def _socket(self, request: web.Request) -> web.WebSocketResponse:
-        ticket = request.match_info["ticket"]
-        if ticket not in self._tickets:
-            raise web.HTTPForbidden
-        self._tickets.discard(ticket)
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        if len(self._sockets) >= SOCKETS:
-            await socket.send_json({"type": "disconnect", "reason": "too_many_websockets"})
-        await socket.send_json({"type": "hello", "num_connections": len(self._sockets) + 1, "connection_info": {}})
-        self._sockets.append(socket)
-        try:
-            async for frame in socket:
-                if frame.type is WSMsgType.TEXT:
-                    answer = json.loads(frame.data)
-                    waiting = self._acks.get(answer.get("envelope_id", ""))
-                    if waiting is not None and not waiting.done():
-                        waiting.set_result(answer)
-        finally:
-            self._sockets.remove(socket)
-        return socket
-
     # ---- deliveries ----
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        """Everything that was on its way to the app, in order."""
+        return self.courier.deliveries
 
     def _handle(self, channel: str, thread: str, person: Person) -> str:
         handle = self.next_id("H")
@@ -468,73 +434,12 @@ class SlackServer:
 
     def _announce(self, event: dict[str, Any], message: Message) -> None:
         channel = next(c for c in self.channels.values() if c.id == message.channel)
-        payload = {
+        installed = {"enterprise_id": None, "team_id": self.team_id, "user_id": self.bot_user_id, "is_bot": True}
+        self.courier.start(Delivery("events_api", {
             "token": "old", "team_id": self.team_id, "api_app_id": "A0APP", "type": "event_callback", "event": event,
             "event_id": self.next_id("Ev"), "event_time": int(time.time()), "is_ext_shared_channel": channel.shared,
-            "authorizations": [{"enterprise_id": None, "team_id": self.team_id, "user_id": self.bot_user_id, "is_bot": True}],
-        }
-        self._start(Delivery("events_api", payload, message))
-
-    def _start(self, delivery: Delivery) -> Delivery:
-        self.deliveries.append(delivery)
-        self._spawn(self._deliver(delivery))
-        return delivery
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _deliver(self, delivery: Delivery) -> None:
-        """Events come again when they are not acknowledged; clicks and commands show an error to the person."""
-        waits = (0.0, *self.redeliver_after_s) if delivery.kind == "events_api" else (0.0,)
-        for number, wait_s in enumerate(waits):
-            await asyncio.sleep(wait_s)
-            await self._attempt(delivery, number)
-            if delivery.acked:
-                return
-
-    async def _attempt(self, delivery: Delivery, number: int) -> None:
-        if not self.deliver_url:
-            while not self._sockets:
-                await asyncio.sleep(0.01)
-        attempt = Attempt(number, self.now())
-        delivery.attempts.append(attempt)
-        try:
-            async with asyncio.timeout(self.ack_deadline_s):
-                await (self._post(delivery, attempt) if self.deliver_url else self._envelope(delivery, attempt))
-        except (TimeoutError, aiohttp.ClientError, ConnectionError):
-            attempt.acked = False
-        attempt.ended_s = self.now()
-
-    async def _envelope(self, delivery: Delivery, attempt: Attempt) -> None:
-        envelope_id = self.next_id("E")
-        waiting = self._acks[envelope_id] = asyncio.get_running_loop().create_future()
-        retry = {"retry_attempt": attempt.number, "retry_reason": "timeout"} if delivery.kind == "events_api" else {}
-        socket = self._sockets[attempt.number % len(self._sockets)]
-        try:
-            await socket.send_json({
-                "envelope_id": envelope_id, "type": delivery.kind, "payload": delivery.payload,
-                "accepts_response_payload": delivery.kind != "events_api", **retry,
-            })
-            attempt.answer = await waiting
-            attempt.acked = True
-        finally:
-            del self._acks[envelope_id]
-
-    async def _post(self, delivery: Delivery, attempt: Attempt) -> None:
-        match delivery.kind:
-            case "events_api":
-                body, kind = json.dumps(delivery.payload), "application/json"
-            case "interactive":
-                body, kind = urlencode({"payload": json.dumps(delivery.payload)}), "application/x-www-form-urlencoded"
-            case _:
-                body, kind = urlencode(delivery.payload), "application/x-www-form-urlencoded"
-        headers = self.signed(body) | {"Content-Type": kind}
-        if attempt.number:
-            headers |= {"X-Slack-Retry-Num": str(attempt.number), "X-Slack-Retry-Reason": "http_error"}
-        async with aiohttp.ClientSession() as session, session.post(self.deliver_url, data=body, headers=headers) as answer:
-            attempt.status, attempt.acked = answer.status, answer.status == 200
+            "authorizations": [installed],
+        }, message))
 
 
 def _limited(retry_after: int) -> web.Response:

@@ -9,6 +9,7 @@ from agent.domain.content import Card, Content, Picture, Table
 from agent.domain.errors import AppError, NotAllowed, RateLimited, Unavailable
 from agent.domain.rooms import Room
 from agent.ports import Whisper
+from bot.slack.door import Tuning
 from bot.slack.limiter import Limiter, Rate
 from tests.platforms.slack_server import SlackServer
 from tests.slack.conftest import Inbox, listening
@@ -135,9 +136,9 @@ async def test_a_chart_is_shown_when_slack_has_processed_it(tmp_path):
         assert server.message(ref.channel, ref.id).pictures
 
 
-async def test_a_chart_that_slack_never_shows_becomes_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("bot.slack.outbound.PICTURE_WAITS_S", (0.01, 0.01))
-    async with SlackServer(file_processing_s=1e6) as server, listening(server, Inbox()) as door:
+async def test_a_chart_that_slack_never_shows_becomes_a_file(tmp_path):
+    hasty = Tuning(picture_waits_s=(0.01, 0.01))
+    async with SlackServer(file_processing_s=1e6) as server, listening(server, Inbox(), tuning=hasty) as door:
         room = room_in(server)
         ref = await door.post(room, charted(picture(tmp_path, "never")), key="card")
 
