@@ -48,7 +48,7 @@ async def sync_commands(tree: app_commands.CommandTree[Client], guild_ids: Seque
         try:
             await _sync_one(tree, guild)
         except discord.HTTPException as error:
-            log.warning("discord_commands_not_synced", extra={"guild": _id(guild), "code": error.code, "status": error.status})
+            log.warning("discord_commands_not_synced", extra={"guild": _id(guild), "reason": str(error)})
 
 
 async def _sync_one(tree: app_commands.CommandTree[Client], guild: discord.Object | None) -> None:

@@ -17,7 +17,7 @@ MENTION = re.compile(r"@(?=everyone\b|here\b)|(?<=<)(@[!&]?|#)(?=\d)|(?<=</)(?=[
 DEEP_HEADING = re.compile(r"^#{4,6}\s+(.+?)\s*#*$", re.MULTILINE)
 PIPE_TABLE = re.compile(r"(?:^[ \t]*\|.*\|[ \t]*$\n?){2,}", re.MULTILINE)
 RULER = re.compile(r"^[\s|:-]+$")
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]|\x1b\\[[0-9;]*[A-Za-z]")
+CONTROL = re.compile("\x1b\\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def marked_up(text: str) -> str:
@@ -59,12 +59,14 @@ def table_block(table: Table) -> str:
     widths = [max(len(row[n]) for row in (columns, *rows)) for n in range(len(columns))]
     if sum(widths) + 2 * (len(widths) - 1) > PHONE_COLUMNS:
         return "\n".join(_as_line(columns, row) for row in rows)
-    return code_block([_aligned(row, widths) for row in (columns, ["─" * width for width in widths], *rows)])
+    ruler = ["─" * width for width in widths]
+    right = [all(_is_number(row[n]) for row in rows) for n in range(len(columns))]
+    return code_block([_aligned(row, widths, right) for row in (columns, ruler, *rows)])
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    pairs = zip(row, widths, strict=True)
-    return "  ".join(cell.rjust(width) if _is_number(cell) else cell.ljust(width) for cell, width in pairs).rstrip()
+def _aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    cells = zip(row, widths, right, strict=True)
+    return "  ".join(cell.rjust(width) if number else cell.ljust(width) for cell, width, number in cells).rstrip()
 
 
 def _is_number(cell: str) -> bool:

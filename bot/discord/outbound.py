@@ -130,7 +130,8 @@ class Outbound:
                     allowed_mentions=discord.AllowedMentions.none(),
                 )
         except AppError as second:
-            log.warning("discord_thread_refused", extra={"channel": place.channel, "reason": error.text, "second": second.text})
+            reasons = [error.text, second.text]
+            log.warning("discord_thread_refused", extra={"channel": place.channel, "reasons": reasons})
 
     async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
         """Make a message show `content`; what cannot be edited any more is continued in a new message."""

@@ -257,7 +257,8 @@ class Rest:
         if nonce and form.get("enforce_nonce") and (old := self._by_nonce(channel, nonce)):
             return web.json_response(old.payload(with_nonce=True))
         message = Message(self._world.ids.new(), channel, self._world.bot, nonce=nonce)
-        message.reference = form.get("message_reference")
+        if reference := form.get("message_reference"):
+            message.reference = {name: str(value) for name, value in reference.items() if name.endswith("_id")}
         self._fill(message, form, files)
         self._world.add_message(message)
         return web.json_response(message.payload(with_nonce=True))
