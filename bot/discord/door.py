@@ -1,5 +1,8 @@
 """Discord as a `Door`. Puts the parts together: the gateway client, messages out, private answers, streams, files."""
 
+import asyncio
+import itertools
+import logging
 import weakref
 from pathlib import Path
 
@@ -8,7 +11,7 @@ from discord.http import Route
 from yarl import URL
 
 from agent.domain.content import Content
-from agent.domain.errors import Unavailable
+from agent.domain.errors import TransientError, Unavailable
 from agent.domain.rooms import Attachment, Platform, Room
 from agent.ports import Accept, MessageRef, Whisper
 from bot.discord.addresses import whispered_by
@@ -19,6 +22,10 @@ from bot.discord.outbound import Link, Outbound
 from bot.discord.sessions import Sessions
 from bot.discord.stream import DiscordStream
 from bot.discord.whisper import Whispers
+
+log = logging.getLogger(__name__)
+
+RECONNECT_S = (1.0, 5.0, 30.0, 120.0)  # Discord allows 1,000 new sessions a day
 
 
 class DiscordDoor:
@@ -65,11 +72,19 @@ class DiscordDoor:
         self._streams: weakref.WeakSet[DiscordStream] = weakref.WeakSet()
 
     async def run(self, accept: Accept) -> None:
-        """Connect and deliver what people do until cancelled.
+        """Connect and deliver what people do until cancelled; tries again as long as that may help.
 
         Raises:
-            AppError: the token or the intents are refused; TransientError if Discord cannot be reached.
+            AppError: the token or the intents are refused.
         """
+        for wait_s in itertools.chain(RECONNECT_S, itertools.repeat(RECONNECT_S[-1])):
+            try:
+                await self._connect(accept)
+            except TransientError as error:
+                log.warning("discord_not_reachable", extra={"reason": error.text, "retry_s": wait_s})
+                await asyncio.sleep(wait_s)
+
+    async def _connect(self, accept: Accept) -> None:
         client = GatewayClient(
             accept=accept, shared=self._shared, message_content=self._message_content, guild_ids=self._guild_ids,
             logged_in=self._link.logged_in, identify_pause_s=self._identify_pause_s,

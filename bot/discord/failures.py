@@ -18,6 +18,8 @@ SLOW_MODE, TOO_OLD_TO_EDIT, TOO_LARGE, ALREADY_ACKNOWLEDGED = 20016, 30046, 4000
 NO_ACCESS, NO_DMS, NO_PERMISSION, BAD_TOKEN, BAD_FORM, ARCHIVED = 50001, 50007, 50013, 50027, 50035, 50083
 THREAD_EXISTS, TOO_MANY_THREADS = 160004, 160006
 
+FINAL_CLOSES = frozenset({4004, 4010, 4011, 4012, 4013, 4014})  # trying again would only cost identifies
+
 NEEDS: dict[Doing, Sequence[str]] = {
     "send": ("view_channel", "send_messages", "send_messages_in_threads", "embed_links", "attach_files"),
     "edit": ("view_channel", "send_messages_in_threads"),
@@ -62,6 +64,8 @@ def translated(error: BaseException, doing: Doing, lacking: Sequence[str] = ()) 
                 "The application lacks the Message Content intent. Switch it on in the Developer Portal under Bot, "
                 "or choose mention-only mode."
             )
+        case discord.ConnectionClosed() if error.code in FINAL_CLOSES:
+            return AppError(f"Discord refuses the connection for good (code {error.code}); check token and intents.")
         case discord.ConnectionClosed():
             return Unavailable(f"Discord closed the connection (code {error.code}).")
         case discord.HTTPException():

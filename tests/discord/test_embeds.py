@@ -26,7 +26,8 @@ def shown(piece: Piece) -> str:
     [embed] = form["embeds"]
     lines = [f"#{embed['color']:06x} {embed['title']}", embed.get("description", "")]
     for field in embed.get("fields", ()):
-        lines.append(f"[{field['name']}] {field['value']}{'' if field['inline'] else ' ↵'}")
+        end = "" if field["inline"] else " ↵"
+        lines += [f"[{field['name']}] {field['value']}{end}"]
     lines += [embed["footer"]["text"]] if "footer" in embed else []
     for row in form["components"]:
         lines += [f"({b['style']}) {b['label']} = {b['custom_id']}" for b in row["components"]]

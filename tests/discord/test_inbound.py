@@ -7,6 +7,7 @@ import pytest
 from agent.domain.content import Button, Card, Content
 from agent.domain.errors import Unavailable
 from agent.domain.rooms import Clicked, Commanded, Said
+from agent.ports import Whisper
 from tests.discord.conftest import Bot
 from tests.platforms.discord_server import DiscordServer
 
@@ -129,6 +130,26 @@ async def test_a_click_works_after_a_restart(server: DiscordServer, bot: Bot) ->
     assert (await other.next()).act == Clicked(action="reject", subject="a-1", digest="0123456789abcdef")
     assert click.callback == 6
     await other.stop()
+
+
+async def test_slash_in_private(server: DiscordServer, bot: Bot) -> None:
+    alice = server.user("alice")
+    direct = server.world.direct(alice.person)
+    used = await alice.slash("train help", channel=direct)
+    came = await bot.next()
+    assert (came.room.tenant, came.room.channel, came.person.tenant) == ("dm", str(direct.id), "dm")
+    await bot.door.post(
+        came.room, Content(text="Ask me."), key="k", whisper=Whisper(person=alice.id, handle=came.reply_handle),
+    )
+    assert [message.text for message in used.replies] == ["Ask me."]
+
+
+async def test_an_unreachable_discord_is_tried_again(server: DiscordServer) -> None:
+    server.fail("GET /users/@me$", 503)
+    bot = await Bot(server).start()
+    await server.user("alice").mention(server.general, "hello")
+    assert (await bot.next()).act == Said(text="hello")
+    await bot.stop()
 
 
 async def test_an_unknown_button_is_answered(server: DiscordServer, bot: Bot) -> None:
