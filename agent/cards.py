@@ -150,7 +150,7 @@ def run_card(
     if run.started_at is not None:
         ended = run.ended_at or now
         facts.append(Fact(name="Time", value=duration(max(0.0, (ended - run.started_at).total_seconds()))))
-    facts += [Fact(name=name, value=number(value)) for name, value in _last_values(rows)]
+    facts += [Fact(name=name.replace("_", " "), value=number(value)) for name, value in _last_values(rows)]
     buttons: tuple[Button, ...] = ()
     if run.state in LIVE or run.state is RunState.QUEUED:
         buttons = (Button(action="stop", subject=run.id, label="Stop", style="danger"),)
@@ -179,7 +179,7 @@ def run_card(
 def _last_values(rows: Sequence[MetricRow]) -> list[tuple[str, float]]:
     last: dict[str, float] = {}
     for row in rows[-50:]:
-        last.update(row.values)
+        last.update({name: value for name, value in row.values.items() if not name.startswith("baseline/")})
     return list(last.items())[:4]
 
 

@@ -1,6 +1,7 @@
 """From metric rows to the chart of a run: which panels, which baseline, which marks."""
 
 import math
+import re
 from array import array
 from collections.abc import Sequence
 from typing import Literal
@@ -10,6 +11,8 @@ from agent.domain.events import MetricRow
 from agent.domain.runs import Run
 
 MAX_PANELS = 4
+BASELINE = "baseline/"
+PART = re.compile(r"^(train|valid|test)[_/](?=.)")
 LOWER_IS_BETTER = ("loss", "error", "rmse", "mae", "perplexity", "log_loss")
 HIGHER_IS_BETTER = ("accuracy", "auc", "f1", "precision", "recall", "r2")
 
@@ -44,7 +47,7 @@ def _columns(rows: Sequence[MetricRow]) -> dict[str, tuple["array[float]", "arra
     found: dict[str, tuple[array[float], array[float]]] = {}
     for row in rows:
         for name, value in row.values.items():
-            if name.startswith("baseline/"):
+            if name.startswith(BASELINE):
                 continue
             x, y = found.setdefault(name, (array("d"), array("d")))
             x.append(row.step)
@@ -53,25 +56,24 @@ def _columns(rows: Sequence[MetricRow]) -> dict[str, tuple["array[float]", "arra
 
 
 def _baselines(rows: Sequence[MetricRow], metric: str) -> tuple[Baseline, ...]:
+    """What to beat: metrics named `baseline/<name>/<metric>`, the last value of each."""
     last: dict[str, float] = {}
     for row in rows:
         for name, value in row.values.items():
-            head, _, tail = name.partition("/")
-            if head == "baseline" and math.isfinite(value):
-                last[tail] = value
-    return tuple(
-        Baseline(name.partition("/")[0], value) for name, value in last.items() if name.rpartition("/")[2] == metric
-    )
+            if name.startswith(BASELINE) and math.isfinite(value):
+                last[name.removeprefix(BASELINE)] = value
+    named = ((name.partition("/"), value) for name, value in last.items())
+    return tuple(Baseline(head, value) for (head, _, tail), value in named if _metric(tail) == metric)
 
 
 def _metric(name: str) -> str:
-    head, _, tail = name.partition("/")
-    return tail if head in {"train", "valid", "test"} and tail else name
+    """A metric without the part of the data that it was measured on."""
+    return PART.sub("", name)
 
 
 def _part(name: str) -> str:
-    head, _, tail = name.partition("/")
-    return head if tail and head in {"train", "valid", "test"} else name
+    part = PART.match(name)
+    return part.group(1) if part else name
 
 
 def _better(metric: str) -> Literal["", "lower", "higher"]:

@@ -6,11 +6,13 @@ A run that ends also gets its result card, once. Owns the chart pictures on the 
 import asyncio
 import hashlib
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent.cards import result_card, run_card
 from agent.domain.content import Content, Picture
 from agent.domain.errors import AppError
+from agent.domain.events import MetricRow
 from agent.domain.runs import ENDED, Run, RunState
 from agent.ports import Charts, Clock
 from agent.postman import Postman
@@ -66,7 +68,7 @@ class LiveCards:
         room = await self._runs.room(run_id)
         rows = await self._runs.metrics(run_id)
         lines = await self._runs.log(run_id, LOG_LINES)
-        picture = await self._picture(run)
+        picture = await self._picture(run, rows)
         card = run_card(run, rows, lines, picture, now=self._clock.now())
         ended = run.state in ENDED
         await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
@@ -75,8 +77,8 @@ class LiveCards:
         elif ended:
             await self._postman.put(f"result:{run.id}", room, Content(text=_ending(run)), urgent=True)
 
-    async def _picture(self, run: Run) -> Picture | None:
-        spec = chart_of(run, await self._runs.metrics(run.id))
+    async def _picture(self, run: Run, rows: Sequence[MetricRow]) -> Picture | None:
+        spec = chart_of(run, rows)
         if spec is None:
             return None
         try:

@@ -87,7 +87,7 @@ class ConsoleDoor:
         """Print what changed: one line for progress, the whole card when it is decided or over."""
         if room == self.room:
             card = content.card
-            if card is not None and card.kind == "run" and card.progress is not None:
+            if card is not None and card.kind == "run" and card.tone == "busy":
                 self._console.print(progress_line(card))
             elif card is not None and card.kind == "approval":
                 self._console.print(f"{card.title} {card.footer}", style="bold", markup=False)
