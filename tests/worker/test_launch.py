@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from agent.domain.orders import LaunchOrder, StopOrder
 from agent.domain.runs import RunState
@@ -56,8 +57,7 @@ async def test_ten_launches_at_once_start_once(yard: Yard) -> None:
 
 
 def is_supervisor(pid: int) -> bool:
-    with open(f"/proc/{pid}/cmdline", "rb") as file:
-        return b"worker.supervisor" in file.read()
+    return b"worker.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def test_a_second_supervisor_leaves_with_17(yard: Yard) -> None:

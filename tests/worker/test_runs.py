@@ -106,7 +106,9 @@ async def test_what_others_do_to_a_run_has_its_own_class(yard: Yard) -> None:
         yard.order("r-nan000", "start()\nfor step in range(9):\n    metric(step, loss=float('nan'))\ntime.sleep(60)\n"),
         yard.order("r-time00", ENDLESS, max_hours=1 / 3600),
     )
-    classes = {run: yard.outcome(run).exit_class for run in ("r-sigk00", "r-sigt00", "r-cuda00", "r-nan000", "r-time00")}
+    classes = {
+        run: yard.outcome(run).exit_class for run in ("r-sigk00", "r-sigt00", "r-cuda00", "r-nan000", "r-time00")
+    }
     assert classes == {
         "r-sigk00": ExitClass.KILLED,
         "r-sigt00": ExitClass.PREEMPTED,

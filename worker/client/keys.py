@@ -16,7 +16,7 @@ from agent.wire import signed_bytes
 
 
 def load_or_create(folder: Path) -> Ed25519PrivateKey:
-    """The private key `folder/launch.key`, made at the first use with `launch.pub`; safe from many processes at once."""
+    """The private key `folder/launch.key`, made at first use with `launch.pub`; safe from many processes at once."""
     private = folder / "launch.key"
     if not private.exists():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,7 +1,7 @@
 """Follows what the training script writes: metrics.jsonl row by row, meta.json when it changes.
 
 Owns the position in the file. Knows no events' transport. A half-written last line is read once it is
-whole: never lost, never twice. A line that is not a row (a torn one that the runtime closed off) is left out and counted.
+whole: never lost, never twice. A line that is no row (a torn one that the runtime closed off) is left out and counted.
 """
 
 import json

@@ -79,7 +79,7 @@ class Wishes:
                 return failed(ExitClass.DIVERGED, text, code=code)
             case Why.HANG:
                 minutes = f"{self._quiet_s / 60:.0f}"
-                text = f"Nothing happened for {minutes} minutes, so it was ended. Where it stood is in the log."
+                text = f"Nothing happened for {minutes} minutes, so it was ended. The log shows where it stood."
                 return failed(ExitClass.HANG, text, code=code, traceback=traceback)
 
     def _wish(self, why: Why) -> None:

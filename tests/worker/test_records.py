@@ -1,0 +1,177 @@
+"""Spool, metrics and log on their own: no gaps, no halves, no floods."""
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from agent.domain.events import Beat, Ended, Started
+from agent.domain.runs import ExitClass, Outcome, RunState
+from worker.folders import HostFolder, write_atomically
+from worker.spool import Spool, attempt_of, last_seq, lines_between, offset_after
+from worker.supervisor.capture import LINE_BYTES, Capture
+from worker.supervisor.exits import Death, classify, traceback_tail
+from worker.supervisor.follow import ROWS, MetaWatch, MetricsTail
+
+
+def spool_at(path: Path) -> Spool:
+    return Spool(path, run="r-1", attempt=2, host="h1")
+
+
+def test_a_spool_numbers_without_gaps_over_a_torn_line(tmp_path: Path) -> None:
+    path = tmp_path / "spool.jsonl"
+    spool = spool_at(path)
+    assert [spool.append(Beat()) for _ in range(3)] == [1, 2, 3]
+    spool.close()
+    with path.open("ab") as file:
+        file.write(b'{"run": "r-1", "att')
+    again = spool_at(path)
+    assert (again.seq, again.last_kind) == (3, "beat")
+    again.append(Ended(outcome=Outcome(state=RunState.LOST)))
+    again.close()
+    assert (last_seq(path), attempt_of(path), spool_at(path).last_kind) == (4, 2, "ended")
+    assert path.read_bytes().count(b"\n") == 4
+
+
+def test_a_spool_is_read_in_whole_lines(tmp_path: Path) -> None:
+    spool = spool_at(tmp_path / "spool.jsonl")
+    for _ in range(5):
+        spool.append(Beat())
+    end = spool.sync()
+    first, after = lines_between(spool.path, 0, end, limit=3)
+    rest, last = lines_between(spool.path, after, end, limit=3)
+    assert (len(first), len(rest), last) == (3, 2, end)
+    assert offset_after(spool.path, 3) == after
+    assert offset_after(spool.path, 0) == 0
+
+
+def row(step: int, loss: str = "1.0") -> str:
+    return f'{{"step":{step},"at":1.5,"values":{{"loss":{loss}}}}}\n'
+
+
+def test_a_half_written_row_is_read_once_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    tail = MetricsTail(path)
+    assert tail.take() is None
+    whole = row(1) + row(2)
+    for cut in range(len(whole) + 1):
+        path.write_text(whole[:cut])
+        found = tail.take()
+        steps = [one.step for one in found.rows] if found else []
+        assert steps == {len(row(1)): [1], len(whole): [2]}.get(cut, [])
+
+
+def test_a_torn_row_is_left_out_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    tail = MetricsTail(path)
+    path.write_text('{"step": 1, "at\n' + row(2) + "\n[]\n" + row(3, '"NaN"'))
+    found = tail.take()
+    assert found is not None
+    assert [one.step for one in found.rows] == [2, 3]
+    assert math.isnan(found.rows[1].values["loss"])
+    assert (tail.malformed, tail.bad_losses) == (2, 1)
+
+
+def test_rows_come_in_batches_and_an_earlier_attempts_rows_do_not_come(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(row(0))
+    tail = MetricsTail(path)
+    with path.open("a") as file:
+        file.writelines(row(step) for step in range(1, 2 * ROWS + 2))
+    sizes = []
+    while (found := tail.take()) is not None:
+        sizes.append(len(found.rows))
+    assert sizes == [ROWS, ROWS, 1]
+    assert tail.rows_seen == 2 * ROWS + 1
+
+
+def test_a_start_is_noticed_once(tmp_path: Path) -> None:
+    path = tmp_path / "meta.json"
+    path.write_text('{"model": "old", "total_steps": 1}')
+    watch = MetaWatch(path)
+    assert watch.take() is None
+    write_atomically(path, b'{"model": "new", "tot')
+    assert watch.take() is None
+    write_atomically(path, b'{"model": "new", "total_steps": null}')
+    assert watch.take() == Started(model="new", total_steps=None)
+    write_atomically(path, b'{"model": "newer", "total_steps": 4}')
+    assert watch.take() is None
+
+
+def captured(tmp_path: Path, data: bytes) -> Capture:
+    reading, writing = os.pipe()
+    capture = Capture(tmp_path / "output.log")
+    if os.fork() == 0:
+        os.close(reading)
+        with os.fdopen(writing, "wb") as file:
+            file.write(data)
+        os._exit(0)
+    os.close(writing)
+    capture.drain(reading, limit_s=30)
+    os.close(reading)
+    os.wait()
+    return capture
+
+
+def test_a_long_line_is_split(tmp_path: Path) -> None:
+    capture = captured(tmp_path, b"x" * (3 * LINE_BYTES + 5) + b"\nlast without an end")
+    lines = (tmp_path / "output.log").read_bytes().split(b"\n")
+    assert [len(line) for line in lines[:4]] == [LINE_BYTES, LINE_BYTES, LINE_BYTES, 5]
+    assert lines[4] == b"last without an end"
+    assert capture.tail.rstrip().endswith("last without an end")
+
+
+def test_progress_bars_and_binary_become_lines(tmp_path: Path) -> None:
+    capture = captured(tmp_path, b"10%\r20%\r\ndone\x1b[0m \xff\n")
+    logged = capture.take()
+    assert logged is not None
+    assert logged.lines == ("10%", "20%", "done\ufffd[0m \ufffd")
+    assert capture.take() is None
+
+
+def test_what_is_over_the_rate_is_counted(tmp_path: Path) -> None:
+    count = 3000
+    capture = captured(tmp_path, b"y" * 9_999 + b"\n" + b"z\n" * count)
+    logged = capture.take()
+    assert logged is not None
+    assert len(logged.lines) + logged.dropped == count + 1
+    assert logged.dropped > 0
+
+
+@pytest.mark.parametrize(
+    ("code", "tail", "oom", "expected"),
+    [
+        (-9, "", True, ExitClass.HOST_OOM),
+        (137, "", False, ExitClass.KILLED),
+        (75, "", False, ExitClass.PREEMPTED),
+        (-11, "", False, ExitClass.USER_ERROR),
+        (1, "OSError: [Errno 28] No space left on device", False, ExitClass.DISK_FULL),
+        (1, "torch.OutOfMemoryError: CUDA out of memory.", False, ExitClass.CUDA_OOM),
+        (1, "Watchdog caught collective operation timeout", False, ExitClass.NCCL),
+        (-6, "RuntimeError: CUDA error: device-side assert triggered", False, ExitClass.USER_ERROR),
+        (1, "Traceback (most recent call last):\n  x\nKeyError: 'age'", False, ExitClass.USER_ERROR),
+        (1, "numpy.core._exceptions.MemoryError: Unable to allocate", False, ExitClass.HOST_OOM),
+        (3, "", False, ExitClass.USER_ERROR),
+    ],
+)
+def test_last_words_become_a_class_and_a_sentence(code: int, tail: str, oom: bool, expected: ExitClass) -> None:
+    outcome = classify(Death(step="Training (train.py)", code=code, tail=tail, oom=oom))
+    assert (outcome.state, outcome.exit_class, outcome.exit_code) == (RunState.FAILED, expected, code)
+    assert outcome.reason
+
+
+def test_of_a_log_the_last_traceback_is_kept() -> None:
+    block = ["Traceback (most recent call last):", *[f"  line {n}" for n in range(30)], "ValueError: no"]
+    kept = traceback_tail("\n".join(["Traceback (most recent call last):", "old", "noise", *block]))
+    assert len(kept) == 15
+    assert kept[-1] == "ValueError: no"
+    assert "old" not in kept
+
+
+def test_only_names_become_folders(tmp_path: Path) -> None:
+    home = HostFolder(tmp_path)
+    assert home.run("r-abc123").path == tmp_path / "runs" / "r-abc123"
+    for name in ("", ".", "..", "../x", "a/b", "a" * 65, "-x"):
+        with pytest.raises(ValueError, match="not a run id"):
+            home.run(name)
