@@ -249,3 +249,11 @@ async def test_commands_are_synced_only_when_they_changed(server: DiscordServer,
     await other.stop()
     assert len(puts) == 1
     assert not [line for line in server.requests if line.startswith("PUT")]
+
+
+async def test_commands_of_named_servers_work_there(server: DiscordServer) -> None:
+    bot = await Bot(server, guild_ids=(server.guild_id,)).start()
+    used = await server.user("alice").slash("train metrics", run="r-abc123")
+    assert (await bot.next()).act == Commanded(words=("metrics", "r-abc123"))
+    assert (used.callback, list(server.world.commands)) == (5, [server.guild_id])
+    await bot.stop()

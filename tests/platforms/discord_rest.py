@@ -2,25 +2,24 @@
 
 import asyncio
 import hashlib
-import json
 import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from urllib.parse import urlencode
 
 from aiohttp import web
 
+from tests.platforms.discord_cdn import Cdn
+from tests.platforms.discord_forms import fill, read_form
+from tests.platforms.discord_interactions import Interactions
 from tests.platforms.discord_rules import check_commands, check_message
 from tests.platforms.discord_world import (
     EPHEMERAL,
     HAS_THREAD,
-    LOADING,
     PUBLIC_THREAD,
     ApiError,
     Channel,
-    Interaction,
     Json,
     Message,
     World,
@@ -28,7 +27,6 @@ from tests.platforms.discord_world import (
 )
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-UPLOADED = re.compile(r"^attachment://(.+)$")
 
 
 @dataclass
@@ -48,9 +46,9 @@ class Trouble:
 class Rest:
     """Routes and their common rules."""
 
-    def __init__(self, world: World, base: Callable[[], str]) -> None:
+    def __init__(self, world: World, cdn: Cdn) -> None:
         self._world = world
-        self._base = base
+        self._cdn = cdn
         self.troubles: list[Trouble] = []
         self.requests: list[str] = []  # "METHOD /path status", in order
         self.too_many = 0  # answers with status 429
@@ -59,7 +57,6 @@ class Rest:
     def routes(self) -> list[web.RouteDef]:
         """Everything under /api/v10."""
         channel, message = "/channels/{channel}", "/channels/{channel}/messages/{message}"
-        hook = "/webhooks/{app}/{token}"
         made: list[tuple[str, str, Handler]] = [
             ("GET", "/users/@me", self._me), ("GET", "/oauth2/applications/@me", self._application),
             ("GET", "/users/@me/guilds", self._guilds), ("POST", "/users/@me/channels", self._open_direct),
@@ -73,9 +70,7 @@ class Rest:
             ("PUT", "/applications/{app}/commands", self._set_commands),
             ("GET", "/applications/{app}/guilds/{guild}/commands", self._commands),
             ("PUT", "/applications/{app}/guilds/{guild}/commands", self._set_commands),
-            ("POST", "/interactions/{id}/{token}/callback", self._callback),
-            ("POST", hook, self._followup), ("GET", hook + "/messages/{message}", self._get_reply),
-            ("PATCH", hook + "/messages/{message}", self._patch_reply),
+            *Interactions(self._world, self._cdn).handlers(),
         ]
         return [web.route(method, "/api/v10" + path, self._guarded(path, handler)) for method, path, handler in made]
 
@@ -233,7 +228,7 @@ class Rest:
         message = self._message(request)
         if message.channel.guild_id:
             self._need("read_message_history")
-        self._sign(message)
+        self._cdn.sign(message)
         return web.json_response(message.payload())
 
     def _need_to_write(self, channel: Channel) -> None:
@@ -244,7 +239,7 @@ class Rest:
 
     async def _post(self, request: web.Request) -> web.Response:
         channel = self._channel(request)
-        form, files = await _form(request)
+        form, files = await read_form(request)
         self._need_to_write(channel)
         if channel.guild_id and form.get("embeds"):
             self._need("embed_links")
@@ -259,7 +254,7 @@ class Rest:
         message = Message(self._world.ids.new(), channel, self._world.bot, nonce=nonce)
         if reference := form.get("message_reference"):
             message.reference = {name: str(value) for name, value in reference.items() if name.endswith("_id")}
-        self._fill(message, form, files)
+        fill(message, form, files, self._cdn)
         self._world.add_message(message)
         return web.json_response(message.payload(with_nonce=True))
 
@@ -271,69 +266,9 @@ class Rest:
                 return message
         return None
 
-    def _fill(self, message: Message, form: Json, files: dict[int, tuple[str, bytes]]) -> None:
-        """Take over a form, new or as an edit."""
-        if "content" in form:
-            message.content = form["content"] or ""
-        message.pinged = _pinged(message.content, form.get("allowed_mentions"))
-        if "components" in form:
-            message.components = form["components"]
-        if "attachments" in form or files:
-            kept = [a for a in message.attachments if any(str(w["id"]) == a["id"] for w in form.get("attachments", ()))]
-            named = {int(wish["id"]): wish for wish in form.get("attachments", ()) if int(wish["id"]) in files}
-            message.attachments = kept + [
-                self.store(message.channel.id, name, data, str(named.get(n, {}).get("description") or ""))
-                for n, (name, data) in files.items()
-            ]
-        if "embeds" in form:
-            message.embeds = [self._with_urls(embed, message) for embed in form["embeds"] or ()]
-
-    def _with_urls(self, embed: Json, message: Message) -> Json:
-        found = UPLOADED.match(embed.get("image", {}).get("url") or "")
-        if not found:
-            return {name: value for name, value in embed.items() if name != "image" or value.get("url")}
-        for file in message.attachments:
-            if file["filename"] == found[1]:
-                return {**embed, "image": {"url": file["url"], "width": 1, "height": 1}}
-        return {name: value for name, value in embed.items() if name != "image"}
-
-    def store(self, channel_id: int, name: str, data: bytes, alt: str = "", media_type: str = "") -> Json:
-        """Put a file on the CDN; the attachment object, its address signed."""
-        file_id = self._world.ids.new()
-        known = {"png": "image/png", "csv": "text/csv", "html": "text/html"}
-        kind = media_type or known.get(name.rpartition(".")[2], "application/octet-stream")
-        path = f"/attachments/{channel_id}/{file_id}/{name}"
-        self._world.files[path] = (data, kind)
-        url = self.signed(path)
-        return {
-            "id": str(file_id), "filename": name, "size": len(data), "url": url, "proxy_url": url,
-            "content_type": kind, "description": alt or None,
-        }
-
-    def signed(self, path: str) -> str:
-        """An address that works for `cdn_life_s`."""
-        expires = f"{time.time() + self._world.limits.cdn_life_s:.3f}"
-        return f"{self._base()}{path}?{urlencode({'ex': expires, 'hm': _signature(path, expires)})}"
-
-    def _sign(self, message: Message) -> None:
-        for file in message.attachments:
-            path = "/attachments/" + file["url"].partition("/attachments/")[2].partition("?")[0]
-            file["url"] = file["proxy_url"] = self.signed(path)
-
-    async def cdn(self, request: web.Request) -> web.Response:
-        """A file, as long as its address is signed and fresh."""
-        expires = request.query.get("ex", "0")
-        if request.query.get("hm") != _signature(request.path, expires) or float(expires) < time.time():
-            return web.Response(status=404, text="This content is no longer available.")
-        found = self._world.files.get(request.path)
-        if found is None:
-            return web.Response(status=404)
-        self.requests.append(f"GET {request.path} 200")
-        return web.Response(body=found[0], content_type=found[1])
-
     async def _patch(self, request: web.Request) -> web.Response:
         message, limits = self._message(request), self._world.limits
-        form, files = await _form(request)
+        form, files = await read_form(request)
         if message.author is not self._world.bot:
             raise ApiError(403, 50005, "Cannot edit a message authored by another user")
         if message.channel.archived:
@@ -344,7 +279,7 @@ class Rest:
                 text = "Maximum number of edits to messages older than 1 hour reached. Try again later"
                 raise ApiError(429, 30046, text, retry_after=0.02, **{"global": False})
             message.old_edits += 1
-        self._fill(message, form, files)
+        fill(message, form, files, self._cdn)
         message.edited = True
         message.record()
         self._world.tell_message("MESSAGE_UPDATE", message)
@@ -395,114 +330,3 @@ class Rest:
         kept = [{"id": str(self._world.ids.new()), **ours, **command} for command in said]
         self._world.commands[int(request.match_info.get("guild", 0))] = kept
         return web.json_response(kept)
-
-    # Interactions
-
-    def _interaction(self, request: web.Request) -> Interaction:
-        found = self._world.interactions.get(request.match_info["token"])
-        if found is None:
-            raise ApiError(404, 10015, "Unknown Webhook")
-        if time.monotonic() - found.made > self._world.limits.interaction_life_s:
-            raise ApiError(401, 50027, "Invalid Webhook Token")
-        return found
-
-    async def _callback(self, request: web.Request) -> web.Response:
-        found = self._world.interactions.get(request.match_info["token"])
-        late = found is not None and time.monotonic() - found.made > self._world.limits.interaction_deadline_s
-        if found is None or (late and not found.callback):
-            raise ApiError(404, 10062, "Unknown interaction")
-        if found.callback:
-            raise ApiError(400, 40060, "Interaction has already been acknowledged.")
-        form, files = await _form(request)
-        kind, data = form["type"], form.get("data") or {}
-        if (kind == 6 and found.kind == 2) or kind not in (4, 5, 6, 7):
-            raise ApiError(400, 50035, "Invalid Form Body")
-        check_message(data, files, self._world.limits, new=kind == 4)
-        found.callback, found.ephemeral = kind, bool(data.get("flags", 0) & EPHEMERAL)
-        if kind in (4, 5):
-            flags = (EPHEMERAL if found.ephemeral else 0) | (LOADING if kind == 5 else 0)
-            made = Message(self._world.ids.new(), found.channel, self._world.bot, flags=flags)
-            self._fill(made, data, files)
-            made.record()
-            found.original = made
-        else:
-            found.original = found.message
-        answer: Json = {"interaction": {"id": str(found.id), "type": found.kind}, "resource": {"type": kind}}
-        if found.original is not None:
-            answer["interaction"]["response_message_id"] = str(found.original.id)
-        if kind == 4 and found.original is not None:
-            answer["resource"]["message"] = found.original.payload()
-        return web.json_response(answer)
-
-    async def _followup(self, request: web.Request) -> web.Response:
-        found = self._interaction(request)
-        if not found.callback:
-            raise ApiError(404, 10015, "Unknown Webhook")
-        form, files = await _form(request)
-        check_message(form, files, self._world.limits, new=True)
-        if found.original is not None and found.original.flags & LOADING:  # it takes the place of "thinking…"
-            return self._change(found.original, form, files)
-        flags = form.get("flags", 0) & EPHEMERAL
-        made = Message(self._world.ids.new(), found.channel, self._world.bot, flags=flags)
-        self._fill(made, form, files)
-        found.followups.append(made)
-        if flags:
-            made.record()
-        else:
-            self._world.add_message(made)
-        return web.json_response(made.payload())
-
-    def _reply(self, request: web.Request) -> Message:
-        found, wanted = self._interaction(request), request.match_info["message"]
-        known = [found.original, *found.followups] if found.callback else []
-        for message in known:
-            original = wanted == "@original" and message is found.original
-            if message is not None and (original or str(message.id) == wanted):
-                return message
-        raise ApiError(404, 10008, "Unknown Message")
-
-    async def _get_reply(self, request: web.Request) -> web.Response:
-        return web.json_response(self._reply(request).payload())
-
-    async def _patch_reply(self, request: web.Request) -> web.Response:
-        message = self._reply(request)
-        form, files = await _form(request)
-        check_message(form, files, self._world.limits, new=False)
-        return self._change(message, form, files)
-
-    def _change(self, message: Message, form: Json, files: dict[int, tuple[str, bytes]]) -> web.Response:
-        self._fill(message, form, files)
-        message.flags &= ~LOADING
-        message.edited = True
-        message.record()
-        if not message.flags & EPHEMERAL:
-            self._world.tell_message("MESSAGE_UPDATE", message)
-        return web.json_response(message.payload())
-
-
-async def _form(request: web.Request) -> tuple[Json, dict[int, tuple[str, bytes]]]:
-    """The JSON body, and files by their number."""
-    if not request.content_type.startswith("multipart/"):
-        return await request.json(), {}
-    form: Json = {}
-    files: dict[int, tuple[str, bytes]] = {}
-    async for part in await request.multipart():
-        data = bytes(await part.read())
-        if part.name == "payload_json":
-            form = json.loads(data)
-        elif found := re.fullmatch(r"files\[(\d+)\]", part.name or ""):
-            files[int(found[1])] = (part.filename or "file", data)
-    return form, files
-
-
-def _pinged(content: str, allowed: Json | None) -> list[str]:
-    """Whom a message rings for."""
-    parse = {"everyone", "users", "roles"} if allowed is None else set(allowed.get("parse", ()))
-    users = set(re.findall(r"<@!?(\d+)>", content))
-    named = users if "users" in parse else users & set((allowed or {}).get("users", ()))
-    all_of_them = re.findall(r"@(everyone|here)\b", content) if "everyone" in parse else []
-    return sorted(named) + all_of_them
-
-
-def _signature(path: str, expires: str) -> str:
-    return hashlib.sha256(f"{path}{expires}".encode()).hexdigest()[:32]

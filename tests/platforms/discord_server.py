@@ -16,7 +16,8 @@
 
 What to look at: `server.messages(thread)` (a channel, thread or id; in order, deleted ones left out), a message's
 `.text` (all words that it shows), `.content .embed .buttons .attachments .edits .pinged .nonce`, `server.requests`
-("POST /channels/1/messages 200"), `server.too_many` (429s that the client caused or was given), `server.file(message)`.
+("POST /channels/1/messages 200"), `server.too_many` (429s that the client caused or was given), `server.file(message)`,
+`server.cdn.fetched`.
 
 What to set: `server.limits` (scale times: `interaction_deadline_s`, `interaction_life_s`, `old_message_s`,
 `cdn_life_s`, `nonce_window_s`, `bucket_window_s`), `server.forbid("create_public_threads")` and `allow`,
@@ -43,6 +44,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from tests.platforms.discord_cdn import Cdn
 from tests.platforms.discord_gateway import RECONNECT, Gateway
 from tests.platforms.discord_rest import Rest, Trouble
 from tests.platforms.discord_world import Channel, Interaction, Json, Limits, Message, Person, World
@@ -57,7 +59,8 @@ class DiscordServer:
 
     def __init__(self, *, limits: Limits | None = None) -> None:
         self.world = World(limits=limits or Limits())
-        self.rest = Rest(self.world, lambda: self.base)
+        self.cdn = Cdn(self.world, lambda: self.base)
+        self.rest = Rest(self.world, self.cdn)
         self.gateway = Gateway(self.world, lambda: self.gateway_url)
         self.base = ""
         self._runner: web.AppRunner | None = None
@@ -65,7 +68,7 @@ class DiscordServer:
     async def __aenter__(self) -> "DiscordServer":
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.add_routes(self.rest.routes())
-        app.add_routes([web.get("/attachments/{tail:.*}", self.rest.cdn), web.get("/gateway/", self.gateway.handle)])
+        app.add_routes([web.get("/attachments/{tail:.*}", self.cdn.handle), web.get("/gateway/", self.gateway.handle)])
         self._runner = web.AppRunner(app, shutdown_timeout=0.5)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
@@ -267,7 +270,7 @@ class User:
     def _write(self, channel: Channel, text: str, files: Sequence[File], *, named: bool = False) -> Message:
         message = Message(self._world.ids.new(), channel, self.person, content=text)
         message.mentions = [self._world.bot] if named else []
-        message.attachments = [self._server.rest.store(channel.id, name, data) for name, data in files]
+        message.attachments = [self._server.cdn.store(channel.id, name, data) for name, data in files]
         return self._world.add_message(message)
 
     async def click(self, message: Message, label: str, *, wait: bool = True) -> Interaction:

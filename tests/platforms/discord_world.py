@@ -1,7 +1,7 @@
 """What the local Discord remembers: people, channels, threads, messages, interactions, and the limits it keeps.
 
-No network here. `discord_rest` changes this world for the bot, `discord_gateway` tells the bot about it, and
-`discord_server` lets a test act in it.
+No network here. `discord_rest` and `discord_interactions` change this world for the bot, `discord_gateway` tells the
+bot about it, and `discord_server` lets a test act in it.
 """
 
 import asyncio
