@@ -91,7 +91,8 @@ def _items(text: str, limit: int, measure: Measure) -> list[_Item]:
 
 
 def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark").enable("table").disable("html_block")
+    # Only the blocks matter here: not parsing what stands inside the lines takes half the time.
+    return MarkdownIt("commonmark").enable("table").disable(["html_block", "inline"])
 
 
 _PARSER = _parser()
@@ -177,21 +178,40 @@ def _pieces(items: list[_Item], limit: int, measure: Measure) -> Iterator[str]:
 
 def _end(items: Sequence[_Item], at: int, limit: int, measure: Measure) -> int:
     """Where the message that begins at `at` should end; `at` itself if not even one line fits."""
-    best, best_cut, last = at, GLUED + 1, at
-    for end in range(at + 1, len(items) + 1):
-        if items[end - 1].blank:
-            continue
-        size = measure(_render(items, at, end))
-        if size > limit:
-            break
-        last = end
-        following = next((item for item in items[end:] if not item.blank), None)
-        cut = following.cut if following else BLOCK
-        if size < limit // 3:  # a short message is worse than any cut but a glued one
-            cut = max(cut, GLUED - 1)
-        if cut <= best_cut:
-            best, best_cut = end, cut
-    return best if best_cut < GLUED else last
+    def size(end: int) -> int:
+        return measure(_render(items, at, end))
+
+    last = _last(at, len(items), lambda end: size(end) <= limit)
+    if last in {at, len(items)}:
+        return last
+    # A very short message is worse than any cut but a glued one.
+    enough = _last(at, last, lambda end: size(end) < limit // 3) + 1
+    best, best_cut, following = last, GLUED, _next_cut(items, last)
+    for end in range(last, at, -1):
+        if not items[end - 1].blank:
+            cut = following if end >= enough else max(following, GLUED - 1)
+            if cut < best_cut:
+                best, best_cut = end, cut
+            following = items[end - 1].cut
+    return best
+
+
+def _last(low: int, top: int, holds: Callable[[int], bool]) -> int:
+    """The largest place up to `top` for which `holds`, or `low`; what holds for a place holds for all before it."""
+    step = 1
+    while low + step <= top and holds(low + step):  # few and small probes, however long the text is
+        low, step = low + step, step * 2
+    while step > 1:
+        step //= 2
+        if low + step <= top and holds(low + step):
+            low += step
+    return low
+
+
+def _next_cut(items: Sequence[_Item], at: int) -> int:
+    while at < len(items) and items[at].blank:
+        at += 1
+    return items[at].cut if at < len(items) else BLOCK
 
 
 def _render(items: Sequence[_Item], start: int, end: int) -> str:

@@ -101,8 +101,8 @@ def clipped(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     note = "\n\n_… cut here, {:,} more characters_"
-    pieces = split(text, max(200, limit - 60))
-    return pieces[0] + note.format(max(1, len(text) - len(pieces[0])))
+    beginning = split(text[:2 * limit], max(200, limit - 60))[0]
+    return beginning + note.format(max(1, len(text) - len(beginning)))
 
 
 def fallback(text: str) -> str:

@@ -16,7 +16,7 @@ from agent.domain.errors import AppError, BadRequest
 from agent.domain.rooms import Room
 from agent.ports import MessageRef, Whisper
 from bot.slack.api import SlackApi
-from bot.slack.blocks import WHISPER_CHARS, Message, messages, single, without_pictures
+from bot.slack.blocks import MESSAGE_CHARS, WHISPER_CHARS, Message, messages, single, without_pictures
 from bot.slack.downloads import Downloads
 from bot.slack.errors import code_of
 from bot.slack.pictures import Pictures
@@ -24,6 +24,7 @@ from bot.slack.pictures import Pictures
 EVENT_TYPE = "trainyard_outbox"
 PICTURE_WAITS_S: Sequence[float] = (0.3, 0.7, 1.5, 3.0)  # Slack needs a moment before a block may show a new file
 MANY_MESSAGES = 3  # beyond these, the whole text comes as a file
+FILE_CHARS = (MANY_MESSAGES + 1) * MESSAGE_CHARS
 PAGES = 10
 FROZEN = {"edit_window_closed", "cant_update_message"}
 
@@ -44,10 +45,11 @@ class Outbound:
 
     async def post(self, room: Room, content: Content, *, key: str) -> MessageRef:
         """Post all of `content`; parts of it that stand there already are not posted again."""
-        shown = messages(content, await self._pictures.ids(content))
-        if len(shown) > MANY_MESSAGES:
+        files = await self._pictures.ids(content)
+        shown = messages(content, files) if len(content.text) <= FILE_CHARS else []
+        if not 1 <= len(shown) <= MANY_MESSAGES:
             await self._pictures.share_text(content.text, "answer.md", room)
-            shown = [single(content, await self._pictures.ids(content))]
+            shown = [single(content, files)]
         standing = await self._parts(room, key) if len(shown) > 1 else {}
         for number, message in enumerate(shown):
             if number not in standing:
@@ -72,7 +74,7 @@ class Outbound:
     async def change(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
         """Show `content` in a message of ours and its further parts, or in a new one where Slack forbids it."""
         files = await self._pictures.ids(content)
-        shown = messages(content, files)
+        shown = messages(content, files) if len(content.text) <= FILE_CHARS else []
         key = await self._key_of(room, ref) if 1 < len(shown) <= MANY_MESSAGES else None
         try:
             if key is None:

@@ -20,8 +20,9 @@ What people do (each returns at once; delivery goes on in the background):
     person.click(message, "Label") -> Delivery;  person.slash("words", channel="general") -> Delivery
     slack.deliveries, slack.deliveries_of(message), slack.redeliver(delivery)
 What the bot did: slack.thread(ts), slack.messages(channel), slack.whispers, slack.files[id], slack.called(method).
-Trouble: slack.fail(method, error=…|status=…|lose_answer=True|retry_after=…, times=1), slack.disabled.add(method),
-    slack.scopes.discard(scope), slack.refresh_sockets(), slack.drop_sockets(), slack.file(…, html=True | stub=True).
+Trouble: slack.fail(method, error=…|status=…|retry_after=…|lose_answer=True|slow_s=…, times=1),
+    slack.disabled.add(method), slack.scopes.discard(scope), slack.refresh_sockets(), slack.drop_sockets(),
+    slack.file(…, html=True | stub=True | redirect="https://…").
 Time: `time_scale` shortens a stream's 5 minutes, `rate_scale` multiplies the calls a minute, `ack_deadline_s` and
     `redeliver_after_s` set when an event that was not acknowledged comes again, `file_processing_s` how long an
     uploaded file cannot be shown.
@@ -54,6 +55,7 @@ class Fault:
     status: int = 200
     retry_after: int = 0
     lose_answer: bool = False
+    slow_s: float = 0.0
     times: int = 1
 
 
@@ -260,7 +262,7 @@ class SlackServer:
     # ---- trouble ----
 
     def fail(self, method: str, **how: Any) -> None:
-        """Refuse the next calls: error, status, retry_after, or lose_answer (it happens, but nobody hears)."""
+        """Refuse the next calls (error, status, retry_after), or let them happen but lose_answer or be slow_s late."""
         self._faults.append(Fault(method, **how))
 
     def deliver_to(self, url: str) -> None:
@@ -349,10 +351,12 @@ class SlackServer:
         fault = next((f for f in self._faults if f.method == method and f.times > 0), None)
         if fault is not None:
             fault.times -= 1
-            if not fault.lose_answer:
+            if not fault.lose_answer and not fault.slow_s:
                 return self._faulty(fault)
         response = self._answer(method, params, request)
-        if fault is not None and request.transport is not None:
+        if fault is not None:
+            await asyncio.sleep(fault.slow_s)
+        if fault is not None and fault.lose_answer and request.transport is not None:
             request.transport.abort()
         return response
 

@@ -140,6 +140,35 @@ async def test_events_that_nobody_asked_for_are_acknowledged(server, door, inbox
     assert inbox.stored == []
 
 
+async def test_other_bots_and_edits_are_not_heard(server, door, inbox):
+    message = server.user("alice").say("first")
+    place = {"channel": message.channel, "ts": "1.000001"}
+    by_bot = {"type": "app_mention", "user": "U0OTHER", "bot_id": "B0OTHER", **place}
+    edited = {"type": "message", "subtype": "message_changed", **place}
+    server._announce(by_bot | {"text": f"<@{server.bot_user_id}> hi"}, message)
+    server._announce(edited | {"user": server.user("alice").id, "thread_ts": message.ts, "text": "x"}, message)
+    await server.wait_for(lambda: all(delivery.acked for delivery in server.deliveries))
+
+    assert inbox.stored == []
+
+
+async def test_a_mention_that_stands_only_in_the_rich_text_counts_but_not_in_a_quote(server, door, inbox):
+    message = server.user("alice").say("root")
+
+    def rich(kind: str, ts: str) -> dict[str, object]:
+        mention = {"type": kind, "elements": [{"type": "user", "user_id": server.bot_user_id}]}
+        return {
+            "type": "message", "user": "U1", "text": "hm", "channel": message.channel, "ts": ts,
+            "thread_ts": message.ts, "blocks": [{"type": "rich_text", "elements": [mention]}],
+        }
+
+    server._announce(rich("rich_text_section", "1.000001"), message)
+    server._announce(rich("rich_text_quote", "1.000002"), message)
+    await server.wait_for(lambda: len(inbox.stored) == 2)
+
+    assert {inbound.twin[-1]: inbound.mentions_bot for inbound in inbox.stored} == {"1": True, "2": False}
+
+
 async def test_a_broken_connection_is_opened_again(server, door, inbox):
     await server.refresh_sockets()
     server.user("alice").dm("still there?")

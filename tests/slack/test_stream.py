@@ -192,6 +192,22 @@ async def test_a_lost_answer_to_an_append_does_not_double_the_text(server, door,
     assert answers(server, room) == ["one two three"]
 
 
+async def test_an_interrupted_append_does_not_double_the_text(server, door, inbox):
+    room = await asked(server, inbox)
+    stream = await door.stream(room, key="turn-1")
+    await stream.append("one ")
+    await asyncio.sleep(0.03)
+    server.fail("chat.appendStream", slow_s=20)
+    interrupted = asyncio.create_task(stream.append("two "))
+    await server.wait_for(lambda: answers(server, room) == ["one two "])
+    interrupted.cancel()
+    await asyncio.gather(interrupted, return_exceptions=True)
+
+    await stream.finish(Content(text="one two three"))
+
+    assert answers(server, room) == ["one two three"]
+
+
 async def test_a_mention_cut_in_two_by_the_model_still_pings_nobody(server, door, inbox):
     room = await asked(server, inbox)
     stream = await door.stream(room, key="turn-1")
