@@ -43,13 +43,14 @@ code = st.lists(st.text("ab =():#\t\"'|-`", max_size=50), max_size=12).map(
 )
 lists = st.lists(words, min_size=1, max_size=8).map(lambda items: "\n".join(f"- {item}" for item in items))
 listed_code = st.tuples(words, code).map(lambda pair: f"1. {pair[0]}\n\n   " + pair[1].replace("\n", "\n   "))
+deep_code = code.map(lambda text: "- a\n  - b\n    - c\n\n      " + text.replace("\n", "\n      "))
 quoted_code = code.map(lambda text: "\n".join("> " + line for line in text.split("\n")))
 headings = words.map(lambda text: "## " + text)
 tables = st.lists(st.tuples(words, words), min_size=1, max_size=10).map(
     lambda rows: "| name | value |\n|---|---|\n" + "\n".join(f"| {a} | {b} |" for a, b in rows),
 )
 documents = st.lists(
-    st.one_of(paragraphs, code, lists, headings, tables, listed_code, quoted_code), max_size=8,
+    st.one_of(paragraphs, code, lists, headings, tables, listed_code, deep_code, quoted_code), max_size=8,
 ).map("\n\n".join)
 wild = st.text("`~-#>|*1. \n\tab<!é👩🏽‍🚀\r:", max_size=400)
 
@@ -67,7 +68,7 @@ def test_a_written_document_is_cut_within_its_limit_and_nothing_is_lost(text, li
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.one_of(paragraphs, code, listed_code, quoted_code), max_size=6).map("\n\n".join),
+    st.lists(st.one_of(paragraphs, code, listed_code, deep_code, quoted_code), max_size=6).map("\n\n".join),
     st.integers(100, 300),
 )
 def test_code_comes_out_of_its_fences_as_it_went_in(text, limit):
