@@ -69,7 +69,7 @@ class Scripts:
                 rows = self._run(
                     [*argv, "--json", "rows.json"], folder, readable=[model], limit_s=self._predict_s, what="Predicting"
                 )
-                return Predictions.model_validate_json(json.dumps({"rows": rows}))
+                return _counted([Prediction.model_validate(row) for row in rows])
             data = folder / "rows.csv"
             shutil.copyfile(self._blobs.get_file(order.dataset.sha256), data)
             self._run(
@@ -79,10 +79,9 @@ class Scripts:
                 limit_s=self._predict_s,
                 what="Predicting",
             )
-            stem = Path(order.dataset.name).stem
-            return Predictions(
-                rows=(), file=self._blobs.put_file(folder / "answers.csv", name=f"{stem}-predictions.csv")
-            )
+            answers = folder / "answers.csv"
+            file = self._blobs.put_file(answers, name=f"{Path(order.dataset.name).stem}-predictions.csv")
+            return _counted(_read_answers(answers)).model_copy(update={"file": file})
 
     def _run(self, argv: Sequence[str], folder: Path, *, readable: list[Path], limit_s: float, what: str) -> Any:
         """The JSON that the script printed, None when it printed nothing."""
@@ -121,6 +120,28 @@ class Scripts:
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
         return final
+
+
+def _counted(answers: Iterable[Prediction]) -> Predictions:
+    first: list[Prediction] = []
+    counts: Counter[str] = Counter()
+    for answer in answers:
+        counts[answer.label] += 1
+        if len(first) < _ROWS_KEPT:
+            first.append(answer)
+    return Predictions(rows=tuple(first), total=counts.total(), counts=tuple(counts.most_common()))
+
+
+def _read_answers(path: Path) -> Iterator[Prediction]:
+    """The columns that predict.py added: `prediction`, then `p_<label>` for each label."""
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.reader(file)
+        header = next(reader)
+        at = len(header) - 1 - header[::-1].index("prediction")
+        labels = [name.removeprefix("p_") for name in header[at + 1 :]]
+        for row in reader:
+            shares = sorted(zip(labels, map(float, row[at + 1 :]), strict=True), key=lambda pair: -pair[1])
+            yield Prediction(label=row[at], probabilities=tuple(shares[:_TOP]))
 
 
 def _answer(code: int, said: bytes, complaint: bytes, *, what: str) -> Any:

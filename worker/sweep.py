@@ -30,18 +30,17 @@ class Sweep:
     def __init__(self, home: HostFolder, *, host: str, redis_url: str) -> None:
         """Nothing is opened before `run`."""
         self._home, self._host, self._url = home, host, redis_url
+        self._redis_away = False
 
     def run(self) -> int:
         """Once through all runs; how many were found lost."""
         lost = 0
+        self._redis_away = False
         for folder in self._home.runs():
             try:
                 lost += self._one(folder)
             except (OSError, ValueError, Malformed):
                 log.exception("sweep_failed run=%s", folder.run)
-            except redis.RedisError as error:
-                log.warning("sweep_later redis=%s why=%s", shown(self._url), error)
-                break
         return lost
 
     def _one(self, folder: RunFolder) -> bool:
@@ -52,7 +51,8 @@ class Sweep:
             if not (free and dead) or read_fence(folder) != attempt:
                 return False
             lost = self._bury(folder, attempt)
-            self._catch_up(folder)
+            if not self._redis_away:
+                self._try_to_send(folder)
         return lost
 
     def _bury(self, folder: RunFolder, attempt: int) -> bool:
@@ -75,6 +75,13 @@ class Sweep:
             spool.sync()
         spool.close()
         return lost
+
+    def _try_to_send(self, folder: RunFolder) -> None:
+        try:
+            self._catch_up(folder)
+        except redis.RedisError as error:  # the others are still to be buried; sending them waits for the next sweep
+            log.warning("sweep_later redis=%s why=%s", shown(self._url), error)
+            self._redis_away = True
 
     def _catch_up(self, folder: RunFolder) -> None:
         """Send each spool that this Redis does not have; forget those that the bot has stored."""

@@ -108,6 +108,7 @@ class Yard:
     server: EmbeddedRedis
     host: str = "h1"
     sandbox: str = "none"
+    extra: dict[str, str] = field(default_factory=dict)
     workers: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -122,7 +123,7 @@ class Yard:
             "TRAINYARD_REDIS_URL": self.server.url,
             "TRAINYARD_HOST_ID": self.host,
         }
-        return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TRAINYARD_SANDBOX": self.sandbox, **own}
+        return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TRAINYARD_SANDBOX": self.sandbox, **own, **self.extra}
 
     def settings(self) -> Settings:
         values: dict[str, Any] = {name: float(value) for name, value in TIMINGS.items()}

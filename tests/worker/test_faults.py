@@ -40,6 +40,28 @@ async def test_sigterm_ends_the_worker_and_not_the_run(own_yard: Yard) -> None:
     assert own_yard.outcome("r-term-w").state is RunState.SUCCEEDED
 
 
+async def test_a_killed_supervisor_takes_the_training_with_it_at_once(own_yard: Yard) -> None:
+    """Without a worker nobody sweeps: the kernel does it."""
+    worker = own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-kill-p", ENDLESS))
+    own_yard.running("r-kill-p")
+    own_yard.kill_worker(worker)
+    os.kill(own_yard.supervisor_pid("r-kill-p"), signal.SIGKILL)
+    own_yard.gone("r-kill-p")
+    assert "ended" not in own_yard.kinds("r-kill-p")
+    own_yard.start_worker()
+    assert own_yard.outcome("r-kill-p").state is RunState.LOST
+
+
+async def test_a_run_that_hangs_is_ended_and_shows_where(own_yard: Yard) -> None:
+    own_yard.extra = {"TRAINYARD_FIRST_STEP_QUIET_S": "1"}
+    own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-hang00", "def stuck():\n    time.sleep(600)\nstuck()\n"))
+    outcome = own_yard.outcome("r-hang00")
+    assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.HANG)
+    assert any("in stuck" in line for line in outcome.traceback)
+
+
 async def test_a_killed_supervisor_takes_the_training_with_it_and_is_reported(own_yard: Yard) -> None:
     own_yard.start_worker()
     helper = "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n"

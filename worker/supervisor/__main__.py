@@ -35,7 +35,7 @@ def main() -> None:
 
     from worker.supervisor.attempt import supervise  # noqa: PLC0415 - READY comes first
 
-    sys.exit(supervise(folder, attempt, stop_asked=bool(asked), lock=lock))
+    sys.exit(supervise(folder, attempt, asked=asked, lock=lock))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Sequence
 
 from agent.domain.errors import AppError
 from agent.domain.events import Accepted, Ended
@@ -33,14 +34,17 @@ _SECOND_TRY_S = 5.0
 log = logging.getLogger(__name__)
 
 
-def supervise(folder: RunFolder, attempt: int, *, stop_asked: bool, lock: int) -> int:
-    """Run the attempt to its end; the process's exit code."""
+def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: int) -> int:
+    """Run the attempt to its end; the process's exit code. `asked` holds the SIGTERMs that came before we listen."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     adopt_orphans()
     settings = Settings()
     order = decode(LaunchOrder, folder.order.read_bytes())
-    wishes = Wishes(folder, attempt, max_s=order.spec.max_hours * 3600, term_seen=stop_asked)
+    wishes = Wishes(folder, attempt, max_s=order.spec.max_hours * 3600)
     signal.signal(signal.SIGTERM, wishes.on_term)
+    if asked:
+        wishes.on_term()
+    wishes.look()
     spool = Spool(folder.spool, run=order.run, attempt=attempt, host=settings.host_id)
     sender = Sender(spool, redis_url=settings.redis_url, flush_s=settings.flush_s)
     spool.append(Accepted(boot_id=boot_id()))

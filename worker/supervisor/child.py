@@ -31,7 +31,7 @@ class Child:
     def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str]) -> None:
         """Starts it. The session is its own, so that a signal to its group reaches nothing else."""
         self.output, writing = os.pipe()
-        self._info = -1
+        self._info, self._said = -1, b""
         passed: tuple[int, ...] = ()
         argv = list(command.argv)
         if command.has_info_fd:
@@ -90,15 +90,13 @@ class Child:
         return found[0] if found else self.pid
 
     def _inner_pid(self) -> int:
-        if not hasattr(self, "_inner"):
-            text = b""
-            while b"}" not in text and select.select([self._info], [], [], 2.0)[0]:  # it arrives in pieces
-                piece = os.read(self._info, 4096)
-                if not piece:
-                    break
-                text += piece
-            self._inner = int(json.loads(text)["child-pid"]) if b"}" in text else 0
-        return self._inner
+        """The first process inside, 0 while bwrap has not said so."""
+        while b"}" not in self._said and select.select([self._info], [], [], 1.0)[0]:  # it arrives in pieces
+            piece = os.read(self._info, 4096)
+            if not piece:
+                break
+            self._said += piece
+        return int(json.loads(self._said)["child-pid"]) if b"}" in self._said else 0
 
 
 class Ladder:

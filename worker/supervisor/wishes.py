@@ -29,18 +29,17 @@ class Why(Enum):
 class Wishes:
     """Collects reasons to end. `ending` is the first; `at_once` says that no grace is given."""
 
-    def __init__(self, folder: RunFolder, attempt: int, *, max_s: float, term_seen: bool = False) -> None:
-        """A stop order that came before the launch counts."""
+    def __init__(self, folder: RunFolder, attempt: int, *, max_s: float) -> None:
+        """Call `look` for the first reasons: a stop order that came before the launch counts."""
         self._folder, self._attempt = folder, attempt
         self._max_s = max_s
         self._end = time.monotonic() + max_s
-        self._term_seen = term_seen
+        self._term_seen = False
         self.ending: Why | None = None
         self.at_once = False
         self._quiet_s = 0.0
-        self.look()
 
-    def on_term(self, _number: int, _frame: FrameType | None) -> None:
+    def on_term(self, _number: int = 0, _frame: FrameType | None = None) -> None:
         """SIGTERM to the supervisor; what it means stands in stop.json, if somebody wrote one."""
         self._term_seen = True
 
@@ -75,7 +74,9 @@ class Wishes:
                 hours = self._max_s / 3600
                 return failed(ExitClass.KILLED, f"It reached its limit of {hours:g} hours and was ended.", code=code)
             case Why.DIVERGED:
-                text = f"The loss was no number {_DIVERGED_AFTER} times running, so it was ended. Try a lower learning rate."
+                text = (
+                    f"Its loss was no number {_DIVERGED_AFTER} times running, so it was ended. A lower rate may help."
+                )
                 return failed(ExitClass.DIVERGED, text, code=code)
             case Why.HANG:
                 minutes = f"{self._quiet_s / 60:.0f}"
