@@ -59,15 +59,23 @@ class SlackApi:
         """The answer's data. Raises `RateLimited`, `Unavailable`, `TransientError` or an `AppError` with a sentence."""
         return _data(await self._patiently(method, arguments))
 
+    async def call_once(self, method: str, /, **arguments: object) -> dict[str, Any]:
+        """As `call`, but any `Retry-After` is told at once: for those who can do without the call."""
+        return _data(await self._patiently(method, arguments, patience_s=0.0))
+
     async def identity(self) -> tuple[dict[str, Any], frozenset[str]]:
         """Who the token is, and its scopes. Raises as `call` does."""
         answer = await self._patiently("auth.test", {})
         scopes = str(answer.headers.get("x-oauth-scopes", "")).split(",")
         return _data(answer), frozenset(scope.strip() for scope in scopes if scope.strip())
 
-    async def _patiently(self, method: str, arguments: Mapping[str, object]) -> AsyncSlackResponse:
+    async def _patiently(
+        self, method: str, arguments: Mapping[str, object], *, patience_s: float = PATIENCE_S,
+    ) -> AsyncSlackResponse:
         channel = str(arguments.get("channel", ""))
         for attempt in range(1, TRIES + 1):
+            if (held_s := self.limiter.delay_s(method, channel)) > PATIENCE_S:
+                raise rate_limited(method, held_s)
             await self.limiter.wait(method, channel)
             try:
                 return await self._once(method, arguments)
@@ -77,13 +85,13 @@ class SlackApi:
                     translated = self._translated(method, error)
                     raise translated from (translated.__cause__ or error)
                 self.limiter.hold(method, channel, wait_s)
-                if attempt == TRIES or wait_s > PATIENCE_S:
+                if attempt == TRIES or wait_s > patience_s:
                     raise rate_limited(method, wait_s) from error
                 continue
             except (aiohttp.ClientError, TimeoutError, SlackClientError) as error:
                 text = f"Slack did not answer {method}: {type(error).__name__}."
                 raise Unavailable(text) from error
-        raise rate_limited(method, PATIENCE_S)
+        raise rate_limited(method, patience_s)
 
     async def _once(self, method: str, arguments: Mapping[str, object]) -> AsyncSlackResponse:
         _ = self.session  # makes sure that the client has one

@@ -92,10 +92,12 @@ class SlackStream:
             if (delay_s := self._delay_s()) > 0:
                 self._show_later(delay_s)
                 return
+            sure, self._sure = self._sure, False  # a call that is cut off may or may not have added its text
             try:
                 await (self._grow() if self._native else self._edit())
+                self._sure = sure
             except RateLimited as error:
-                self._sure = True  # Slack has refused the call as a whole
+                self._sure = sure
                 self._wait(error.retry_after_s or self._pace.edit_every_s)
             except AppError as error:
                 self._desk.streaming &= code_of(error) != "unknown_method"
@@ -129,17 +131,15 @@ class SlackStream:
         if not pending:
             return
         part = self._parts[-1] if self._parts else None
-        self._sure = False
         if part is not None and self._is_full(part, len(pending)):
             await self._close(part)
             part = None
         if part is None:
             await self._start(pending)
         else:
-            await self._api.call(
+            await self._api.call_once(
                 "chat.appendStream", channel=self._room.channel, ts=part.ts, markdown_text=neutral(pending),
             )
-        self._sure = True
         self._sent += len(pending)
         self._not_before_s = self._now() + self._pace.append_every_s
         if self._sent < len(self._text):
@@ -150,7 +150,7 @@ class SlackStream:
         return too_long or self._now() - part.born_s >= self._pace.rotate_after_s
 
     async def _start(self, text: str) -> None:
-        answer = await self._api.call(
+        answer = await self._api.call_once(
             "chat.startStream", channel=self._room.channel, thread_ts=self._room.thread,
             recipient_user_id=self._recipient, recipient_team_id=self._room.tenant, markdown_text=neutral(text),
         )
@@ -169,7 +169,6 @@ class SlackStream:
 
     async def _edit(self) -> None:
         """Show the text so far by an edit, or post it if nothing stands yet."""
-        self._sure = False
         if self._open:
             await self._close(self._parts[-1])
         start = self._parts[-1].start if self._parts else 0

@@ -163,6 +163,10 @@ async def test_a_short_wait_is_sat_out_and_a_long_one_is_told(server, door, room
     with pytest.raises(RateLimited) as caught:
         await door.post(room, Content(text="later"), key="b")
     assert caught.value.retry_after_s >= 30
+    asked = len(server.called("chat.postMessage"))
+    with pytest.raises(RateLimited):  # nobody else has to ask Slack again, nor to wait here
+        await door.post(room, Content(text="later too"), key="c")
+    assert len(server.called("chat.postMessage")) == asked
 
 
 async def test_our_own_limits_keep_us_from_ever_being_refused():

@@ -164,6 +164,20 @@ async def test_rate_limits_delay_the_text_and_never_reach_the_caller(server, doo
     assert answers(server, room) == ["a " + "b " * 20]
 
 
+async def test_a_short_wait_does_not_hold_up_the_model(server, door, inbox):
+    room = await asked(server, inbox)
+    stream = await door.stream(room, key="turn-1")
+    await stream.append("a ")
+    await asyncio.sleep(0.03)
+    server.fail("chat.appendStream", retry_after=5)
+
+    async with asyncio.timeout(4):
+        for _ in range(20):
+            await stream.append("b ")
+    assert answers(server, room) == ["a "]
+    await stream.finish(Content(text="a b"))
+
+
 async def test_when_nothing_works_the_whole_answer_is_posted_and_the_orphan_removed(server, door, inbox):
     room = await asked(server, inbox)
     stream = await door.stream(room, key="turn-1")
@@ -203,6 +217,7 @@ async def test_an_interrupted_append_does_not_double_the_text(server, door, inbo
     interrupted.cancel()
     await asyncio.gather(interrupted, return_exceptions=True)
 
+    await stream.append("thr")
     await stream.finish(Content(text="one two three"))
 
     assert answers(server, room) == ["one two three"]
