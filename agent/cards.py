@@ -206,7 +206,7 @@ def result_card(run: Run) -> Card:
         kind="result",
         title=f"Result of {run.id}: {metric_name(score.metric)} {number(score.model.value)}",
         tone="good" if score.beats_baseline else "warn",
-        body=verdict(score),
+        body=verdict(score, outcome.chosen),
         facts=(Fact(name="Test rows", value=f"{score.test_rows:,}"), *others),
         table=table,
         buttons=buttons,
@@ -214,15 +214,22 @@ def result_card(run: Run) -> Card:
     )
 
 
-def verdict(score: Scorecard) -> str:
-    """Whether the model is worth having, in a sentence."""
+def verdict(score: Scorecard, chosen: str) -> str:
+    """Whether the model is worth having, in a sentence. `chosen` is the candidate that the recipe kept."""
     best = score.best_baseline
-    difference = abs(score.model.value - best.value)
+    metric = metric_name(score.metric)
+    measured = f"measured once on {score.test_rows:,} sealed test rows"
     if score.beats_baseline:
+        gain = number(abs(score.model.value - best.value))
         return (
-            f"Better than the best baseline (**{best.name}**, {number(best.value)}) by **{number(difference)}** "
-            f"{metric_name(score.metric)}, measured once on {score.test_rows:,} sealed test rows."
+            f"Better than the best baseline (**{best.name}**, {number(best.value)}) by **{gain}** {metric}, {measured}."
+        )
+    if chosen == best.name:
+        return (
+            f"The baseline **{best.name}** was kept as the model: nothing more complex beat it on the validation part. "
+            f"{metric[0].upper()}{metric[1:]} {number(score.model.value)}, {measured}."
         )
     return (
-        f"**Not better than the baseline {best.name}** ({number(best.value)}): use the baseline, or give it more data."
+        f"**Not better than the baseline {best.name}** ({number(best.value)} {metric}, {measured}): "
+        "use the baseline, or give it more data."
     )

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+import redis.asyncio
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
 from pydantic import SecretStr
@@ -15,7 +16,7 @@ from pydantic import SecretStr
 from agent.brain import Options, build
 from agent.clock import SystemClock
 from agent.domain.charts import ChartSpec
-from agent.domain.errors import Conflict
+from agent.domain.errors import Conflict, Unavailable
 from agent.llm.chain import GatewayModel, ModelChain
 from agent.llm.offline import OfflinePlanner
 from agent.ports import Door
@@ -30,6 +31,7 @@ from worker.client.bundle import pack
 from worker.client.feed import RedisFeed
 from worker.client.fleet import CeleryFleet
 from worker.client.redis_server import EmbeddedRedis
+from worker.client.redis_url import for_client, shown
 
 log = logging.getLogger(__name__)
 RESTART_S = (1.0, 30.0)
@@ -115,6 +117,7 @@ class App:
 
     async def _redis(self) -> str:
         if self.settings.redis_url:
+            await _reach(self.settings.redis_url)
             return self.settings.redis_url
         server = EmbeddedRedis(self.settings.home)
         self._stack.callback(server.stop)
@@ -181,6 +184,20 @@ class App:
         """Wait for the end of the first door that ends by itself (a terminal at the end of its input)."""
         doors = [task for task in self._tasks if task.get_name().startswith("door ")]
         await asyncio.wait(doors, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _reach(redis_url: str) -> None:
+    """Raises `Unavailable` when Redis does not answer: at the start that is a mistake, later it may come back."""
+    client = redis.asyncio.Redis.from_url(for_client(redis_url), socket_timeout=5, socket_connect_timeout=3)
+    try:
+        await client.ping()
+    except (redis.RedisError, OSError) as error:
+        raise Unavailable(
+            f"Redis at {shown(redis_url)} does not answer ({type(error).__name__}). Start it, correct "
+            "TRAINYARD_REDIS_URL, or leave it unset to use an embedded server."
+        ) from error
+    finally:
+        await client.aclose()
 
 
 async def _kept_running(name: str, start: Callable[[], Awaitable[None]], *, forever: bool) -> None:

@@ -187,7 +187,8 @@ class FakeFleet:
         )
 
     async def predict(self, order: PredictOrder) -> Predictions:
-        return Predictions(rows=(Prediction(label="yes", probabilities=(("yes", 0.9), ("no", 0.1))),))
+        answer = Prediction(label="yes", probabilities=(("yes", 0.9), ("no", 0.1)))
+        return Predictions(rows=(answer,), total=1, counts=(("yes", 1),))
 
 
 class FakeBundles:

@@ -3,19 +3,21 @@
 Owns their command lines and the cache of unpacked models. Knows no Celery. Called by `worker.tasks`.
 """
 
+import csv
 import json
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agent.domain.datasets import DataReport
 from agent.domain.errors import BadData, Unavailable
-from agent.domain.orders import InspectOrder, Predictions, PredictOrder
+from agent.domain.orders import InspectOrder, Prediction, Predictions, PredictOrder
 from worker.client.blobs import BlobStore
 from worker.folders import HostFolder
 from worker.sandbox import Walls, wrap
@@ -27,6 +29,8 @@ from worker.supervisor.steps import basic_environment
 _MEMORY_BYTES = 8 * 1024**3
 _PACKAGES = Path(__file__).resolve().parent.parent  # the folder that holds the package `worker`
 _SAID_CHARS = 300
+_ROWS_KEPT = 1000  # of the answers; the file has all
+_TOP = 5
 
 
 class Scripts:

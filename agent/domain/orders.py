@@ -54,9 +54,14 @@ class Prediction(Value):
 
 
 class Predictions(Value):
-    """Answers in the order of the rows. `file` is set for a data file: the rows with a column `prediction` added."""
+    """Answers in the order of the rows, at most the first thousand; `total` and `counts` (label, rows) cover all.
+
+    `file` is set for a data file: its rows with a column `prediction` and one `p_<label>` for each label added.
+    """
 
     rows: tuple[Prediction, ...]
+    total: int
+    counts: tuple[tuple[str, int], ...]
     file: DatasetRef | None = None
 
 

@@ -16,10 +16,15 @@ _VERB = re.compile(
     r"\b(?:predicts?|predicting|classif(?:y|ies)|forecast|tells?|guess(?:es)?)\b(.*)", re.IGNORECASE | re.DOTALL
 )
 _NUMBER = r"([0-9]*\.?[0-9]+(?:e-?\d+)?)"
-_NAME = r"(learning[ _]rate|lr|epochs?|rounds?|batch[ _]size|seed|num[ _]leaves|max[ _]steps)"
+_NAME = r"(learning[ _]rate|lr|epochs?|rounds?|batch[ _]size|seed|num[ _]leaves|max[ _]steps|patience)"
 _SETTING = re.compile(rf"\b{_NAME}\b\s*(?:of|=|:|is|to)?\s*{_NUMBER}", re.IGNORECASE)
 _COUNTED = re.compile(rf"\b{_NUMBER}\s+(epochs?|rounds?|max[ _]steps)\b", re.IGNORECASE)
-_SETTING_NAMES = {"lr": "learning_rate", "epoch": "epochs", "round": "rounds"}
+_SETTING_NAMES = {
+    "lr": "learning_rate",
+    "epoch": "epochs",
+    "round": "rounds",
+    "patience": "early_stopping_patience",
+}
 _STOP_WORDS = frozenset(
     re.findall(
         r"\w+",

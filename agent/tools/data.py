@@ -1,6 +1,5 @@
 """Tools over data files: the audit, and predictions of a finished model."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
@@ -87,9 +86,8 @@ def data_tools(files: DataFiles, runs: Runs, fleet: Fleet) -> Sequence[Tool]:
         order = PredictOrder(artifact_sha256=run.outcome.artifact.sha256, dataset=dataset, rows=asked.rows)
         predictions = await fleet.predict(order)
         card = predictions_card(run, predictions, dataset)
-        counts = Counter(row.label for row in predictions.rows)
-        words = ", ".join(f"{label} {count}" for label, count in counts.most_common(5))
-        text = f"Predicted `{run.spec.target}` for {len(predictions.rows):,} rows with `{run.id}`: {words}."
+        words = ", ".join(f"{label} {count:,}" for label, count in predictions.counts[:5])
+        text = f"Predicted `{run.spec.target}` for {predictions.total:,} rows with `{run.id}`: {words}."
         first: list[JsonValue] = [row.model_dump(mode="json") for row in predictions.rows[:ROWS_SHOWN]]
         return Result(text, {"run": run.id, "first_rows": first}, card)
 
@@ -144,12 +142,11 @@ def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | N
         (str(number), row.label, f"{row.probabilities[0][1]:.0%}" if row.probabilities else "–")
         for number, row in enumerate(predictions.rows[:ROWS_SHOWN], 1)
     )
-    counts = Counter(row.label for row in predictions.rows).most_common(6)
-    more = len(predictions.rows) - len(rows)
+    more = predictions.total - len(rows)
     return Card(
         kind="data",
         title=f"Predictions of {run.id}" + (f" for {dataset.name}" if dataset else ""),
-        facts=tuple(Fact(name=label, value=f"{count:,} rows") for label, count in counts),
+        facts=tuple(Fact(name=label, value=f"{count:,} rows") for label, count in predictions.counts[:6]),
         table=Table(columns=("row", run.spec.target, "probability"), rows=rows),
         footer=f"and {more:,} more rows" if more > 0 else "",
     )
