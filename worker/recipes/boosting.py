@@ -14,6 +14,7 @@ from worker.runtime import TrainingRuntime
 Rows = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
+_SMALL = 20_000  # with fewer rows a second thread costs more than it gives
 SETTINGS = {
     "rounds": Setting(600, 1, 100_000, ("n_estimators", "num_boost_round", "num_iterations", "max_rounds")),
     "learning_rate": Setting(0.05, 1e-5, 10.0, ("lr", "eta")),
@@ -76,7 +77,7 @@ def parameters(settings: dict[str, Any], *, classes: int, rows: int, seed: int) 
         "bagging_fraction": settings["bagging_fraction"],
         "bagging_freq": 1,
         "seed": seed,
-        "num_threads": usable_cpus(),
+        "num_threads": 1 if rows < _SMALL else usable_cpus(),
         "deterministic": True,
         "force_row_wise": True,
         "verbosity": -1,

@@ -29,6 +29,7 @@ SETTINGS = {
 }
 _SCRATCH_RATE, _PRETRAINED_RATE = 1e-3, 3e-5
 _MOST_THREADS = 8
+_SMALL = 5_000_000  # below this many parameters a second thread costs more than it gives
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
@@ -55,7 +56,6 @@ def build(texts: Sequence[str], classes: Sequence[str], settings: dict[str, Any]
     import torch
 
     torch.manual_seed(seed)
-    torch.set_num_threads(min(_MOST_THREADS, usable_cpus()))
     named = settings["model"]
     settings["learning_rate"] = settings["learning_rate"] or (_PRETRAINED_RATE if named else _SCRATCH_RATE)
     network, tokenizer = _pretrained(named, classes) if named else _from_scratch(texts, classes, settings)
@@ -63,6 +63,7 @@ def build(texts: Sequence[str], classes: Sequence[str], settings: dict[str, Any]
     tokenizer.no_padding()
     tokenizer.enable_truncation(longest)
     size = sum(parameter.numel() for parameter in network.parameters())
+    torch.set_num_threads(1 if size < _SMALL else min(_MOST_THREADS, usable_cpus()))
     origin = f"{named or 'a small encoder from scratch'} ({size / 1e6:.1f} M parameters)"
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return Encoder(network.to(device), tokenizer, origin, device)
@@ -106,15 +107,20 @@ def _from_scratch(texts: Sequence[str], classes: Sequence[str], settings: dict[s
 
 
 def _learned_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
-    """A lower-casing WordPiece tokenizer learned from the training texts."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    """A lower-casing byte-level BPE tokenizer learned from the training texts.
 
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106 - a token of text, not a secret
+    Not WordPiece: its trainer numbers the pieces in hash order, so that no two trainings are alike.
+    """
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE(unk_token="[UNK]"))  # noqa: S106 - a token of text, not a secret
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocabulary, min_frequency=2, special_tokens=list(_SPECIAL), show_progress=False
-    )
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=max(vocabulary, 256 + len(_SPECIAL)), min_frequency=2, special_tokens=list(_SPECIAL),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False,
+    )  # fmt: skip
     tokenizer.train_from_iterator(texts, trainer)
     ends = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)

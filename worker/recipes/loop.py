@@ -7,8 +7,10 @@ that a step number says where the data stands.
 
 from __future__ import annotations
 
+import json
 import math
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +58,7 @@ class Loop:
     def __init__(self, encoder: Encoder, settings: dict[str, Any], runtime: TrainingRuntime, *, seed: int) -> None:
         self._encoder, self._settings, self._runtime, self._seed = encoder, settings, runtime, seed
         self._step, self._misses, self._saved_at = 0, 0, time.monotonic()
+        self._key = ""
         self._best: tuple[float, int, dict[str, Any]] = (-1.0, 0, {})
 
     def run(self, texts: Sequence[str], codes: NDArray[np.int64], held: Held) -> Trained:
@@ -65,6 +68,7 @@ class Loop:
         per_epoch = math.ceil(len(rows) / self._settings["batch_size"])
         every = max(1, min(per_epoch, steps // 2))
         self._prepare(steps)
+        self._key = json.dumps([self._settings, self._seed, len(rows), steps, zlib.crc32(repr(rows).encode())])
         self._resume()
         while self._step < steps and self._misses < self._settings["early_stopping_patience"]:
             if self._runtime.should_stop:
@@ -144,6 +148,7 @@ class Loop:
         import torch
 
         state = {
+            "key": self._key,
             "step": self._step,
             "misses": self._misses,
             "best": list(self._best),
@@ -165,6 +170,9 @@ class Loop:
         if path is None or not path.exists():
             return
         state = torch.load(path, map_location=self._encoder.device, weights_only=True)
+        if state["key"] != self._key:
+            self._runtime.log("The checkpoint belongs to other settings or data: starting from the beginning.")
+            return
         self._step, self._misses = state["step"], state["misses"]
         score, step, weights = state["best"]
         self._best = (score, step, weights)

@@ -26,6 +26,8 @@ from worker.runtime import TrainingRuntime
 _PACKAGES = {"encoder": ("torch", "transformers", "tokenizers", "safetensors", "numpy"),
              "linear": ("scikit-learn", "skops", "numpy")}  # fmt: skip
 
+_WORD = r"(?u)\b\w+\b"  # words of one letter count, unlike in scikit-learn's default
+
 
 @dataclass(frozen=True)
 class Texts:
@@ -121,7 +123,7 @@ def _fit_linear(texts: list[str], codes: NDArray[np.int64], *, seed: int) -> Any
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), max_features=200_000)
+    words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), max_features=200_000, token_pattern=_WORD)
     try:
         return make_pipeline(words, LogisticRegression(C=10.0, max_iter=2000, random_state=seed)).fit(texts, codes)
     except ValueError as error:

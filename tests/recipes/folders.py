@@ -1,0 +1,137 @@
+"""Run folders as a supervisor makes them: own code of the bundle, each step a child process."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPO = Path(__file__).resolve().parents[2]
+LIMIT_S = 120
+TABULAR = {"rounds": 40, "early_stopping_patience": 10}
+TEXT = {"max_steps": 24, "hidden_size": 32, "layers": 1, "heads": 2, "max_tokens": 32, "vocabulary": 600}
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run on disk, with its sealed labels beside it."""
+
+    dir: Path
+    sealed: Path
+
+    def child(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start a step. `-S` keeps the installed repository off the path, as on a host without Trainyard."""
+        env = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join([str(self.dir), sysconfig.get_path("purelib")]),
+            "TRAINYARD_RUN_DIR": str(self.dir),
+            "TRAINYARD_RUN_ID": "01RUN",
+            "TRAINYARD_ATTEMPT": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
+        return subprocess.Popen(
+            [sys.executable, "-S", *arguments],
+            cwd=self.dir, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        child = self.child(*arguments)
+        said, _ = child.communicate(timeout=LIMIT_S)
+        assert child.returncode == code, said
+        return said
+
+    def prepare(self, *, code: int = 0) -> str:
+        return self.run("-m", "worker.recipes.prepare", "--run-dir", ".", "--sealed-dir", str(self.sealed), code=code)
+
+    def train(self, *, code: int = 0) -> str:
+        return self.run("train.py", code=code)
+
+    def evaluate(self, *, code: int = 0) -> str:
+        return self.run("-m", "worker.recipes.evaluate", "--run-dir", ".", "--sealed-dir", str(self.sealed), code=code)
+
+    def all_steps(self) -> dict[str, Any]:
+        self.prepare()
+        self.train()
+        self.evaluate()
+        return self.json("scorecard.json")
+
+    def json(self, name: str) -> Any:
+        return json.loads((self.dir / name).read_text(encoding="utf-8"))
+
+    def rows(self, name: str) -> list[dict[str, str]]:
+        with (self.dir / name).open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def metrics(self) -> list[dict[str, Any]]:
+        path = self.dir / "metrics.jsonl"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+    def stop_after(self, steps: int) -> tuple[int, str]:
+        """Start training, send SIGTERM once `steps` rows are written, and wait for the end."""
+        child = self.child("train.py")
+        patience = time.monotonic() + LIMIT_S
+        while len(self.metrics()) < steps and child.poll() is None and time.monotonic() < patience:
+            time.sleep(0.05)
+        child.terminate()
+        said, _ = child.communicate(timeout=LIMIT_S)
+        return child.returncode, said
+
+    def copy(self, to: Path) -> RunFolder:
+        shutil.copytree(self.dir, to / "run")
+        shutil.copytree(self.sealed, to / "sealed")
+        return RunFolder(to / "run", to / "sealed")
+
+
+Make = Callable[..., RunFolder]
+
+
+def make_run(
+    at: Path, text: str | bytes, target: str, *, recipe: str = "tabular_classification", **spec: Any
+) -> RunFolder:
+    """A run's folder with its bundle unpacked and its data in place, before any step."""
+    folder = RunFolder(at / "run", at / "sealed")
+    (folder.dir / "data").mkdir(parents=True)
+    (folder.dir / "data/source.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
+    package = folder.dir / "worker"
+    shutil.copytree(REPO / "worker/recipes", package / "recipes", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("__init__.py", "runtime.py"):
+        shutil.copy(REPO / "worker" / name, package / name)
+    (folder.dir / "train.py").write_text("from worker.recipes.entry import main\n\nmain()\n")
+    dataset = {"sha256": "0" * 64, "name": "data.csv", "size_bytes": len(text)}
+    full = {"task": recipe, "recipe": recipe, "dataset": dataset, "target": target, "host": "here",
+            "bundle_sha256": "0" * 64, "settings": TEXT if recipe.startswith("text") else TABULAR, **spec}  # fmt: skip
+    config = {"run": "01RUN", "spec": full, "data": "data/source.csv"}
+    (folder.dir / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def as_csv(rows: list[dict[str, Any]]) -> str:
+    lines = [",".join(rows[0]), *(",".join(str(value) for value in row.values()) for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def sklearn_csv(name: str) -> str:
+    """A data set that comes with scikit-learn, with the class names as target."""
+    from sklearn import datasets
+
+    data = getattr(datasets, f"load_{name}")()
+    names = [str(column).replace(" ", "_") for column in data.feature_names]
+    classes = [str(label) for label in data.target_names]
+    return as_csv(
+        [{**dict(zip(names, row, strict=True)), "kind": classes[code]}
+         for row, code in zip(data.data.tolist(), data.target, strict=True)]
+    )  # fmt: skip
+
+
+def texts_csv(rows: int = 500) -> str:
+    lines = (REPO / "examples/docstrings.csv").read_text(encoding="utf-8").splitlines()
+    return "\n".join(lines[: rows + 1]) + "\n"

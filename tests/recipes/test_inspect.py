@@ -1,0 +1,204 @@
+"""The audit: what it finds in good files, and one clear sentence for each unusable one."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.domain.datasets import DataReport, DatasetRef
+from tests.recipes.folders import REPO, sklearn_csv, texts_csv
+from worker.recipes.inspect import audit, main
+from worker.recipes.table import BadData, read_table
+
+GOOD = "a,b,kind\n" + "".join(f"{n},{n % 7}.5,{'yes' if n % 3 else 'no'}\n" for n in range(40))
+
+
+def workbook() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        file.writestr("xl/workbook.xml", "<x/>")
+    return buffer.getvalue()
+
+
+def archive() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        file.writestr("data.csv", GOOD)
+    return buffer.getvalue()
+
+
+UNUSABLE: dict[str, tuple[bytes, list[str]]] = {
+    "empty": (b"", ["data.csv is empty"]),
+    "only spaces": (b" \n\n", ["data.csv is empty"]),
+    "header only": (b"a,b\n", ["has a header (a, b) but no rows"]),
+    "uneven": (b"a,b\n1,2\n3,4,5\n6\n7,8\n", ["2 columns", "line 3 has 3, line 4 has 1"]),
+    "open quote": (b'a,b\n1,2\n"3,4\n5,6\n', ["line 3", "never closed"]),
+    "text after quote": (b'a,b\n1,2\n"3"x,4\n', ["line 3", "closing quote"]),
+    "twice": (b"a,b,a\n1,2,3\n", ["“a” more than once (columns 1 and 3)"]),
+    "no header": (b"1.5,2\n3,4\n", ["holds numbers, not column names"]),
+    "png": (b"\x89PNG\r\n\x1a\n" + b"\x00" * 50, ["a PNG image", "Export the table as CSV"]),
+    "jpeg": (b"\xff\xd8\xff\xe0" + b"\x00" * 50, ["a JPEG image"]),
+    "pdf": (b"%PDF-1.7\n", ["a PDF document"]),
+    "gzip": (gzip.compress(GOOD.encode()), ["a gzip archive"]),
+    "zip": (archive(), ["a zip archive"]),
+    "xlsx": (workbook(), ["an Excel workbook"]),
+    "html": (b"<!DOCTYPE html><html><body>Sign in</body></html>", ["a web page (HTML)"]),
+    "json": (b'[{"a": 1}]', ["a JSON file"]),
+    "parquet": (b"PAR1" + b"\x00" * 20, ["a Parquet file"]),
+    "zero bytes": (b"a,b\n1,\x00\n", ["byte 6 (line 2) is zero", "UTF-8"]),
+    "no encoding": (b"a,b\n1,\x81\x8d\x9d\n", ["not UTF-8", "byte 6 (line 2) is 0x81", "Re-save it as UTF-8"]),
+    "cut utf-16": (GOOD.encode("utf-16")[:-1], ["utf-16", "does not fit"]),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_an_unusable_file_is_refused_with_one_sentence(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, words = UNUSABLE[case]
+    (tmp_path / "blob").write_bytes(data)
+    assert main(["--file", str(tmp_path / "blob"), "--name", "data.csv"]) == 65
+    said = json.loads(capsys.readouterr().out)
+    assert list(said) == ["error"]
+    for word in words:
+        assert word in said["error"]
+
+
+def report_of(text: str | bytes, tmp_path: Path, **asked: Any) -> dict[str, Any]:
+    path = tmp_path / "data.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    report = audit(read_table(path), **asked)
+    reference = DatasetRef(sha256="0" * 64, name="data.csv", size_bytes=path.stat().st_size)
+    DataReport.model_validate({**json.loads(json.dumps(report)), "dataset": reference})
+    return report
+
+
+def test_the_command_prints_the_fields_of_a_data_report() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "worker.recipes.inspect", "--file", "examples/doctor_visits.csv", "--name", "v.csv",
+         "--target", "visited_doctor"], cwd=REPO, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    reference = DatasetRef(sha256="0" * 64, name="v.csv", size_bytes=1)
+    report = DataReport.model_validate({**json.loads(done.stdout), "dataset": reference})
+    assert report.rows == 20190
+    assert report.target is not None
+    assert report.target.classes == (("yes", 13882), ("no", 6308))
+    assert report.suggested_task == "tabular_classification"
+    assert report.problems == ()
+    assert report.leaks == ()
+    assert any("2760 different inputs" in warning for warning in report.warnings)
+    assert {column.name: column.kind for column in report.columns}["health"] == "category"
+
+
+def test_a_file_over_the_limit_says_both_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f.csv").write_text(GOOD)
+    assert main(["--file", str(tmp_path / "f.csv"), "--name", "big.csv", "--limit-bytes", "100"]) == 65
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert f"big.csv has {len(GOOD)} bytes" in error
+    assert "100 bytes" in error
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_encoding_and_delimiter_are_found(encoding: str, delimiter: str, tmp_path: Path) -> None:
+    text = GOOD.replace("kind", "kïnd").replace(",", delimiter)
+    report = report_of(text.encode(encoding), tmp_path)
+    assert (report["encoding"], report["delimiter"]) == (encoding, delimiter)
+    assert [column["name"] for column in report["columns"]] == ["a", "b", "kïnd"]
+
+
+def test_windows_text_is_read_with_a_warning(tmp_path: Path) -> None:
+    report = report_of(GOOD.replace("yes", "café").encode("cp1252"), tmp_path, target="kind")
+    assert ["café", 26] in report["target"]["classes"]
+    assert any("cp1252" in warning and "line" in warning for warning in report["warnings"])
+
+
+def test_line_breaks_in_quotes_keep_line_numbers_right(tmp_path: Path) -> None:
+    text = "note,kind\n" + '"two\nlines, here",yes\n' * 15 + '"x",\n' + "y,no\n" * 10
+    report = report_of(text, tmp_path, target="kind")
+    assert "line 32" in report["problems"][0]
+    assert "no value in 1 of 26 rows" in report["problems"][0]
+
+
+def test_kinds_of_columns(tmp_path: Path) -> None:
+    words = [
+        "the quick brown fox jumps",
+        "over the lazy dog today",
+        "pack my box with five",
+        "dozen liquor jugs of ale",
+    ]
+    rows = ["customer_id,age,signed_up,member,plan,notes,nothing,same,kind"]
+    rows += [
+        f"{1000 + n},{n % 50 or ''},2024-01-{n % 28 + 1:02d},{'true' if n % 2 else 'false'},{'abc'[n % 3]},"
+        f"{words[n % 4]} {n},,x,{'hot' if n % 5 else 'cold'}"
+        for n in range(100)
+    ]
+    report = report_of("\n".join(rows), tmp_path)
+    kinds = {column["name"]: column["kind"] for column in report["columns"]}
+    assert kinds == {
+        "customer_id": "identifier", "age": "number", "signed_up": "datetime", "member": "boolean", "plan": "category",
+        "notes": "text", "nothing": "empty", "same": "constant", "kind": "category",
+    }  # fmt: skip
+    age = report["columns"][1]
+    assert (age["missing"], age["low"], age["high"]) == (2, 1.0, 49.0)
+    assert (report["suggested_target"], report["text_column"]) == ("kind", "notes")
+    assert any("identifier" in warning and "customer_id" in warning for warning in report["warnings"])
+
+
+def test_an_unknown_target_names_the_columns_and_guesses(tmp_path: Path) -> None:
+    with pytest.raises(BadData, match=r"no target column “kindd”\. Did you mean “kind”\? The columns are: a, b, kind"):
+        report_of(GOOD, tmp_path, target="kindd")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda t: t.replace(",no\n", ",yes\n"), "always “yes”"),
+        (lambda t: t.replace("4,4.5,yes", "4,4.5,").replace("5,5.5,yes", "5,5.5,NaN"), "in 2 of 40 rows: lines 6, 7"),
+        (lambda t: t.replace("4,4.5,yes", "4,4.5,maybe"), "1 class of “kind” has only one row (“maybe”)"),
+        (lambda t: "".join(t.splitlines(keepends=True)[:9]), "only 8 rows; at least 20"),
+        (lambda t: t.replace("kind", "x").replace("a,", "kind,", 1), "is a quantity, not a class"),
+    ],
+)  # fmt: skip
+def test_a_target_that_cannot_be_learned_is_a_problem(change: Any, sentence: str, tmp_path: Path) -> None:
+    report = report_of(change(GOOD), tmp_path, target="kind")
+    assert any(sentence in problem for problem in report["problems"]), report["problems"]
+
+
+def test_uneven_classes_are_a_warning(tmp_path: Path) -> None:
+    text = "a,kind\n" + "".join(f"{n % 9},{'rare' if n % 20 == 0 else 'usual'}\n" for n in range(200))
+    report = report_of(text, tmp_path, target="kind")
+    assert any("1 in 19" in warning for warning in report["warnings"])
+    assert report["problems"] == []
+
+
+def test_leaks_are_found_and_good_columns_are_not(tmp_path: Path) -> None:
+    random.seed(1)
+    rows = ["code,score,honest,status"]
+    for n in range(300):
+        label = ("won", "lost", "open")[n % 3]
+        honest = n % 3 if random.random() < 0.9 else random.randrange(3)
+        rows.append(f"{label[0].upper()}{label[1]},{n % 3 * 10 + random.random():.3f},{honest},{label}")
+    report = report_of("\n".join(rows), tmp_path, target="status")
+    assert {leak["column"] for leak in report["leaks"]} == {"code", "score"}
+    assert all(leak["accuracy"] > 0.98 and "33" in leak["why"] for leak in report["leaks"])
+    assert report_of(sklearn_csv("breast_cancer"), tmp_path, target="kind")["leaks"] == []
+
+
+def test_a_label_inside_of_the_text_is_a_leak(tmp_path: Path) -> None:
+    text = texts_csv(300)
+    assert report_of(text, tmp_path, target="library")["leaks"] == []
+    lines = [line.replace('"', "").rpartition(",") for line in text.splitlines()]
+    told = "\n".join(f'"from {library}, {words}",{library}' for words, _, library in lines[1:])
+    report = report_of("text,library\n" + told, tmp_path, target="library")
+    assert [leak["column"] for leak in report["leaks"]] == ["text"]
+    assert report["suggested_task"] == "text_classification"

@@ -1,0 +1,129 @@
+"""The text recipe: real training on real docstrings, resumed to the same weights, and predicting alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.recipes.folders import TEXT, Make, RunFolder, texts_csv
+from tests.recipes.test_tabular import predict
+
+
+def state(run: RunFolder) -> dict[str, torch.Tensor]:
+    newest = max(run.dir.glob("checkpoints/step_*/state.pt"))
+    return torch.load(newest, weights_only=True)["network"]  # type: ignore[no-any-return]
+
+
+def test_the_better_of_both_candidates_is_kept_and_named(docstrings: RunFolder) -> None:
+    card, facts = docstrings.json("scorecard.json"), docstrings.json("artifacts/metrics.json")
+    assert card["metric"] == "macro_f1"
+    held = facts["validation"]
+    better = "encoder" if held["encoder"]["macro_f1"] > held["linear"]["macro_f1"] else "linear"
+    assert facts["chosen"] == better
+    scores = {score["name"]: score["value"] for score in card["baselines"]}
+    assert scores["linear"] > scores["majority"] + 0.2
+    assert card["model"]["value"] >= scores["linear"]
+
+
+def test_each_step_and_each_measurement_is_a_row_of_metrics(docstrings: RunFolder) -> None:
+    rows = docstrings.metrics()
+    steps = [row["step"] for row in rows if "train_loss" in row["values"]]
+    assert steps == list(range(1, 25))
+    assert docstrings.json("meta.json")["total_steps"] == 24
+    measured = [row["values"] for row in rows if "valid_loss" in row["values"]]
+    assert len(measured) >= 2
+    assert set(measured[0]) == {"valid_accuracy", "valid_macro_f1", "valid_loss"}
+
+
+def test_predicting_texts_alone(docstrings: RunFolder, tmp_path: Path) -> None:
+    artifacts = docstrings.dir / "artifacts"
+    predict(artifacts, str(docstrings.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv"))
+    (tmp_path / "rows.json").write_text(json.dumps([{"text": row["text"]} for row in docstrings.rows("data/test.csv")]))
+    answers = json.loads(predict(artifacts, "--json", str(tmp_path / "rows.json")))
+    assert [answer["label"] for answer in answers] == [row["label"] for row in docstrings.rows("predictions/model.csv")]
+    assert len(answers[0]["probabilities"]) == 4
+
+
+@pytest.fixture
+def two_words(make: Make) -> RunFolder:
+    """Texts in which only two words together tell the class, so that weights per word are blind."""
+    random = np.random.default_rng(5)
+    lines = ["text,kind"]
+    for number in range(400):
+        colour, animal = number % 2, number // 2 % 2
+        filler = [f"w{n}" for n in random.integers(20, size=6)]
+        words = [*filler[:2], ("red", "blue")[colour], *filler[2:4], ("cat", "dog")[animal], *filler[4:]]
+        lines.append(f"{' '.join(words)},{('same', 'other')[colour ^ animal]}")
+    settings = {**TEXT, "max_steps": 250, "learning_rate": 0.005, "early_stopping_patience": 50}
+    return make("\n".join(lines) + "\n", "kind", recipe="text_classification", settings=settings)
+
+
+def test_the_encoder_is_kept_where_it_is_better_and_predicts_alone(two_words: RunFolder, tmp_path: Path) -> None:
+    card = two_words.all_steps()
+    assert two_words.json("artifacts/metrics.json")["chosen"] == "encoder"
+    assert card["metric"] == "roc_auc"
+    assert card["model"]["value"] > card["baselines"][-1]["value"]
+    artifacts = two_words.dir / "artifacts"
+    assert {path.name for path in (artifacts / "encoder").iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    }
+    predict(artifacts, str(two_words.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv"))
+    alone = [line.split(",")[-2:] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
+    stored = [[row["p_other"], row["p_same"]] for row in two_words.rows("predictions/model.csv")]
+    assert alone == stored
+
+    named = two_words.json("config.json")
+    named["spec"]["settings"] = {"model": str(artifacts / "encoder"), "max_steps": 2, "batch_size": 8}
+    (two_words.dir / "config.json").write_text(json.dumps(named))
+    assert f"Encoder: {artifacts / 'encoder'}" in two_words.train()
+
+
+def test_a_stopped_run_goes_on_to_the_weights_of_an_uninterrupted_one(make: Make, tmp_path: Path) -> None:
+    settings = {**TEXT, "max_steps": 60, "early_stopping_patience": 50}
+    whole = make(texts_csv(200), "library", recipe="text_classification", settings=settings)
+    whole.prepare()
+    other = whole.copy(tmp_path / "other")
+    whole.train()
+    code, said = other.stop_after(3)
+    assert code == 0, said
+    assert other.json("meta.json")["status"] == "stopped"
+    assert other.json("meta.json")["step"] < 60, "it ended before it could be stopped"
+    said = other.train()
+    assert "Going on from the checkpoint at step" in said
+    for name, weights in state(whole).items():
+        assert torch.equal(weights, state(other)[name]), name
+    assert other.rows("predictions/model.csv") == whole.rows("predictions/model.csv")
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "sentence"),
+    [
+        ({"model": "nobody/no-such-model"}, "user_error", "The model “nobody/no-such-model” cannot be loaded here"),
+        ({"hidden_size": 30, "heads": 4}, "user_error", "must be a multiple of heads"),
+        ({"num_leaves": 3}, "user_error", "There is no setting “num_leaves”"),
+        ({**TEXT, "learning_rate": 1e6, "max_grad_norm": 0}, "diverged", "Training diverged: the loss at step"),
+    ],
+)
+def test_what_cannot_work_is_said(
+    settings: dict[str, object], kind: str, sentence: str, docstrings: RunFolder, tmp_path: Path
+) -> None:
+    run = docstrings.copy(tmp_path)
+    config = run.json("config.json")
+    config["spec"]["settings"] = settings
+    (run.dir / "config.json").write_text(json.dumps(config))
+    run.train(code=65)
+    error = run.json("error.json")
+    assert error["kind"] == kind
+    assert sentence in error["text"]
+
+
+def test_a_table_without_text_is_refused(make: Make) -> None:
+    run = make("a,kind\n" + "1,x\n2,y\n" * 20, "kind", recipe="text_classification")
+    run.prepare(code=65)
+    assert "no column with text" in run.json("error.json")["text"]
