@@ -1,0 +1,155 @@
+"""A series made safe to draw, what can be said about it, and its reduction to pixels.
+
+Owns the treatment of gaps, infinities and disorder. Knows numpy and the values of `agent.domain.charts`; knows no
+pixels beyond a count of columns, and no matplotlib.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.domain.charts import Series
+
+Floats = NDArray[np.float64]
+LARGEST = 1e300  # beyond it, sums and differences of limits would overflow
+_POINTS_PER_COLUMN = 4
+_NOISY_POINTS, _NOISY_RANGES, _SAMPLE = 4, 8.0, 5_000
+_AVERAGED = 1e200  # larger values have no trend: their sum would overflow
+
+
+class Point(NamedTuple):
+    """A place on a curve, in data units."""
+
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """`x` finite and rising, `y` finite or NaN, both of shape (n,); `up` and `down` are the x of infinite values."""
+
+    name: str
+    x: Floats
+    y: Floats
+    up: Floats
+    down: Floats
+    first: Point | None
+    last: Point | None
+    lo: float
+    hi: float
+
+    def best(self, better: Literal["", "lower", "higher"]) -> Point | None:
+        """The earliest lowest or highest finite point; None when nothing is better."""
+        if not better or self.first is None:
+            return None
+        at = int(np.nanargmin(self.y) if better == "lower" else np.nanargmax(self.y))
+        return Point(float(self.x[at]), float(self.y[at]))
+
+
+def clean(series: Series) -> Curve:
+    """Any series as a curve: points with a non-finite x are dropped, disorder is sorted, lengths are cut to one."""
+    count = min(len(series.x), len(series.y))
+    x, y = _floats(series.x, count), _floats(series.y, count)
+    placed = np.isfinite(x)
+    if not placed.all():
+        x, y = x[placed], y[placed]
+    if x.size and max(-x.min(), x.max()) > LARGEST:
+        x = np.clip(x, -LARGEST, LARGEST)
+    if (x[1:] < x[:-1]).any():
+        order = np.argsort(x, kind="stable")
+        x, y = x[order], y[order]
+    last = _outer(x, y, ~np.isnan(y), -1)
+    up, down = x[y == np.inf], x[y == -np.inf]
+    if up.size or down.size:
+        y = np.where(np.isinf(y), np.nan, y)
+    finite = np.isfinite(y)
+    if not finite.any():
+        return Curve(series.name, x, y, up, down, None, last, np.nan, np.nan)
+    lo, hi = float(np.fmin.reduce(y)), float(np.fmax.reduce(y))
+    if lo < -LARGEST or hi > LARGEST:
+        y = np.clip(y, -LARGEST, LARGEST)
+        lo, hi = float(np.clip(lo, -LARGEST, LARGEST)), float(np.clip(hi, -LARGEST, LARGEST))
+    return Curve(series.name, x, y, up, down, _outer(x, y, finite, 0), last, lo, hi)
+
+
+def decimate(x: Floats, y: Floats, *, columns: int) -> tuple[Floats, Floats]:
+    """At most four points a pixel column (first, lowest, highest, last), so that no extreme is lost.
+
+    A gap stays a gap where it fills at least one column. Short series come back as they are.
+    """
+    if x.size <= _POINTS_PER_COLUMN * columns:
+        return x, y
+    cuts = np.searchsorted(x, np.linspace(x[0], x[-1], columns + 1)[1:-1])
+    starts, ends = np.append(0, cuts), np.append(cuts, x.size)
+    starts, ends = starts[ends > starts], ends[ends > starts]
+    low, high = np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)
+    first, last = y[starts], y[ends - 1]
+    first, last = np.where(np.isnan(first), low, first), np.where(np.isnan(last), high, last)
+    falls = first > last
+    ys = np.stack([first, np.where(falls, high, low), np.where(falls, low, high), last], axis=1)  # (columns, 4)
+    left, right = x[starts], x[ends - 1]
+    middle = left / 2 + right / 2
+    second = np.where(ys[:, 1] == first, left, middle)  # a rising or falling column stays a slope, not a stair
+    third = np.where(ys[:, 2] == last, right, middle)
+    return np.stack([left, second, third, right], axis=1).ravel(), ys.ravel()
+
+
+def trend(curve: Curve, *, buckets: int, breaks: Floats) -> tuple[Floats, Floats] | None:
+    """Means over `buckets` equal stretches of x, or None where the curve is too short or too calm to need them.
+
+    A stretch that holds one of the `breaks` (x of gaps) has no mean, so a gap is not bridged.
+    """
+    if curve.first is None or curve.x.size < _NOISY_POINTS * buckets or not _noisy(curve):
+        return None
+    edges = np.linspace(curve.x[0], curve.x[-1], buckets + 1)
+    cuts = np.searchsorted(curve.x, edges[1:-1])
+    starts, ends = np.append(0, cuts), np.append(cuts, curve.x.size)
+    held = ends > starts
+    finite = np.isfinite(curve.y)
+    counts = np.add.reduceat(finite, starts[held], dtype=np.float64)
+    sums = np.add.reduceat(np.where(finite, curve.y, 0.0), starts[held])
+    broken = np.isin(np.flatnonzero(held), np.searchsorted(edges[1:-1], breaks, side="right"))
+    ys = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=(counts > 0) & ~broken)
+    return (edges[:-1] / 2 + edges[1:] / 2)[held], ys
+
+
+def _noisy(curve: Curve) -> bool:
+    """Whether neighbours differ so much that the line, laid straight, would be many ranges long."""
+    y = curve.y[:: max(1, curve.y.size // _SAMPLE)]
+    y = y[np.isfinite(y)]
+    if y.size < 2 or max(-curve.lo, curve.hi) > _AVERAGED:
+        return False
+    low, high = np.percentile(y, (1, 99))
+    return bool(np.abs(np.diff(np.clip(y, low, high))).sum() > _NOISY_RANGES * (high - low) > 0)
+
+
+def finite_runs(y: Floats) -> list[tuple[int, int]]:
+    """Half-open index ranges of the stretches between gaps."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], np.isfinite(y), [False]]).astype(np.int8)))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def _outer(x: Floats, y: Floats, present: NDArray[np.bool_], end: Literal[0, -1]) -> Point | None:
+    """The first (0) or last (-1) point that is present."""
+    if not present.any():
+        return None
+    at = int(present.argmax()) if end == 0 else present.size - 1 - int(present[::-1].argmax())
+    return Point(float(x[at]), float(y[at]))
+
+
+def _floats(values: Sequence[float], count: int) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)[:count]
+    except OverflowError:  # an integer too long for a float
+        return np.array([_float(v) for v in islice(values, count)], dtype=np.float64)
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf

@@ -1,0 +1,95 @@
+"""Example pictures for the eye: `python -m charts_render.gallery OUT_DIR`. Seeded, so only the look can change."""
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
+from charts_render.render import render
+
+_STEPS = 2400
+
+
+def _decay(seed: int, start: float, end: float, *, noise: float, every: int = 1) -> Series:
+    rng = np.random.default_rng(seed)
+    x = np.arange(0, _STEPS, every)
+    y = end + (start - end) * np.exp(-x / 420) + rng.normal(0, noise, x.size) * (0.4 + np.exp(-x / 700))
+    return Series("train", x.tolist(), y.tolist())
+
+
+def _loss() -> Panel:
+    train, valid = _decay(1, 2.3, 0.34, noise=0.05), _decay(2, 2.2, 0.46, noise=0.015, every=120)
+    rise = [v + 0.00006 * max(0, x - 1500) for x, v in zip(valid.x, valid.y, strict=True)]
+    marks = (Mark(800, "checkpoint"), Mark(1560, "kept"), Mark(1900, "restart"))
+    return Panel("loss", (train, Series("valid", valid.x, rise)), "nats", (), marks, better="lower")
+
+
+def _accuracy() -> Panel:
+    curve = _decay(3, 0.31, 0.914, noise=0.006, every=60)
+    baselines = (Baseline("majority", 0.48), Baseline("linear", 0.83))
+    marks = (Mark(1560, "kept"),)
+    series = (Series("valid", curve.x, curve.y),)
+    return Panel("validation accuracy", series, "", baselines, marks, better="higher")
+
+
+def _rate() -> Panel:
+    x = np.arange(_STEPS)
+    y = np.minimum(x / 200, 1) * 3e-4 * (0.02 + 0.98 * (0.5 + 0.5 * np.cos(np.pi * x / _STEPS)))
+    return Panel("learning rate", (Series("lr", x.tolist(), y.tolist()),))
+
+
+def _throughput() -> Panel:
+    rng = np.random.default_rng(4)
+    y = 18_400 + rng.normal(0, 240, _STEPS)
+    y[900:1100] = np.nan
+    y[1500] = 1_900_000
+    return Panel("throughput", (Series("gpu", range(_STEPS), y.tolist()),), "tokens/s")
+
+
+def _gradients() -> Panel:
+    curve = _decay(5, 40, 0.6, noise=0.0)
+    rng = np.random.default_rng(6)
+    y = np.array(curve.y) * np.exp(rng.normal(0, 0.25, _STEPS))
+    y[1700] = np.inf
+    return Panel("gradient norm", (Series("norm", curve.x, y.tolist()),), log_scale=True)
+
+
+def _overlay(count: int) -> Panel:
+    runs = [_decay(10 + i, 2.4, 0.3 + 0.07 * i, noise=0.012, every=20) for i in range(count)]
+    named = tuple(Series(f"run {chr(65 + i)} lr 3e-{i + 2}", r.x, r.y) for i, r in enumerate(runs))
+    return Panel("validation loss", named, "nats", (Baseline("last week's model", 0.62),), better="lower")
+
+
+def examples(theme: Theme) -> dict[str, ChartSpec]:
+    """Charts by name, from one panel to four and from empty to crowded."""
+    title, subtitle = "Ticket classifier", "run 7F3K · attempt 1 · step 2,400 of 4,000 · gpu-1"
+    few = Panel("accuracy", (Series("valid", (1,), (0.62,)),), "", (Baseline("majority", 0.48),), better="higher")
+    odd = Panel("損失 / خسارة / loss 🚀", (Series("基準", range(6), (1, 2, math.nan, 4, math.nan, 3)),))
+    panels: dict[str, tuple[Panel, ...]] = {
+        "one": (_loss(),),
+        "two": (_loss(), _accuracy()),
+        "three": (_loss(), _accuracy(), _throughput()),
+        "four": (_loss(), _accuracy(), _rate(), _throughput()),
+        "four-busy": (_overlay(4), _gradients(), _throughput(), _accuracy()),
+        "overlay-eight": (_overlay(10),),
+        "log": (_gradients(),),
+        "first-point": (few,),
+        "odd": (odd, Panel("nothing yet", ())),
+    }
+    return {name: ChartSpec(title, group, subtitle, theme=theme) for name, group in panels.items()}
+
+
+def main(folder: str) -> None:
+    """Write every example in both themes."""
+    out = Path(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    themes: tuple[Theme, Theme] = ("light", "dark")
+    for theme in themes:
+        for name, spec in examples(theme).items():
+            (out / f"{name}-{theme}.png").write_bytes(render(spec))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,212 @@
+"""Where everything of a chart lies: one column of panels, or two by two for four.
+
+Knows plans and measures texts; draws nothing. Units of a picture 1200 wide, y upwards.
+"""
+
+from dataclasses import dataclass
+
+from charts_render.lettering import Letters, shorten, width, wrap
+from charts_render.placement import Box
+from charts_render.plan import ChartPlan, PanelPlan
+from charts_render.theme import (
+    DESIGN_WIDTH_PX,
+    HEADING_PX,
+    MAX_PANELS,
+    NOTE_PX,
+    SUBTITLE_PX,
+    TICK_PX,
+    TITLE_PX,
+)
+
+TITLE, SUBTITLE = Letters(TITLE_PX, bold=True), Letters(SUBTITLE_PX)
+HEADING, NOTE, TICK = Letters(HEADING_PX, bold=True), Letters(NOTE_PX), Letters(TICK_PX)
+_MARGIN = 32.0
+_GUTTER = 44.0
+_TITLE_ROW, _SUBTITLE_ROW, _HEADING_ROW, _NOTE_ROW, LEGEND_ROW, _MARK_ROW = 54.0, 42.0, 46.0, 36.0, 40.0, 36.0
+_TICK_ROW, _X_LABEL_ROW = 44.0, 36.0
+_PANEL_GAP = 26.0
+_PLOT_HEIGHTS = {0: 300.0, 1: 500.0, 2: 340.0, 3: 285.0, 4: 330.0}
+_LEGEND_ROWS = 4
+SWATCH, _ENTRY_GAP, _NAME_ROOM = 46.0, 30.0, 300.0
+END_GAP = 20.0
+Y_TICKS = {1: 6, 2: 5, 3: 5, 4: 5}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A text and the place it stands on."""
+
+    x: float
+    base: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A curve's name in the legend."""
+
+    curve: int
+    place: Line
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """A panel's places; `column` spans its labels on both sides, `plot` only the data."""
+
+    plan: PanelPlan
+    plot: Box
+    column: tuple[float, float]
+    heading: Line
+    unit: Line
+    notes: tuple[Line, ...]
+    legend: tuple[Entry, ...]
+    ticks: tuple[tuple[float, str], ...]
+    has_x_ticks: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """The whole sheet."""
+
+    height: float
+    title: tuple[Line, ...]
+    subtitle: Line
+    frames: tuple[Frame, ...]
+    x_label: Line
+
+
+def lay_out(chart: ChartPlan) -> Layout:
+    """Places for every text and plot; the height follows from the content."""
+    depth = 24.0  # from the top, downwards; turned round at the end
+    room = DESIGN_WIDTH_PX - 2 * _MARGIN
+    title = []
+    for text in wrap(chart.spec.title[:500].split(), TITLE, room, lines=2):
+        title.append(Line(_MARGIN, depth + 42, text))
+        depth += _TITLE_ROW
+    more = f"+{chart.left_out:,} more panels" if chart.left_out else ""
+    subtitle = Line(
+        _MARGIN, depth + 30, shorten(" · ".join(t for t in (chart.spec.subtitle, more) if t), SUBTITLE, room)
+    )
+    depth += _SUBTITLE_ROW if subtitle.text else 0.0
+    depth += 14.0
+    spans = _columns(len(chart.panels))
+    sketches: list[tuple[PanelPlan, tuple[float, float], float]] = []
+    frames: list[Frame] = []
+    rows = [chart.panels[i : i + len(spans)] for i in range(0, len(chart.panels), len(spans))]
+    edges = [_edges(chart, [p for p in chart.panels if p.index % len(spans) == c]) for c in range(len(spans))]
+    for row in rows:
+        last = row is rows[-1]
+        sketches = [(plan, spans[plan.index % len(spans)], depth) for plan in row]
+        heads = [_head(plan, span, top) for plan, span, top in sketches]
+        top = max(head.depth for head in heads) + 12
+        bottom = top + _PLOT_HEIGHTS[len(chart.panels)]
+        for (plan, span, _), head in zip(sketches, heads, strict=True):
+            left, right = edges[plan.index % len(spans)]
+            plot = Box(span[0] + left, top, span[1] - right, bottom)
+            ticks = _y_ticks(plan, len(chart.panels))
+            frames.append(Frame(plan, plot, span, head.heading, head.unit, head.notes, head.legend, ticks, last))
+        depth = bottom + (_TICK_ROW if last else _PANEL_GAP)
+    x_label = _x_label(chart, frames, depth)
+    return _upwards(
+        Layout(depth + (_X_LABEL_ROW if x_label.text else 0) + 18, tuple(title), subtitle, tuple(frames), x_label)
+    )
+
+
+def _x_label(chart: ChartPlan, frames: list[Frame], depth: float) -> Line:
+    if not frames:
+        return Line(0, 0, "")
+    left, right = frames[0].plot.x0, frames[-1].plot.x1
+    return Line((left + right) / 2, depth + 24, shorten(chart.spec.x_label, NOTE, right - left))
+
+
+def _columns(panels: int) -> list[tuple[float, float]]:
+    left, right = _MARGIN, DESIGN_WIDTH_PX - _MARGIN
+    if panels < MAX_PANELS:
+        return [(left, right)]
+    middle = DESIGN_WIDTH_PX / 2
+    return [(left, middle - _GUTTER / 2), (middle + _GUTTER / 2, right)]
+
+
+def _y_ticks(plan: PanelPlan, panels: int) -> tuple[tuple[float, str], ...]:
+    """None where there is nothing to measure."""
+    return () if plan.empty and not plan.baselines else tuple(plan.y.ticks(at_most=Y_TICKS[panels]))
+
+
+def _edges(chart: ChartPlan, panels: list[PanelPlan]) -> tuple[float, float]:
+    """Room left and right of the plots of one column, so that they share both edges."""
+    left = max((width(text, TICK) for p in panels for _, text in _y_ticks(p, len(chart.panels))), default=0.0)
+    right = max((p.end_width for p in panels), default=0.0)
+    return min(left, 220.0) + 14, max(right + END_GAP, 40.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    heading: Line
+    unit: Line
+    notes: tuple[Line, ...]
+    legend: tuple[Entry, ...]
+    depth: float
+
+
+def _head(plan: PanelPlan, span: tuple[float, float], depth: float) -> _Head:
+    """The rows above a plot: title and unit, notes, legend, names of marks."""
+    left, right = span
+    room = right - left
+    unit = shorten(f"({plan.panel.unit})" if plan.panel.unit else "", NOTE, room / 3)
+    names = plan.panel.title or (plan.panel.series[0].name if plan.panel.series else "")
+    title = shorten(names, HEADING, room - (width(unit, NOTE) + 12 if unit else 0))
+    used = width(title, HEADING) + 12
+    heading, unit_line = Line(left, depth + 32, title), Line(left + used, depth + 32, unit)
+    used += width(unit, NOTE) + 24
+    note = " · ".join(plan.notes)
+    notes: tuple[Line, ...] = ()
+    if note and used + width(note, NOTE) <= room:
+        notes = (Line(right - width(note, NOTE), depth + 32, note),)
+        depth += _HEADING_ROW
+    else:
+        depth += _HEADING_ROW
+        lines = wrap(list(plan.notes), NOTE, room, lines=3, joint=" · ")
+        notes = tuple(Line(left, depth + 26 + i * _NOTE_ROW, text) for i, text in enumerate(lines))
+        depth += len(lines) * _NOTE_ROW
+    legend = _legend(plan, span, depth) if plan.legend else ()
+    depth = legend[-1].place.base + 14 if legend else depth
+    return _Head(heading, unit_line, notes, legend, depth + (_MARK_ROW if plan.panel.marks else 0))
+
+
+def _legend(plan: PanelPlan, span: tuple[float, float], depth: float) -> tuple[Entry, ...]:
+    left, right = span
+    room = min(_NAME_ROOM, (right - left - _ENTRY_GAP) / 2 - SWATCH)
+    x, row, entries = left, 0, list[Entry]()
+    for i, curve in enumerate(plan.curves):
+        name = shorten(curve.name or "unnamed", NOTE, room)
+        wide = SWATCH + width(name, NOTE)
+        if x > left and x + wide > right:
+            x, row = left, row + 1
+        if row < _LEGEND_ROWS:
+            entries.append(Entry(i, Line(x, depth + 28 + row * LEGEND_ROW, name)))
+        x += wide + _ENTRY_GAP
+    return tuple(entries)
+
+
+def _upwards(sheet: Layout) -> Layout:
+    """The same places with y growing upwards."""
+    height = sheet.height
+
+    def up(line: Line) -> Line:
+        return Line(line.x, height - line.base, line.text)
+
+    frames = tuple(
+        Frame(
+            f.plan,
+            Box(f.plot.x0, height - f.plot.y1, f.plot.x1, height - f.plot.y0),
+            f.column,
+            up(f.heading),
+            up(f.unit),
+            tuple(up(n) for n in f.notes),
+            tuple(Entry(e.curve, up(e.place)) for e in f.legend),
+            f.ticks,
+            f.has_x_ticks,
+        )
+        for f in sheet.frames
+    )
+    return Layout(height, tuple(up(t) for t in sheet.title), up(sheet.subtitle), frames, up(sheet.x_label))

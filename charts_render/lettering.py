@@ -1,0 +1,125 @@
+"""Letters: which fonts, which characters they have, how wide a text is, how to shorten it.
+
+Knows matplotlib's fonts, nothing of charts. A character that no font has becomes a box, so nothing warns or fails.
+"""
+
+import unicodedata
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from matplotlib import font_manager
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.font_manager import FontProperties
+
+_MAIN = "DejaVu Sans"  # ships with matplotlib, so Latin, Greek, Cyrillic and Arabic look the same everywhere
+_EASTERN = (
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Noto Sans JP",
+    "Noto Sans SC",
+    "Source Han Sans",
+    "WenQuanYi Zen Hei",
+    "WenQuanYi Micro Hei",
+    "IPAexGothic",
+    "IPAGothic",
+    "Hiragino Sans",
+    "PingFang SC",
+    "Microsoft YaHei",
+    "Yu Gothic",
+    "Malgun Gothic",
+)
+_MISSING = "□"
+_LONGEST = 300  # characters; more cannot fit a line of any picture
+ASCENT, DESCENT = 0.80, 0.26  # of the size, with room for accents
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """`size_px` is the font size in pixels of the picture."""
+
+    size_px: float
+    bold: bool = False
+
+
+@cache
+def families() -> tuple[str, ...]:
+    """The main font, then the first East Asian font that is installed."""
+    installed = {entry.name for entry in font_manager.fontManager.ttflist}
+    return (_MAIN, *[name for name in _EASTERN if name in installed][:1])
+
+
+@lru_cache(maxsize=64)
+def font(letters: Letters) -> FontProperties:
+    """The same in matplotlib's words."""
+    return FontProperties(family=list(families()), size=letters.size_px, weight="bold" if letters.bold else "normal")
+
+
+@lru_cache(maxsize=2048)
+def plain(text: str) -> str:
+    """One line of characters that can be drawn: blanks folded, control characters and stacked accents dropped."""
+    kept: list[str] = []
+    for char in " ".join(text[:_LONGEST].split()):
+        kind = unicodedata.category(char)
+        if kind in {"Cc", "Cf", "Cs", "Co", "Me"} or (kind == "Mn" and _stacked(kept)):
+            continue
+        if ord(char) in _characters():
+            kept.append(char)
+        elif kind != "So":  # a pictograph that cannot be drawn is no loss; a letter is
+            kept.append(_MISSING)
+    return "".join(kept)
+
+
+@lru_cache(maxsize=4096)
+def width(text: str, letters: Letters) -> float:
+    """Pixels from the first to the last stroke."""
+    if not text:
+        return 0.0
+    size = _ruler().get_text_width_height_descent(text, font(letters), False)  # type: ignore[no-untyped-call]
+    return float(size[0])
+
+
+def shorten(text: str, letters: Letters, room_px: float) -> str:
+    """The text, or its beginning and `…`, within `room_px`; empty when not even that fits."""
+    text = plain(text)
+    if width(text, letters) <= room_px:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if width(text[:middle].rstrip() + "…", letters) <= room_px else (low, middle - 1)
+    return text[:low].rstrip() + "…" if low else ""
+
+
+def wrap(parts: list[str], letters: Letters, room_px: float, *, lines: int, joint: str = " ") -> list[str]:
+    """The parts on at most `lines` lines, joined by `joint`; the last line is shortened."""
+    rest, done = [plain(part) for part in parts], list[str]()
+    while rest and len(done) < lines - 1:
+        count = 1
+        while count < len(rest) and width(joint.join(rest[: count + 1]), letters) <= room_px:
+            count += 1
+        done.append(shorten(joint.join(rest[:count]), letters, room_px))
+        rest = rest[count:]
+    return [*done, shorten(joint.join(rest), letters, room_px)] if rest else done
+
+
+def _stacked(kept: list[str]) -> bool:
+    """Whether the letter before already wears two accents."""
+    return len(kept) >= 2 and all(unicodedata.category(c) == "Mn" for c in kept[-2:])
+
+
+@cache
+def _characters() -> frozenset[int]:
+    """Code points that some font of ours has, in both weights."""
+    found: set[int] = set()
+    for name in families():
+        maps = [
+            set(font_manager.get_font(font_manager.findfont(FontProperties(family=name, weight=weight))).get_charmap())
+            for weight in ("normal", "bold")
+        ]
+        found |= maps[0] & maps[1]
+    return frozenset(found)
+
+
+@cache
+def _ruler() -> RendererAgg:
+    return RendererAgg(1, 1, 72)  # type: ignore[no-untyped-call]

@@ -1,0 +1,59 @@
+"""From drawn pixels to a small PNG: one fixed palette of 256 colours for each theme.
+
+The colours of a chart are known beforehand (ground, letters, lines and their soft edges), so no search through the
+picture is needed, and the same pixels always give the same bytes.
+"""
+
+import io
+from functools import cache
+
+import numpy as np
+from matplotlib.colors import to_rgb
+from numpy.typing import NDArray
+from PIL import Image
+
+from agent.domain.charts import Theme
+from charts_render.theme import PALETTES
+
+_BITS = 5  # of each channel that choose the nearest palette entry
+
+
+def encode(pixels: NDArray[np.uint8], theme: Theme) -> bytes:
+    """PNG bytes of opaque RGBA pixels, shape (height, width, 4). No time stamp, no metadata."""
+    entries, nearest = _palette(theme)
+    height, width = pixels.shape[:2]
+    indices = np.zeros((height, width), dtype=np.uint8)
+    ground = np.append(entries[0], np.uint8(255)).view(np.uint32)
+    drawn = np.ascontiguousarray(pixels).view(np.uint32)[..., 0] != ground
+    indices[drawn] = nearest[_bins(pixels[drawn][:, :3].astype(np.int64))]
+    image = Image.frombytes("P", (width, height), indices.tobytes())
+    image.putpalette(entries.tobytes())
+    out = io.BytesIO()
+    image.save(out, "PNG", compress_level=6)
+    return out.getvalue()
+
+
+def _bins(rgb: NDArray[np.int64]) -> NDArray[np.int64]:
+    short = rgb >> (8 - _BITS)
+    return (short[:, 0] << (2 * _BITS)) | (short[:, 1] << _BITS) | short[:, 2]
+
+
+@cache
+def _palette(theme: Theme) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Entries, shape (256, 3), the ground first; and the nearest entry of every bin, shape (32768,)."""
+    look = PALETTES[theme]
+    ground = np.array(to_rgb(look.ground))
+    pure = [look.ground, look.ink, look.muted, look.grid, *look.lines]
+    ramps = [(look.ink, 26), (look.muted, 26), (look.grid, 6), *((line, 22) for line in look.lines)]
+    colours = [np.array(to_rgb(colour)) for colour in pure]
+    colours += [ground + (np.array(to_rgb(c)) - ground) * i / n for c, n in ramps for i in range(1, n)]
+    entries = np.zeros((256, 3), dtype=np.uint8)
+    entries[: len(colours)] = np.round(np.array(colours) * 255).astype(np.uint8)
+    entries[len(colours) :] = entries[0]
+    axis = (np.arange(1 << _BITS) << (8 - _BITS)) + (1 << (7 - _BITS))
+    cells = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3).astype(np.float32)
+    known = entries[: len(colours)].astype(np.float32)
+    squares = (known**2).sum(axis=1) - 2 * cells @ known.T  # (32768, n): the distance, less a term of the cell's own
+    nearest = squares.argmin(axis=1).astype(np.uint8)
+    nearest[_bins(entries[: len(pure)].astype(np.int64))] = np.arange(len(pure))
+    return entries, nearest

@@ -1,0 +1,49 @@
+"""`ChartSpec -> PNG bytes`, the public face of this room. Pure; same input, same bytes.
+
+Synchronous and CPU-bound (tens of milliseconds): a process with an event loop calls it through `charts_render.pool`.
+"""
+
+from typing import Final
+
+from matplotlib.figure import Figure
+
+from agent.domain.charts import ChartSpec
+from charts_render.canvas import Ink, Sheet
+from charts_render.drawing import PanelPainter
+from charts_render.layout import NOTE, SUBTITLE, TITLE, lay_out
+from charts_render.placement import Plot
+from charts_render.plan import plan
+from charts_render.raster import encode
+from charts_render.theme import PALETTES
+
+NARROWEST_PX: Final = 240
+WIDEST_PX: Final = 3000
+
+
+def render(spec: ChartSpec) -> bytes:
+    """A PNG of `spec.width_px` pixels (held within 240 and 3000); the height follows from the content.
+
+    Draws at most four panels and eight series a panel, and says in the picture what it left out. Gaps, infinities and
+    odd names are drawn, not refused: no data raises an error. Not thread-safe, as matplotlib is not.
+    """
+    return encode(_sheet(spec).pixels(), spec.theme)
+
+
+def compose(spec: ChartSpec) -> Figure:
+    """The figure before it becomes pixels, for whoever wants to measure it."""
+    return _sheet(spec).figure
+
+
+def _sheet(spec: ChartSpec) -> Sheet:
+    chart = plan(spec)
+    layout = lay_out(chart)
+    look = PALETTES[spec.theme]
+    sheet = Sheet(min(max(int(spec.width_px), NARROWEST_PX), WIDEST_PX), layout.height, look)
+    for line in layout.title:
+        sheet.text(line.x, line.base, line.text, Ink(TITLE, look.ink), "title")
+    sheet.text(layout.subtitle.x, layout.subtitle.base, layout.subtitle.text, Ink(SUBTITLE, look.muted), "subtitle")
+    for frame in layout.frames:
+        PanelPainter(sheet, frame, chart.x, Plot(frame.plot)).paint(whole_steps=chart.whole_steps)
+    label = layout.x_label
+    sheet.text(label.x, label.base, label.text, Ink(NOTE, look.muted, "center"), "x-label")
+    return sheet

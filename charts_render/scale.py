@@ -1,0 +1,124 @@
+"""From data units to a fraction of an axis: limits that one wild value cannot spoil, linear or logarithmic.
+
+Knows curves and numbers, not pixels.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from charts_render.curve import LARGEST, Curve, Floats
+from charts_render.numerals import linear_ticks, log_ticks, tick_texts, value_text
+
+_SAMPLE = 20_000  # points that limits are judged by; the exact extremes are known beside it
+_WILD_RATIO = 6.0  # a range is spoilt when a few points make it this many times longer
+_FEW = 500  # one point in so many counts as few
+_FEWEST_TO_JUDGE = 8
+_NARROWEST = 1e-4  # relative to the values: a narrower range would only magnify rounding
+_PAD_FRAC = 0.07
+_LOWEST_LOG = -200.0  # smaller values lie off the scale; the padding must not underflow
+_BASELINE_REACH = 1.5  # a baseline so many ranges away still belongs on the axis
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An axis from `lo` to `hi`, `lo < hi`; both above 0 when `log`."""
+
+    lo: float
+    hi: float
+    log: bool = False
+
+    def fractions(self, values: Floats | Sequence[float]) -> Floats:
+        """Places on the axis, 0 at `lo` and 1 at `hi`, not clipped; NaN stays NaN."""
+        data = np.asarray(values, dtype=np.float64)
+        if not self.log:
+            return (data - self.lo) / (self.hi - self.lo)
+        lo, hi = np.log10(self.lo), np.log10(self.hi)
+        safe: Floats = np.log10(np.where(data > 0, data, np.nan))
+        places: Floats = (np.where(data <= 0, lo - 10 * (hi - lo), safe) - lo) / (hi - lo)
+        return places
+
+    def fraction(self, value: float) -> float:
+        """One place on the axis, held within it."""
+        return float(np.clip(self.fractions([value])[0], 0.0, 1.0))
+
+    def covers(self, value: float) -> bool:
+        """Whether the value lies on the axis."""
+        return self.lo <= value <= self.hi
+
+    def ticks(self, *, at_most: int, whole: bool = False) -> list[tuple[float, str]]:
+        """Positions in data units with their labels."""
+        if self.log:
+            return [(t, value_text(t)) for t in log_ticks(self.lo, self.hi, at_most=at_most)]
+        ticks = linear_ticks(self.lo, self.hi, at_most=at_most, whole=whole)
+        return list(zip(ticks, tick_texts(ticks), strict=True))
+
+
+def x_scale(curves: Iterable[Curve], marks: Iterable[float]) -> Scale:
+    """The common x axis: all data, and the marks that lie within a quarter of its length."""
+    ends = [float(v) for c in curves if c.x.size for v in (c.x[0], c.x[-1])]
+    places = [m for m in marks if abs(m) <= LARGEST]
+    if not ends:
+        return Scale(*_opened(min(places, default=0.0), max(places, default=1.0)))
+    lo, hi = min(ends), max(ends)
+    reach = (hi - lo) / 4
+    near = [m for m in places if lo - reach <= m <= hi + reach]
+    return Scale(*_opened(min([lo, *near]), max([hi, *near])))
+
+
+def y_scale(curves: Sequence[Curve], baselines: Iterable[float], *, log: bool) -> Scale:
+    """The y axis of a panel; linear when `log` is impossible. Without data it runs over the baselines, or 0 to 1."""
+    drawn = [c for c in curves if c.first is not None]
+    log = log and bool(drawn) and all(c.lo > 0 for c in drawn)
+    limits = [_robust_limits(c, log=log) for c in drawn]
+    levels = [b for b in baselines if abs(b) <= LARGEST and (b > 0 or not log)]
+    if log:
+        levels = [float(np.log10(b)) for b in levels]
+    if not limits:
+        limits = [(min(levels, default=0.0), max(levels, default=1.0))]
+    lo, hi = _with_levels(min(a for a, _ in limits), max(b for _, b in limits), levels)
+    if log:
+        lo, hi = max(lo, _LOWEST_LOG), max(hi, _LOWEST_LOG)
+    lo, hi = _opened(lo, hi, least=np.log10(1 + _NARROWEST) if log else None)
+    pad = (hi - lo) * _PAD_FRAC
+    if log:
+        return Scale(float(10.0 ** (lo - pad)), float(10.0 ** (hi + pad)), log=True)
+    return Scale(lo - pad, hi + pad)
+
+
+def _with_levels(lo: float, hi: float, levels: Iterable[float]) -> tuple[float, float]:
+    reach = max(hi - lo, abs(hi) * 0.5) * _BASELINE_REACH
+    near = [b for b in levels if lo - reach <= b <= hi + reach]
+    return min([lo, *near]), max([hi, *near])
+
+
+def _opened(lo: float, hi: float, *, least: float | None = None) -> tuple[float, float]:
+    """Limits with a length worth an axis: a constant gets room on both sides."""
+    size = max(abs(lo), abs(hi))
+    if hi - lo > (max(size * _NARROWEST, 1e-290) if least is None else least):
+        return lo, hi
+    room = max(size * 0.1, 1e-290) if least is None else 0.1
+    return (lo - room, hi + room) if size > 0 else (lo - 1.0, hi + 1.0)
+
+
+def _robust_limits(curve: Curve, *, log: bool) -> tuple[float, float]:
+    """All values, unless a few of them make the range many times longer: then the range of the others."""
+    y = curve.y[:: max(1, curve.y.size // _SAMPLE)]
+    y = y[np.isfinite(y)]
+    lo, hi = curve.lo, curve.hi
+    if log:
+        y, lo, hi = np.log10(y), float(np.log10(lo)), float(np.log10(hi))
+    if y.size < _FEWEST_TO_JUDGE:
+        return lo, hi
+    few = max(1, y.size // _FEW)
+    ordered = np.sort(y)
+    core_lo, core_hi = float(ordered[few]), float(ordered[-1 - few])
+    core = core_hi - core_lo
+    if not core > abs(core_hi) * _NARROWEST:
+        return lo, hi
+    reach = core * _WILD_RATIO
+    return (
+        lo if lo >= core_lo - reach else core_lo - core * 0.1,
+        hi if hi <= core_hi + reach else core_hi + core * 0.1,
+    )

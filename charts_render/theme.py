@@ -1,0 +1,63 @@
+"""Colours, marker shapes and letter sizes of both themes.
+
+Owns every visual constant; knows nothing of data or drawing. Sizes are pixels of a picture 1200 px wide, chosen so
+that a third of them can still be read on a phone. Line colours keep apart under protanopia and deuteranopia (checked
+by a test), and a marker shape repeats what the colour says.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from agent.domain.charts import Theme
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Colours as `#rrggbb`; `lines` are used in the order of the series."""
+
+    ground: str
+    ink: str
+    muted: str
+    grid: str
+    lines: tuple[str, ...]
+
+
+PALETTES: Final[dict[Theme, Palette]] = {
+    "light": Palette(
+        ground="#ffffff",
+        ink="#16191d",
+        muted="#5c646d",
+        grid="#e3e6ea",
+        lines=("#0b62c4", "#d4580a", "#067a63", "#a1308f", "#8a6d00", "#4a4f57", "#2a9bd6", "#c2185b"),
+    ),
+    "dark": Palette(
+        ground="#17191e",
+        ink="#f1f3f5",
+        muted="#a3abb5",
+        grid="#31353d",
+        lines=("#5cadff", "#ff9142", "#2fd0a8", "#e58ad8", "#e5c84a", "#c9d1d9", "#9fe0ff", "#ff7d9c"),
+    ),
+}
+
+
+def blend(colour: str, ground: str, share: float) -> str:
+    """`share` of the colour over the ground."""
+    pairs = [(int(colour[i : i + 2], 16), int(ground[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(c * share + g * (1 - share)):02x}" for c, g in pairs)
+
+
+SHAPES: Final = ("o", "s", "^", "D", "v", "P", "X", "p")
+MAX_PANELS: Final = 4
+MAX_SERIES: Final = len(SHAPES)
+MAX_BASELINES: Final = 4
+
+DESIGN_WIDTH_PX: Final = 1200
+TITLE_PX: Final = 42.0
+SUBTITLE_PX: Final = 29.0
+HEADING_PX: Final = 32.0
+VALUE_PX: Final = 29.0
+TICK_PX: Final = 27.0
+NOTE_PX: Final = 26.0
+
+LINE_PX: Final = 4.5
+MARKER_PX: Final = 13.0

@@ -1,0 +1,145 @@
+"""Decimation, axes, numbers, label placement and colours, without a picture."""
+
+import math
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.domain.charts import Series
+from charts_render.curve import clean, decimate, finite_runs
+from charts_render.numerals import linear_ticks, log_ticks, tick_texts, value_text
+from charts_render.placement import Box, Plot, spread
+from charts_render.theme import PALETTES
+
+
+def test_decimation_keeps_extremes_ends_and_order() -> None:
+    rng = np.random.default_rng(1)
+    x, y = np.arange(100_000.0), rng.normal(0, 1, 100_000)
+    y[777], y[55_555] = 99.0, -99.0
+    xs, ys = decimate(x, y, columns=300)
+    assert xs.size <= 1200
+    assert (ys.max(), ys.min(), ys[0], ys[-1]) == (99.0, -99.0, y[0], y[-1])
+    assert (np.diff(xs) >= 0).all()
+    assert abs(xs[ys.argmax()] - 777) < 100_000 / 300
+
+
+def test_decimation_keeps_gaps_and_slopes() -> None:
+    x = np.arange(10_000.0)
+    xs, ys = decimate(x, np.where((x >= 4000) & (x < 5000), np.nan, x), columns=100)
+    assert len(finite_runs(ys)) == 2
+    assert np.nanmax(np.abs(xs - ys)) == 0  # a slope is no stair
+
+
+def test_short_series_stay_as_they_are() -> None:
+    x = np.arange(10.0)
+    assert decimate(x, x, columns=100)[0] is x
+
+
+def test_disorder_is_sorted_and_lost_places_are_dropped() -> None:
+    curve = clean(Series("a", (3, 1, math.nan, 2, 9), (30, 10, 99, 20)))
+    assert curve.x.tolist() == [1, 2, 3]
+    assert curve.y.tolist() == [10, 20, 30]
+
+
+def test_first_last_and_best_skip_gaps() -> None:
+    curve = clean(Series("a", range(6), (math.nan, 5, 2, 2, 7, math.nan)))
+    assert (curve.first, curve.last) == ((1, 5), (4, 7))
+    assert (curve.best("lower"), curve.best("higher"), curve.best("")) == ((2, 2), (4, 7), None)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.31274, "0.3127"), (-0.0, "0"), (12345.6, "12,346"), (1_500_000, "1.5M"), (3.2e-5, "3.2e-5"),
+        (1e300, "1e300"), (math.inf, "∞"), (math.nan, "NaN"), (1, "1"), (-2.5, "-2.5"), (2.1e12, "2.1T"),
+    ],
+)  # fmt: skip
+def test_values_read_well(value: float, text: str) -> None:
+    assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("ticks", "expected"),
+    [
+        ([0, 0.5, 1], ["0", "0.5", "1.0"]), ([0, 20_000], ["0", "20k"]), ([0, 1e-4, 2e-4], ["0", "1e-4", "2e-4"]),
+        ([1000, 2000], ["1,000", "2,000"]), ([0.25, 0.5], ["0.25", "0.50"]), ([0], ["0"]),
+    ],
+)  # fmt: skip
+def test_tick_labels_share_unit_and_decimals(ticks: list[float], expected: list[str]) -> None:
+    assert tick_texts(ticks) == expected
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(1, 8))
+def test_ticks_lie_inside_and_are_even(lo: float, span: float, at_most: int) -> None:
+    ticks = linear_ticks(lo, lo + span, at_most=at_most)
+    slack = span * 1e-6
+    assert all(lo - slack <= t <= lo + span + slack for t in ticks)
+    assert len(ticks) <= at_most + 1
+    assert len({round(b - a, 9) for a, b in pairwise(ticks)}) <= 1 or np.ptp(np.diff(ticks)) < slack
+
+
+def test_log_ticks_are_powers_where_there_are_many() -> None:
+    assert log_ticks(1e-3, 1e3, at_most=8) == pytest.approx([10.0**e for e in range(-3, 4)])
+    assert 3 <= len(log_ticks(2, 9, at_most=5)) <= 9
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.lists(st.floats(-50, 350), max_size=8))
+def test_spread_keeps_order_distance_and_bounds(wanted: list[float]) -> None:
+    placed = spread(wanted, pitch=30, lo=0, hi=300)
+    ranked = [placed[i] for i in sorted(range(len(wanted)), key=lambda i: wanted[i])]
+    assert all(b - a >= 30 - 1e-6 for a, b in pairwise(ranked))
+    assert all(-1e-6 <= p <= 300 + 1e-6 for p in placed)
+
+
+def test_labels_with_room_stay_where_they_are() -> None:
+    assert spread([200.0, 10.0, 100.0], pitch=30, lo=0, hi=300) == [200.0, 10.0, 100.0]
+
+
+def test_a_text_avoids_the_line_and_other_texts() -> None:
+    plot = Plot(Box(0, 0, 300, 100))
+    plot.trace(np.array([0.0, 300.0]), np.array([20.0, 20.0]))
+    on_line, free = Box(10, 10, 60, 30), Box(10, 60, 60, 80)
+    assert plot.claim([on_line, free]) == free
+    assert plot.claim([free]) is None
+
+
+# Source: Machado, Oliveira, Fernandes 2009, severity 1.0, on linear RGB.
+_BLIND = {
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+}
+
+
+def _lab(rgb: np.ndarray) -> np.ndarray:
+    xyz = rgb @ np.array([[0.4124, 0.2126, 0.0193], [0.3576, 0.7152, 0.1192], [0.1805, 0.0722, 0.9505]])
+    f = np.cbrt(np.clip(xyz / [0.9505, 1.0, 1.089], 1e-6, None))
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def _linear(colour: str) -> np.ndarray:
+    s = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(s <= 0.04045, s / 12.92, ((s + 0.055) / 1.055) ** 2.4)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["protanopia", "deuteranopia"])
+def test_the_first_four_colours_keep_apart_for_the_colour_blind(theme: str, kind: str) -> None:
+    seen = [_lab(np.clip(np.array(_BLIND[kind]) @ _linear(c), 0, 1)) for c in PALETTES[theme].lines[:4]]  # type: ignore[index]
+    assert min(float(np.linalg.norm(a - b)) for a, b in combinations(seen, 2)) > 12
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_values_and_small_print_stand_out_from_the_ground(theme: str) -> None:
+    look = PALETTES[theme]  # type: ignore[index]
+    luminance = {
+        c: float(_linear(c) @ [0.2126, 0.7152, 0.0722]) for c in (look.ground, look.ink, look.muted, *look.lines)
+    }
+    ground = luminance.pop(look.ground)
+    ratios = {c: (max(y, ground) + 0.05) / (min(y, ground) + 0.05) for c, y in luminance.items()}
+    assert min(ratios.values()) >= 3.0, ratios  # WCAG for large letters
+    assert ratios[look.muted] >= 4.5

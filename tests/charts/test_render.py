@@ -1,0 +1,224 @@
+"""What a picture shows, read off the drawn artists and the pixels."""
+
+import io
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
+from charts_render.gallery import examples, main
+from charts_render.lettering import plain
+from charts_render.render import compose, render
+from tests.charts.pictures import ODD, chart, collisions, crowded, curve, line, million, texts
+
+
+def _ys(spec: ChartSpec, gid: str) -> np.ndarray:
+    drawn = line(compose(spec), gid)
+    assert drawn is not None
+    return np.asarray(drawn.get_ydata())
+
+
+def test_same_spec_gives_same_bytes_without_metadata() -> None:
+    spec = examples("light")["four-busy"]
+    first = render(spec)
+    assert render(spec) == first
+    image = Image.open(io.BytesIO(first))
+    assert (image.format, image.mode, image.width, image.info) == ("PNG", "P", 1200, {})
+
+
+def test_theme_decides_the_ground() -> None:
+    corners = {}
+    themes: tuple[Theme, Theme] = ("light", "dark")
+    for theme in themes:
+        image = Image.open(io.BytesIO(render(ChartSpec("t", (), theme=theme)))).convert("RGB")
+        corners[theme] = image.getpixel((0, 0))
+    assert corners == {"light": (255, 255, 255), "dark": (0x17, 0x19, 0x1E)}
+
+
+def test_the_pixels_of_a_line_have_its_colour() -> None:
+    image = Image.open(io.BytesIO(render(chart(curve(1, 2, 3))))).convert("RGB")
+    counts = {colour: n for n, colour in image.getcolors(100_000) or []}
+    assert counts[(0x0B, 0x62, 0xC4)] > 1000
+
+
+def test_gap_breaks_the_line_and_a_lone_point_is_a_dot() -> None:
+    spec = chart(curve(1, 2, math.nan, 4, math.nan, 3, 2))
+    assert np.isnan(_ys(spec, "series:0:0")).tolist() == [False, False, True, False, True, False, False]
+    lone = line(compose(spec), "lone:0:0")
+    assert lone is not None
+    assert len(lone.get_xdata()) == 1
+    assert line(compose(chart(curve(1, 2, 3))), "lone:0:0") is None
+
+
+def test_gap_is_empty_in_the_pixels() -> None:
+    ys = [1.0] * 400 + [math.nan] * 200 + [1.0] * 400
+    image = Image.open(io.BytesIO(render(chart(curve(*ys))))).convert("RGB")
+    blue = (np.asarray(image) == (0x0B, 0x62, 0xC4)).all(axis=2)
+    columns = np.flatnonzero(blue[:, :1050].sum(axis=0) >= 3)  # without the label at the right
+    widest = np.diff(columns).max()
+    assert 0.17 < widest / (columns[-1] - columns[0]) < 0.23
+
+
+def test_single_point_is_a_dot() -> None:
+    figure = compose(chart(curve(0.62)))
+    assert line(figure, "lone:0:0") is not None
+    assert [t.get_text() for t in texts(figure, "value")] == ["0.62"]
+
+
+def test_infinite_values_are_marked_at_the_edge_and_counted() -> None:
+    figure = compose(chart(curve(1, math.inf, 2, -math.inf, 3)))
+    above, below = line(figure, "above:0:0"), line(figure, "below:0:0")
+    assert above is not None
+    assert below is not None
+    assert "2 infinite" in " ".join(t.get_text() for t in texts(figure, "note"))
+
+
+def test_last_values_are_labelled_with_their_names() -> None:
+    figure = compose(chart(curve(3, 1.25), curve(3, 1.5, name="valid")))
+    assert {t.get_text() for t in texts(figure, "value")} == {"1.25 train", "1.5 valid"}
+
+
+def test_names_move_to_a_legend_where_they_do_not_fit() -> None:
+    long = [curve(3, i, name=f"a rather long run name {i}") for i in range(3)]
+    figure = compose(chart(*long))
+    assert [t.get_text() for t in texts(figure, "value")] == ["0", "1", "2"]
+    assert len(texts(figure, "legend")) == 3
+
+
+@pytest.mark.parametrize(("better", "value"), [("lower", "0.5"), ("higher", "3")])
+def test_best_is_ringed_and_said(better: str, value: str) -> None:
+    figure = compose(chart(curve(2, 0.5, 3, 1), better=better))
+    assert line(figure, "best:0:0") is not None
+    assert f"best {value} at" in texts(figure, "note")[0].get_text()
+    assert line(compose(chart(curve(2, 0.5, 3, 1))), "best:0:0") is None
+
+
+def test_baseline_is_dashed_and_named_even_off_the_scale() -> None:
+    near, far = Baseline("majority", 0.48), Baseline("oracle", 1e9)
+    figure = compose(chart(curve(0.3, 0.6, 0.5), baselines=(near, far)))
+    drawn = line(figure, "baseline:0:0")
+    assert drawn is not None
+    assert drawn.is_dashed()
+    assert line(figure, "baseline:0:1") is None
+    assert {t.get_text() for t in texts(figure, "baseline-name")} == {"majority 0.48", "oracle 1G ↑"}
+
+
+def test_log_scale_falls_back_and_says_so() -> None:
+    assert "log scale" in texts(compose(chart(curve(1, 10, 100), log_scale=True)), "note")[0].get_text()
+    fallen = texts(compose(chart(curve(1, 0, 100), log_scale=True)), "note")
+    assert "linear: log needs values above 0" in fallen[0].get_text()
+
+
+def test_one_wild_value_does_not_flatten_the_rest() -> None:
+    calm = [1 + 0.1 * math.sin(i) for i in range(100)]
+    wild = [*calm[:50], 1e6, *calm[51:]]
+    usual, spoilt = _ys(chart(curve(*calm)), "series:0:0"), _ys(chart(curve(*wild)), "series:0:0")
+    kept = np.arange(100) != 50
+    assert np.ptp(spoilt[kept]) > 0.6 * np.ptp(usual)
+    assert "off scale, up to 1M" in texts(compose(chart(curve(*wild))), "note")[0].get_text()
+
+
+def test_a_steep_start_is_no_outlier() -> None:
+    figure = compose(chart(curve(*[0.3 + 10 * math.exp(-i / 20) for i in range(1000)])))
+    assert texts(figure, "note") == []
+
+
+def test_marks_are_lines_with_names_and_repeats_are_named_once() -> None:
+    marks = (Mark(1, "checkpoint"), Mark(3, "checkpoint"), Mark(6, "restart"), Mark(900, "later"))
+    figure = compose(chart(curve(*range(8)), marks=marks))
+    assert all(line(figure, f"mark:0:{i}") is not None for i in range(3))
+    assert sorted(t.get_text() for t in texts(figure, "mark-name")) == ["checkpoint", "restart"]
+    assert "+1 more marks" in texts(figure, "note")[0].get_text()
+
+
+def test_what_is_left_out_is_said() -> None:
+    many = ChartSpec("t", tuple(Panel(str(i), ()) for i in range(7)))
+    assert "+3 more panels" in texts(compose(many), "subtitle")[0].get_text()
+    crowd = compose(chart(*[curve(1, 2)] * 10_000))
+    assert "+9,992 more series" in " ".join(t.get_text() for t in texts(crowd, "note"))
+    assert line(crowd, "series:0:7") is not None
+    assert line(crowd, "series:0:8") is None
+
+
+def test_noise_gets_a_mean_that_does_not_bridge_gaps() -> None:
+    rng = np.random.default_rng(0)
+    ys = rng.normal(0, 1, 4000)
+    ys[1500:2500] = np.nan
+    figure = compose(chart(Series("a", range(4000), ys.tolist())))
+    mean = line(figure, "mean:0:0")
+    assert mean is not None
+    assert np.isnan(mean.get_ydata()).sum() >= 20
+    assert line(compose(chart(Series("a", range(4000), [s / 4000 for s in range(4000)]))), "mean:0:0") is None
+
+
+_TIGHT = {**examples("dark"), **dict(crowded())}
+
+
+@pytest.mark.parametrize("name", _TIGHT)
+def test_no_two_texts_meet(name: str) -> None:
+    assert collisions(compose(_TIGHT[name])) == []
+
+
+@pytest.mark.parametrize("name", ["one", "two", "three", "four"])
+def test_every_letter_is_at_least_eight_pixels_on_a_phone(name: str) -> None:
+    figure = compose(examples("light")[name])
+    sizes = {t.get_gid(): t.get_fontsize() * figure.dpi / 72 * 400 / 1200 for t in texts(figure)}
+    assert min(sizes.values()) >= 8, sizes
+    assert any(gid.startswith("y-tick") for gid in sizes if gid)
+
+
+def test_four_panels_of_a_million_points_are_small() -> None:
+    spec = ChartSpec("Big", tuple(million(i) for i in range(4)))
+    figure = compose(spec)
+    assert all(len(drawn.get_xdata()) < 4 * 1200 for i in range(4) if (drawn := line(figure, f"series:{i}:0")))
+    assert len(render(spec)) <= 40 * 1024
+
+
+def test_strange_names_are_drawn_or_boxed() -> None:
+    assert plain("損失\x00 \ud800a\nb") == "□□ a b"
+    assert plain("go 🚀") == "go "
+    assert plain("خسارة") == "خسارة"
+    names = ("$\\frac{", "خسارة", "損失", "🚀", "a\u0301" + "\u0301" * 200, "\ud800", "x" * 5000, "", "\n", "%s {}")
+    for name in names:
+        spec = ChartSpec(name, (Panel(name, (curve(1, 2, name=name), curve(2, 3, name=name)), name),), name, name)
+        assert collisions(compose(spec)) == []
+        assert render(spec).startswith(b"\x89PNG")
+
+
+_numbers = st.one_of(st.sampled_from(ODD), st.floats(), st.integers(-(10**400), 10**400))
+_texts = st.text(max_size=12)
+_series = st.builds(Series, _texts, st.lists(_numbers, max_size=12), st.lists(_numbers, max_size=12))
+_panels = st.builds(
+    Panel,
+    _texts,
+    st.lists(_series, max_size=3).map(tuple),
+    _texts,
+    st.lists(st.builds(Baseline, _texts, st.one_of(st.sampled_from(ODD), st.floats())), max_size=2).map(tuple),
+    st.lists(st.builds(Mark, st.one_of(st.sampled_from(ODD), st.floats()), _texts), max_size=3).map(tuple),
+    st.booleans(),
+    st.sampled_from(["", "lower", "higher"]),
+)
+_specs = st.builds(
+    ChartSpec,
+    _texts,
+    st.lists(_panels, max_size=2).map(tuple),
+    _texts,
+    _texts,
+    st.sampled_from(["light", "dark"]),
+    st.sampled_from([-5, 0, 400, 10**9]).filter(lambda w: w < 3000),
+)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(_specs)
+def test_no_data_raises(spec: ChartSpec) -> None:
+    assert render(spec).startswith(b"\x89PNG")
+
+
+def test_gallery_writes_every_example_twice(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    main(str(tmp_path))
+    assert len(list(tmp_path.glob("*-light.png"))) == len(list(tmp_path.glob("*-dark.png"))) == len(examples("light"))
