@@ -25,7 +25,7 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @pytest.fixture(scope="session")
 def docstrings(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A finished text run on 500 rows of the example. Read only."""
+    """A finished text run on 300 rows of the example. Read only."""
     folder = make_run(tmp_path_factory.mktemp("docs"), texts_csv(), "library", recipe="text_classification")
     folder.all_steps()
     return folder

