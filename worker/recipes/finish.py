@@ -58,7 +58,8 @@ def finish(
         "validation": dict(done.validation),
     }
     write_json(job.artifacts / "metrics.json", facts)
-    write_json(job.artifacts / "config.json", {"recipe": job.recipe, "target": job.target, "seed": job.seed, **facts})
+    about = {"recipe": job.recipe, "target": job.target, "seed": job.seed, "settings": dict(done.settings)}
+    write_json(job.artifacts / "config.json", {**about, "kind": done.chosen, "chosen": done.why})
     write_environment(job, done.packages)
     copy_predictor(job, done.module)
     write_card(job, facts)
