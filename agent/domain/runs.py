@@ -148,7 +148,7 @@ class Outcome(Value):
     traceback: tuple[str, ...] = ()
     scorecard: Scorecard | None = None
     artifact: Artifact | None = None
-    chosen: str = ""  # which candidate the recipe kept, in words
+    chosen: str = ""  # the name of the candidate that the recipe kept
     seconds: float = 0.0
 
 

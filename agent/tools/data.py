@@ -47,10 +47,14 @@ class DataFiles:
         raise NotFound(f"There is no file `{name}` in this thread. Files here: {known}.")
 
     async def report(self, dataset: DatasetRef, target: str | None, task: TaskType | None) -> DataReport:
-        """The audit of a file, with classes and leaks when the target is known."""
+        """The audit of a file, with classes and leaks when the target is known or can be guessed."""
         order = InspectOrder(dataset=dataset, target=target, task=task)
         if order not in self._reports:
-            self._reports[order] = await self._fleet.inspect(order)
+            report = await self._fleet.inspect(order)
+            self._reports[order] = report
+            if target is None and report.target is not None:  # the guess was audited too
+                guessed = order.model_copy(update={"target": report.target.column, "task": report.suggested_task})
+                self._reports[guessed] = report
         return self._reports[order]
 
 

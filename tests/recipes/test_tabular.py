@@ -44,7 +44,9 @@ def test_the_model_beats_both_baselines_on_sealed_rows(visits: RunFolder) -> Non
 
 
 def test_every_round_is_a_row_of_metrics(visits: RunFolder) -> None:
-    rows = visits.metrics()
+    baseline, *rows = visits.metrics()
+    assert baseline["step"] == 0
+    assert {"baseline/linear/valid_loss", "baseline/linear/valid_auc"} <= set(baseline["values"])
     assert [row["step"] for row in rows] == list(range(1, len(rows) + 1))
     assert set(rows[0]["values"]) == {"train_loss", "train_auc", "valid_loss", "valid_auc"}
     assert visits.json("meta.json")["total_steps"] == 40

@@ -94,11 +94,12 @@ class Bot:
             raise AssertionError(f"the bot ended:\n{self.log.read_text()[-3000:]}")
         return False
 
-    def kill(self) -> None:
-        """kill -9."""
+    async def kill(self) -> None:
+        """kill -9; returns when Slack has seen the connection go."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+        await self.slack.wait_for(lambda: not self.slack.connected)
 
     def stop(self) -> None:
         if self.process is None:
@@ -168,8 +169,7 @@ async def seen(slack: SlackServer, ts: str, *words: str, timeout: float = HANG_S
 
     def there() -> bool:
         return any(
-            all(word in message.shown + " ".join(message.buttons) for word in words)
-            for message in slack.thread(ts)
+            all(word in message.shown + " ".join(message.buttons) for word in words) for message in slack.thread(ts)
         )
 
     try:

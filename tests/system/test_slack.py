@@ -1,6 +1,7 @@
 """The main job in a Slack thread, and what it must survive. Every fault is the real one."""
 
 import re
+import shutil
 from pathlib import Path
 
 from tests.platforms.slack_server import SlackServer
@@ -45,8 +46,8 @@ async def test_kill_9_of_the_worker_in_mid_run(yard: Yard, slack: SlackServer, t
 async def test_kill_9_of_the_bot_in_mid_run(yard: Yard, slack: SlackServer, tmp_path: Path, visits: bytes) -> None:
     async with yard.bot(slack, tmp_path / "bot.db") as bot:
         asked = await approved(slack, visits, "with learning rate 0.002 and 2000 rounds and patience 9999")
-        await seen(slack, asked.ts, "running", "step")
-        bot.kill()
+        await seen(slack, asked.ts, "running", "Step")
+        await bot.kill()
         before = len(slack.thread(asked.ts))
         await bot.start()
         await seen(slack, asked.ts, "Result of")
@@ -66,7 +67,7 @@ async def test_a_click_after_a_restart_a_second_click_and_a_strangers_click(
         alice = slack.user("alice")
         asked = alice.mention("train a model that predicts visited_doctor", files=[slack.file("v.csv", visits)])
         await seen(slack, asked.ts, "Approve")
-        bot.kill()
+        await bot.kill()
         await bot.start()
         (card,) = [message for message in slack.thread(asked.ts) if message.buttons]
         slack.user("mallory").click(card, "Approve")
@@ -95,16 +96,17 @@ async def test_a_crash_is_failed_with_its_traceback(
 ) -> None:
     async with yard.bot(slack, tmp_path / "bot.db"):
         asked = await approved(slack, visits, "with learning rate 0.002 and 1500 rounds and patience 9999")
-        await seen(slack, asked.ts, "running", "step")
+        await seen(slack, asked.ts, "running", "Step")
         folder = yard.home / "hosts" / "gpu-1" / "runs" / run_id(slack, asked.ts)
-        (folder / "data" / "test.csv").unlink()  # the script needs it after its last round
-        await seen(slack, asked.ts, "failed", "FileNotFoundError")
+        shutil.rmtree(folder / "artifacts", ignore_errors=True)
+        (folder / "artifacts").write_text("in the way")  # of what the script writes after its last round
+        await seen(slack, asked.ts, "failed", "FileExistsError")
 
 
 async def test_stop_in_mid_training(yard: Yard, slack: SlackServer, tmp_path: Path, visits: bytes) -> None:
     async with yard.bot(slack, tmp_path / "bot.db"):
         asked = await approved(slack, visits, LONG_RUN + " and patience 99999")
-        await seen(slack, asked.ts, "running", "step")
+        await seen(slack, asked.ts, "running", "Step")
         (card,) = [m for m in slack.thread(asked.ts) if "Stop" in m.buttons]
         slack.user("alice").click(card, "Stop")
         await seen(slack, asked.ts, "stopped")

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from worker.recipes.encoder import Encoder
 from worker.recipes.job import Diverged
+from worker.recipes.scores import curves
 from worker.recipes.text_model import padded, tokens
 from worker.runtime import TrainingRuntime
 
@@ -124,8 +125,7 @@ class Loop:
 
     def _measure(self, held: Held) -> None:
         found = held.score(self._encoder.model().predict_proba(held.texts))
-        shown = {f"valid_{'loss' if name == 'log_loss' else name}": value for name, value in found.items()}
-        self._runtime.log_metrics(step=self._step, **shown)
+        self._runtime.log_metrics(step=self._step, **curves(found, part="valid"))
         if found[held.metric] > self._best[0]:
             weights = {name: part.detach().clone() for name, part in self._encoder.network.state_dict().items()}
             self._best, self._misses = (found[held.metric], self._step, weights), 0

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from worker.runtime import TrainingRuntime
 
 
 def decisive_metric(classes: int) -> str:
     """The metric by which models are compared. Higher is better for both."""
     return "roc_auc" if classes == 2 else "macro_f1"
+
+
+_CURVES = {"log_loss": "loss", "roc_auc": "auc"}  # as LightGBM calls them
+
+
+def curves(scores: Mapping[str, float], *, part: str) -> dict[str, float]:
+    """Scores under the names that live metrics have, e.g. `valid_loss`."""
+    return {f"{part}_{_CURVES.get(name, name)}": value for name, value in scores.items()}
+
+
+def log_baseline(runtime: TrainingRuntime, name: str, scores: Mapping[str, float]) -> None:
+    """Tell the charts what there is to beat: metrics `baseline/<name>/<metric>` at step 0."""
+    found = {f"baseline/{name}/{metric}": value for metric, value in curves(scores, part="valid").items()}
+    runtime.log_metrics(step=0, **found)
 
 
 def measure(truth: Sequence[str], classes: Sequence[str], shares: NDArray[np.float64]) -> dict[str, float]:

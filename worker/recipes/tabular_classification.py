@@ -20,7 +20,7 @@ from worker.recipes.features import choose_features
 from worker.recipes.finish import Finished, finish, read_parts
 from worker.recipes.job import Job, majority_shares, read_settings, write_json
 from worker.recipes.linear import categorical_columns, fit_logistic
-from worker.recipes.scores import decisive_metric, measure
+from worker.recipes.scores import decisive_metric, log_baseline, measure
 from worker.recipes.split import split_rows
 from worker.recipes.tabular_model import Feature, class_shares, encode
 from worker.runtime import TrainingRuntime
@@ -112,6 +112,7 @@ def _candidates(study: Study, runtime: TrainingRuntime, fit: NDArray[np.int64], 
     }
     runtime.log(f"Baselines on {len(held)} held-out rows, {metric}: majority {scores['majority'][metric]:.4f}, "
                 f"logistic regression {scores['linear'][metric]:.4f}.")  # fmt: skip
+    log_baseline(runtime, "linear", scores["linear"])
     watcher = RoundWatcher(runtime, settings["early_stopping_patience"])
     booster = boost(
         parameters(settings, classes=len(study.classes), rows=len(fit), seed=study.job.seed),

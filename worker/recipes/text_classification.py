@@ -18,7 +18,7 @@ from worker.recipes.encoder import SETTINGS, Encoder, build
 from worker.recipes.finish import Finished, finish, read_parts
 from worker.recipes.job import Job, majority_shares, read_settings, write_json
 from worker.recipes.loop import Held, Loop, total_steps
-from worker.recipes.scores import decisive_metric, measure
+from worker.recipes.scores import decisive_metric, log_baseline, measure
 from worker.recipes.split import split_rows
 from worker.recipes.table import BadData
 from worker.runtime import TrainingRuntime
@@ -108,6 +108,7 @@ def _candidates(
     }
     runtime.log(f"Baselines on {len(held)} held-out texts, {data.metric}: majority "
                 f"{scores['majority'][data.metric]:.4f}, TF-IDF {scores['linear'][data.metric]:.4f}.")  # fmt: skip
+    log_baseline(runtime, "linear", scores["linear"])
     encoder = build(texts, data.classes, settings, seed=job.seed)
     runtime.log(f"Encoder: {encoder.origin} on {encoder.device}, learning rate {settings['learning_rate']:g}.")
     seen = Held(held_texts, data.metric, lambda shares: data.score(shares, held))

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
-from agent.domain.runs import Artifact, Scorecard
+from agent.domain.runs import Artifact, ExitClass, Scorecard
 from worker.client.blobs import BlobStore
 
 _BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
@@ -77,16 +77,17 @@ def read_scorecard(folder: Path) -> Scorecard:
         raise BadOutput(f"scorecard.json is not a scorecard: {error.error_count()} errors.") from error
 
 
-def read_error(folder: Path) -> str:
-    """The sentence in error.json, or a general one."""
+def read_error(folder: Path) -> tuple[ExitClass, str]:
+    """Class and sentence of error.json; a general sentence where the step left none that can be read."""
     path = folder / "error.json"
-    if path.is_file() and not path.is_symlink() and path.stat().st_size <= _TEXT_LIMIT:
-        try:
-            found = json.loads(path.read_bytes())
-            return str(found["text"])
-        except (ValueError, KeyError, TypeError):
-            pass
-    return "The data cannot be used for this, and the step gave no reason."
+    general = "The data cannot be used for this, and the step gave no reason."
+    if not path.is_file() or path.is_symlink() or path.stat().st_size > _TEXT_LIMIT:
+        return ExitClass.BAD_DATA, general
+    try:
+        found = json.loads(path.read_bytes())
+        return ExitClass(found.get("kind", "bad_data")), str(found["text"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ExitClass.BAD_DATA, general
 
 
 def pack_artifact(folder: Path, blobs: BlobStore, *, name: str) -> Artifact:
@@ -107,7 +108,7 @@ def pack_artifact(folder: Path, blobs: BlobStore, *, name: str) -> Artifact:
 
 
 def read_chosen(folder: Path) -> str:
-    """Which candidate the recipe kept, in words: `chosen` in artifacts/config.json, empty when it does not say."""
+    """The name of the candidate that the recipe kept: `kind` in artifacts/config.json, empty when it does not say."""
     path = folder / "artifacts" / "config.json"
     if not path.is_file() or path.stat().st_size > _TEXT_LIMIT:
         return ""
@@ -115,4 +116,4 @@ def read_chosen(folder: Path) -> str:
         found = json.loads(path.read_bytes())
     except ValueError:
         return ""
-    return str(found.get("chosen", ""))[:300] if isinstance(found, dict) else ""
+    return str(found.get("kind", ""))[:100] if isinstance(found, dict) else ""

@@ -8,7 +8,7 @@ import time
 
 from agent.domain.events import Beat
 from agent.domain.orders import LaunchOrder
-from agent.domain.runs import ExitClass, Outcome
+from agent.domain.runs import Outcome
 from worker.folders import RunFolder
 from worker.processes import oom_kills
 from worker.settings import Settings
@@ -129,5 +129,6 @@ class Stage:
         if code == 0:
             return
         if code == BAD_DATA_EXIT:
-            raise StepFailed(failed(ExitClass.BAD_DATA, outputs.read_error(self._folder.path), code=code))
+            exit_class, reason = outputs.read_error(self._folder.path)
+            raise StepFailed(failed(exit_class, reason, code=code))
         raise StepFailed(classify(Death(step=step.name, code=code, tail=tail, oom=oom)))
