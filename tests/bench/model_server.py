@@ -1,0 +1,68 @@
+"""A language model's server as a process of its own: OpenAI's chat completions, streamed. It prints its port first.
+
+Answers 24 words, one a chunk, no two answers alike. A request whose last message says "add" is answered with a call of
+the first tool; a tool's result is answered with words.
+"""
+
+import asyncio
+import itertools
+import json
+from typing import Any
+
+from aiohttp import web
+
+WORDS = 24
+_numbers = itertools.count(1)
+
+
+def pieces_of(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """The deltas of one answer."""
+    last, number = request["messages"][-1], next(_numbers)
+    if last["role"] == "user" and "add" in str(last["content"]) and request.get("tools"):
+        return _call(request["tools"][0]["function"]["name"], number)
+    words = [{"content": f"word{number * 31 + at * 7} "} for at in range(WORDS)]
+    return [{"role": "assistant", "content": ""}, *words]
+
+
+def _call(name: str, number: int) -> list[dict[str, Any]]:
+    head = {"index": 0, "id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": ""}}
+    parts = ['{"a": ', "2", ', "b": ', "3", "}"]
+    deltas: list[dict[str, Any]] = [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in parts]
+    return [{"role": "assistant", "content": None, "tool_calls": [head]}, *deltas]
+
+
+def _chunk(delta: dict[str, Any] | None, number: int, finish: str | None = None, **more: object) -> bytes:
+    choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}]
+    chunk = {"id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "created": 1, "model": "local"}
+    return b"data: " + json.dumps({**chunk, "choices": choices, **more}).encode() + b"\n\n"
+
+
+async def complete(request: web.Request) -> web.StreamResponse:
+    """POST /v1/chat/completions with `stream: true`."""
+    asked = await request.json()
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    deltas = pieces_of(asked)
+    number = next(_numbers)
+    for delta in deltas:
+        await response.write(_chunk(delta, number))
+    await response.write(_chunk({}, number, "tool_calls" if "tool_calls" in deltas[0] else "stop"))
+    if (asked.get("stream_options") or {}).get("include_usage"):
+        usage = {"prompt_tokens": 50, "completion_tokens": WORDS, "total_tokens": 50 + WORDS}
+        await response.write(_chunk(None, number, usage=usage))
+    await response.write(b"data: [DONE]\n\n")
+    return response
+
+
+async def _serve() -> None:
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", complete)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    print(runner.addresses[0][1], flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())

@@ -1,0 +1,219 @@
+"""Our turn as the bot carries it out: front desk, loop, durable rows in SQLite; the door does nothing.
+
+The model is asked over HTTP by hand; the time spent in it is counted, to be taken out.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from agent.approvals import ApprovalDesk
+from agent.clock import SystemClock
+from agent.domain.content import Content
+from agent.domain.ids import new_ulid
+from agent.domain.policy import Effect
+from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room, Said
+from agent.loop import TurnLoop
+from agent.ports import Accept, MessageRef, ModelMessage, ModelReply, ReplyStream, ToolCall, ToolSchema, Whisper
+from agent.postman import Postman
+from agent.sessions import FrontDesk
+from agent.storage import sql_stores
+from agent.storage.database import Database
+from agent.stores import InboxItem, Turn
+from agent.tools.dispatch import Dispatcher
+from agent.tools.tool import Arguments, Caller, Result, Tool
+from worker.client.blobs import FolderBlobs
+
+ALICE = Person(platform="slack", tenant="T1", id="U1", name="alice")
+
+
+class HandModel:
+    """The thinnest client there is. `spent_s` grows by the time its caller waits in it."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+        """`url` ends in /v1."""
+        self._url = f"{url}/chat/completions"
+        self._session = session
+        self.spent_s = 0.0
+
+    async def stream(
+        self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
+    ) -> AsyncIterator[str | ModelReply]:
+        """Pieces, then the reply."""
+        began = time.perf_counter()
+        async for piece in self._stream(messages, tools):
+            self.spent_s += time.perf_counter() - began
+            yield piece
+            began = time.perf_counter()
+        self.spent_s += time.perf_counter() - began
+
+    async def _stream(
+        self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
+    ) -> AsyncIterator[str | ModelReply]:
+        body = {"model": "local", "stream": True, "messages": [_as_json(said) for said in messages]}
+        if tools:
+            body["tools"] = [{"type": "function", "function": _tool(tool)} for tool in tools]
+        text: list[str] = []
+        calls: dict[int, list[str]] = {}
+        async with self._session.post(self._url, json=body) as response:
+            response.raise_for_status()
+            async for line in response.content:
+                if not line.startswith(b"data: {"):
+                    continue
+                for choice in json.loads(line[6:])["choices"]:
+                    delta = choice["delta"]
+                    for part in delta.get("tool_calls") or ():
+                        call = calls.setdefault(part["index"], [part.get("id", ""), "", ""])
+                        call[1] += part["function"].get("name", "")
+                        call[2] += part["function"]["arguments"]
+                    if word := delta.get("content"):
+                        text.append(word)
+                        yield word
+        yield ModelReply("".join(text), tuple(ToolCall(*call) for call in calls.values()), "local")
+
+
+def _tool(tool: ToolSchema) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+
+
+def _as_json(said: ModelMessage) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": said.role, "content": said.text}
+    if said.calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in said.calls
+        ]
+    return message | ({"tool_call_id": said.call_id} if said.call_id else {})
+
+
+class NoDoor:
+    """A platform that takes everything and shows nothing."""
+
+    platform: Platform = "slack"
+
+    def __init__(self) -> None:
+        """Messages are numbered."""
+        self._numbers = itertools.count(1)
+        self.finished: list[str] = []
+
+    async def run(self, accept: Accept) -> None:
+        """Nobody comes in here."""
+
+    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        """Take a message."""
+        return MessageRef(room.channel, str(next(self._numbers)))
+
+    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+        """Take an edit."""
+        return ref
+
+    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+        """Nothing is ever found."""
+        return None
+
+    async def stream(self, room: Room, *, key: str) -> ReplyStream:
+        """Take an answer that grows."""
+        return _NoStream(self, MessageRef(room.channel, str(next(self._numbers))))
+
+    async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
+        """There are no files."""
+
+
+class _NoStream:
+    def __init__(self, door: NoDoor, ref: MessageRef) -> None:
+        self._door, self._ref = door, ref
+
+    async def append(self, text: str) -> MessageRef | None:
+        return self._ref
+
+    async def finish(self, content: Content) -> MessageRef:
+        self._door.finished.append(content.text)
+        return self._ref
+
+
+class _Sum(Arguments):
+    a: int
+    b: int
+
+
+async def _add(caller: Caller, asked: _Sum) -> Result:
+    return Result(str(asked.a + asked.b))
+
+
+ADD = Tool("add", "Add two whole numbers.", _Sum, Effect.READ, run=_add)
+
+
+class _Desk(FrontDesk):
+    """A front desk that tells when a piece of work is done with all of its rows."""
+
+    done: asyncio.Event
+
+    async def handle(self, work: InboxItem | Turn) -> None:
+        """As the real one."""
+        await super().handle(work)
+        self.done.set()
+
+
+class OurTurn:
+    """A brain that stands ready for turns, each in a new thread."""
+
+    def __init__(self, desk: _Desk, model: HandModel, door: NoDoor, postman: Postman) -> None:
+        """Made by `ready`."""
+        self._desk, self._model, self._door, self._postman = desk, model, door, postman
+        self._threads = itertools.count(1)
+
+    async def take(self, text: str) -> float:
+        """One turn, from the message to its last row; seconds without the model's."""
+        room = Room(platform="slack", tenant="T1", channel="C1", thread=str(next(self._threads)))
+        act = Said(text=text)
+        event = new_ulid()
+        now = SystemClock().now()
+        inbound = Inbound(event_id=event, room=room, person=ALICE, act=act, at=now, mentions_bot=True)
+        self._desk.done, self._model.spent_s = asyncio.Event(), 0.0
+        self._door.finished.clear()
+        began = time.perf_counter()
+        await self._desk.accept(inbound)
+        await self._desk.done.wait()
+        seconds = time.perf_counter() - began - self._model.spent_s
+        await self._postman.idle()
+        if not self._door.finished or not self._door.finished[-1].startswith("word"):
+            raise RuntimeError(f"the turn ended without its answer: {self._door.finished}")
+        return seconds
+
+
+@contextlib.asynccontextmanager
+async def ready(folder: Path, url: str) -> AsyncIterator[OurTurn]:
+    """Wired as `agent.brain` does, with one tool and a real database in `folder`."""
+    database = Database(f"sqlite:///{folder / 'bench.db'}")
+    await database.start()
+    stores, door, clock = sql_stores(database), NoDoor(), SystemClock()
+    dispatcher = Dispatcher({ADD.name: ADD})
+    postman = Postman(stores.outbox, {"slack": door}, clock, gap_s={})
+    approvals = ApprovalDesk(
+        stores.approvals,
+        stores.conversations,
+        dispatcher,
+        postman,
+        clock,
+        approvers=frozenset(),
+        lifetime=timedelta(hours=1),
+    )
+    async with aiohttp.ClientSession() as session:
+        model = HandModel(url, session)
+        loop = TurnLoop(stores.conversations, model, dispatcher, approvals, postman)
+        blobs = FolderBlobs(folder / "blobs")
+        desk = _Desk(stores, loop, approvals, dispatcher, postman, blobs, {"slack": door}, clock)
+        try:
+            yield OurTurn(desk, model, door, postman)
+        finally:
+            await desk.close()
+            await postman.close()
+            await database.close()
