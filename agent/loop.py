@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from agent.approvals import ApprovalDesk
 from agent.domain.content import Button, Card, Content
+from agent.domain.datasets import DatasetRef
 from agent.domain.policy import Effect
 from agent.ports import Model, ModelMessage, ModelReply, ToolCall
 from agent.postman import LiveReply, Postman
 from agent.prompt import conversation
-from agent.stores import Conversations, Turn
+from agent.stores import Context, Conversations, Turn
 from agent.tools.dispatch import Dispatcher, NeedsApproval, answer_of, failure_of
 from agent.tools.tool import Caller, Result
 
@@ -45,13 +46,14 @@ class TurnLoop:
         self._desk = desk
         self._postman = postman
 
-    async def run(self, turn: Turn) -> None:
-        """Go on with a turn until its answer, an approval that waits, or the limit."""
-        history = list(await self._conversations.history(turn.session_id))
+    async def run(self, turn: Turn, context: Context | None = None) -> None:
+        """Go on with a turn until its answer, an approval that waits, or the limit. `context` is read if not given."""
+        context = context or await self._conversations.context(turn.session_id)
+        history = list(context.history)
         for _ in range(MOST_MODEL_CALLS):
             if await self._answer_calls(turn, history):
                 return
-            if await self._step(turn, history):
+            if await self._step(turn, history, context.files):
                 return
         content = Content(
             text=f"I stopped after {MOST_MODEL_CALLS} steps without an end in sight.",
@@ -100,22 +102,21 @@ class TurnLoop:
             key = f"card:{turn.id}:{call.id}"
             await self._postman.put(key, turn.room, Content(card=result.card), urgent=True)
 
-    async def _step(self, turn: Turn, history: list[ModelMessage]) -> bool:
+    async def _step(self, turn: Turn, history: list[ModelMessage], files: Sequence[DatasetRef]) -> bool:
         """Ask the model once and store its reply; whether that was the answer."""
         key = f"reply:{turn.id}:{len(history)}"
-        files = await self._conversations.files(turn.session_id)
         async with self._postman.open(key, turn.room) as live:
             reply = await self._ask(conversation(history, files), live)
             said = ModelMessage("assistant", reply.text, reply.calls)
             history.append(said)
             content = Content(text=reply.text)
             if not reply.calls:
-                await self._conversations.end_turn(turn, said, key=key, content=content)
+                version = await self._conversations.end_turn(turn, said, key=key, content=content)
+                await live.finish(content, version)
             else:
                 await self._conversations.append(turn, [said])
                 if reply.text:
-                    await self._postman.put(key, turn.room, content, urgent=True)
-            await live.finish(content)
+                    await live.finish(content, await self._postman.put(key, turn.room, content, urgent=True))
         return not reply.calls
 
     async def _ask(self, messages: Sequence[ModelMessage], live: LiveReply) -> ModelReply:

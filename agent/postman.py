@@ -36,10 +36,11 @@ class Postman:
 
     async def put(
         self, key: str, room: Room, content: Content, *, whisper: Whisper | None = None, urgent: bool = False
-    ) -> None:
-        """Make `content` what `room` shows under `key`; returns when that is stored, not when it is shown."""
-        await self._outbox.put(key, room, content, whisper=whisper, urgent=urgent)
+    ) -> int:
+        """Make `content` what `room` shows under `key`; its version, once that is stored, not yet shown."""
+        version = await self._outbox.put(key, room, content, whisper=whisper, urgent=urgent)
         self.wake(room.key)
+        return version
 
     def wake(self, room_key: str) -> None:
         """There is something to deliver in a room."""
@@ -137,7 +138,7 @@ class Postman:
             found = await door.find(post.room, key=post.key)
             if found is not None:
                 return await door.edit(post.room, found, post.content)
-        await self._outbox.sending(post.key, post.room)
+        await self._outbox.sending(post.key)
         return await door.post(post.room, post.content, key=post.key, whisper=post.whisper)
 
 
@@ -153,6 +154,7 @@ class LiveReply:
         self._stream: ReplyStream | None = None
         self._ref: MessageRef | None = None
         self._given_up = False
+        self._noting: asyncio.Task[None] | None = None
 
     async def append(self, text: str) -> None:
         """Show more words; failures of the platform are left to the delivery of the finished answer."""
@@ -160,26 +162,26 @@ class LiveReply:
             return
         try:
             if self._stream is None:
-                if await self._outbox.get(self.key) is not None:
+                if not await self._outbox.begin(self.key, self._room):
                     self._given_up = True  # begun before a restart: the courier edits what stands there
                     return
-                await self._outbox.sending(self.key, self._room)
                 self._stream = await self._door.stream(self._room, key=self.key)
             ref = await self._stream.append(text)
             if ref is not None and ref != self._ref:
                 self._ref = ref
-                await self._outbox.sent(self.key, ref, shown=None)
+                self._noting = asyncio.create_task(self._outbox.sent(self.key, ref, shown=None))
         except AppError as error:
             log.warning("a growing answer could not be shown", extra={"key": self.key, "cause": str(error)})
 
-    async def finish(self, content: Content) -> None:
+    async def finish(self, content: Content, version: int) -> None:
         """Show the stored last form and close the stream; on failure the courier shows it."""
         if self._stream is None:
             return
-        stored = await self._outbox.get(self.key)
         try:
+            if self._noting is not None:
+                await self._noting
             ref = await self._stream.finish(content)
         except AppError as error:
             log.warning("an answer is left to its courier", extra={"key": self.key, "cause": str(error)})
             return
-        await self._outbox.sent(self.key, ref, shown=stored.version if stored else None)
+        await self._outbox.sent(self.key, ref, shown=version)

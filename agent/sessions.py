@@ -137,19 +137,24 @@ class FrontDesk:
 
     async def _turn(self, item: InboxItem, said: Said) -> None:
         inbound = item.inbound
-        found = await self._conversations.turn_of_item(item.id)
-        if found is not None:
-            if found.state == "running":
-                await self._loop.run(found)
+        turn = Turn(f"t-{new_ulid()}", "", item.id, inbound.room, inbound.person, "running")
+        asked = ModelMessage("user", "\n".join((said.text, *await self._take_files(item, said))))
+        begun = await self._conversations.begin_turn(turn, asked)
+        if begun is not None:
+            await self._loop.run(*begun)
             return
-        session_id = await self._conversations.session_of(inbound.room, create=True)
+        found = await self._conversations.turn_of_item(item.id)
+        if found is not None and found.state == "running":
+            await self._loop.run(found)
+
+    async def _take_files(self, item: InboxItem, said: Said) -> list[str]:
+        """Download what came with a message, unless it has a turn already; a line for the model about each file."""
+        if not said.attachments or await self._conversations.turn_of_item(item.id) is not None:
+            return []
+        session_id = await self._conversations.session_of(item.inbound.room, create=True)
         if session_id is None:
             raise NotFound("This thread has no session.")
-        notes = [await self._take_file(session_id, inbound, file) for file in said.attachments]
-        turn = Turn(f"t-{new_ulid()}", session_id, item.id, inbound.room, inbound.person, "running")
-        asked = ModelMessage("user", "\n".join((said.text, *notes)))
-        if await self._conversations.begin_turn(turn, asked):
-            await self._loop.run(turn)
+        return [await self._take_file(session_id, item.inbound, file) for file in said.attachments]
 
     async def _take_file(self, session_id: str, inbound: Inbound, file: Attachment) -> str:
         """Download an attachment into the session; the line that tells the model about it."""

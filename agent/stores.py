@@ -34,6 +34,14 @@ class Turn:
     state: str  # running | paused | done
 
 
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a model is told of a session: its messages, oldest first, and its files, newest first."""
+
+    history: Sequence[ModelMessage]
+    files: Sequence[DatasetRef]
+
+
 class Inbox(Protocol):
     """What came in, stored before it is acknowledged."""
 
@@ -53,8 +61,11 @@ class Conversations(Protocol):
     async def session_of(self, room: Room, *, create: bool) -> str | None:
         """The session bound to a room."""
 
-    async def begin_turn(self, turn: Turn, asked: ModelMessage) -> bool:
-        """Store a new turn with the person's words; False when this inbox item has a turn already."""
+    async def begin_turn(self, turn: Turn, asked: ModelMessage) -> tuple[Turn, Context] | None:
+        """Store a new turn with the person's words; None when this inbox item has a turn already.
+
+        A turn without a session gets the room's, which is made if there is none. The context ends in `asked`.
+        """
 
     async def turn_of_item(self, inbox_id: int) -> Turn | None:
         """The turn that an inbox item started."""
@@ -65,11 +76,14 @@ class Conversations(Protocol):
     async def history(self, session_id: str) -> Sequence[ModelMessage]:
         """All messages of a session, oldest first."""
 
+    async def context(self, session_id: str) -> Context:
+        """`history` and `files` at once."""
+
     async def append(self, turn: Turn, messages: Sequence[ModelMessage]) -> None:
         """Add messages to a running turn."""
 
-    async def end_turn(self, turn: Turn, last: ModelMessage, *, key: str, content: Content) -> None:
-        """The answer, the turn's end, its inbox item and its outbox row, in one transaction."""
+    async def end_turn(self, turn: Turn, last: ModelMessage, *, key: str, content: Content) -> int:
+        """The answer, the turn's end, its inbox item and its outbox row, in one transaction; that row's version."""
 
     async def running_turns(self) -> Sequence[Turn]:
         """Turns that were cut off, oldest first."""
@@ -184,8 +198,8 @@ class Post:
 class Outbox(Protocol):
     """Messages to show, each under a key of its own."""
 
-    async def put(self, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool) -> None:
-        """Make `content` what should be shown under `key`; equal content changes nothing."""
+    async def put(self, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool) -> int:
+        """Make `content` what should be shown under `key`; its version. Equal content changes nothing."""
 
     async def due(self, room_key: str) -> Sequence[Post]:
         """Posts of a room whose shown version is old, oldest post first."""
@@ -193,8 +207,11 @@ class Outbox(Protocol):
     async def rooms_due(self) -> Sequence[str]:
         """Rooms with posts to show."""
 
-    async def sending(self, key: str, room: Room) -> None:
-        """A new message is about to be posted; creates the row if there is none."""
+    async def begin(self, key: str, room: Room) -> bool:
+        """A message that is not stored yet is about to be posted; False when its key is known."""
+
+    async def sending(self, key: str) -> None:
+        """A stored message is about to be posted."""
 
     async def sent(self, key: str, ref: MessageRef, *, shown: int | None) -> None:
         """It stands at `ref`, showing `shown` (None: not a stored version yet)."""

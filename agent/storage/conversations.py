@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +19,7 @@ from agent.ports import ModelMessage, ToolCall
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
 from agent.storage.tables import binding, file, inbox, message, session, started_call, turn
-from agent.stores import Turn
+from agent.stores import Context, Turn
 
 
 def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> None:
@@ -47,6 +48,35 @@ def _as_message(row: Row[Any]) -> ModelMessage:
     return ModelMessage(row.role, row.text, calls, row.call_id)
 
 
+def _history(connection: Connection, session_id: str) -> list[ModelMessage]:
+    query = select(message).where(message.c.session_id == session_id).order_by(message.c.id)
+    return [_as_message(row) for row in connection.execute(query).all()]
+
+
+def _files(connection: Connection, session_id: str) -> list[DatasetRef]:
+    query = select(file.c.dataset).where(file.c.session_id == session_id).order_by(file.c.added_at.desc())
+    return [wire.decode(DatasetRef, row.dataset) for row in connection.execute(query).all()]
+
+
+def _context(connection: Connection, session_id: str) -> Context:
+    return Context(_history(connection, session_id), _files(connection, session_id))
+
+
+def _find_session(connection: Connection, room: Room) -> str | None:
+    query = select(binding.c.session_id).where(binding.c.room_key == room.key)
+    return connection.execute(query).scalar_one_or_none()
+
+
+def _find_or_make_session(connection: Connection, room: Room) -> str:
+    found = _find_session(connection, room)
+    if found is not None:
+        return found
+    made = f"s-{new_ulid()}"
+    connection.execute(insert(session), {"id": made, "created_at": datetime.now(UTC)})
+    connection.execute(insert(binding), {"room_key": room.key, "session_id": made, "room": wire.encode(room).decode()})
+    return made
+
+
 class SqlConversations:
     """Conversations; every answer and its outbox row are one transaction."""
 
@@ -56,45 +86,36 @@ class SqlConversations:
 
     async def session_of(self, room: Room, *, create: bool) -> str | None:
         """The session bound to a room."""
-        query = select(binding.c.session_id).where(binding.c.room_key == room.key)
-
-        def find_or_make(connection: Connection) -> str:
-            found = connection.execute(query).scalar_one_or_none()
-            if found is not None:
-                return str(found)
-            made = f"s-{new_ulid()}"
-            connection.execute(insert(session).values(id=made, created_at=datetime.now(UTC)))
-            connection.execute(
-                insert(binding).values(room_key=room.key, session_id=made, room=wire.encode(room).decode())
-            )
-            return made
-
         if create:
-            return await self._database.write(find_or_make)
-        found = await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
-        return None if found is None else str(found)
+            return await self._database.write(lambda connection: _find_or_make_session(connection, room))
+        return await self._database.read(lambda connection: _find_session(connection, room))
 
-    async def begin_turn(self, turn_: Turn, asked: ModelMessage) -> bool:
-        """Store a new turn with the person's words; False when this inbox item has a turn already."""
-        values = {
-            "id": turn_.id,
-            "session_id": turn_.session_id,
-            "inbox_id": turn_.inbox_id,
-            "room": wire.encode(turn_.room).decode(),
-            "person": wire.encode(turn_.person).decode(),
-            "state": "running",
-            "created_at": datetime.now(UTC),
-        }
+    async def begin_turn(self, turn_: Turn, asked: ModelMessage) -> tuple[Turn, Context] | None:
+        """Store a new turn with the person's words; None when this inbox item has a turn already.
 
-        def store(connection: Connection) -> None:
+        A turn without a session gets the room's, which is made if there is none. The context ends in `asked`.
+        """
+
+        def store(connection: Connection) -> tuple[Turn, Context]:
+            session_id = turn_.session_id or _find_or_make_session(connection, turn_.room)
+            begun = replace(turn_, session_id=session_id)
+            values = {
+                "id": begun.id,
+                "session_id": session_id,
+                "inbox_id": begun.inbox_id,
+                "room": wire.encode(begun.room).decode(),
+                "person": wire.encode(begun.person).decode(),
+                "state": "running",
+                "created_at": datetime.now(UTC),
+            }
             connection.execute(insert(turn), values)
-            add_message(connection, turn_, asked)
+            add_message(connection, begun, asked)
+            return begun, _context(connection, session_id)
 
         try:
-            await self._database.write(store)
+            return await self._database.write(store)
         except IntegrityError:
-            return False
-        return True
+            return None
 
     async def turn_of_item(self, inbox_id: int) -> Turn | None:
         """The turn that an inbox item started."""
@@ -112,9 +133,11 @@ class SqlConversations:
 
     async def history(self, session_id: str) -> Sequence[ModelMessage]:
         """All messages of a session, oldest first."""
-        query = select(message).where(message.c.session_id == session_id).order_by(message.c.id)
-        rows = await self._database.read(lambda connection: connection.execute(query).all())
-        return [_as_message(row) for row in rows]
+        return await self._database.read(lambda connection: _history(connection, session_id))
+
+    async def context(self, session_id: str) -> Context:
+        """`history` and `files` at once."""
+        return await self._database.read(lambda connection: _context(connection, session_id))
 
     async def append(self, turn_: Turn, messages: Sequence[ModelMessage]) -> None:
         """Add messages to a running turn."""
@@ -125,16 +148,17 @@ class SqlConversations:
 
         await self._database.write(store)
 
-    async def end_turn(self, turn_: Turn, last: ModelMessage, *, key: str, content: Content) -> None:
-        """The answer, the turn's end, its inbox item and its outbox row, in one transaction."""
+    async def end_turn(self, turn_: Turn, last: ModelMessage, *, key: str, content: Content) -> int:
+        """The answer, the turn's end, its inbox item and its outbox row, in one transaction; that row's version."""
 
-        def store(connection: Connection) -> None:
+        def store(connection: Connection) -> int:
             add_message(connection, turn_, last)
-            put_post(connection, key, turn_.room, content, whisper=None, urgent=True)
+            version = put_post(connection, key, turn_.room, content, whisper=None, urgent=True)
             connection.execute(update(turn).where(turn.c.id == turn_.id).values(state="done"))
             connection.execute(update(inbox).where(inbox.c.id == turn_.inbox_id).values(state="done"))
+            return version
 
-        await self._database.write(store)
+        return await self._database.write(store)
 
     async def running_turns(self) -> Sequence[Turn]:
         """Turns that were cut off, oldest first."""
@@ -166,6 +190,4 @@ class SqlConversations:
 
     async def files(self, session_id: str) -> Sequence[DatasetRef]:
         """The files of a session, newest first."""
-        query = select(file.c.dataset).where(file.c.session_id == session_id).order_by(file.c.added_at.desc())
-        rows = await self._database.read(lambda connection: connection.execute(query).all())
-        return [wire.decode(DatasetRef, row.dataset) for row in rows]
+        return await self._database.read(lambda connection: _files(connection, session_id))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from agent import wire
 from agent.domain.content import Content
@@ -19,10 +20,11 @@ from agent.stores import Post
 
 def put_post(
     connection: Connection, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool
-) -> None:
-    """Make `content` what should be shown under `key`, inside the caller's transaction."""
+) -> int:
+    """Make `content` what should be shown under `key`, inside the caller's transaction; its version."""
     text = wire.encode(content).decode()
-    row = connection.execute(select(outbox.c.id, outbox.c.content).where(outbox.c.key == key)).one_or_none()
+    columns = (outbox.c.id, outbox.c.content, outbox.c.version)
+    row = connection.execute(select(*columns).where(outbox.c.key == key)).one_or_none()
     now = datetime.now(UTC)
     if row is None:
         connection.execute(
@@ -40,12 +42,16 @@ def put_post(
                 "updated_at": now,
             },
         )
-    elif row.content != text:
-        connection.execute(
-            update(outbox)
-            .where(outbox.c.id == row.id)
-            .values(content=text, version=outbox.c.version + 1, urgent=int(urgent), updated_at=now)
-        )
+        return 1
+    if row.content == text:
+        return int(row.version)
+    version = int(row.version) + 1
+    connection.execute(
+        update(outbox)
+        .where(outbox.c.id == row.id)
+        .values(content=text, version=version, urgent=int(urgent), updated_at=now)
+    )
+    return version
 
 
 def _as_post(row: Row[Any]) -> Post:
@@ -63,6 +69,7 @@ def _as_post(row: Row[Any]) -> Post:
     )
 
 
+_NOTHING = wire.encode(Content()).decode()
 _DUE = (outbox.c.version > outbox.c.shown) & (outbox.c.state != "dead")
 
 
@@ -73,9 +80,9 @@ class SqlOutbox:
         """`database` is started by the composition root."""
         self._database = database
 
-    async def put(self, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool) -> None:
-        """Make `content` what should be shown under `key`; equal content changes nothing."""
-        await self._database.write(
+    async def put(self, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool) -> int:
+        """Make `content` what should be shown under `key`; its version. Equal content changes nothing."""
+        return await self._database.write(
             lambda connection: put_post(connection, key, room, content, whisper=whisper, urgent=urgent)
         )
 
@@ -90,28 +97,29 @@ class SqlOutbox:
         query = select(outbox.c.room_key).where(_DUE).distinct()
         return list(await self._database.read(lambda connection: connection.execute(query).scalars().all()))
 
-    async def sending(self, key: str, room: Room) -> None:
-        """A new message is about to be posted; creates the row if there is none."""
+    async def begin(self, key: str, room: Room) -> bool:
+        """A message that is not stored yet is about to be posted; False when its key is known."""
+        values = {
+            "key": key,
+            "room_key": room.key,
+            "room": wire.encode(room).decode(),
+            "content": _NOTHING,
+            "version": 0,
+            "shown": 0,
+            "state": "sending",
+            "urgent": 1,
+            "updated_at": datetime.now(UTC),
+        }
+        try:
+            await self._database.write(lambda connection: connection.execute(insert(outbox), values))
+        except IntegrityError:
+            return False
+        return True
 
-        def store(connection: Connection) -> None:
-            changed = connection.execute(update(outbox).where(outbox.c.key == key).values(state="sending"))
-            if changed.rowcount == 0:
-                connection.execute(
-                    insert(outbox),
-                    {
-                        "key": key,
-                        "room_key": room.key,
-                        "room": wire.encode(room).decode(),
-                        "content": wire.encode(Content()).decode(),
-                        "version": 0,
-                        "shown": 0,
-                        "state": "sending",
-                        "urgent": 1,
-                        "updated_at": datetime.now(UTC),
-                    },
-                )
-
-        await self._database.write(store)
+    async def sending(self, key: str) -> None:
+        """A stored message is about to be posted."""
+        change = update(outbox).where(outbox.c.key == key).values(state="sending")
+        await self._database.write(lambda connection: connection.execute(change))
 
     async def sent(self, key: str, ref: MessageRef, *, shown: int | None) -> None:
         """It stands at `ref`, showing `shown` (None: not a stored version yet)."""

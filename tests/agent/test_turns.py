@@ -213,7 +213,7 @@ async def test_errors_are_sentences_and_bugs_have_an_id(house: House, csv: Path)
         async def breaks(*_: object, **__: object) -> None:
             raise ZeroDivisionError
 
-        brain.stores.conversations.session_of = breaks  # type: ignore[method-assign, assignment]
+        brain.stores.conversations.begin_turn = breaks  # type: ignore[method-assign, assignment]
         await brain.desk.accept(said("hello world"))
         await house.until(lambda: any("Something broke here (id " in text for text in house.door.texts()))
 
