@@ -61,7 +61,7 @@ class Yard:
         try:
             yield bot
         finally:
-            bot.stop()
+            await asyncio.to_thread(bot.stop)  # the local Slack goes on meanwhile
 
 
 class Bot:

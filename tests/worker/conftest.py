@@ -62,7 +62,7 @@ def finish():
     pathlib.Path("predictions/model.csv").write_text("row_id,label\\n0,a\\n")
     pathlib.Path("artifacts").mkdir(exist_ok=True)
     pathlib.Path("artifacts/model.txt").write_text("the model")
-    pathlib.Path("artifacts/config.json").write_text(json.dumps({"chosen": "the tiny one"}))
+    pathlib.Path("artifacts/config.json").write_text(json.dumps({"kind": "the tiny one"}))
 def wait_for(name):
     while not pathlib.Path(name).exists():
         time.sleep(0.02)
