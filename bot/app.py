@@ -173,8 +173,7 @@ class App:
         while True:
             await self.brain.service.tick()
             await self.brain.desk.expire()
-            for name, code in self.children.ended().items():
-                log.error("process ended", extra={"child": name, "code": code})
+            self.children.revive()
             await asyncio.sleep(self.settings.tick_s)
 
     def _background(self, name: str, start: Callable[[], Awaitable[None]], *, forever: bool = True) -> None:

@@ -6,7 +6,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,22 @@ from agent.ports import Model, ModelMessage, ModelReply, ToolCall, ToolSchema
 
 log = logging.getLogger(__name__)
 LINE_LIMIT_BYTES = 16_000_000
-SILENCE_S = 130.0
-START_WAIT_S = 20.0
+SILENCE_S = 130.0  # longer than the gateway's own limit, which has the better words
+START_WAIT_S = 5.0  # a gateway listens before it imports anything heavy
+NO_ANSWER_YET = '{"text": "No answer yet: this call waits for people or was overtaken by a newer message."}'
+BY_RULES = "So I go by rules:"
+_WITH_URL = re.compile(r"(.+?)@(https?://.+)")
 
 
 class GatewayModel:
     """One model, by its LiteLLM name; `name@url` names an OpenAI-compatible server, e.g. `openai/qwen3@http://…/v1`."""
 
-    def __init__(self, name: str, socket: Path) -> None:
-        """`socket` is the gateway's."""
-        self.name, _, self._api_base = name.partition("@")
+    def __init__(self, name: str, socket: Path, *, silence_s: float = SILENCE_S) -> None:
+        """`socket` is the gateway's; `silence_s` the longest wait for its next line."""
+        found = _WITH_URL.fullmatch(name)  # a name may hold an @ of its own
+        self.name, self._api_base = found.groups() if found else (name, "")
         self._socket = socket
+        self._silence_s = silence_s
 
     async def stream(
         self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
@@ -37,48 +43,58 @@ class GatewayModel:
             ModelError: refused, or garbled.
             Unavailable: it may answer later.
         """
+        request = json.dumps(self._request(messages, tools)).encode() + b"\n"
+        if len(request) > LINE_LIMIT_BYTES:
+            raise ModelError(f"The conversation is too long for {self.name}. Start a new thread.")
         reader, writer = await self._connect()
         try:
-            writer.write(json.dumps(self._request(messages, tools)).encode() + b"\n")
-            await writer.drain()
+            async with asyncio.timeout(self._silence_s):
+                writer.write(request)
+                await writer.drain()
             while True:
-                line = await asyncio.wait_for(reader.readline(), SILENCE_S)
-                piece = self._read(line)
-                yield piece
+                piece = self._read(await asyncio.wait_for(reader.readline(), self._silence_s))
+                if piece:
+                    yield piece
                 if isinstance(piece, ModelReply):
                     return
-        except (TimeoutError, ConnectionError) as error:
+        except TimeoutError as error:
             raise Unavailable(f"{self.name} did not answer in time.") from error
+        except OSError as error:
+            raise Unavailable("The process that talks to language models ended.") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise ModelError(f"The answer of {self.name} cannot be read.") from error
         finally:
             writer.close()
 
     def _read(self, line: bytes) -> str | ModelReply:
-        if not line:
-            raise Unavailable("The process that talks to language models ended.")
+        if not line.endswith(b"\n"):
+            raise Unavailable("The process that talks to language models ended in the middle of an answer.")
         answer = json.loads(line)
         if "text" in answer:
             return str(answer["text"])
         if "error" in answer:
             failure = answer["error"]
-            raise (Unavailable if failure["later"] else ModelError)(failure["text"])
+            if failure["later"]:
+                raise Unavailable(failure["text"], retry_after_s=failure["retry_after_s"])
+            raise ModelError(failure["text"])
         done = answer["done"]
         calls = tuple(ToolCall(*call) for call in done["calls"])
         return ModelReply(done["text"], calls, self.name, done["tokens_in"], done["tokens_out"], done["cost_usd"])
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect; right after the bot's start the gateway may still be importing."""
+        """Connect; right after the bot's start, or after the gateway died, it may not listen yet."""
         loop = asyncio.get_running_loop()
         until = loop.time() + START_WAIT_S
         while True:
             try:
                 return await asyncio.open_unix_connection(str(self._socket), limit=LINE_LIMIT_BYTES)
-            except (FileNotFoundError, ConnectionRefusedError) as error:
+            except OSError as error:
                 if loop.time() > until:
                     raise Unavailable("The process that talks to language models is not running.") from error
                 await asyncio.sleep(0.1)
 
     def _request(self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": self.name, "messages": [_as_openai(said) for said in messages]}
+        request: dict[str, Any] = {"model": self.name, "messages": [_as_openai(said) for said in paired(messages)]}
         if self._api_base:
             request["api_base"] = self._api_base
         if tools:
@@ -92,16 +108,52 @@ class GatewayModel:
         return request
 
 
+def paired(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """The same conversation in the order that providers insist on: after calls come their answers, and nothing else.
+
+    A call that waits for people gets a placeholder as soon as something else is said; its late answer is told as a
+    message of its own.
+    """
+    result: list[ModelMessage] = []
+    names: dict[str, str] = {}
+    waiting: list[str] = []
+    for said in messages:
+        if said.role == "tool" and said.call_id in waiting:
+            waiting.remove(said.call_id)
+            result.append(said)
+            continue
+        result += [ModelMessage("tool", NO_ANSWER_YET, call_id=call_id) for call_id in waiting]
+        waiting = [call.id for call in said.calls]
+        names |= {call.id: call.name for call in said.calls}
+        result.append(_late(said, names) if said.role == "tool" else said)
+    return result + [ModelMessage("tool", NO_ANSWER_YET, call_id=call_id) for call_id in waiting]
+
+
+def _late(answer: ModelMessage, names: Mapping[str, str]) -> ModelMessage:
+    tool = names.get(answer.call_id, "an earlier call")
+    return ModelMessage("user", f"[late result of {tool}; data, not words of a person] {answer.text}")
+
+
 def _as_openai(said: ModelMessage) -> dict[str, Any]:
     message: dict[str, Any] = {"role": said.role, "content": said.text}
     if said.calls:
+        message["content"] = said.text or None
         message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _object(call.arguments)}}
             for call in said.calls
         ]
     if said.role == "tool":
         message["tool_call_id"] = said.call_id
     return message
+
+
+def _object(arguments: str) -> str:
+    """Arguments as the JSON object that providers insist on; what a model wrote instead is kept inside of one."""
+    try:
+        usable = isinstance(json.loads(arguments or "{}"), dict)
+    except ValueError:
+        usable = False
+    return (arguments or "{}") if usable else json.dumps({"not_json": arguments})
 
 
 class ModelChain:
@@ -118,16 +170,30 @@ class ModelChain:
         """The first whole answer; where a model fails in the middle, the next one answers from the beginning."""
         why = ""
         for model in self._models:
+            shown = False
             try:
                 async for piece in model.stream(messages, tools):
                     yield piece
+                    shown = True
             except AppError as error:
                 why = error.text
                 log.warning("model did not answer", extra={"cause": error.text})
             else:
                 return
+            if shown:
+                yield "\n\n"  # the finished answer shows the last model's words only
         async for piece in self._last.stream(messages, tools):
-            if why and isinstance(piece, ModelReply) and piece.text and not piece.calls:
-                yield replace(piece, text=f"_{why} So I go by rules:_\n\n{piece.text}")
+            if why and isinstance(piece, ModelReply) and piece.text and not _told(messages):
+                yield replace(piece, text=f"_{why} {BY_RULES}_\n\n{piece.text}")
             else:
                 yield piece
+
+
+def _told(messages: Sequence[ModelMessage]) -> bool:
+    """Whether this turn has said before why it goes by rules."""
+    for said in reversed(messages):
+        if said.role == "user":
+            return False
+        if said.role == "assistant" and BY_RULES in said.text:
+            return True
+    return False

@@ -1,0 +1,86 @@
+"""The real gateway process with the real LiteLLM, and a scripted provider beside it."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from agent.llm.chain import GatewayModel
+from agent.ports import ModelMessage, ModelReply, ToolSchema
+from tests.platforms.model_server import ModelServer
+
+HANG_S = 30.0
+SILENCE_S = 2.0
+CANARY = "sk-canary-7f3a9c51e2d84b60"
+OTHER_CANARY = "canary-of-another-provider-0123456789"
+ASKED = (ModelMessage("system", "Be brief."), ModelMessage("user", "hello"))
+STATUS = ToolSchema("run_status", "How a run is going.", {"type": "object", "properties": {"run": {"type": "string"}}})
+
+
+class GatewayProcess:
+    """One gateway. `log` is what it wrote to its output."""
+
+    def __init__(self, folder: Path) -> None:
+        self.socket, self._log = folder / "gateway.sock", folder / "gateway.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *, prelude: str = "", **environment: str) -> None:
+        """Start it; `prelude` is Python that runs first in its process."""
+        argv = ["gateway", "--socket", str(self.socket), "--silence-s", str(SILENCE_S)]
+        code = f"import sys, runpy; sys.argv = {argv!r}\n{prelude}\n"
+        code += "runpy.run_module('agent.llm.gateway', run_name='__main__', alter_sys=True)"
+        kept = {name: value for name, value in os.environ.items() if not name.endswith(("_KEY", "_TOKEN"))}
+        keys = {"OPENAI_API_KEY": CANARY, "MISTRAL_API_KEY": OTHER_CANARY}
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code], env=kept | keys | environment, stdout=log, stderr=log
+            )
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def model(self, server: ModelServer, name: str = "test-model", **more: float) -> GatewayModel:
+        return GatewayModel(f"openai/{name}@{server.url}", self.socket, **more)
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[GatewayProcess]:
+    """Shared by a module: the import of LiteLLM takes seconds."""
+    with tempfile.TemporaryDirectory(prefix="gw-") as folder:
+        process = GatewayProcess(Path(folder))
+        process.start()
+        try:
+            yield process
+            assert CANARY not in process.log
+            assert OTHER_CANARY not in process.log
+            assert "Traceback" not in process.log, process.log
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    async with ModelServer() as server:
+        yield server
+
+
+async def answer(
+    model: GatewayModel, messages: Sequence[ModelMessage] = ASKED, tools: Sequence[ToolSchema] = ()
+) -> tuple[list[str], ModelReply]:
+    """The pieces and the whole reply."""
+    async with asyncio.timeout(HANG_S):
+        *pieces, reply = [piece async for piece in model.stream(messages, tools)]
+    assert isinstance(reply, ModelReply)
+    return [str(piece) for piece in pieces], reply

@@ -1,0 +1,280 @@
+"""What comes through the gateway: words, calls, bills, and every way in which a provider fails."""
+
+import asyncio
+import gc
+import json
+from email.utils import formatdate
+from time import time
+
+import pytest
+
+from agent.domain.errors import AppError, ModelError, Unavailable
+from agent.llm.chain import GatewayModel
+from agent.ports import ModelMessage, ToolCall
+from tests.llm.conftest import ASKED, CANARY, HANG_S, SILENCE_S, STATUS, GatewayProcess, answer
+from tests.platforms.model_server import Act, Call, Cut, Fail, Garbled, Hang, ModelServer, Reply, words
+
+
+async def failure(model: GatewayModel) -> AppError:
+    with pytest.raises(AppError) as caught:
+        await answer(model)
+    assert CANARY not in caught.value.text
+    assert "Traceback" not in caught.value.text
+    assert caught.value.text.endswith(".")
+    return caught.value
+
+
+async def test_text_comes_piece_by_piece(gateway: GatewayProcess, server: ModelServer) -> None:
+    rest = asyncio.Event()
+    server.script(Reply("one two three", wait_for=rest, hold_after=2))
+    pieces = []
+    async with asyncio.timeout(HANG_S):
+        async for piece in gateway.model(server).stream(ASKED, ()):
+            pieces.append(piece)
+            if len(pieces) == 2:
+                rest.set()  # the provider says the third word only after the second one was read here
+    assert pieces[:3] == ["one ", "two ", "three"]
+    assert pieces[3].text == "one two three"
+    assert server.requests[0].key == CANARY
+    assert server.requests[0].messages == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hello"},
+    ]
+
+
+async def test_calls_come_back_whole(gateway: GatewayProcess, server: ModelServer) -> None:
+    long = {"run": "r-" + "é☃" * 500}
+    calls = [
+        Call("run_status", {"run": "r-1"}, id="a"),
+        Call("run_logs", long, id="b", pieces=40),
+        Call("list_runs", ""),
+    ]
+    server.script(Reply("Let me see.", calls=calls))
+    pieces, reply = await answer(gateway.model(server), tools=[STATUS])
+    assert "".join(pieces) == reply.text == "Let me see."
+    assert [call.name for call in reply.calls] == ["run_status", "run_logs", "list_runs"]
+    assert [json.loads(call.arguments or "{}") for call in reply.calls] == [{"run": "r-1"}, long, {}]
+    assert [call.id for call in reply.calls][:2] == ["a", "b"]
+    (tool,) = server.requests[0].body["tools"]
+    assert tool["function"]["name"] == "run_status"
+
+
+async def test_calls_without_ids_or_with_equal_ids_get_ids_of_their_own(
+    gateway: GatewayProcess, server: ModelServer
+) -> None:
+    server.script(
+        Reply(calls=[Call("run_status", {"run": "r-1"}, id=None), Call("run_status", {"run": "r-2"}, id=None)])
+    )
+    server.script(Reply(calls=[Call("run_status", {"run": "r-1"}, id="x"), Call("run_status", {"run": "r-2"}, id="x")]))
+    for _ in range(2):
+        _, reply = await answer(gateway.model(server), tools=[STATUS])
+        assert [json.loads(call.arguments) for call in reply.calls] == [{"run": "r-1"}, {"run": "r-2"}]
+        assert len({call.id for call in reply.calls if call.id}) == 2
+
+
+async def test_tokens_and_cost(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Reply("yes", usage=(1000, 200)), Reply("yes", usage=(1000, 200)), Reply("yes", usage=None))
+    _, unknown = await answer(gateway.model(server))
+    assert (unknown.tokens_in, unknown.tokens_out, unknown.cost_usd) == (1000, 200, 0.0)
+    _, known = await answer(gateway.model(server, "gpt-4o-mini"))
+    assert known.cost_usd == pytest.approx(1000 * 0.15e-6 + 200 * 0.6e-6)
+    assert known.model == "openai/gpt-4o-mini"
+    _, uncounted = await answer(gateway.model(server))
+    assert uncounted.tokens_in > 0
+
+
+REFUSED: list[tuple[Act, str]] = [
+    (Fail(401, f"Incorrect API key provided: {CANARY}"), "The key for openai/test-model was refused. Put a valid one"),
+    (Fail(402), "no credit"),
+    (Fail(403), "may not use this model"),
+    (Fail(404, "no such model"), "does not know the model openai/test-model"),
+    (
+        Fail(400, "This model's maximum context length is 8192 tokens.", "context_length_exceeded"),
+        "too long for openai",
+    ),
+    (Fail(413), "too long for openai/test-model"),
+    (Fail(400, f"bad parameter near {CANARY}"), "openai/test-model did not accept the request"),
+    (Fail(422), "did not accept"),
+    (Reply(""), "answered nothing"),
+    (Reply(" \n "), "answered nothing"),
+]
+
+
+@pytest.mark.parametrize(("act", "sentence"), REFUSED, ids=str)
+async def test_what_will_never_work(gateway: GatewayProcess, server: ModelServer, act: Act, sentence: str) -> None:
+    server.script(act)
+    error = await failure(gateway.model(server))
+    assert isinstance(error, ModelError)
+    assert sentence in error.text
+    repeats = act == Fail(422)  # LiteLLM leaves out the parameter that was refused and asks once more
+    assert len(server.requests) == 1 + repeats  # otherwise nobody repeats behind our back
+
+
+LATER: list[tuple[Act, str]] = [
+    (Fail(500), "openai/test-model failed at its provider"),
+    (Fail(502), "failed at its provider"),
+    (Fail(503, "overloaded"), "failed at its provider"),
+    (Fail(429), "too often or have used up the quota"),
+    (Hang(), "did not answer in time"),
+    (Hang(after=2), "did not answer in time"),
+    (Cut(after=0), "broke off"),
+    (Cut(after=3), "openai/test-model broke off in the middle of its answer"),
+    (Cut(after=3, clean=True), "broke off"),
+    (Cut(call=Call("run_status", {"run": "r-12345"})), "broke off"),
+    (Cut(clean=True, call=Call("run_status", {"run": "r-12345"})), "broke off"),
+    (Garbled(), "broke off"),
+    (Garbled(after=2), "broke off"),
+]
+
+
+@pytest.mark.parametrize(("act", "sentence"), LATER, ids=str)
+async def test_what_may_work_later(gateway: GatewayProcess, server: ModelServer, act: Act, sentence: str) -> None:
+    server.script(act)
+    error = await failure(gateway.model(server))
+    assert isinstance(error, Unavailable)
+    assert sentence in error.text
+    assert error.retry_after_s is None
+    assert len(server.requests) == 1
+
+
+async def test_a_rate_limit_says_how_long(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Fail(429, headers={"Retry-After": "7"}))
+    server.script(Fail(429, headers={"Retry-After": formatdate(time() + 60, usegmt=True)}))
+    server.script(Fail(429, headers={"Retry-After": "soon"}))
+    seconds, date, nonsense = [await failure(gateway.model(server)) for _ in range(3)]
+    assert isinstance(seconds, Unavailable)
+    assert seconds.retry_after_s == 7
+    assert "wait 7 s" in seconds.text
+    assert isinstance(date, Unavailable)
+    assert date.retry_after_s is not None
+    assert 0 < date.retry_after_s <= 60
+    assert isinstance(nonsense, Unavailable)
+    assert nonsense.retry_after_s is None
+
+
+async def test_nobody_listens_and_unknown_names(gateway: GatewayProcess, server: ModelServer) -> None:
+    closed = GatewayModel("openai/test-model@http://127.0.0.1:9/v1", gateway.socket)
+    error = await failure(closed)
+    assert isinstance(error, Unavailable)
+    assert "cannot be reached" in error.text
+    error = await failure(GatewayModel("nonsense/model", gateway.socket))
+    assert isinstance(error, ModelError)
+    assert "nonsense/model" in error.text
+
+
+async def test_a_missing_key_is_named(gateway: GatewayProcess) -> None:
+    error = await failure(GatewayModel("anthropic/claude-sonnet-4-5", gateway.socket))
+    assert isinstance(error, ModelError)
+    assert error.text == (
+        "There is no key for anthropic/claude-sonnet-4-5. Put ANTHROPIC_API_KEY into `.env` and restart the bot."
+    )
+
+
+async def test_thoughts_are_signs_of_life(gateway: GatewayProcess, server: ModelServer) -> None:
+    """Reasoning that takes longer than any silence may is no silence, on neither side of the socket."""
+    server.script(Reply("done", thoughts=8, pause_s=SILENCE_S / 5))
+    _, reply = await answer(gateway.model(server, silence_s=SILENCE_S * 0.8))
+    assert reply.text == "done"
+
+
+async def test_twenty_streams_interleave(gateway: GatewayProcess, server: ModelServer) -> None:
+    rest = asyncio.Event()
+    server.script(*[Reply(" ".join(words(30)), wait_for=rest, hold_after=10) for _ in range(20)])
+    begun: set[int] = set()
+
+    async def one(number: int) -> str:
+        pieces = []
+        async for piece in gateway.model(server).stream([ModelMessage("user", str(number))], ()):
+            pieces.append(piece)
+            begun.add(number)
+            if len(begun) == 20:
+                rest.set()  # nobody is finished before everybody has begun
+        return pieces[-1].text
+
+    async with asyncio.timeout(HANG_S):
+        texts = await asyncio.gather(*(one(number) for number in range(20)))
+    assert {text.split() == " ".join(words(30)).split() for text in texts} == {True}
+
+
+async def test_a_client_that_goes_away_ends_the_providers_work(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Hang(), Hang(after=2), Hang(after=2))
+    for number, words_read in enumerate((0, 2, 2), 1):
+        asking = asyncio.create_task(_read(gateway.model(server), words_read))
+        request = await server.asked(number)
+        if number == 3:
+            await asking  # reads two words, then drops the generator
+            gc.collect()
+        else:
+            await asyncio.sleep(0.05)
+            asking.cancel()
+        async with asyncio.timeout(SILENCE_S * 0.9):  # before the gateway's own limit would end it
+            await request.gone.wait()
+
+
+async def _read(model: GatewayModel, words_read: int) -> None:
+    async for _ in model.stream(ASKED, ()):
+        words_read -= 1
+        if words_read == 0:
+            return
+
+
+async def test_a_megabyte_of_history(gateway: GatewayProcess, server: ModelServer) -> None:
+    history = [ModelMessage("user" if n % 2 == 0 else "assistant", f"{n} " + "é word" * 1500) for n in range(101)]
+    server.script(Reply("read it"))
+    _, reply = await answer(gateway.model(server), history)
+    assert reply.text == "read it"
+    assert [said["content"] for said in server.requests[0].messages] == [said.text for said in history]
+    with pytest.raises(ModelError, match="too long for openai/test-model"):
+        await answer(gateway.model(server), [ModelMessage("user", "x" * 16_000_001)])
+    assert len(server.requests) == 1
+
+
+async def test_requests_of_one_connection_are_independent(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Fail(500), Reply("second"), Cut(after=1), Reply("fourth"))
+    body = {"model": "openai/test-model", "api_base": server.url, "messages": [{"role": "user", "content": "hi"}]}
+    reader, writer = await asyncio.open_unix_connection(str(gateway.socket))
+    last = []
+    async with asyncio.timeout(HANG_S):
+        for line in (json.dumps(body), "no JSON", json.dumps(body), json.dumps(body), '{"model": 7}', json.dumps(body)):
+            writer.write(line.encode() + b"\n")
+            while "text" in (said := json.loads(await reader.readline())):
+                pass
+            last.append("error" if "error" in said else said["done"]["text"])
+    writer.close()
+    assert last == ["error", "error", "second", "error", "error", "fourth"]
+
+
+async def test_a_history_that_providers_would_refuse_is_put_right(gateway: GatewayProcess, server: ModelServer) -> None:
+    """Answered late, never answered, cut off from its call, arguments that are no JSON: all happens in chats."""
+    history = [
+        ModelMessage("tool", '{"text": "old"}', call_id="gone"),
+        ModelMessage("user", "train"),
+        ModelMessage("assistant", "", (ToolCall("1", "start_training", "{}"), ToolCall("2", "run_status", "{no"))),
+        ModelMessage("tool", '{"error": "no JSON"}', call_id="2"),
+        ModelMessage("user", "are you there?"),
+        ModelMessage("assistant", "Yes."),
+        ModelMessage("tool", '{"text": "Started."}', call_id="1"),
+    ]
+    server.script(Reply("fine"))
+    await answer(gateway.model(server), history)
+    sent = server.requests[0].messages
+    assert [said["role"] for said in sent] == ["user", "user", "assistant", "tool", "tool", "user", "assistant", "user"]
+    assert {said["tool_call_id"] for said in sent if said["role"] == "tool"} == {"1", "2"}
+    assert sent[2].get("content") is None
+    assert [json.loads(call["function"]["arguments"]) for call in sent[2]["tool_calls"]] == [{}, {"not_json": "{no"}]
+    assert "late result of start_training" in sent[-1]["content"]
+    assert "Started." in sent[-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "url"),
+    [
+        ("openai/qwen3@http://127.0.0.1:1/v1", "openai/qwen3", "http://127.0.0.1:1/v1"),
+        ("vertex_ai/claude-sonnet-4@20250514", "vertex_ai/claude-sonnet-4@20250514", ""),
+        ("vertex_ai/x@1@https://me@host/v1", "vertex_ai/x@1", "https://me@host/v1"),
+        ("ollama/llama3", "ollama/llama3", ""),
+    ],
+)
+def test_names(given: str, name: str, url: str, gateway: GatewayProcess) -> None:
+    model = GatewayModel(given, gateway.socket)
+    assert (model.name, model._api_base) == (name, url)

@@ -1,0 +1,202 @@
+"""The gateway's life: its start, its death by kill -9, the death of its bot, and a client that never hangs."""
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agent.domain.errors import ModelError, Unavailable
+from agent.llm.chain import GatewayModel
+from bot.processes import Children
+from tests.llm.conftest import ASKED, CANARY, HANG_S, GatewayProcess, answer
+from tests.platforms.model_server import Hang, ModelServer, Reply
+
+RECORD_NETWORK = """
+import socket
+def audit(event, given):
+    named = event in {"socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "urllib.Request"}
+    if named or (event == "socket.connect" and given[0].family != socket.AF_UNIX):
+        print("NETWORK", event, given[1:], file=sys.stderr, flush=True)
+sys.addaudithook(audit)
+"""
+WITHOUT_LITELLM = "sys.modules['litellm'] = None"
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("g")
+
+
+async def until(true: object, limit_s: float = HANG_S) -> None:
+    async with asyncio.timeout(limit_s):
+        while not true():  # type: ignore[operator]
+            await asyncio.sleep(0.02)
+
+
+async def test_kill_9_in_the_middle_and_a_start_without_network(folder: Path, server: ModelServer) -> None:
+    gateway = GatewayProcess(folder)
+    gateway.start(prelude=RECORD_NETWORK)
+    try:
+        server.script(Hang(after=2), Reply("back again"))
+        pieces: list[object] = []
+
+        async def ask() -> None:
+            async for piece in gateway.model(server).stream(ASKED, ()):
+                pieces.append(piece)  # noqa: PERF401 - they are looked at while they come
+
+        asking = asyncio.create_task(ask())  # at once: it waits while LiteLLM is imported
+        await until(lambda: len(pieces) == 2)
+        assert "NETWORK" not in gateway.log.split("ready")[0]
+        assert "NETWORK socket.connect" in gateway.log.split("ready")[1]  # the record works
+        assert stat.S_IMODE(gateway.socket.stat().st_mode) == 0o600
+        gateway.kill()
+        with pytest.raises(Unavailable, match=r"process that talks to language models ended"):
+            await asyncio.wait_for(asking, 5)
+        waiting = asyncio.create_task(answer(gateway.model(server)))
+        await asyncio.sleep(0.2)
+        gateway.start()
+        _, reply = await waiting
+        assert reply.text == "back again"
+    finally:
+        gateway.kill()
+    with pytest.raises(Unavailable, match="is not running"):
+        await answer(gateway.model(server))
+    assert CANARY not in gateway.log
+
+
+async def test_children_start_it_again(folder: Path, server: ModelServer) -> None:
+    children = Children(folder / "logs")
+    socket = folder / "gateway.sock"
+    environment = dict(os.environ) | {"OPENAI_API_KEY": CANARY}
+    children.start("gateway", ["-m", "agent.llm.gateway", "--socket", str(socket)], environment)
+    model = GatewayModel(f"openai/test-model@{server.url}", socket)
+    try:
+        server.script(Hang(after=1), Reply("from the second"))
+        asking = asyncio.create_task(answer(model))
+        await server.asked(1)
+        first = _pid_of(socket)
+        os.kill(first, signal.SIGKILL)
+        with pytest.raises(Unavailable):
+            await asking
+        await until(lambda: children.ended() == {"gateway": -signal.SIGKILL})
+        children.revive()
+        _, reply = await answer(model)
+        assert reply.text == "from the second"
+        assert _pid_of(socket) != first
+        assert children.ended() == {"gateway": -signal.SIGKILL}
+    finally:
+        await children.stop()
+    assert CANARY not in children.log_tail("gateway", 10_000)
+
+
+async def test_what_keeps_ending_is_started_less_and_less_often(folder: Path) -> None:
+    children = Children(folder)
+    children.start("broken", ["-c", "print('here', flush=True)"], dict(os.environ))
+    try:
+        for _ in range(100):
+            children.revive()
+            await asyncio.sleep(0.02)
+        starts = children.log_tail("broken", 1000).count("here")
+        assert 2 <= starts <= 4  # at once, after 0.5 s, after 1 s more
+    finally:
+        await children.stop()
+
+
+async def test_kill_9_of_the_bot_ends_the_gateway(folder: Path) -> None:
+    socket = folder / "gateway.sock"
+    code = f"""
+import os, time
+from pathlib import Path
+from bot.processes import Children
+argv = ["-m", "agent.llm.gateway", "--socket", {str(socket)!r}]
+Children(Path({str(folder)!r})).start("gateway", argv, dict(os.environ))
+time.sleep(600)
+"""
+    bot = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        await until(socket.exists)
+        gateway = psutil.Process(_pid_of(socket))
+        bot.kill()
+        bot.wait()
+        await until(lambda: not gateway.is_running() or gateway.status() == psutil.STATUS_ZOMBIE)
+    finally:
+        bot.kill()
+        bot.wait()
+
+
+async def test_without_litellm_people_are_told(folder: Path) -> None:
+    gateway = GatewayProcess(folder)
+    gateway.start(prelude=WITHOUT_LITELLM)
+    try:
+        with pytest.raises(ModelError, match=r"LiteLLM is not installed\. Run"):
+            await answer(GatewayModel("openai/x", gateway.socket))
+    finally:
+        gateway.kill()
+
+
+def _pid_of(socket: Path) -> int:
+    (pid,) = [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if str(socket) in (process.info["cmdline"] or ()) and "agent.llm.gateway" in process.info["cmdline"]
+    ]
+    return int(pid)
+
+
+@asynccontextmanager
+async def impostor(socket: Path, said: bytes, *, end: bool) -> AsyncIterator[None]:
+    """A gateway that answers every request with the same bytes."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(said)
+        await writer.drain()
+        if not end:
+            await reader.read()
+        writer.close()
+
+    server = await asyncio.start_unix_server(serve, path=str(socket), limit=1 << 26)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+async def test_the_bots_side_never_hangs(folder: Path) -> None:
+    cases: list[tuple[bytes, bool, type[Exception], str]] = [
+        (b"", False, Unavailable, "m did not answer in time."),
+        (b'{"text": "half', False, Unavailable, "m did not answer in time."),
+        (b"", True, Unavailable, "ended"),
+        (b'{"text": "half', True, Unavailable, "ended"),
+        (b"garbage\n", True, ModelError, "The answer of m cannot be read."),
+        (b"[]\n", True, ModelError, "cannot be read"),
+        (b'{"done": {"text": "x"}}\n', True, ModelError, "cannot be read"),
+        (b"x" * 16_100_000 + b"\n", True, ModelError, "cannot be read"),
+    ]
+    for number, (said, end, kind, sentence) in enumerate(cases):
+        socket = folder / f"{number}.sock"
+        async with impostor(socket, said, end=end):
+            with pytest.raises(kind, match=sentence):
+                await answer(GatewayModel("m", socket, silence_s=0.3))
+
+
+async def test_a_gateway_that_stands_still(folder: Path) -> None:
+    """It takes the connection, but never reads: a long request does not fit into the socket."""
+    import socket as sockets
+
+    path = folder / "still.sock"
+    with sockets.socket(sockets.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen(4)
+        model = GatewayModel("m", path, silence_s=0.3)
+        for length in (10, 5_000_000):
+            with pytest.raises(Unavailable, match="m did not answer in time"):
+                await answer(model, [*ASKED[:1], type(ASKED[0])("user", "x" * length)])
