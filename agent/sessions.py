@@ -89,6 +89,11 @@ class FrontDesk:
         for turn in await self._desk.expire():
             self._actor(turn.room.key).put(turn)
 
+    async def idle(self) -> None:
+        """Wait until everything that was accepted has been handled."""
+        while busy := [actor for actor in self._actors.values() if actor.busy]:
+            await asyncio.gather(*(actor.idle() for actor in busy))
+
     async def close(self) -> None:
         """Stop handling; what is left is handled after the next start."""
         tasks = [actor.task for actor in self._actors.values()]
@@ -226,15 +231,26 @@ class _Actor:
     def __init__(self, desk: FrontDesk) -> None:
         self._desk = desk
         self._waiting: asyncio.Queue[InboxItem | Turn] = asyncio.Queue()
+        self._open = 0
         self.ended = False
         self.task = asyncio.create_task(self._run())
 
     def put(self, work: InboxItem | Turn) -> None:
+        self._open += 1
         self._waiting.put_nowait(work)
+
+    @property
+    def busy(self) -> bool:
+        return self._open > 0 and not self.ended
+
+    async def idle(self) -> None:
+        await self._waiting.join()
 
     async def _run(self) -> None:
         with contextlib.suppress(TimeoutError):
             while True:
                 work = await asyncio.wait_for(self._waiting.get(), IDLE_S)
                 await self._desk.handle(work)
+                self._open -= 1
+                self._waiting.task_done()
         self.ended = True

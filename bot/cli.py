@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 from agent.domain.errors import AppError
 
@@ -22,7 +23,12 @@ def main() -> None:
         app()
     except AppError as error:
         print(f"trainyard: {error.text}", file=sys.stderr)
-        raise SystemExit(1) from None
+    except ValidationError as error:
+        wrong = [f"TRAINYARD_{'_'.join(map(str, item['loc'])).upper()}: {item['msg']}" for item in error.errors()]
+        print(f"trainyard: a setting cannot be used: {'; '.join(wrong)}. See .env.example.", file=sys.stderr)
+    else:
+        return
+    raise SystemExit(1)
 
 
 def _run(coroutine: object) -> int:
@@ -61,6 +67,8 @@ def chat(
         async with App(settings, [door], worker=True) as running:
             print("Trainyard is here. Say what you need, `help`, or `exit`. `@path` attaches a file.")
             await running.until_a_door_closes()
+            await running.brain.desk.idle()
+            await running.brain.postman.idle()
             live = [
                 run.id
                 for run in await running.brain.stores.runs.recent(50)

@@ -1,0 +1,180 @@
+"""The demo and the terminal as a new user runs them: as processes, ended in every way, leaving nothing behind."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.system.conftest import EXAMPLES, TRAINYARD
+
+HANG_S = 200.0
+
+
+def environment(home: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRAINYARD_", "SLACK_"))}
+    return kept | {"TRAINYARD_HOME": str(home), "COLUMNS": "100", "TRAINYARD_HOST_ID": "here"}
+
+
+def processes_of(home: Path) -> list[str]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = " ".join(process.cmdline()) + process.environ().get("TRAINYARD_HOME", "")
+        except (psutil.Error, OSError):
+            continue
+        if str(home) in words and process.pid != os.getpid():
+            found.append(f"{process.pid} {words[:200]}")
+    return found
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + HANG_S
+    while not true():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(f"/tmp/demo-{os.getpid()}-{time.monotonic_ns()}")
+
+
+def demo(home: Path, *more: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [*TRAINYARD, "demo", "--home", str(home), *more],
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_the_demo_trains_beats_the_baseline_and_leaves_nothing(home: Path) -> None:
+    playing = demo(home)
+    text, _ = playing.communicate(timeout=HANG_S)
+    assert playing.returncode == 0, text
+    scores = re.search(r"Done: roc_auc (0\.\d+), best baseline (0\.\d+)", text)
+    assert scores, text
+    assert float(scores.group(1)) > float(scores.group(2))
+    chart = re.search(r"chart: (\S+\.png)", text)
+    assert chart
+    assert Path(chart.group(1)).read_bytes().startswith(b"\x89PNG")
+    assert "the demo answers by itself" in text
+    assert processes_of(home) == []
+
+
+def test_a_model_that_cannot_be_trained_is_not_a_success(home: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.csv"
+    broken.write_text("a,visited_doctor\n1,yes\n2,yes,no,3\n")
+    playing = demo(home, "--data", str(broken))
+    text, _ = playing.communicate(timeout=HANG_S)
+    assert playing.returncode == 1
+    assert "line 3" in text
+    assert processes_of(home) == []
+
+
+@pytest.mark.parametrize("words", ["Train a model that", "running"])
+def test_ctrl_c_leaves_no_process(home: Path, words: str) -> None:
+    playing = demo(home)
+    assert playing.stdout is not None
+    for line in playing.stdout:
+        if words in line:
+            break
+    os.killpg(playing.pid, signal.SIGINT)
+    playing.stdout.read()
+    assert playing.wait(HANG_S) == 130
+    until(lambda: processes_of(home) == [])
+
+
+def test_kill_9_of_the_terminal_leaves_no_server_and_no_worker(home: Path) -> None:
+    chat = subprocess.Popen(
+        [*TRAINYARD, "chat"], env=environment(home), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert chat.stdout is not None
+    assert "Trainyard is here" in chat.stdout.readline()
+    chat.kill()
+    chat.wait()
+    until(lambda: processes_of(home) == [])
+
+
+def test_a_conversation_in_the_terminal(home: Path) -> None:
+    lines = f"help\nwhat is the weather\nlook at this @{EXAMPLES / 'new_visits.csv'}\n@/no/such/file\nstatus\n"
+    chat = subprocess.Popen(
+        [*TRAINYARD, "chat"],
+        env=environment(home),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert chat.stdin is not None
+    assert chat.stdout is not None
+    chat.stdin.write(lines)
+    chat.stdin.flush()
+    shown = ""
+    while "Data: new_visits.csv" not in shown or ("Shall I train" not in shown and "Say which column" not in shown):
+        line = chat.stdout.readline()
+        assert line, shown
+        shown += line
+    rest, _ = chat.communicate("exit\n", timeout=HANG_S)
+    shown += rest
+    assert chat.returncode == 0
+    assert "What I can do" in shown
+    assert "did not understand" in shown
+    assert "There is no file /no/such/file" in shown
+    assert "There is no run yet" in shown
+    until(lambda: processes_of(home) == [])
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        ("TRAINYARD_REDIS_URL", "redis://127.0.0.1:1/0", "Redis at redis://127.0.0.1:1/0 does not answer"),
+        ("TRAINYARD_DATABASE_URL", "postgresql+psycopg://u:geheim@127.0.0.1:1/x", "cannot be opened"),
+        ("TRAINYARD_CARD_PACE_S", "soon", "TRAINYARD_CARD_PACE_S"),
+    ],
+)
+def test_what_is_not_there_at_the_start_is_said_in_a_sentence(
+    home: Path, variable: str, value: str, expected: str
+) -> None:
+    ran = subprocess.run(
+        [*TRAINYARD, "chat"],
+        env=environment(home) | {variable: value},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert expected in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "geheim" not in ran.stderr
+    assert processes_of(home) == []
+
+
+def test_two_bots_on_one_home_are_refused(home: Path) -> None:
+    first = subprocess.Popen(
+        [*TRAINYARD, "chat"], env=environment(home), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert first.stdout is not None
+    first.stdout.readline()
+    second = subprocess.run(
+        [*TRAINYARD, "chat"],
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert second.returncode == 1
+    assert "Another Trainyard bot is running" in second.stderr
+    first.communicate("exit\n", timeout=HANG_S)
