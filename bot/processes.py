@@ -19,6 +19,7 @@ import psutil
 
 log = logging.getLogger(__name__)
 STOP_S = 15.0
+END_S = 3.0  # what is ended for good needs no time to save anything
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 LIVED_S = 60.0  # who lived that long is started again at once
 
@@ -108,13 +109,15 @@ def _wait_or_kill(child: "subprocess.Popen[bytes]") -> None:
     child.wait()
 
 
-def end_all_of(home: Path, *, but: frozenset[int] = frozenset()) -> list[int]:
-    """End every process whose environment names `home` as Trainyard's home, training runs included; their pids."""
-    marked = [process for process in psutil.process_iter() if process.pid not in but and _is_of(process, home)]
+def end_all_of(home: Path) -> list[int]:
+    """End every process that is not ours and whose environment names `home`, training runs included; their pids."""
+    me = psutil.Process()
+    ours = {me.pid, *(child.pid for child in me.children(recursive=True))}
+    marked = [process for process in psutil.process_iter() if process.pid not in ours and _is_of(process, home)]
     for process in marked:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
-    _, left = psutil.wait_procs(marked, timeout=STOP_S)
+    _, left = psutil.wait_procs(marked, timeout=END_S)
     for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
@@ -127,5 +130,5 @@ def _is_of(process: psutil.Process, home: Path) -> bool:
         environment = process.environ()
     except (psutil.Error, OSError):
         return False
-    ours = environment.get("TRAINYARD_HOME") == str(home) and process.pid != os.getpid()
-    return bool(ours or environment.get("TRAINYARD_RUN_DIR", "").startswith(f"{home}{os.sep}"))
+    named = environment.get("TRAINYARD_HOME") == str(home)
+    return bool(named or environment.get("TRAINYARD_RUN_DIR", "").startswith(f"{home}{os.sep}"))
