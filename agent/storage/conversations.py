@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent import wire
@@ -48,14 +48,21 @@ def _as_message(row: Row[Any]) -> ModelMessage:
     return ModelMessage(row.role, row.text, calls, row.call_id)
 
 
+# Built once: building a statement costs three times what carrying it out does.
+_HISTORY = select(message).where(message.c.session_id == bindparam("session")).order_by(message.c.id)
+_FILES = select(file.c.dataset).where(file.c.session_id == bindparam("session")).order_by(file.c.added_at.desc())
+_SESSION = select(binding.c.session_id).where(binding.c.room_key == bindparam("room"))
+_END_TURN = update(turn).where(turn.c.id == bindparam("turn")).values(state="done")
+_END_ITEM = update(inbox).where(inbox.c.id == bindparam("item")).values(state="done")
+
+
 def _history(connection: Connection, session_id: str) -> list[ModelMessage]:
-    query = select(message).where(message.c.session_id == session_id).order_by(message.c.id)
-    return [_as_message(row) for row in connection.execute(query).all()]
+    return [_as_message(row) for row in connection.execute(_HISTORY, {"session": session_id}).all()]
 
 
 def _files(connection: Connection, session_id: str) -> list[DatasetRef]:
-    query = select(file.c.dataset).where(file.c.session_id == session_id).order_by(file.c.added_at.desc())
-    return [wire.decode(DatasetRef, row.dataset) for row in connection.execute(query).all()]
+    rows = connection.execute(_FILES, {"session": session_id}).all()
+    return [wire.decode(DatasetRef, row.dataset) for row in rows]
 
 
 def _context(connection: Connection, session_id: str) -> Context:
@@ -63,8 +70,7 @@ def _context(connection: Connection, session_id: str) -> Context:
 
 
 def _find_session(connection: Connection, room: Room) -> str | None:
-    query = select(binding.c.session_id).where(binding.c.room_key == room.key)
-    return connection.execute(query).scalar_one_or_none()
+    return connection.execute(_SESSION, {"room": room.key}).scalar_one_or_none()
 
 
 def _find_or_make_session(connection: Connection, room: Room) -> str:
@@ -154,8 +160,8 @@ class SqlConversations:
         def store(connection: Connection) -> int:
             add_message(connection, turn_, last)
             version = put_post(connection, key, turn_.room, content, whisper=None, urgent=True)
-            connection.execute(update(turn).where(turn.c.id == turn_.id).values(state="done"))
-            connection.execute(update(inbox).where(inbox.c.id == turn_.inbox_id).values(state="done"))
+            connection.execute(_END_TURN, {"turn": turn_.id})
+            connection.execute(_END_ITEM, {"item": turn_.inbox_id})
             return version
 
         return await self._database.write(store)
