@@ -6,7 +6,7 @@ waiting for the model port, of the peers' the bare OpenAI client's time for the 
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from tests.bench.processes import clean_environment, first_line, python
@@ -15,7 +15,8 @@ from tests.bench.rows import Row, compared, median
 
 SHORT = "Say something short, please."
 WITH_TOOL = "What do you get when you add 2 and 3?"
-WARM_UP, ROUNDS = 10, 150
+ROUNDS, TURNS = 15, 12
+SETTLING = 3  # turns of each block that do not count, so that nobody pays for the caches that another has used
 AT_LEAST = 5.0
 
 
@@ -48,7 +49,7 @@ async def _overheads(folder: Path, url: str, text: str) -> dict[str, float]:
     from tests.bench import turn_ours, turn_peers
 
     folder.mkdir()
-    say(f"turn: {WARM_UP + ROUNDS} rounds of “{text}”")
+    say(f"turn: {ROUNDS} rounds of {TURNS} times “{text}” each")
     beyond: dict[str, list[float]] = {"ours": [], "pydantic-ai": [], "openai-agents": []}
     async with turn_ours.ready(folder, url) as ours, AsyncOpenAI(base_url=url, api_key="local") as client:
         bare = turn_peers.bare_client(client)
@@ -56,11 +57,17 @@ async def _overheads(folder: Path, url: str, text: str) -> dict[str, float]:
             "pydantic-ai": turn_peers.pydantic_ai_turn(client),
             "openai-agents": turn_peers.openai_agents_turn(client),
         }
-        for number in range(WARM_UP + ROUNDS):
-            seconds = {"ours": await ours.take(text)}
-            client_s = await bare(text)
-            seconds |= {name: await take(text) - client_s for name, take in peers.items()}
-            if number >= WARM_UP:
-                for name, value in seconds.items():
-                    beyond[name].append(value * 1000)
+        for number in range(1 + ROUNDS):
+            found = {"ours": await _several(ours.take, text)}
+            client_ms = await _several(bare, text)
+            found |= {name: await _several(take, text) - client_ms for name, take in peers.items()}
+            if number:
+                for name, value in found.items():
+                    beyond[name].append(value)
+        say(f"turn: ours until the last row is stored: {median(ours.settled_s) * 1000:.2f} ms")
     return {name: median(values) for name, values in beyond.items()}
+
+
+async def _several(take: Callable[[str], Awaitable[float]], text: str) -> float:
+    """Median milliseconds of a block of turns, one after the other."""
+    return 1000 * median([await take(text) for _ in range(TURNS)][SETTLING:])

@@ -103,6 +103,7 @@ class NoDoor:
         """Messages are numbered."""
         self._numbers = itertools.count(1)
         self.finished: list[str] = []
+        self.answered = asyncio.Event()
 
     async def run(self, accept: Accept) -> None:
         """Nobody comes in here."""
@@ -136,6 +137,7 @@ class _NoStream:
 
     async def finish(self, content: Content) -> MessageRef:
         self._door.finished.append(content.text)
+        self._door.answered.set()
         return self._ref
 
 
@@ -169,9 +171,10 @@ class OurTurn:
         """Made by `ready`."""
         self._desk, self._model, self._door, self._postman = desk, model, door, postman
         self._threads = itertools.count(1)
+        self.settled_s: list[float] = []  # the same until the last row of each turn
 
     async def take(self, text: str) -> float:
-        """One turn, from the message to its last row; seconds without the model's."""
+        """One turn, from the message until its whole answer is stored and at the door; seconds without the model's."""
         room = Room(platform="slack", tenant="T1", channel="C1", thread=str(next(self._threads)))
         act = Said(text=text)
         event = new_ulid()
@@ -179,10 +182,13 @@ class OurTurn:
         inbound = Inbound(event_id=event, room=room, person=ALICE, act=act, at=now, mentions_bot=True)
         self._desk.done, self._model.spent_s = asyncio.Event(), 0.0
         self._door.finished.clear()
+        self._door.answered.clear()
         began = time.perf_counter()
         await self._desk.accept(inbound)
-        await self._desk.done.wait()
+        await self._door.answered.wait()
         seconds = time.perf_counter() - began - self._model.spent_s
+        await self._desk.done.wait()
+        self.settled_s.append(time.perf_counter() - began - self._model.spent_s)
         await self._postman.idle()
         if not self._door.finished or not self._door.finished[-1].startswith("word"):
             raise RuntimeError(f"the turn ended without its answer: {self._door.finished}")
