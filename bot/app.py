@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import IO
 
 import redis.asyncio
-from charts_render.alt_text import describe
-from charts_render.pool import ChartPool
 from pydantic import SecretStr
 
 from agent.brain import Options, build
@@ -26,6 +24,8 @@ from agent.storage.database import Database
 from bot.processes import Children
 from bot.relay import relay
 from bot.settings import Settings, gateway_environment, worker_environment
+from charts_render.alt_text import describe
+from charts_render.pool import ChartPool
 from worker.client.blobs import BlobStore, make_blobs
 from worker.client.bundle import pack
 from worker.client.feed import RedisFeed

@@ -178,6 +178,7 @@ def _pieces(items: list[_Item], limit: int, measure: Measure) -> Iterator[str]:
 
 def _end(items: Sequence[_Item], at: int, limit: int, measure: Measure) -> int:
     """Where the message that begins at `at` should end; `at` itself if not even one line fits."""
+
     def size(end: int) -> int:
         return measure(_render(items, at, end))
 

@@ -20,7 +20,11 @@ class Finding:
 
 
 async def check(
-    token: str, *, message_content: bool = True, guild_ids: tuple[int, ...] = (), api_base: str | None = None,
+    token: str,
+    *,
+    message_content: bool = True,
+    guild_ids: tuple[int, ...] = (),
+    api_base: str | None = None,
 ) -> list[Finding]:
     """Findings about the token, the Message Content intent and the bot's permissions in its servers."""
     if api_base:
@@ -44,7 +48,8 @@ def _hears(client: discord.Client, wanted: bool) -> Finding:
         mode = "hears its threads without being named" if has and wanted else "mention-only mode"
         return Finding(ok=True, text=f"Discord: {mode}.")
     return Finding(
-        ok=False, text="Discord: the Message Content intent is off, so the bot cannot connect as configured.",
+        ok=False,
+        text="Discord: the Message Content intent is off, so the bot cannot connect as configured.",
         mend=f"Switch it on at {PORTAL} → Bot → Privileged Gateway Intents, or choose mention-only mode.",
     )
 
@@ -52,7 +57,8 @@ def _hears(client: discord.Client, wanted: bool) -> Finding:
 async def _servers(client: discord.Client, guild_ids: tuple[int, ...]) -> list[Finding]:
     ids = guild_ids or tuple([guild.id async for guild in client.fetch_guilds(limit=20)])
     invite = discord.utils.oauth_url(
-        client.application_id or 0, permissions=discord.Permissions(**dict.fromkeys(ALL_NEEDS, True)),
+        client.application_id or 0,
+        permissions=discord.Permissions(**dict.fromkeys(ALL_NEEDS, True)),
         scopes=("bot", "applications.commands"),
     )
     if not ids:
@@ -70,7 +76,8 @@ async def _server(client: discord.Client, guild_id: int, invite: str) -> Finding
     if lacking:
         names = ", ".join(map(in_words, lacking))
         return Finding(
-            ok=False, text=f"Discord: in {guild.name} the bot lacks {names}.",
+            ok=False,
+            text=f"Discord: in {guild.name} the bot lacks {names}.",
             mend=f"Give its role these permissions, or invite it again: {invite}",
         )
     return Finding(ok=True, text=f"Discord: has all permissions it needs in {guild.name}.")

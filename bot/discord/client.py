@@ -41,16 +41,28 @@ class GatewayClient(discord.Client):
     """discord.py's client with our events."""
 
     def __init__(
-        self, *, accept: Accept, shared: Shared, message_content: bool, guild_ids: tuple[int, ...],
-        logged_in: asyncio.Event, identify_pause_s: float,
+        self,
+        *,
+        accept: Accept,
+        shared: Shared,
+        message_content: bool,
+        guild_ids: tuple[int, ...],
+        logged_in: asyncio.Event,
+        identify_pause_s: float,
     ) -> None:
         """`logged_in` is set once calls to the REST interface are possible."""
         intents = discord.Intents(
-            guilds=True, guild_messages=True, dm_messages=True, message_content=message_content,
+            guilds=True,
+            guild_messages=True,
+            dm_messages=True,
+            message_content=message_content,
         )
         super().__init__(
-            intents=intents, max_messages=None, member_cache_flags=discord.MemberCacheFlags.none(),
-            chunk_guilds_at_startup=False, max_ratelimit_timeout=RATELIMIT_WAIT_S,
+            intents=intents,
+            max_messages=None,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            chunk_guilds_at_startup=False,
+            max_ratelimit_timeout=RATELIMIT_WAIT_S,
             allowed_mentions=discord.AllowedMentions.none(),
         )
         self._accept = accept

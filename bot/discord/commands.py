@@ -30,7 +30,9 @@ def command_tree(client: Client, on_command: OnCommand) -> app_commands.CommandT
 
 
 def _command(
-    name: str, description: str, on_command: OnCommand,
+    name: str,
+    description: str,
+    on_command: OnCommand,
 ) -> app_commands.Command[app_commands.Group, [str | None], None]:
     async def called(interaction: Interaction, run: str | None = None) -> None:
         await on_command(interaction, (name, *(run.split() if run else ())))

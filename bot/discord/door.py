@@ -86,8 +86,12 @@ class DiscordDoor:
 
     async def _connect(self, accept: Accept) -> None:
         client = GatewayClient(
-            accept=accept, shared=self._shared, message_content=self._message_content, guild_ids=self._guild_ids,
-            logged_in=self._link.logged_in, identify_pause_s=self._identify_pause_s,
+            accept=accept,
+            shared=self._shared,
+            message_content=self._message_content,
+            guild_ids=self._guild_ids,
+            logged_in=self._link.logged_in,
+            identify_pause_s=self._identify_pause_s,
         )
         self._link.client = client
         try:

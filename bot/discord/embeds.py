@@ -63,10 +63,13 @@ class Piece:
             return None
         view = discord.ui.View(timeout=None)
         for button in self.buttons:
-            view.add_item(discord.ui.Button(
-                label=_cut(plain(button.label) or button.action, LABEL_CHARS), style=STYLES[button.style],
-                custom_id=custom_id(button),
-            ))
+            view.add_item(
+                discord.ui.Button(
+                    label=_cut(plain(button.label) or button.action, LABEL_CHARS),
+                    style=STYLES[button.style],
+                    custom_id=custom_id(button),
+                )
+            )
         view.stop()
         return view
 
@@ -85,7 +88,10 @@ class Piece:
         if self.rest:
             files.append(discord.File(io.BytesIO(self.rest.encode()), filename=REST_NAME))
         return {
-            "content": self.text, "embeds": [embed] if embed is not None else [], "files": files, "view": self.view(),
+            "content": self.text,
+            "embeds": [embed] if embed is not None else [],
+            "files": files,
+            "view": self.view(),
             "allowed_mentions": discord.AllowedMentions.none(),
         }
 
@@ -188,7 +194,6 @@ def _fitting(text: str, room: int, whole: str, rest: list[str]) -> str:
     left = room - chars(REST_NOTE) - 1
     beginning = split(text, left, chars)[:1] if left > LEAST_CHARS else []
     return "\n".join((*beginning, REST_NOTE)) if room >= chars(REST_NOTE) else ""
-
 
 
 def bar(progress: float) -> str:

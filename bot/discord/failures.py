@@ -107,7 +107,10 @@ FOREIGN = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
 
 @asynccontextmanager
 async def speaking(
-    doing: Doing, *, limit_s: float, lacking: Callable[[], Sequence[str]] = tuple,
+    doing: Doing,
+    *,
+    limit_s: float,
+    lacking: Callable[[], Sequence[str]] = tuple,
 ) -> AsyncIterator[None]:
     """Around calls to Discord: a time limit, and foreign exceptions translated."""
     try:

@@ -85,7 +85,7 @@ def without_mention(message: discord.Message, me: discord.ClientUser) -> str:
 def command_words(text: str, *, bare: bool) -> tuple[str, ...] | None:
     """What follows `!train`; if `bare`, also all of `status` or `stop r-abc123`, which need no language model."""
     if found := BANG.match(text):
-        return tuple(text[found.end():].split())
+        return tuple(text[found.end() :].split())
     words = text.split()
     known = bool(words) and words[0].lower() in COMMANDS and all(map(is_run_id, words[1:]))
     return tuple(words) if bare and known else None
@@ -107,10 +107,13 @@ def clicked(interaction: discord.Interaction[discord.Client], where: Where) -> I
 
 
 def _from_interaction(
-    interaction: discord.Interaction[discord.Client], where: Where, act: Commanded | Clicked,
+    interaction: discord.Interaction[discord.Client],
+    where: Where,
+    act: Commanded | Clicked,
 ) -> Inbound:
     handle = Handle(
-        application=interaction.application_id, token=interaction.token,
+        application=interaction.application_id,
+        token=interaction.token,
         kind="slash" if isinstance(act, Commanded) else "button",
     )
     return Inbound(
@@ -130,6 +133,9 @@ def _person(user: discord.User | discord.Member, where: Where) -> Person:
 def _attachment(message: discord.Message, file: discord.Attachment) -> Attachment:
     locator = Locator(channel=message.channel.id, message=message.id, attachment=file.id, url=file.url)
     return Attachment(
-        id=str(file.id), name=file.filename, size_bytes=file.size, media_type=file.content_type or "",
+        id=str(file.id),
+        name=file.filename,
+        size_bytes=file.size,
+        media_type=file.content_type or "",
         locator=locator.model_dump_json(),
     )

@@ -110,7 +110,10 @@ class Outbound:
         try:
             async with self._speaking("open a thread", client, place):
                 await client.http.start_thread_with_message(
-                    place.channel, place.thread, name=title, auto_archive_duration=10080,
+                    place.channel,
+                    place.thread,
+                    name=title,
+                    auto_archive_duration=10080,
                 )
         except AppError as error:
             if getattr(error.__cause__, "code", 0) != failures.THREAD_EXISTS:
@@ -126,7 +129,9 @@ class Outbound:
         try:
             async with self._speaking("send", client, place):
                 await client.get_partial_messageable(place.channel).send(
-                    error.text, reference=asked, nonce=nonce_of(f"no thread:{place.thread}"),
+                    error.text,
+                    reference=asked,
+                    nonce=nonce_of(f"no thread:{place.thread}"),
                     allowed_mentions=discord.AllowedMentions.none(),
                 )
         except AppError as second:

@@ -64,8 +64,13 @@ class Whispers:
         async with speaking("edit", limit_s=self._outbound.link.call_s):
             with handle_message_parameters(**await piece.changes()) as params:
                 await async_context.get().edit_webhook_message(
-                    handle.application, handle.token, int(ref.id), session=self._session.open(),
-                    payload=params.payload, multipart=params.multipart, files=params.files,
+                    handle.application,
+                    handle.token,
+                    int(ref.id),
+                    session=self._session.open(),
+                    payload=params.payload,
+                    multipart=params.multipart,
+                    files=params.files,
                 )
         return ref
 
@@ -96,15 +101,21 @@ class Whispers:
         if (known := self._answered.get(handle.token)) is not None:
             return known == key
         original = await async_context.get().get_original_interaction_response(
-            handle.application, handle.token, session=self._session.open(),
+            handle.application,
+            handle.token,
+            session=self._session.open(),
         )
         return bool(original.get("flags", 0) & LOADING)
 
     async def _fill(self, handle: Handle, piece: Piece) -> int:
         with handle_message_parameters(**await piece.changes()) as params:
             data = await async_context.get().edit_original_interaction_response(
-                handle.application, handle.token, session=self._session.open(),
-                payload=params.payload, multipart=params.multipart, files=params.files,
+                handle.application,
+                handle.token,
+                session=self._session.open(),
+                payload=params.payload,
+                multipart=params.multipart,
+                files=params.files,
             )
         return int(data["id"])
 
@@ -113,7 +124,12 @@ class Whispers:
         view = fields.pop("view") or discord.utils.MISSING
         with handle_message_parameters(**fields, view=view, flags=discord.MessageFlags(ephemeral=True)) as params:
             data = await async_context.get().execute_webhook(
-                handle.application, handle.token, session=self._session.open(), wait=True,
-                payload=params.payload, multipart=params.multipart, files=params.files,
+                handle.application,
+                handle.token,
+                session=self._session.open(),
+                wait=True,
+                payload=params.payload,
+                multipart=params.multipart,
+                files=params.files,
             )
         return int(data["id"]) if data else 0

@@ -70,7 +70,11 @@ class SlackApi:
         return _data(answer), frozenset(scope.strip() for scope in scopes if scope.strip())
 
     async def _patiently(
-        self, method: str, arguments: Mapping[str, object], *, patience_s: float = PATIENCE_S,
+        self,
+        method: str,
+        arguments: Mapping[str, object],
+        *,
+        patience_s: float = PATIENCE_S,
     ) -> AsyncSlackResponse:
         channel = str(arguments.get("channel", ""))
         for attempt in range(1, TRIES + 1):

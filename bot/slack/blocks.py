@@ -93,7 +93,7 @@ def clip(text: str, limit: int) -> str:
     escaped = escape(text)
     if len(escaped) <= limit:
         return escaped
-    return re.sub(r"&[a-z]{0,3}$", "", escaped[:limit - 1]) + "…"
+    return re.sub(r"&[a-z]{0,3}$", "", escaped[: limit - 1]) + "…"
 
 
 def clipped(text: str, limit: int) -> str:
@@ -101,7 +101,7 @@ def clipped(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     note = "\n\n_… cut here, {:,} more characters_"
-    beginning = split(text[:2 * limit], max(200, limit - 60))[0]
+    beginning = split(text[: 2 * limit], max(200, limit - 60))[0]
     return beginning + note.format(max(1, len(text) - len(beginning)))
 
 
@@ -111,7 +111,7 @@ def fallback(text: str) -> str:
     raw = escaped.encode()
     if len(raw) <= FALLBACK_BYTES:
         return escaped
-    return re.sub(r"&[a-z]{0,3}$", "", raw[:FALLBACK_BYTES - 3].decode(errors="ignore")) + "…"
+    return re.sub(r"&[a-z]{0,3}$", "", raw[: FALLBACK_BYTES - 3].decode(errors="ignore")) + "…"
 
 
 def summary(card: Card) -> str:
@@ -136,7 +136,7 @@ def markdown(text: str) -> Block:
 def plain(text: str, limit: int) -> Block:
     """Text without any markup, on one line."""
     line = " ".join(text.split())
-    return {"type": "plain_text", "text": (line if len(line) <= limit else line[:limit - 1] + "…") or "…"}
+    return {"type": "plain_text", "text": (line if len(line) <= limit else line[: limit - 1] + "…") or "…"}
 
 
 def weight(blocks: Sequence[Block]) -> int:
@@ -159,7 +159,7 @@ def _facts(facts: Sequence[Fact]) -> Iterator[Block]:
     for at in range(0, len(shown), FACTS_A_SECTION):
         fields = [
             {"type": "mrkdwn", "text": f"*{clip(fact.name, 80)}*\n{clip(fact.value, FIELD_CHARS) or '–'}"}
-            for fact in shown[at:at + FACTS_A_SECTION]
+            for fact in shown[at : at + FACTS_A_SECTION]
         ]
         yield {"type": "section", "fields": fields}
 
@@ -195,7 +195,7 @@ def _picture(alt: str, file_id: str | None) -> Block:
 def _log(lines: Sequence[str]) -> Block:
     text = "\n".join(lines).strip("\n") or " "
     if len(text) > LOG_CHARS:
-        tail = text[-(LOG_CHARS - 2):]
+        tail = text[-(LOG_CHARS - 2) :]
         text = "…\n" + (tail.split("\n", 1)[1] if "\n" in tail else tail)
     inner = {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": text}]}
     return {"type": "rich_text", "elements": [inner]}
@@ -204,20 +204,25 @@ def _log(lines: Sequence[str]) -> Block:
 def _buttons(buttons: Sequence[Button]) -> Iterator[Block]:
     elements = [_button(number, button) for number, button in enumerate(buttons)]
     for at in range(0, len(elements), BUTTONS_A_ROW):
-        yield {"type": "actions", "elements": elements[at:at + BUTTONS_A_ROW]}
+        yield {"type": "actions", "elements": elements[at : at + BUTTONS_A_ROW]}
 
 
 def _button(number: int, button: Button) -> Block:
     element: Block = {
-        "type": "button", "text": plain(button.label, BUTTON_CHARS),
-        "action_id": f"{number}.{button.action}"[:255], "value": button_value(button),
+        "type": "button",
+        "text": plain(button.label, BUTTON_CHARS),
+        "action_id": f"{number}.{button.action}"[:255],
+        "value": button_value(button),
     }
     if button.style != "plain":
         element["style"] = button.style
     if button.style == "danger":
         element["confirm"] = {
-            "title": plain(button.label, 100), "text": plain(f"{button.label}: are you sure?", 300),
-            "confirm": plain(button.label, 30), "deny": plain("Cancel", 30), "style": "danger",
+            "title": plain(button.label, 100),
+            "text": plain(f"{button.label}: are you sure?", 300),
+            "confirm": plain(button.label, 30),
+            "deny": plain("Cancel", 30),
+            "style": "danger",
         }
     return element
 

@@ -57,8 +57,15 @@ class SlackDoor:
     platform: Platform = "slack"
 
     def __init__(
-        self, *, bot_token: str, app_token: str | None = None, signing_secret: str | None = None,
-        http_host: str = "127.0.0.1", http_port: int = 3000, api_url: str = SLACK, tuning: Tuning | None = None,
+        self,
+        *,
+        bot_token: str,
+        app_token: str | None = None,
+        signing_secret: str | None = None,
+        http_host: str = "127.0.0.1",
+        http_port: int = 3000,
+        api_url: str = SLACK,
+        tuning: Tuning | None = None,
     ) -> None:
         """Opens nothing yet. Raises `AppError` when it is told no way to listen."""
         if not app_token and not signing_secret:
@@ -70,7 +77,10 @@ class SlackDoor:
         self._downloads = Downloads(self._api, hosts=tuning.download_hosts)
         self._pictures = Pictures(self._api)
         self._outbound = Outbound(
-            self._api, self._pictures, self._downloads, picture_waits_s=tuning.picture_waits_s,
+            self._api,
+            self._pictures,
+            self._downloads,
+            picture_waits_s=tuning.picture_waits_s,
         )
         self._desk = Desk(self._api, self._outbound, self._pictures, tuning.pace)
         self._askers: OrderedDict[str, str | None] = OrderedDict()
@@ -85,8 +95,11 @@ class SlackDoor:
         try:
             self._me = await self._identify()
             app = AsyncApp(
-                name="trainyard", client=self._api.client, signing_secret=self._signing_secret or "",
-                before_authorize=self._receive, logger=logging.getLogger("bot.slack.bolt"),
+                name="trainyard",
+                client=self._api.client,
+                signing_secret=self._signing_secret or "",
+                before_authorize=self._receive,
+                logger=logging.getLogger("bot.slack.bolt"),
             )
             await (self._by_socket(app, self._app_token) if self._app_token else self._by_http(app))
         finally:

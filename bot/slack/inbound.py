@@ -43,6 +43,7 @@ def interpret(body: Payload, me: Self) -> Inbound | None:
 
 def plain_text(text: str, *, me: str) -> str:
     """Slack's markup as the person saw it, without the mention of us."""
+
     def shown(found: re.Match[str]) -> str:
         target, label = found.group(1), found.group(2) or ""
         if target == f"@{me}":
@@ -74,25 +75,32 @@ def _event(body: Payload, event: Payload, me: Self) -> Inbound | None:
     files = tuple(_attachment(file) for file in event.get("files") or ())
     external = bool(body.get("is_ext_shared_channel")) and (event.get("user_team") or event.get("team")) != tenant
     return Inbound(
-        event_id=str(body.get("event_id", "")), twin=f"{channel}:{ts}",
+        event_id=str(body.get("event_id", "")),
+        twin=f"{channel}:{ts}",
         room=Room(platform="slack", tenant=tenant, channel=channel, thread=str(event.get("thread_ts") or ts)),
         person=Person(platform="slack", tenant=tenant, id=str(person), name=_name(event), external=external),
         act=Commanded(words=tuple(words[1:])) if banged else Said(text=text, attachments=files),
-        mentions_bot=named, at=_when(ts),
+        mentions_bot=named,
+        at=_when(ts),
     )
 
 
 def _command(body: Payload, me: Self) -> Inbound:
     tenant = str(body.get("team_id") or me.team_id)
     person = Person(
-        platform="slack", tenant=tenant, id=str(body["user_id"]), name=str(body.get("user_name", "")),
+        platform="slack",
+        tenant=tenant,
+        id=str(body["user_id"]),
+        name=str(body.get("user_name", "")),
         external=tenant != me.team_id and not body.get("enterprise_id"),
     )
     return Inbound(
         event_id=str(body["trigger_id"]),
-        room=Room(platform="slack", tenant=tenant, channel=str(body["channel_id"])), person=person,
+        room=Room(platform="slack", tenant=tenant, channel=str(body["channel_id"])),
+        person=person,
         act=Commanded(words=tuple(plain_text(str(body.get("text", "")), me=me.user_id).split())),
-        reply_handle=str(body.get("response_url", "")), at=datetime.now(UTC),
+        reply_handle=str(body.get("response_url", "")),
+        at=datetime.now(UTC),
     )
 
 
@@ -111,16 +119,21 @@ def _click(body: Payload, me: Self) -> Inbound | None:
     return Inbound(
         event_id=f"{ts}:{action_ts}:{user.get('id', '')}",
         room=Room(
-            platform="slack", tenant=tenant, channel=str(channel.get("id") or container.get("channel_id") or ""),
+            platform="slack",
+            tenant=tenant,
+            channel=str(channel.get("id") or container.get("channel_id") or ""),
             thread=str(thread),
         ),
         person=Person(
-            platform="slack", tenant=tenant, id=str(user.get("id", "")),
+            platform="slack",
+            tenant=tenant,
+            id=str(user.get("id", "")),
             name=str(user.get("name") or user.get("username") or ""),
             external=str(user.get("team_id") or tenant) != tenant,
         ),
         act=Clicked(action=parts[0], subject=parts[1], digest=parts[2]),
-        reply_handle=str(body.get("response_url", "")), at=_when(action_ts),
+        reply_handle=str(body.get("response_url", "")),
+        at=_when(action_ts),
     )
 
 
@@ -133,8 +146,10 @@ def _tenant(body: Payload, me: Self) -> str:
 def _attachment(file: Payload) -> Attachment:
     url = "" if file.get("file_access") == "check_file_info" else str(file.get("url_private_download") or "")
     return Attachment(
-        id=str(file.get("id", "")), name=str(file.get("name") or file.get("title") or file.get("id") or "file"),
-        size_bytes=int(file.get("size") or 0), media_type=str(file.get("mimetype") or ""),
+        id=str(file.get("id", "")),
+        name=str(file.get("name") or file.get("title") or file.get("id") or "file"),
+        size_bytes=int(file.get("size") or 0),
+        media_type=str(file.get("mimetype") or ""),
         locator=json.dumps({"id": file.get("id", ""), "url": url}),
     )
 

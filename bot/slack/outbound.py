@@ -35,8 +35,12 @@ class Outbound:
     """What the door and its streams write with."""
 
     def __init__(
-        self, api: SlackApi, pictures: Pictures, downloads: Downloads,
-        *, picture_waits_s: Sequence[float] = PICTURE_WAITS_S,
+        self,
+        api: SlackApi,
+        pictures: Pictures,
+        downloads: Downloads,
+        *,
+        picture_waits_s: Sequence[float] = PICTURE_WAITS_S,
     ) -> None:
         self._api = api
         self._picture_waits_s = picture_waits_s
@@ -60,8 +64,13 @@ class Outbound:
     async def send(self, room: Room, message: Message, *, metadata: object, content: Content) -> str:
         """Post one message; its address."""
         answer, lost = await self._with_pictures(
-            "chat.postMessage", message, channel=room.channel, thread_ts=room.thread or None, metadata=metadata,
-            unfurl_links=False, unfurl_media=False,
+            "chat.postMessage",
+            message,
+            channel=room.channel,
+            thread_ts=room.thread or None,
+            metadata=metadata,
+            unfurl_links=False,
+            unfurl_media=False,
         )
         if lost and content.card and content.card.picture:
             self._pictures.forget(content.card.picture.sha256)
@@ -114,7 +123,11 @@ class Outbound:
         if to.handle and await self._by_handle(to.handle, message, room):
             return MessageRef(channel=room.channel, id="", thread=room.thread)
         answer, _ = await self._with_pictures(
-            "chat.postEphemeral", message, channel=room.channel, user=to.person, thread_ts=room.thread or None,
+            "chat.postEphemeral",
+            message,
+            channel=room.channel,
+            user=to.person,
+            thread_ts=room.thread or None,
         )
         return MessageRef(channel=room.channel, id=str(answer.get("message_ts", "")), thread=room.thread)
 
@@ -147,8 +160,12 @@ class Outbound:
         cursor: str | None = None
         for _ in range(PAGES):
             page = await self._api.call(
-                method, channel=room.channel, ts=room.thread or None, include_all_metadata=True,
-                limit=200, cursor=cursor,
+                method,
+                channel=room.channel,
+                ts=room.thread or None,
+                include_all_metadata=True,
+                limit=200,
+                cursor=cursor,
             )
             for message in page.get("messages", ()):
                 metadata = message.get("metadata") or {}
@@ -178,8 +195,11 @@ class Outbound:
         if not self._downloads.allowed(URL(handle)):
             return False
         body = {
-            "response_type": "ephemeral", "replace_original": False, "text": message.text,
-            "blocks": without_pictures(message.blocks), **({"thread_ts": room.thread} if room.thread else {}),
+            "response_type": "ephemeral",
+            "replace_original": False,
+            "text": message.text,
+            "blocks": without_pictures(message.blocks),
+            **({"thread_ts": room.thread} if room.thread else {}),
         }
         try:
             async with self._api.session.post(handle, json=body) as response:

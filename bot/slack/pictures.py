@@ -70,7 +70,10 @@ class Pictures:
 
     async def _put(self, data: bytes, name: str, alt: str, **where: str | None) -> str:
         ticket: dict[str, Any] = await self._api.call(
-            "files.getUploadURLExternal", filename=name, length=len(data), alt_txt=alt or None,
+            "files.getUploadURLExternal",
+            filename=name,
+            length=len(data),
+            alt_txt=alt or None,
         )
         try:
             async with self._api.session.post(ticket["upload_url"], data=data) as response:

@@ -124,10 +124,10 @@ class SlackStream:
 
     async def _grow(self) -> None:
         """Send what is new to Slack's stream, to a fresh one when the old is nearly over."""
-        pending = self._text[self._sent:]
+        pending = self._text[self._sent :]
         if cut := HALF_A_MENTION.search(pending):  # the rest of a mention may come with the next piece
-            pending = pending[:cut.start()]
-        pending = pending[:self._pace.rotate_chars]
+            pending = pending[: cut.start()]
+        pending = pending[: self._pace.rotate_chars]
         if not pending:
             return
         part = self._parts[-1] if self._parts else None
@@ -138,7 +138,10 @@ class SlackStream:
             await self._start(pending)
         else:
             await self._api.call_once(
-                "chat.appendStream", channel=self._room.channel, ts=part.ts, markdown_text=neutral(pending),
+                "chat.appendStream",
+                channel=self._room.channel,
+                ts=part.ts,
+                markdown_text=neutral(pending),
             )
         self._sent += len(pending)
         self._not_before_s = self._now() + self._pace.append_every_s
@@ -151,8 +154,12 @@ class SlackStream:
 
     async def _start(self, text: str) -> None:
         answer = await self._api.call_once(
-            "chat.startStream", channel=self._room.channel, thread_ts=self._room.thread,
-            recipient_user_id=self._recipient, recipient_team_id=self._room.tenant, markdown_text=neutral(text),
+            "chat.startStream",
+            channel=self._room.channel,
+            thread_ts=self._room.thread,
+            recipient_user_id=self._recipient,
+            recipient_team_id=self._room.tenant,
+            markdown_text=neutral(text),
         )
         self._parts.append(_Part(ts=str(answer["ts"]), start=self._sent, born_s=self._now()))
         self._open = True
@@ -185,15 +192,21 @@ class SlackStream:
 
     async def _stopped(self, content: Content) -> bool:
         """Close Slack's stream; True if it then shows the content exactly."""
-        rest = content.text[self._sent:]
+        rest = content.text[self._sent :]
         part = self._parts[-1]
         exact = (
-            self._native and self._sure and len(self._parts) == 1 and content.card is None
-            and content.text[:self._sent] == self._text[:self._sent] and not self._is_full(part, len(rest))
+            self._native
+            and self._sure
+            and len(self._parts) == 1
+            and content.card is None
+            and content.text[: self._sent] == self._text[: self._sent]
+            and not self._is_full(part, len(rest))
         )
         try:
             await self._api.call(
-                "chat.stopStream", channel=self._room.channel, ts=part.ts,
+                "chat.stopStream",
+                channel=self._room.channel,
+                ts=part.ts,
                 markdown_text=(neutral(rest) or None) if exact else None,
                 metadata=marked(self._key) if exact else None,
             )

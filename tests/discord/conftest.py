@@ -18,7 +18,9 @@ class Bot:
         self.server = server
         settings: dict[str, object] = {"edit_pace_s": 0.05, "identify_pause_s": 0.0, **options}
         self.door = DiscordDoor(
-            str(settings.pop("token", server.token)), api_base=server.api_base, gateway_url=server.gateway_url,
+            str(settings.pop("token", server.token)),
+            api_base=server.api_base,
+            gateway_url=server.gateway_url,
             **settings,  # type: ignore[arg-type]
         )
         self.came: list[Inbound] = []

@@ -15,7 +15,8 @@ def form_of(piece: Piece) -> Json:
     """The body that would be sent."""
     view = piece.view()
     return {
-        "content": piece.text, "embeds": [piece.embed.to_dict()] if piece.embed else [],
+        "content": piece.text,
+        "embeds": [piece.embed.to_dict()] if piece.embed else [],
         "components": view.to_components() if view else [],
     }
 
@@ -41,15 +42,23 @@ async def test_approval_card() -> None:
         Button(action="reject", subject="a-0123456789ab", label="Reject", style="danger", digest=digest),
     )
     facts = (
-        Fact(name="Data", value="tickets.csv, 12,000 rows"), Fact(name="Target", value="is_urgent"),
-        Fact(name="Settings", value="learning_rate = 0.0001, epochs = 3"), Fact(name="Left out", value=""),
+        Fact(name="Data", value="tickets.csv, 12,000 rows"),
+        Fact(name="Target", value="is_urgent"),
+        Fact(name="Settings", value="learning_rate = 0.0001, epochs = 3"),
+        Fact(name="Left out", value=""),
     )
     card = Card(
-        kind="approval", title="Train a model for `is_urgent`?", tone="busy", facts=facts, buttons=buttons,
+        kind="approval",
+        title="Train a model for `is_urgent`?",
+        tone="busy",
+        facts=facts,
+        buttons=buttons,
         body="1. Split by seed 7\n2. Train, and compare with **two** baselines\n\n• @everyone appears in 3 rows",
         footer="Expires 2026-11-21 10:00 UTC",
     )
-    assert shown(card_piece(card)) == """\
+    assert (
+        shown(card_piece(card))
+        == """\
 #3b82f6 Train a model for `is_urgent`?
 1. Split by seed 7
 2. Train, and compare with **two** baselines
@@ -62,18 +71,24 @@ async def test_approval_card() -> None:
 Expires 2026-11-21 10:00 UTC
 (1) Approve = v1:approve:a-0123456789ab:0123456789abcdef
 (4) Reject = v1:reject:a-0123456789ab:0123456789abcdef"""
+    )
 
 
 async def test_run_card() -> None:
     card = Card(
-        kind="run", title="r-abc123 · is_urgent from tickets.csv", tone="busy", progress=0.42,
+        kind="run",
+        title="r-abc123 · is_urgent from tickets.csv",
+        tone="busy",
+        progress=0.42,
         facts=(Fact(name="State", value="running"), Fact(name="Step", value="420 of 1,000")),
         table=Table(columns=("model", "macro F1"), rows=(("this run", "0.91"), ("majority", "0.5"))),
         log=("step 419 loss 0.31", "\x1b[31mstep 420\x1b[0m ```loss``` 0.30"),
         buttons=(Button(action="stop", subject="r-abc123", label="Stop", style="danger"),),
         footer="text classification on gpu-1",
     )
-    assert shown(card_piece(card)) == """\
+    assert (
+        shown(card_piece(card))
+        == """\
 #3b82f6 r-abc123 · is_urgent from tickets.csv
 ▰▰▰▰▰▱▱▱▱▱▱▱ 42 %
 ```
@@ -90,6 +105,7 @@ step 420 ``\u200b`loss``\u200b` 0.30
 [Step] 420 of 1,000
 text classification on gpu-1
 (4) Stop = v1:stop:r-abc123:"""
+    )
 
 
 def test_a_wide_table_becomes_lines() -> None:
@@ -116,7 +132,11 @@ def test_what_has_no_room_is_in_the_file() -> None:
 
 def test_progress() -> None:
     assert [bar(value)[-5:] for value in (0.0, 0.999, 1.0, 7.0, float("nan"))] == [
-        "▱ 0 %", " 99 %", "100 %", "100 %", "▱ 0 %",
+        "▱ 0 %",
+        " 99 %",
+        "100 %",
+        "100 %",
+        "▱ 0 %",
     ]
 
 
@@ -124,7 +144,12 @@ words = st.text(st.characters(exclude_categories=["Cs"]), max_size=300) | st.sam
     ["```py\n" * 30, "😀" * 1500, "@everyone " * 500, "a" * 5000, "\n" * 50, "| a |\n|--|\n| b |"],
 )
 cards = st.builds(
-    Card, kind=st.just("run"), title=words, body=words, footer=words, log=st.lists(words, max_size=8).map(tuple),
+    Card,
+    kind=st.just("run"),
+    title=words,
+    body=words,
+    footer=words,
+    log=st.lists(words, max_size=8).map(tuple),
     facts=st.lists(st.builds(Fact, name=words, value=words), max_size=30).map(tuple),
     table=st.none() | st.builds(Table, columns=st.just(("a", "b")), rows=st.lists(st.tuples(words, words)).map(tuple)),
     progress=st.none() | st.floats(),

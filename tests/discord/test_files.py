@@ -63,10 +63,17 @@ async def test_a_web_page_is_not_a_csv(server: DiscordServer, bot: Bot, tmp_path
         await bot.door.fetch(file.model_copy(update={"name": "t.csv"}), tmp_path / "t.csv", limit_bytes=1000)
 
 
-@pytest.mark.parametrize("url", [
-    "https://example.com/t.csv", "http://cdn.discordapp.com/t.csv", "https://cdn.discordapp.com.example.com/t.csv",
-    "https://cdn.discordapp.com@example.com/t.csv", "http://127.0.0.1:1/t.csv", "file:///etc/passwd",
-])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com/t.csv",
+        "http://cdn.discordapp.com/t.csv",
+        "https://cdn.discordapp.com.example.com/t.csv",
+        "https://cdn.discordapp.com@example.com/t.csv",
+        "http://127.0.0.1:1/t.csv",
+        "file:///etc/passwd",
+    ],
+)
 async def test_only_discord_is_asked(bot: Bot, tmp_path: Path, url: str) -> None:
     locator = Locator(channel=1, message=2, attachment=3, url=url).model_dump_json()
     file = Attachment(id="3", name="t.csv", size_bytes=1, locator=locator)

@@ -19,7 +19,9 @@ async def test_a_mention_is_said_in_the_thread_that_will_answer_it(server: Disco
     assert came.room == bot.room(server.general, asked)
     assert (came.event_id, came.mentions_bot) == (str(asked.id), True)
     assert (came.person.id, came.person.tenant, came.person.name) == (
-        server.user("alice").id, str(server.guild_id), "Alice",
+        server.user("alice").id,
+        str(server.guild_id),
+        "Alice",
     )
     assert asked.thread is None, "the thread is opened by the answer, so that the way in stays short"
 
@@ -61,9 +63,14 @@ async def test_direct_messages_have_no_thread(server: DiscordServer, bot: Bot) -
     assert [m.content for m in server.messages(said.channel)] == ["hello", "hello Alice"]
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("!train status r-abc123", ("status", "r-abc123")), ("!train", ()), ("!TRAIN runs", ("runs",)),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("!train status r-abc123", ("status", "r-abc123")),
+        ("!train", ()),
+        ("!TRAIN runs", ("runs",)),
+    ],
+)
 async def test_bang_commands(server: DiscordServer, bot: Bot, text: str, words: tuple[str, ...]) -> None:
     await server.user("alice").say(server.general, text)
     assert (await bot.next()).act == Commanded(words=words)
@@ -73,7 +80,8 @@ async def test_a_bare_command_word_after_the_name_is_a_command(server: DiscordSe
     await server.user("alice").mention(server.general, "stop r-abc123")
     await server.user("alice").mention(server.general, "stop talking")
     assert {(await bot.next(1)).act, (await bot.next(2)).act} == {
-        Commanded(words=("stop", "r-abc123")), Said(text="stop talking"),
+        Commanded(words=("stop", "r-abc123")),
+        Said(text="stop talking"),
     }
 
 
@@ -139,7 +147,10 @@ async def test_slash_in_private(server: DiscordServer, bot: Bot) -> None:
     came = await bot.next()
     assert (came.room.tenant, came.room.channel, came.person.tenant) == ("dm", str(direct.id), "dm")
     await bot.door.post(
-        came.room, Content(text="Ask me."), key="k", whisper=Whisper(person=alice.id, handle=came.reply_handle),
+        came.room,
+        Content(text="Ask me."),
+        key="k",
+        whisper=Whisper(person=alice.id, handle=came.reply_handle),
     )
     assert [message.text for message in used.replies] == ["Ask me."]
 

@@ -18,9 +18,17 @@ def run_card(step: int, **more: object) -> Content:
     """A run card at some step."""
     stop = Button(action="stop", subject="r-abc123", label="Stop", style="danger")
     facts = (Fact(name="Loss", value=f"{1 / step:.3f}"),)
-    return Content(card=Card(
-        kind="run", title="r-abc123", tone="busy", progress=step / 100, facts=facts, buttons=(stop,), **more,  # type: ignore[arg-type]
-    ))
+    return Content(
+        card=Card(
+            kind="run",
+            title="r-abc123",
+            tone="busy",
+            progress=step / 100,
+            facts=facts,
+            buttons=(stop,),
+            **more,  # type: ignore[arg-type]
+        )
+    )
 
 
 async def open_thread(server: DiscordServer, bot: Bot) -> tuple[Channel, Message]:
@@ -75,7 +83,9 @@ async def test_a_post_whose_answer_was_lost_is_found(server: DiscordServer, bot:
 
 
 async def test_a_card_is_edited_in_place_and_its_picture_replaced(
-    server: DiscordServer, bot: Bot, tmp_path: Path,
+    server: DiscordServer,
+    bot: Bot,
+    tmp_path: Path,
 ) -> None:
     room, chart = bot.room(server.general), tmp_path / "chart.png"
     pictures = []

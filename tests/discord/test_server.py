@@ -30,15 +30,18 @@ async def api(server: DiscordServer) -> AsyncIterator[Api]:
         yield Api(server, session)
 
 
-@pytest.mark.parametrize(("body", "where"), [
-    ({"content": "x" * 2001}, "content"),
-    ({"embeds": [{"description": "x" * 4097}]}, "embeds"),
-    ({"embeds": [{"description": "x" * 3500}, {"description": "x" * 3500}]}, "embeds"),
-    ({"embeds": [{"fields": [{"name": "n", "value": " "}]}]}, "embeds"),
-    ({"components": [{"type": 1, "components": [{"custom_id": "x" * 101, "label": "l"}]}]}, "components"),
-    ({"components": [{"type": 1, "components": [{"custom_id": "x", "label": "l"}] * 6}]}, "components"),
-    ({"content": "x", "nonce": "x" * 26}, "nonce"),
-])
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"content": "x" * 2001}, "content"),
+        ({"embeds": [{"description": "x" * 4097}]}, "embeds"),
+        ({"embeds": [{"description": "x" * 3500}, {"description": "x" * 3500}]}, "embeds"),
+        ({"embeds": [{"fields": [{"name": "n", "value": " "}]}]}, "embeds"),
+        ({"components": [{"type": 1, "components": [{"custom_id": "x" * 101, "label": "l"}]}]}, "components"),
+        ({"components": [{"type": 1, "components": [{"custom_id": "x", "label": "l"}] * 6}]}, "components"),
+        ({"content": "x", "nonce": "x" * 26}, "nonce"),
+    ],
+)
 async def test_sizes(server: DiscordServer, api: Api, body: Json, where: str) -> None:
     status, answer = await api("POST", f"/channels/{server.general.id}/messages", body)
     assert (status, answer["code"], list(answer["errors"])) == (400, 50035, [where])

@@ -30,10 +30,11 @@ async def test_a_full_message_is_continued_in_another(server: DiscordServer, bot
     stream = await bot.door.stream(bot.room(server.general), key="k")
     text = "".join(f"Sentence number {n} of a long answer.\n\n" for n in range(130))
     for at in range(0, len(text), 97):
-        await stream.append(text[at:at + 97])
+        await stream.append(text[at : at + 97])
         await asyncio.sleep(0)
-    await server.wait_for(lambda: "number 129" in server.messages(server.general)[-1].content
-                          if server.messages(server.general) else None)
+    await server.wait_for(
+        lambda: "number 129" in server.messages(server.general)[-1].content if server.messages(server.general) else None
+    )
     parts = [m.content for m in server.messages(server.general)]
     assert len(parts) == 3
     assert all(len(part) <= 1902 for part in parts)

@@ -27,8 +27,13 @@ class Cdn:
         self._world.files[path] = (data, kind)
         url = self.signed(path)
         return {
-            "id": str(file_id), "filename": name, "size": len(data), "url": url, "proxy_url": url,
-            "content_type": kind, "description": alt or None,
+            "id": str(file_id),
+            "filename": name,
+            "size": len(data),
+            "url": url,
+            "proxy_url": url,
+            "content_type": kind,
+            "description": alt or None,
         }
 
     def signed(self, path: str) -> str:

@@ -120,11 +120,20 @@ class Gateway:
             return
         session = Session(secrets.token_hex(8), data["intents"], socket=socket)
         self.sessions[session.id] = session
-        self._push(session, "READY", {
-            "v": 10, "user": self._world.bot.user(), "session_id": session.id, "resume_gateway_url": self._url(),
-            "guilds": [{"id": str(self._world.guild_id), "unavailable": True}], "private_channels": [],
-            "application": {"id": str(self._world.bot.id), "flags": 0}, "shard": [0, 1],
-        })
+        self._push(
+            session,
+            "READY",
+            {
+                "v": 10,
+                "user": self._world.bot.user(),
+                "session_id": session.id,
+                "resume_gateway_url": self._url(),
+                "guilds": [{"id": str(self._world.guild_id), "unavailable": True}],
+                "private_channels": [],
+                "application": {"id": str(self._world.bot.id), "flags": 0},
+                "shard": [0, 1],
+            },
+        )
         self._push(session, "GUILD_CREATE", self._world.guild())
         self._world.touch()
 

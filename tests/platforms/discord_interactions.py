@@ -25,7 +25,8 @@ class Interactions:
         hook = "/webhooks/{app}/{token}"
         return [
             ("POST", "/interactions/{id}/{token}/callback", self._callback),
-            ("POST", hook, self._followup), ("GET", hook + "/messages/{message}", self._get_reply),
+            ("POST", hook, self._followup),
+            ("GET", hook + "/messages/{message}", self._get_reply),
             ("PATCH", hook + "/messages/{message}", self._patch_reply),
         ]
 

@@ -58,13 +58,20 @@ class Rest:
         """Everything under /api/v10."""
         channel, message = "/channels/{channel}", "/channels/{channel}/messages/{message}"
         made: list[tuple[str, str, Handler]] = [
-            ("GET", "/users/@me", self._me), ("GET", "/oauth2/applications/@me", self._application),
-            ("GET", "/users/@me/guilds", self._guilds), ("POST", "/users/@me/channels", self._open_direct),
-            ("GET", "/guilds/{guild}", self._guild), ("GET", "/guilds/{guild}/members/{user}", self._member),
-            ("GET", channel, self._get_channel), ("PATCH", channel, self._patch_channel),
+            ("GET", "/users/@me", self._me),
+            ("GET", "/oauth2/applications/@me", self._application),
+            ("GET", "/users/@me/guilds", self._guilds),
+            ("POST", "/users/@me/channels", self._open_direct),
+            ("GET", "/guilds/{guild}", self._guild),
+            ("GET", "/guilds/{guild}/members/{user}", self._member),
+            ("GET", channel, self._get_channel),
+            ("PATCH", channel, self._patch_channel),
             ("POST", channel + "/typing", self._typing),
-            ("GET", channel + "/messages", self._history), ("POST", channel + "/messages", self._post),
-            ("GET", message, self._get_message), ("PATCH", message, self._patch), ("DELETE", message, self._delete),
+            ("GET", channel + "/messages", self._history),
+            ("POST", channel + "/messages", self._post),
+            ("GET", message, self._get_message),
+            ("PATCH", message, self._patch),
+            ("DELETE", message, self._delete),
             ("POST", message + "/threads", self._open_thread),
             ("GET", "/applications/{app}/commands", self._commands),
             ("PUT", "/applications/{app}/commands", self._set_commands),
@@ -143,8 +150,10 @@ class Rest:
             raise ApiError(429, 0, "You are being rate limited.", retry_after=left_s, **{"global": False})
         self._buckets[key] = (began, used + 1)
         return {
-            "X-RateLimit-Limit": str(limits.bucket), "X-RateLimit-Remaining": str(limits.bucket - used - 1),
-            "X-RateLimit-Reset-After": f"{left_s:.3f}", "X-RateLimit-Reset": f"{time.time() + left_s:.3f}",
+            "X-RateLimit-Limit": str(limits.bucket),
+            "X-RateLimit-Remaining": str(limits.bucket - used - 1),
+            "X-RateLimit-Reset-After": f"{left_s:.3f}",
+            "X-RateLimit-Reset": f"{time.time() + left_s:.3f}",
             "X-RateLimit-Bucket": bucket,
         }
 
@@ -175,10 +184,19 @@ class Rest:
 
     async def _application(self, request: web.Request) -> web.Response:
         flags = (1 << 19) if self._world.message_content else 0
-        return web.json_response({
-            "id": str(self._world.bot.id), "name": "trainyard", "description": "", "icon": None, "bot_public": False,
-            "bot_require_code_grant": False, "owner": self._world.bot.user(), "verify_key": "00", "flags": flags,
-        })
+        return web.json_response(
+            {
+                "id": str(self._world.bot.id),
+                "name": "trainyard",
+                "description": "",
+                "icon": None,
+                "bot_public": False,
+                "bot_require_code_grant": False,
+                "owner": self._world.bot.user(),
+                "verify_key": "00",
+                "flags": flags,
+            }
+        )
 
     async def _guilds(self, request: web.Request) -> web.Response:
         return web.json_response([{**self._world.guild(), "owner": False, "permissions": self._world.permissions()}])
@@ -323,7 +341,9 @@ class Rest:
         sent = await request.json()
         check_commands(sent, self._world.limits)
         ours = {
-            "application_id": str(self._world.bot.id), "version": "1", "nsfw": False,
+            "application_id": str(self._world.bot.id),
+            "version": "1",
+            "nsfw": False,
             "default_member_permissions": None,
         }
         said = [{name: value for name, value in command.items() if value is not None} for command in sent]

@@ -39,7 +39,8 @@ def _embed_size(embed: Json) -> int:
 
 def _check_embed(embed: Json, where: str, limits: Limits) -> None:
     for name, text, most in (
-        ("title", embed.get("title"), limits.title), ("description", embed.get("description"), limits.description),
+        ("title", embed.get("title"), limits.title),
+        ("description", embed.get("description"), limits.description),
         ("footer.text", embed.get("footer", {}).get("text"), limits.footer),
     ):
         if _length(text or "") > most:
@@ -71,8 +72,9 @@ def _check_components(rows: list[Json], limits: Limits) -> None:
             if _length(label) > limits.label or not label:
                 raise bad_form(f"{where}.label", f"Must be between 1 and {limits.label} in length.")
             if custom_id in seen:
-                raise bad_form(f"{where}.custom_id", "Component custom id cannot be duplicated",
-                               "COMPONENT_CUSTOM_ID_DUPLICATED")
+                raise bad_form(
+                    f"{where}.custom_id", "Component custom id cannot be duplicated", "COMPONENT_CUSTOM_ID_DUPLICATED"
+                )
             seen.add(custom_id)
 
 

@@ -281,13 +281,22 @@ class User:
         return await self._interact(made, data, wait=wait, message=message.payload())
 
     async def slash(
-        self, words: str, *, channel: Channel | None = None, wait: bool = True, **options: str,
+        self,
+        words: str,
+        *,
+        channel: Channel | None = None,
+        wait: bool = True,
+        **options: str,
     ) -> Interaction:
         """Use a slash command, by its full name ("train status")."""
         name, _, sub = words.partition(" ")
         known = await self._server.wait_for(lambda: self._command(name))
         made = Interaction(
-            self._world.ids.new(), secrets.token_urlsafe(24), 2, channel or self._server.general, self.person,
+            self._world.ids.new(),
+            secrets.token_urlsafe(24),
+            2,
+            channel or self._server.general,
+            self.person,
         )
         given = [{"name": option, "type": 3, "value": value} for option, value in options.items()]
         data: Json = {"id": known["id"], "name": name, "type": 1, "options": given}
@@ -306,14 +315,28 @@ class User:
         return None
 
     async def _interact(
-        self, made: Interaction, data: Json, *, wait: bool, message: Json | None = None,
+        self,
+        made: Interaction,
+        data: Json,
+        *,
+        wait: bool,
+        message: Json | None = None,
     ) -> Interaction:
         self._world.interactions[made.token] = made
         payload: Json = {
-            "id": str(made.id), "application_id": str(self._world.bot.id), "type": made.kind, "token": made.token,
-            "version": 1, "data": data, "channel_id": str(made.channel.id), "channel": made.channel.payload(),
-            "attachment_size_limit": 10 * 1024 * 1024, "locale": "en-US", "app_permissions": self._world.permissions(),
-            "entitlements": [], "authorizing_integration_owners": {},
+            "id": str(made.id),
+            "application_id": str(self._world.bot.id),
+            "type": made.kind,
+            "token": made.token,
+            "version": 1,
+            "data": data,
+            "channel_id": str(made.channel.id),
+            "channel": made.channel.payload(),
+            "attachment_size_limit": 10 * 1024 * 1024,
+            "locale": "en-US",
+            "app_permissions": self._world.permissions(),
+            "entitlements": [],
+            "authorizing_integration_owners": {},
         }
         if message is not None:
             payload["message"] = message
@@ -327,5 +350,3 @@ class User:
         if wait:
             await self._server.wait_for(lambda: made.callback)
         return made
-
-

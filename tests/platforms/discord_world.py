@@ -16,8 +16,13 @@ Json = dict[str, Any]
 
 EPOCH_MS = 1420070400000
 PERMISSIONS = {
-    "add_reactions": 1 << 6, "view_channel": 1 << 10, "send_messages": 1 << 11, "embed_links": 1 << 14,
-    "attach_files": 1 << 15, "read_message_history": 1 << 16, "create_public_threads": 1 << 35,
+    "add_reactions": 1 << 6,
+    "view_channel": 1 << 10,
+    "send_messages": 1 << 11,
+    "embed_links": 1 << 14,
+    "attach_files": 1 << 15,
+    "read_message_history": 1 << 16,
+    "create_public_threads": 1 << 35,
     "send_messages_in_threads": 1 << 38,
 }
 MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19
@@ -109,15 +114,27 @@ class Person:
     def user(self) -> Json:
         """The user object."""
         return {
-            "id": str(self.id), "username": self.name, "discriminator": "0", "global_name": self.name.title(),
-            "avatar": None, "bot": self.bot, "flags": 0, "public_flags": 0,
+            "id": str(self.id),
+            "username": self.name,
+            "discriminator": "0",
+            "global_name": self.name.title(),
+            "avatar": None,
+            "bot": self.bot,
+            "flags": 0,
+            "public_flags": 0,
         }
 
     def member(self, roles: list[int] | None = None) -> Json:
         """The member object without its user."""
         return {
-            "roles": [str(role) for role in roles or ()], "joined_at": "2024-01-01T00:00:00+00:00", "nick": None,
-            "deaf": False, "mute": False, "flags": 0, "pending": False, "avatar": None,
+            "roles": [str(role) for role in roles or ()],
+            "joined_at": "2024-01-01T00:00:00+00:00",
+            "nick": None,
+            "deaf": False,
+            "mute": False,
+            "flags": 0,
+            "pending": False,
+            "avatar": None,
         }
 
 
@@ -145,10 +162,16 @@ class Channel:
         if self.kind == PUBLIC_THREAD:
             made = time_of(self.id).isoformat()
             base |= {
-                "parent_id": str(self.parent_id), "owner_id": str(self.owner_id), "message_count": len(self.messages),
-                "member_count": 2, "thread_metadata": {
-                    "archived": self.archived, "locked": self.locked, "auto_archive_duration": 10080,
-                    "archive_timestamp": made, "create_timestamp": made,
+                "parent_id": str(self.parent_id),
+                "owner_id": str(self.owner_id),
+                "message_count": len(self.messages),
+                "member_count": 2,
+                "thread_metadata": {
+                    "archived": self.archived,
+                    "locked": self.locked,
+                    "auto_archive_duration": 10080,
+                    "archive_timestamp": made,
+                    "create_timestamp": made,
                 },
             }
         return base
@@ -203,12 +226,22 @@ class Message:
     def payload(self, *, with_nonce: bool = False) -> Json:
         """The message object."""
         made: Json = {
-            "id": str(self.id), "channel_id": str(self.channel.id), "author": self.author.user(),
-            "content": self.content, "timestamp": time_of(self.id).isoformat(),
+            "id": str(self.id),
+            "channel_id": str(self.channel.id),
+            "author": self.author.user(),
+            "content": self.content,
+            "timestamp": time_of(self.id).isoformat(),
             "edited_timestamp": datetime.now(UTC).isoformat() if self.edited else None,
-            "tts": False, "mention_everyone": False, "mentions": [person.user() for person in self.mentions],
-            "mention_roles": [], "attachments": self.attachments, "embeds": self.embeds, "components": self.components,
-            "pinned": False, "type": 19 if self.reference else 0, "flags": self.flags,
+            "tts": False,
+            "mention_everyone": False,
+            "mentions": [person.user() for person in self.mentions],
+            "mention_roles": [],
+            "attachments": self.attachments,
+            "embeds": self.embeds,
+            "components": self.components,
+            "pinned": False,
+            "type": 19 if self.reference else 0,
+            "flags": self.flags,
         }
         if with_nonce and self.nonce:
             made["nonce"] = self.nonce
@@ -289,12 +322,30 @@ class World:
         threads = [c.payload() for c in self.channels.values() if c.kind == PUBLIC_THREAD and not c.archived]
         channels = [c.payload() for c in self.channels.values() if c.kind == TEXT]
         return {
-            "id": str(self.guild_id), "name": "Local", "owner_id": "1", "member_count": 2, "unavailable": False,
-            "roles": self.roles(), "emojis": [], "features": [], "channels": channels, "threads": threads,
-            "members": [{"user": self.bot.user(), **self.bot.member([self.role_id])}], "voice_states": [],
-            "presences": [], "stage_instances": [], "guild_scheduled_events": [], "verification_level": 0,
-            "default_message_notifications": 0, "explicit_content_filter": 0, "mfa_level": 0, "nsfw_level": 0,
-            "premium_tier": 0, "preferred_locale": "en-US", "system_channel_flags": 0, "afk_timeout": 300,
+            "id": str(self.guild_id),
+            "name": "Local",
+            "owner_id": "1",
+            "member_count": 2,
+            "unavailable": False,
+            "roles": self.roles(),
+            "emojis": [],
+            "features": [],
+            "channels": channels,
+            "threads": threads,
+            "members": [{"user": self.bot.user(), **self.bot.member([self.role_id])}],
+            "voice_states": [],
+            "presences": [],
+            "stage_instances": [],
+            "guild_scheduled_events": [],
+            "verification_level": 0,
+            "default_message_notifications": 0,
+            "explicit_content_filter": 0,
+            "mfa_level": 0,
+            "nsfw_level": 0,
+            "premium_tier": 0,
+            "preferred_locale": "en-US",
+            "system_channel_flags": 0,
+            "afk_timeout": 300,
             "large": False,
         }
 
@@ -302,8 +353,12 @@ class World:
         """@everyone, and the role that the invitation made for the bot."""
         everyone: Json = {"id": str(self.guild_id), "name": "@everyone", "permissions": "0", "position": 0}
         own: Json = {
-            "id": str(self.role_id), "name": "trainyard", "permissions": self.permissions(), "position": 1,
-            "managed": True, "tags": {"bot_id": str(self.bot.id)},
+            "id": str(self.role_id),
+            "name": "trainyard",
+            "permissions": self.permissions(),
+            "position": 1,
+            "managed": True,
+            "tags": {"bot_id": str(self.bot.id)},
         }
         return [everyone, own]
 

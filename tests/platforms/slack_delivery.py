@@ -130,10 +130,15 @@ class Courier:
         retry = {"retry_attempt": attempt.number, "retry_reason": "timeout"} if delivery.kind == "events_api" else {}
         socket = self.sockets[attempt.number % len(self.sockets)]
         try:
-            await socket.send_json({
-                "envelope_id": envelope_id, "type": delivery.kind, "payload": delivery.payload,
-                "accepts_response_payload": delivery.kind != "events_api", **retry,
-            })
+            await socket.send_json(
+                {
+                    "envelope_id": envelope_id,
+                    "type": delivery.kind,
+                    "payload": delivery.payload,
+                    "accepts_response_payload": delivery.kind != "events_api",
+                    **retry,
+                }
+            )
             attempt.answer = await waiting
             attempt.acked = True
         finally:

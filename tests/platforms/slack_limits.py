@@ -11,20 +11,39 @@ STREAM_S = 300.0
 FILE_ID = re.compile(r"^F[A-Z0-9]{8,}$")
 
 PER_MINUTE = {
-    "chat.postMessage": 60, "chat.update": 50, "chat.delete": 50, "chat.postEphemeral": 100, "chat.startStream": 20,
-    "chat.appendStream": 100, "chat.stopStream": 20, "conversations.replies": 50, "conversations.history": 50,
-    "files.info": 100, "files.getUploadURLExternal": 100, "files.completeUploadExternal": 100,
-    "agents.sessions.setStatus": 50, "users.info": 100,
+    "chat.postMessage": 60,
+    "chat.update": 50,
+    "chat.delete": 50,
+    "chat.postEphemeral": 100,
+    "chat.startStream": 20,
+    "chat.appendStream": 100,
+    "chat.stopStream": 20,
+    "conversations.replies": 50,
+    "conversations.history": 50,
+    "files.info": 100,
+    "files.getUploadURLExternal": 100,
+    "files.completeUploadExternal": 100,
+    "agents.sessions.setStatus": 50,
+    "users.info": 100,
 }
 BY_CHANNEL = {"chat.postMessage"}
 
 SCOPES = {
-    "chat.postMessage": "chat:write", "chat.update": "chat:write", "chat.delete": "chat:write",
-    "chat.postEphemeral": "chat:write", "chat.startStream": "chat:write", "chat.appendStream": "chat:write",
-    "chat.stopStream": "chat:write", "conversations.replies": "channels:history",
-    "conversations.history": "channels:history", "conversations.info": "channels:read", "users.info": "users:read",
-    "files.info": "files:read", "files.getUploadURLExternal": "files:write",
-    "files.completeUploadExternal": "files:write", "agents.sessions.setStatus": "assistant:write",
+    "chat.postMessage": "chat:write",
+    "chat.update": "chat:write",
+    "chat.delete": "chat:write",
+    "chat.postEphemeral": "chat:write",
+    "chat.startStream": "chat:write",
+    "chat.appendStream": "chat:write",
+    "chat.stopStream": "chat:write",
+    "conversations.replies": "channels:history",
+    "conversations.history": "channels:history",
+    "conversations.info": "channels:read",
+    "users.info": "users:read",
+    "files.info": "files:read",
+    "files.getUploadURLExternal": "files:write",
+    "files.completeUploadExternal": "files:write",
+    "agents.sessions.setStatus": "assistant:write",
 }
 
 

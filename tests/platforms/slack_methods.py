@@ -32,6 +32,7 @@ def method(name: str):
     def register(function):
         METHODS[name] = function
         return function
+
     return register
 
 
@@ -49,8 +50,13 @@ def parsed(params: Params, name: str) -> Any:
 @method("auth.test")
 def auth_test(server: "SlackServer", params: Params) -> dict[str, Any]:
     return {
-        "url": server.url, "team": "Home", "user": "trainyard", "team_id": server.team_id,
-        "user_id": server.bot_user_id, "bot_id": server.bot_id, "is_enterprise_install": False,
+        "url": server.url,
+        "team": "Home",
+        "user": "trainyard",
+        "team_id": server.team_id,
+        "user_id": server.bot_user_id,
+        "bot_id": server.bot_id,
+        "is_enterprise_install": False,
     }
 
 
@@ -65,8 +71,14 @@ def post_message(server: "SlackServer", params: Params) -> dict[str, Any]:
     _thread(server, channel, params)
     blocks, text = _content(server, params)
     message = Message(
-        channel.id, server.next_ts(), server.bot_user_id, text[:POST_TEXT_CHARS], params.get("thread_ts") or "",
-        blocks, parsed(params, "metadata") or {}, unfurl=_flag(params, "unfurl_links", default=True),
+        channel.id,
+        server.next_ts(),
+        server.bot_user_id,
+        text[:POST_TEXT_CHARS],
+        params.get("thread_ts") or "",
+        blocks,
+        parsed(params, "metadata") or {},
+        unfurl=_flag(params, "unfurl_links", default=True),
     )
     server.add(message)
     return {"channel": channel.id, "ts": message.ts, "message": server.as_event(message)}
@@ -103,7 +115,12 @@ def post_ephemeral(server: "SlackServer", params: Params) -> dict[str, Any]:
     if params.get("user") not in {person.id for person in server.people.values()}:
         raise Refused("user_not_in_channel")
     message = Message(
-        channel.id, server.next_ts(), server.bot_user_id, text, params.get("thread_ts") or "", blocks,
+        channel.id,
+        server.next_ts(),
+        server.bot_user_id,
+        text,
+        params.get("thread_ts") or "",
+        blocks,
         only_for=params["user"],
     )
     server.whispers.append(message)
@@ -124,7 +141,12 @@ def start_stream(server: "SlackServer", params: Params) -> dict[str, Any]:
         if person is None or person.external:
             raise Refused("user_not_found")
     message = Message(
-        channel.id, server.next_ts(), server.bot_user_id, "", params["thread_ts"], streaming=True,
+        channel.id,
+        server.next_ts(),
+        server.bot_user_id,
+        "",
+        params["thread_ts"],
+        streaming=True,
         stream_ends_at_s=server.now() + STREAM_S * server.time_scale,
     )
     _grow(message, params)
@@ -296,7 +318,7 @@ def _grow(message: Message, params: Params) -> None:
 
 def _page(server: "SlackServer", found: list[Message], params: Params) -> dict[str, Any]:
     start, limit = int(params.get("cursor") or 0), min(int(params.get("limit") or 100), 999)
-    shown = found[start:start + limit]
+    shown = found[start : start + limit]
     following = str(start + limit) if start + limit < len(found) else ""
     with_metadata = _flag(params, "include_all_metadata", default=False)
     listed = [server.as_event(message, metadata=with_metadata) for message in shown]

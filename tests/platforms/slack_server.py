@@ -92,8 +92,14 @@ class SlackServer:
     """One workspace with one app."""
 
     def __init__(
-        self, *, time_scale: float = 1.0, rate_scale: float = 1.0, ack_deadline_s: float = 3.0,
-        redeliver_after_s: Sequence[float] = (0.05, 0.1, 0.2), file_processing_s: float = 0.0, echo: bool = True,
+        self,
+        *,
+        time_scale: float = 1.0,
+        rate_scale: float = 1.0,
+        ack_deadline_s: float = 3.0,
+        redeliver_after_s: Sequence[float] = (0.05, 0.1, 0.2),
+        file_processing_s: float = 0.0,
+        echo: bool = True,
     ) -> None:
         self.time_scale, self.file_processing_s, self.echo = time_scale, file_processing_s, echo
         self.bot_token, self.app_token, self.signing_secret = "xoxb-local-bot", "xapp-local-app", "local-signing-secret"
@@ -114,7 +120,9 @@ class SlackServer:
         self._numbers = itertools.count(1)
         self._handles: dict[str, tuple[int, str, str, str]] = {}  # uses left, channel, thread, person
         self.courier = Courier(
-            secret=self.signing_secret, ack_deadline_s=ack_deadline_s, redeliver_after_s=redeliver_after_s,
+            secret=self.signing_secret,
+            ack_deadline_s=ack_deadline_s,
+            redeliver_after_s=redeliver_after_s,
         )
         self._runner: web.AppRunner | None = None
         self.channel("general")
@@ -206,14 +214,23 @@ class SlackServer:
         button = message.buttons[label]
         handle = self._handle(message.channel, message.thread_ts, person)
         container = {
-            "type": "message", "message_ts": message.ts, "channel_id": message.channel,
-            "is_ephemeral": bool(message.only_for), **({"thread_ts": message.thread_ts} if message.thread_ts else {}),
+            "type": "message",
+            "message_ts": message.ts,
+            "channel_id": message.channel,
+            "is_ephemeral": bool(message.only_for),
+            **({"thread_ts": message.thread_ts} if message.thread_ts else {}),
         }
         payload = {
-            "type": "block_actions", "api_app_id": "A0APP", "team": {"id": self.team_id, "domain": "home"},
+            "type": "block_actions",
+            "api_app_id": "A0APP",
+            "team": {"id": self.team_id, "domain": "home"},
             "user": {"id": person.id, "username": person.name, "name": person.name, "team_id": person.team_id},
-            "channel": {"id": message.channel, "name": "general"}, "container": container,
-            "trigger_id": self.next_id("t"), "response_url": handle, "enterprise": None, "is_enterprise_install": False,
+            "channel": {"id": message.channel, "name": "general"},
+            "container": container,
+            "trigger_id": self.next_id("t"),
+            "response_url": handle,
+            "enterprise": None,
+            "is_enterprise_install": False,
             "actions": [{k: button[k] for k in ("type", "text", "action_id", "value")} | {"action_ts": self.next_ts()}],
             **({} if message.only_for else {"message": self.as_event(message)}),
         }
@@ -222,9 +239,17 @@ class SlackServer:
     def commanded(self, person: Person, text: str, channel: str, command: str) -> Delivery:
         room = self.channel(channel)
         payload = {
-            "command": command, "text": text, "user_id": person.id, "user_name": person.name, "team_id": person.team_id,
-            "team_domain": "home", "channel_id": room.id, "channel_name": room.name, "api_app_id": "A0APP",
-            "trigger_id": self.next_id("t"), "response_url": self._handle(room.id, "", person),
+            "command": command,
+            "text": text,
+            "user_id": person.id,
+            "user_name": person.name,
+            "team_id": person.team_id,
+            "team_domain": "home",
+            "channel_id": room.id,
+            "channel_name": room.name,
+            "api_app_id": "A0APP",
+            "trigger_id": self.next_id("t"),
+            "response_url": self._handle(room.id, "", person),
             "is_enterprise_install": "false",
         }
         return self.courier.start(Delivery("slash_commands", payload))
@@ -246,10 +271,7 @@ class SlackServer:
     def thread(self, ts: str, *, channel: str = "") -> list[Message]:
         """A thread's messages in order, its root first."""
         where = self.channels[channel].id if channel else None
-        return [
-            m for m in self._messages
-            if ts in {m.ts, m.thread_ts} and not m.deleted and where in {None, m.channel}
-        ]
+        return [m for m in self._messages if ts in {m.ts, m.thread_ts} and not m.deleted and where in {None, m.channel}]
 
     def message(self, channel_id: str, ts: str) -> Message | None:
         """One message by its address, deleted ones too."""
@@ -302,16 +324,28 @@ class SlackServer:
 
     def announce_change(self, message: Message) -> None:
         if self.echo:
-            self._announce({
-                "type": "message", "subtype": "message_changed", "hidden": True, "channel": message.channel,
-                "ts": self.next_ts(), "message": self.as_event(message),
-            }, message)
+            self._announce(
+                {
+                    "type": "message",
+                    "subtype": "message_changed",
+                    "hidden": True,
+                    "channel": message.channel,
+                    "ts": self.next_ts(),
+                    "message": self.as_event(message),
+                },
+                message,
+            )
 
     def as_event(self, message: Message, *, metadata: bool = False) -> dict[str, Any]:
         own = {"bot_id": self.bot_id, "app_id": "A0APP"} if message.user == self.bot_user_id else {}
         return {
-            "type": "message", "channel": message.channel, "user": message.user, "text": message.text, "ts": message.ts,
-            **own, **({"thread_ts": message.thread_ts} if message.thread_ts else {}),
+            "type": "message",
+            "channel": message.channel,
+            "user": message.user,
+            "text": message.text,
+            "ts": message.ts,
+            **own,
+            **({"thread_ts": message.thread_ts} if message.thread_ts else {}),
             **({"blocks": message.blocks} if message.blocks else {}),
             **({"files": [self.file_json(self.files[id_]) for id_ in message.files]} if message.files else {}),
             **({"metadata": message.metadata} if metadata and message.metadata else {}),
@@ -322,8 +356,13 @@ class SlackServer:
             return {"id": file.id, "file_access": "check_file_info"}
         url = f"{self.origin}/files-pri/{file.id}/download/{file.name}"
         return {
-            "id": file.id, "name": file.name, "mimetype": file.mimetype if self.file_ready(file.id) else "",
-            "size": len(file.data), "url_private": url, "url_private_download": url, "file_access": "visible",
+            "id": file.id,
+            "name": file.name,
+            "mimetype": file.mimetype if self.file_ready(file.id) else "",
+            "size": len(file.data),
+            "url_private": url,
+            "url_private_download": url,
+            "file_access": "visible",
         }
 
     def file_ready(self, file_id: str) -> bool:
@@ -418,8 +457,13 @@ class SlackServer:
         self._handles[handle] = (uses - 1, channel, thread, person)
         public = body.get("response_type") == "in_channel"
         message = Message(
-            channel, self.next_ts(), self.bot_user_id, body.get("text", ""), body.get("thread_ts", ""),
-            body.get("blocks", []), only_for="" if public else person,
+            channel,
+            self.next_ts(),
+            self.bot_user_id,
+            body.get("text", ""),
+            body.get("thread_ts", ""),
+            body.get("blocks", []),
+            only_for="" if public else person,
         )
         (self._messages if public else self.whispers).append(message)
         return web.Response(text="ok")
@@ -439,11 +483,23 @@ class SlackServer:
     def _announce(self, event: dict[str, Any], message: Message) -> None:
         channel = next(c for c in self.channels.values() if c.id == message.channel)
         installed = {"enterprise_id": None, "team_id": self.team_id, "user_id": self.bot_user_id, "is_bot": True}
-        self.courier.start(Delivery("events_api", {
-            "token": "old", "team_id": self.team_id, "api_app_id": "A0APP", "type": "event_callback", "event": event,
-            "event_id": self.next_id("Ev"), "event_time": int(time.time()), "is_ext_shared_channel": channel.shared,
-            "authorizations": [installed],
-        }, message))
+        self.courier.start(
+            Delivery(
+                "events_api",
+                {
+                    "token": "old",
+                    "team_id": self.team_id,
+                    "api_app_id": "A0APP",
+                    "type": "event_callback",
+                    "event": event,
+                    "event_id": self.next_id("Ev"),
+                    "event_time": int(time.time()),
+                    "is_ext_shared_channel": channel.shared,
+                    "authorizations": [installed],
+                },
+                message,
+            )
+        )
 
 
 def _limited(retry_after: int) -> web.Response:

@@ -57,7 +57,9 @@ class Message:
         """Button elements by label."""
         return {
             element["text"]["text"]: element
-            for block in self.blocks if block["type"] == "actions" for element in block["elements"]
+            for block in self.blocks
+            if block["type"] == "actions"
+            for element in block["elements"]
         }
 
     @property

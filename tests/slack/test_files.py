@@ -54,9 +54,15 @@ async def test_a_file_that_is_too_large_is_refused_even_if_it_lies(server, door,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("address", [
-    "http://127.0.0.1:1/secret", "https://slack.com.evil.example/x", "http://files.slack.com/plain", "file:///etc/passwd",
-])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://127.0.0.1:1/secret",
+        "https://slack.com.evil.example/x",
+        "http://files.slack.com/plain",
+        "file:///etc/passwd",
+    ],
+)
 async def test_only_slacks_hosts_are_asked(server, door, inbox, tmp_path, address):
     attachment = await attached(server, inbox, server.file("a.csv", DATA))
     elsewhere = attachment.model_copy(update={"locator": f'{{"id": "F1", "url": "{address}"}}'})

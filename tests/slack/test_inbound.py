@@ -13,9 +13,15 @@ from bot.slack.inbound import plain_text
 from tests.platforms.slack_server import SlackServer
 from tests.slack.conftest import Inbox, listening
 
-CARD = Content(card=Card(kind="approval", title="Start?", buttons=(
-    Button(action="approve", subject="ap-1", label="Approve", style="primary", digest="0123456789abcdef"),
-)))
+CARD = Content(
+    card=Card(
+        kind="approval",
+        title="Start?",
+        buttons=(
+            Button(action="approve", subject="ap-1", label="Approve", style="primary", digest="0123456789abcdef"),
+        ),
+    )
+)
 
 
 async def test_a_mention_is_stored_before_it_is_acknowledged(server, door, inbox):
@@ -127,7 +133,8 @@ async def test_guests_of_other_organisations_are_flagged(server, door, inbox):
     await server.wait_for(lambda: len(inbox.stored) == 4)
 
     assert {(inbound.person.id, inbound.person.external) for inbound in inbox.stored} == {
-        (server.user("mallory").id, True), (server.user("alice").id, False),
+        (server.user("mallory").id, True),
+        (server.user("alice").id, False),
     }
     assert {inbound.person.tenant for inbound in inbox.stored} == {server.team_id}
 
@@ -158,8 +165,13 @@ async def test_a_mention_that_stands_only_in_the_rich_text_counts_but_not_in_a_q
     def rich(kind: str, ts: str) -> dict[str, object]:
         mention = {"type": kind, "elements": [{"type": "user", "user_id": server.bot_user_id}]}
         return {
-            "type": "message", "user": "U1", "text": "hm", "channel": message.channel, "ts": ts,
-            "thread_ts": message.ts, "blocks": [{"type": "rich_text", "elements": [mention]}],
+            "type": "message",
+            "user": "U1",
+            "text": "hm",
+            "channel": message.channel,
+            "ts": ts,
+            "thread_ts": message.ts,
+            "blocks": [{"type": "rich_text", "elements": [mention]}],
         }
 
     server._announce(rich("rich_text_section", "1.000001"), message)
@@ -189,7 +201,10 @@ async def test_a_connection_that_breaks_without_a_word_is_opened_again(server, d
 async def test_http_mode_checks_signatures_and_refuses_what_it_cannot_store(server):
     inbox = Inbox(server=server)
     door = SlackDoor(
-        bot_token=server.bot_token, signing_secret=server.signing_secret, http_port=0, api_url=server.url,
+        bot_token=server.bot_token,
+        signing_secret=server.signing_secret,
+        http_port=0,
+        api_url=server.url,
     )
     running = asyncio.create_task(door.run(inbox))
     await door.ready()

@@ -20,9 +20,11 @@ def fences(text: str) -> list[str]:
 def has_open_fence(text: str) -> bool:
     lines = text.split("\n")
     return any(
-        token.type == "fence" and token.map is not None
+        token.type == "fence"
+        and token.map is not None
         and token.map[1] - token.map[0] - 1 == token.content.count("\n")
-        and bool(lines) for token in PARSER.parse(text)
+        and bool(lines)
+        for token in PARSER.parse(text)
     )
 
 
@@ -50,7 +52,8 @@ tables = st.lists(st.tuples(words, words), min_size=1, max_size=10).map(
     lambda rows: "| name | value |\n|---|---|\n" + "\n".join(f"| {a} | {b} |" for a, b in rows),
 )
 documents = st.lists(
-    st.one_of(paragraphs, code, lists, headings, tables, listed_code, deep_code, quoted_code), max_size=8,
+    st.one_of(paragraphs, code, lists, headings, tables, listed_code, deep_code, quoted_code),
+    max_size=8,
 ).map("\n\n".join)
 wild = st.text("`~-#>|*1. \n\tab<!é👩🏽‍🚀\r:", max_size=400)
 

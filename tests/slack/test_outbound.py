@@ -86,9 +86,13 @@ async def test_a_very_long_answer_comes_as_a_file_with_its_beginning(server, doo
 
 async def test_a_card_with_everything_too_large_is_still_legal(server, door, room):
     card = Card(
-        kind="data", title="t" * 500, body="words " * 5_000, log=tuple(f"line {n} " * 20 for n in range(500)),
+        kind="data",
+        title="t" * 500,
+        body="words " * 5_000,
+        log=tuple(f"line {n} " * 20 for n in range(500)),
         table=Table(columns=tuple(f"c{n}" for n in range(40)), rows=(tuple("x" * 50 for _ in range(40)),) * 300),
-        footer="f" * 5_000, progress=7.0,
+        footer="f" * 5_000,
+        progress=7.0,
     )
 
     ref = await door.post(room, Content(text="note " * 2_500, card=card), key="large")

@@ -93,7 +93,7 @@ async def test_a_stream_is_rotated_when_it_is_long_and_its_code_stays_code(serve
     code = "```python\n" + "".join(f"line_{n} = {n}  # {'x' * 40}\n" for n in range(400)) + "```"
     stream = await door.stream(room, key="turn-1")
     for at in range(0, len(code), 3_000):
-        await stream.append(code[at:at + 3_000])
+        await stream.append(code[at : at + 3_000])
         await asyncio.sleep(0.03)
 
     await stream.finish(Content(text=code))
