@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo chat up test check format bench test-peers clean
+.PHONY: help setup demo chat up test check format bench test-peers pictures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,9 @@ bench: $(READY)  ## measure against peers, print a table, write bench.json
 
 test-peers: $(READY)  ## tests against peers that need node
 	$(BIN)/pytest -m peers
+
+pictures: $(READY)  ## make the pictures of the README anew
+	$(BIN)/trainyard demo --record docs < /dev/null
 
 clean:  ## remove the virtual environment and the demo's files
 	rm -rf $(VENV) .trainyard

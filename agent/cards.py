@@ -112,9 +112,7 @@ def approval_card(spec: RunSpec, report: DataReport, *, plan: Sequence[str]) -> 
     body = "\n".join(f"{number_}. {step}" for number_, step in enumerate(plan, 1))
     if report.warnings:
         body += "\n\n" + "\n".join(f"• {warning}" for warning in report.warnings)
-    return Card(
-        kind="approval", title=f"Train a model for `{spec.target}`?", tone="busy", body=body, facts=tuple(facts)
-    )
+    return Card(kind="approval", title=f"Train a model for {spec.target}?", tone="busy", body=body, facts=tuple(facts))
 
 
 def sandbox_words(tier: str) -> str:

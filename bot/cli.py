@@ -134,6 +134,7 @@ def demo(
     data: Annotated[Path, typer.Option(help="The csv to train on.")] = Path("examples/doctor_visits.csv"),
     fresh: Annotated[Path, typer.Option(help="The csv to predict.")] = Path("examples/new_visits.csv"),
     home: Annotated[Path, typer.Option(help="Emptied at the start.")] = Path(".trainyard/demo"),
+    record: Annotated[Path | None, typer.Option(help="Folder that gets a picture of the thread and its chart.")] = None,
 ) -> None:
     """Play the main job on real data: ask, approve, train, compare, predict."""
     from bot.demo import play
@@ -143,7 +144,7 @@ def demo(
     home = home.resolve()
     settings = Settings(home=home, redis_url="", database_url="", models="", card_pace_s=0.5)
     configure(settings.log_level, home.parent / "demo.log")
-    raise SystemExit(_run(play(settings, data=data, fresh=fresh)))
+    raise SystemExit(_run(play(settings, data=data, fresh=fresh, record=record)))
 
 
 @app.command()

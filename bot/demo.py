@@ -11,6 +11,7 @@ from agent.domain.content import Card, Content
 from agent.domain.runs import RunState
 from bot.app import App
 from bot.console.door import ConsoleDoor
+from bot.console.paint import near
 from bot.processes import end_all_of
 from bot.settings import Settings
 
@@ -18,12 +19,13 @@ HOST_S = 60.0
 PLAN_S = 120.0
 ANSWER_S = 3600.0
 TRAIN_S = 900.0
+PICTURE_COLUMNS = 92
 REQUEST = "Train a model that predicts who visited the doctor"
 
 
-async def play(settings: Settings, *, data: Path, fresh: Path) -> int:
+async def play(settings: Settings, *, data: Path, fresh: Path, record: Path | None = None) -> int:
     """The whole story; 0 only if the model really trained and beat the baseline."""
-    console = Console()
+    console = Console(record=True, width=PICTURE_COLUMNS) if record else Console()
     home = settings.home
     end_all_of(home)
     shutil.rmtree(home, ignore_errors=True)
@@ -33,9 +35,19 @@ async def play(settings: Settings, *, data: Path, fresh: Path) -> int:
     try:
         async with App(settings, [door], worker=True) as app:
             await _host(app)
-            return await _story(app, door, console, data=data, fresh=fresh, person_answers=person_answers)
+            code = await _story(app, door, console, data=data, fresh=fresh, person_answers=person_answers)
+            if record:
+                _keep_pictures(console, home, record)
+            return code
     finally:
         end_all_of(home)
+
+
+def _keep_pictures(console: Console, home: Path, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    console.save_svg(str(folder / "thread.svg"), title="trainyard demo")
+    newest = max((home / "charts").glob("*/*.png"), key=lambda path: path.stat().st_mtime)
+    shutil.copyfile(newest, folder / "chart.png")
 
 
 async def _story(
@@ -48,7 +60,7 @@ async def _story(
     if person_answers:
         console.print("\nIt is your turn: type approve or reject.", style="bold")
     else:
-        console.print("\n(Nobody is at a terminal, so the demo answers by itself.)", style="dim")
+        console.print("\n(Nobody is at a terminal, so the demo answers by itself.)", style="dim", highlight=False)
         await _say(door, console, "approve")
     await door.until(lambda content: _is(content, "result") or _over(content), limit_s=ANSWER_S + TRAIN_S)
     runs = await app.brain.stores.runs.recent(1)
@@ -66,7 +78,7 @@ async def _story(
         console.print("\nThe model did not beat its baseline.", style="bold red")
         return 1
     console.print(f"\nDone: {score.metric} {score.model.value:.4f}, best baseline {score.best_baseline.value:.4f}.")
-    console.print(f"Chart, model and log: {app.settings.home}", style="dim")
+    console.print(f"Chart, model and log: {near(app.settings.home)}", style="dim", highlight=False)
     console.print("Go on by hand: trainyard chat", style="dim")
     return 0
 

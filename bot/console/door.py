@@ -90,7 +90,7 @@ class ConsoleDoor:
             if card is not None and card.kind == "run" and card.tone == "busy":
                 self._console.print(progress_line(card))
             elif card is not None and card.kind == "approval":
-                self._console.print(f"{card.title} {card.footer}", style="bold", markup=False)
+                self._console.print(f"{card.title} {card.footer}", style="bold", markup=False, highlight=False)
             else:
                 self._console.print(painted(content))
         await self._note(content)

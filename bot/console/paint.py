@@ -1,5 +1,7 @@
 """Renders content for a terminal. Pure: content in, rich renderables out."""
 
+from pathlib import Path
+
 from rich import box
 from rich.console import Group, RenderableType
 from rich.markdown import Markdown
@@ -38,8 +40,7 @@ def card_panel(card: Card) -> Panel:
     if card.log:
         parts.append(Text("\n".join(card.log), style="dim"))
     if card.picture is not None:
-        parts.append(Text(f"chart: {card.picture.path}", style="bold", no_wrap=True, overflow="fold"))
-        parts.append(Text(card.picture.alt, style="dim"))
+        parts.append(Text(f"chart: {near(Path(card.picture.path))}", style="bold", no_wrap=True, overflow="fold"))
     if card.buttons:
         names = "   ".join(f"[{button.label}]" for button in card.buttons)
         parts.append(Text(f"{names}   (type {_typed(card)})", style="bold"))
@@ -52,6 +53,11 @@ def card_panel(card: Card) -> Panel:
         border_style=style,
         box=box.ROUNDED,
     )
+
+
+def near(path: Path) -> Path:
+    """A path as a person in this folder would write it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def progress_line(card: Card) -> Text:
