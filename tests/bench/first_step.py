@@ -43,13 +43,12 @@ async def _both(home: Path, own: dict[str, str]) -> tuple[float, float]:
     lines = (REPO / "examples/doctor_visits.csv").read_bytes().splitlines(keepends=True)
     data = b"".join(lines[:LINES])
     ours, peer = [], []
-    async with Workspace() as slack:
-        with connected_to(slack, BOT, home / "bot.log", **own):
-            await slack.until(lambda: slack.connected)
-            for number in range(1 + ROUNDS):
-                ours.append(await _clicked(slack, home, data, f"room-{number}"))
-                peer.append(await asyncio.to_thread(_by_hand, home / f"hand-{number}", data))
-                say(f"first step: round {number} of {ROUNDS}: ours {ours[-1]:.2f} s, by hand {peer[-1]:.2f} s")
+    async with Workspace() as slack, connected_to(slack, BOT, home / "bot.log", **own):
+        await slack.until(lambda: slack.connected)
+        for number in range(1 + ROUNDS):
+            ours.append(await _clicked(slack, home, data, f"room-{number}"))
+            peer.append(await asyncio.to_thread(_by_hand, home / f"hand-{number}", data))
+            say(f"first step: round {number} of {ROUNDS}: ours {ours[-1]:.2f} s, by hand {peer[-1]:.2f} s")
     return median(ours[1:]), median(peer[1:])
 
 

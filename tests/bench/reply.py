@@ -30,7 +30,7 @@ def measure() -> Sequence[Row]:
 async def _both(home: Path, redis_url: str) -> tuple[float, float]:
     async with Workspace() as our_slack, Workspace() as peer_slack:
         settings = {"TRAINYARD_HOME": str(home), "TRAINYARD_REDIS_URL": redis_url}
-        with (
+        async with (
             connected_to(our_slack, BOT, home / "bot.log", **settings),
             connected_to(peer_slack, BARE, home / "peer.log"),
         ):

@@ -41,6 +41,6 @@ async def _both(home: Path) -> tuple[float, float]:
 async def _started(argv: tuple[str, ...], home: Path, **settings: str) -> float:
     async with Workspace() as slack:
         began = time.perf_counter()
-        with connected_to(slack, argv, home / "start.log", **settings):
+        async with connected_to(slack, argv, home / "start.log", **settings):
             await slack.until(lambda: slack.connected)
             return time.perf_counter() - began

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from aiohttp import web
@@ -39,11 +39,15 @@ class Workspace(SlackServer):
             await asyncio.sleep(0.001)
 
 
-@contextlib.contextmanager
-def connected_to(slack: SlackServer, argv: tuple[str, ...], log: Path, **settings: str) -> Iterator[None]:
-    """A bot as a process, on its way to `slack`."""
+@contextlib.asynccontextmanager
+async def connected_to(slack: SlackServer, argv: tuple[str, ...], log: Path, **settings: str) -> AsyncIterator[None]:
+    """A bot as a process, on its way to `slack`, which goes on while the bot says goodbye."""
     env = clean_environment(
         SLACK_BOT_TOKEN=slack.bot_token, SLACK_APP_TOKEN=slack.app_token, SLACK_API_URL=slack.url, **settings
     )
-    with python(*argv, log=log, env=env):
-        yield
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(python(*argv, log=log, env=env))
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(stack.close)
