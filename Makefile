@@ -46,8 +46,9 @@ bench: $(READY)  ## measure against peers, print a table, write bench.json
 	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[bench]'
 	$(BIN)/python -m tests.bench
 
-test-peers: $(READY)  ## tests against peers that need node
-	$(BIN)/pytest -m peers
+test-peers: $(READY)  ## tests against programs of others that need node
+	cd tests/peers && npm ci --silent --ignore-scripts
+	$(BIN)/pytest -m peers tests/peers
 
 pictures: $(READY)  ## make the pictures of the README anew
 	$(BIN)/trainyard demo --record docs < /dev/null
