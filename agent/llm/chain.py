@@ -52,7 +52,9 @@ class GatewayModel:
                 writer.write(request)
                 await writer.drain()
             while True:
-                piece = self._read(await asyncio.wait_for(reader.readline(), self._silence_s))
+                async with asyncio.timeout(self._silence_s):  # `wait_for` of Python 3.11 can swallow a cancellation
+                    line = await reader.readline()
+                piece = self._read(line)
                 if piece:
                     yield piece
                 if isinstance(piece, ModelReply):

@@ -200,3 +200,30 @@ async def test_a_gateway_that_stands_still(folder: Path) -> None:
         for length in (10, 5_000_000):
             with pytest.raises(Unavailable, match="m did not answer in time"):
                 await answer(model, [*ASKED[:1], type(ASKED[0])("user", "x" * length)])
+
+
+async def test_a_cancellation_that_meets_a_word_is_not_lost(folder: Path) -> None:
+    """In Python 3.11 `asyncio.wait_for` swallows it; the bot would then wait for minutes before it stops."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writers.append(writer)
+
+    async def read(model: GatewayModel) -> None:
+        async for _ in model.stream(ASKED, ()):
+            pass
+
+    path = folder / "words.sock"
+    server = await asyncio.start_unix_server(serve, path=str(path))
+    for gap in range(12):
+        reading = asyncio.create_task(read(GatewayModel("m", path)))
+        await until(lambda gap=gap: len(writers) == gap + 1)
+        writers[-1].write(b'{"text": "word"}\n')
+        for _ in range(gap):
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait({reading}, timeout=5)
+        assert reading.cancelled(), gap
+        writers[-1].close()
+    server.close()
