@@ -7,6 +7,7 @@ looked for by its key before it is sent again. Owns retries of outgoing messages
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 
 from agent.domain.content import Content
@@ -18,6 +19,7 @@ from agent.stores import Outbox, Post
 log = logging.getLogger(__name__)
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
+MOST_TRIES = 5  # of a message that breaks its door in a way that the door has no name for
 
 
 class Postman:
@@ -29,9 +31,9 @@ class Postman:
         self._doors = doors
         self._clock = clock
         self._gap_s = gap_s
-        self._couriers: dict[str, asyncio.Task[None]] = {}
-        self._news: dict[str, asyncio.Event] = {}
+        self._couriers: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = {}
         self._edited_at: dict[str, float] = {}
+        self._broke: Counter[str] = Counter()
         self._growing: set[str] = set()
 
     async def put(
@@ -44,11 +46,11 @@ class Postman:
 
     def wake(self, room_key: str) -> None:
         """There is something to deliver in a room."""
-        news = self._news.setdefault(room_key, asyncio.Event())
-        news.set()
-        courier = self._couriers.get(room_key)
-        if courier is None or courier.done():
-            self._couriers[room_key] = asyncio.create_task(self._deliver(room_key, news), name=f"courier {room_key}")
+        if room_key not in self._couriers:
+            news = asyncio.Event()
+            task = asyncio.create_task(self._deliver(room_key, news), name=f"courier {room_key}")
+            self._couriers[room_key] = task, news
+        self._couriers[room_key][1].set()
 
     async def recover(self) -> None:
         """Deliver what a stopped bot had left."""
@@ -70,16 +72,24 @@ class Postman:
 
     async def idle(self) -> None:
         """Wait until every courier has delivered what it can deliver now."""
-        while running := [courier for courier in self._couriers.values() if not courier.done()]:
+        while running := [task for task, _ in self._couriers.values()]:
             await asyncio.wait(running)
 
     async def close(self) -> None:
         """Stop delivering; what is left is delivered after the next start."""
-        for courier in self._couriers.values():
+        couriers = [task for task, _ in self._couriers.values()]
+        for courier in couriers:
             courier.cancel()
-        await asyncio.gather(*self._couriers.values(), return_exceptions=True)
+        await asyncio.gather(*couriers, return_exceptions=True)
 
     async def _deliver(self, room_key: str, news: asyncio.Event) -> None:
+        """One room's courier. Nothing waits between its last look at `news` and its end, so no news gets lost."""
+        try:
+            await self._deliver_all(room_key, news)
+        finally:
+            del self._couriers[room_key]
+
+    async def _deliver_all(self, room_key: str, news: asyncio.Event) -> None:
         wait_s = FIRST_WAIT_S
         while news.is_set():
             news.clear()
@@ -89,11 +99,15 @@ class Postman:
                 later_s = max(wait_s, error.retry_after_s or 0.0)
                 wait_s = min(wait_s * 2, LONGEST_WAIT_S)
                 log.warning("delivery delayed", extra={"room": room_key, "wait_s": later_s, "cause": str(error)})
+            except Exception:
+                later_s, wait_s = wait_s, min(wait_s * 2, LONGEST_WAIT_S)
+                log.exception("delivery broke and is tried again", extra={"room": room_key, "wait_s": later_s})
             else:
                 wait_s = FIRST_WAIT_S
             if later_s > 0:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(news.wait(), later_s)
+                    async with asyncio.timeout(later_s):
+                        await news.wait()
                 news.set()
 
     async def _deliver_due(self, room_key: str) -> float:
@@ -117,19 +131,27 @@ class Postman:
     async def _show(self, post: Post) -> None:
         door = self._doors.get(post.room.platform)
         if door is None:
-            log.error("no door for this platform", extra={"key": post.key, "platform": post.room.platform})
-            await self._outbox.dead(post.key)
-            return
+            return  # not connected now; it is delivered by the next bot that has this door
         try:
             ref = await self._post_or_edit(door, post)
         except TransientError:
             raise
-        except AppError:
+        except Exception as error:
+            self._broke[post.key] += 1
+            if not isinstance(error, AppError) and self._broke[post.key] < MOST_TRIES:
+                raise  # a bug of the door, or trouble that it does not know: both may pass
             log.exception("message cannot be shown", extra={"key": post.key, "room": post.room.key})
+            del self._broke[post.key]
             await self._outbox.dead(post.key)
             return
-        self._edited_at[post.key] = self._clock.monotonic()
+        self._broke.pop(post.key, None)
+        self._note_edit(post.key)
         await self._outbox.sent(post.key, ref, shown=post.version)
+
+    def _note_edit(self, key: str) -> None:
+        now = self._clock.monotonic()
+        since = now - max(self._gap_s.values(), default=0.0)
+        self._edited_at = {of: at for of, at in self._edited_at.items() if at > since} | {key: now}
 
     async def _post_or_edit(self, door: Door, post: Post) -> MessageRef:
         if post.ref is not None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import fcntl
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -35,6 +35,8 @@ from worker.client.redis_url import for_client, shown
 
 log = logging.getLogger(__name__)
 RESTART_S = (1.0, 30.0)
+CANCELS = 3
+CANCEL_S = 3.0
 
 
 class ChartDesk:
@@ -89,9 +91,7 @@ class App:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await _ended(self._tasks)
         await self._stack.aclose()
 
     async def _start(self) -> None:
@@ -183,6 +183,18 @@ class App:
         """Wait for the end of the first door that ends by itself (a terminal at the end of its input)."""
         doors = [task for task in self._tasks if task.get_name().startswith("door ")]
         await asyncio.wait(doors, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel `tasks` until they end. Libraries that lose a cancellation get a second one; what still runs is named."""
+    left = set(tasks)
+    for _ in range(CANCELS):
+        for task in left:
+            task.cancel()
+        if left:
+            _, left = await asyncio.wait(left, timeout=CANCEL_S)
+    for task in left:
+        log.error("service does not end", extra={"service": task.get_name()})
 
 
 async def _reach(redis_url: str) -> None:
