@@ -17,7 +17,7 @@ from agent.tools.dispatch import Dispatcher, NeedsApproval, answer_of, failure_o
 from agent.tools.tool import Caller
 
 log = logging.getLogger(__name__)
-CARD_KEY = "approval:{}"
+DECIDED = (ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.EXPIRED)
 
 
 class ApprovalDesk:
@@ -83,8 +83,13 @@ class ApprovalDesk:
         await self._approvals.ask(approval, Content(card=card))
         self._postman.wake(turn.room.key)
 
-    async def decide(self, approval_id: str, person: Person, *, approve: bool, digest: str | None) -> Turn:
-        """Take one person's decision and carry it out; the turn that goes on now.
+    async def waits(self, turn: Turn, call: ToolCall) -> bool:
+        """Whether people are being asked about this call already."""
+        pending = await self._approvals.of_state(ApprovalState.PENDING)
+        return any((asked.turn_id, asked.call_id) == (turn.id, call.id) for asked in pending)
+
+    async def decide(self, approval_id: str, person: Person, *, approve: bool, digest: str | None) -> Turn | None:
+        """Take one person's decision and carry it out; the turn that goes on now, unless `recover` was quicker.
 
         `digest` is what the button carried; None where the person typed the id.
 
@@ -107,41 +112,35 @@ class ApprovalDesk:
         return await self._carry_out(decided, person.name or person.id)
 
     async def recover(self) -> list[Turn]:
-        """Carry out what was decided before a crash; the turns that go on."""
-        left = [*await self._approvals.of_state(ApprovalState.APPROVED)]
-        left += await self._approvals.of_state(ApprovalState.REJECTED)
-        return [await self._carry_out(approval, (approval.decided_by or "").rpartition("/")[2]) for approval in left]
+        """Carry out what was decided and then cut off, by a crash or the database's absence; the turns that go on."""
+        left = [approval for state in DECIDED for approval in await self._approvals.of_state(state)]
+        turns = [await self._carry_out(approval, _decider(approval)) for approval in left]
+        return [turn for turn in turns if turn is not None]
 
     async def expire(self) -> list[Turn]:
-        """Close what nobody answered in time; the turns that go on."""
+        """Close what nobody answered in time, and what is left of earlier decisions; the turns that go on."""
         now = self._clock.now()
-        turns = []
         for approval in await self._approvals.of_state(ApprovalState.PENDING):
-            if approval.expires_at > now:
-                continue
-            closed = await self._approvals.decide(
-                approval.id,
-                digest=approval.digest[:SHOWN_DIGEST_CHARS],
-                state=ApprovalState.EXPIRED,
-                by="",
-                at=now,
-            )
-            if closed is not None:
-                turns.append(await self._carry_out(closed, "nobody"))
-        return turns
+            if approval.expires_at <= now:
+                shown = approval.digest[:SHOWN_DIGEST_CHARS]
+                await self._approvals.decide(approval.id, digest=shown, state=ApprovalState.EXPIRED, by="", at=now)
+        return await self.recover()
 
-    async def _carry_out(self, approval: Approval, by: str) -> Turn:
+    async def _carry_out(self, approval: Approval, by: str) -> Turn | None:
+        """May be called twice for one decision: `execute` knows its token, and only one of them settles."""
         turn = await self._conversations.turn(approval.turn_id)
         call = ToolCall(approval.call_id, approval.tool, "")
         if approval.state is ApprovalState.APPROVED:
             answer = await self._execute(approval, turn, call)
         else:
             answer = f'{{"approval": "{approval.state.value}", "text": "Nothing was started."}}'
-        await self._approvals.settle(approval, call, answer)
-        card = (await self._approvals.card(approval.id)).card
-        if card is not None:
-            shown = decided_card(card, approval.state, by=by, at=approval.decided_at or self._clock.now())
-            await self._postman.put(CARD_KEY.format(approval.id), turn.room, Content(card=shown), urgent=True)
+        shown = await self._approvals.card(approval.id)
+        if shown.card is not None:
+            at = approval.decided_at or self._clock.now()
+            shown = Content(text=shown.text, card=decided_card(shown.card, approval.state, by=by, at=at))
+        if not await self._approvals.settle(approval, call, answer, shown):
+            return None
+        self._postman.wake(turn.room.key)
         return turn
 
     async def _execute(self, approval: Approval, turn: Turn, call: ToolCall) -> str:
@@ -154,14 +153,18 @@ class ApprovalDesk:
             return failure_of(error, call)
 
 
+def _decider(approval: Approval) -> str:
+    return (approval.decided_by or "").rpartition("/")[2]
+
+
 def _why_not(approval: Approval, now: datetime) -> str:
-    who = (approval.decided_by or "").rpartition("/")[2]
+    who = _decider(approval)
     match approval.state:
         case ApprovalState.PENDING if approval.expires_at <= now:
             return "This question has expired; nothing was done. Ask again to get a new card."
         case ApprovalState.PENDING:
             return "This card shows an older version of the question; nothing was done. Use the newest card."
-        case ApprovalState.EXPIRED:
+        case _ if not who:
             return "This question had expired; nothing was done. Ask again to get a new card."
         case ApprovalState.REJECTED:
             return f"This was rejected by {who} before; nothing was done."

@@ -84,7 +84,10 @@ class TurnLoop:
 
     async def _carry_out(self, turn: Turn, call: ToolCall) -> str | None:
         caller = Caller(turn.person, turn.session_id, turn.room, turn.id)
-        writes = self._dispatcher.effect(call.name) in {Effect.WRITE, Effect.DESTROY}
+        effect = self._dispatcher.effect(call.name)
+        if effect is Effect.SPEND and await self._desk.waits(turn, call):
+            return None
+        writes = effect in {Effect.WRITE, Effect.DESTROY}
         if writes and not await self._conversations.start_call(turn.id, call.id):
             return UNKNOWN_OUTCOME
         try:

@@ -5,19 +5,18 @@ the log.
 """
 
 import asyncio
-import contextlib
 import logging
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from agent.approvals import ApprovalDesk
 from agent.commands import DECISIONS, carry_out, is_decision, words_of
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Content
-from agent.domain.errors import AppError, BadData, BadRequest, NotFound
+from agent.domain.errors import AppError, BadData, BadRequest, NotFound, TransientError
 from agent.domain.ids import new_ulid
-from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Said
+from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Room, Said
 from agent.loop import TurnLoop
 from agent.ports import Blobs, Clock, Door, ModelMessage, Whisper
 from agent.postman import Postman
@@ -27,6 +26,7 @@ from agent.tools.tool import Caller
 
 log = logging.getLogger(__name__)
 IDLE_S = 600.0
+STORE_AWAY_S = (0.5, 30.0)  # first and longest pause while the database is away
 FILE_LIMIT_BYTES = 1_000_000_000
 BUTTON_COMMANDS = {"stop": "stop", "logs": "logs", "status": "status", "metrics": "metrics"}
 
@@ -63,14 +63,16 @@ class FrontDesk:
         item = await self._inbox.add(inbound)
         if item is None:
             return False
-        self._actor(inbound.room.key).put(item)
+        self._hand(inbound.room, item)
         return True
 
-    def _actor(self, room_key: str) -> "_Actor":
-        actor = self._actors.get(room_key)
-        if actor is None or actor.ended:
-            actor = self._actors[room_key] = _Actor(self)
-        return actor
+    def _hand(self, room: Room, work: "InboxItem | Turn") -> None:
+        """Give work to its room's actor; what belongs to a platform that is not connected now stays stored."""
+        if room.platform not in self._doors:
+            return
+        if room.key not in self._actors:
+            self._actors[room.key] = _Actor(self.handle, ended=lambda: self._actors.pop(room.key, None))
+        self._actors[room.key].put(work)
 
     async def recover(self) -> None:
         """Go on with everything that a stopped bot had left."""
@@ -78,16 +80,16 @@ class FrontDesk:
         known = {turn.id for turn in turns}
         turns += [turn for turn in await self._conversations.running_turns() if turn.id not in known]
         for turn in turns:
-            self._actor(turn.room.key).put(turn)
+            self._hand(turn.room, turn)
         begun = {turn.inbox_id for turn in turns}
         for item in await self._inbox.waiting():
             if item.id not in begun:
-                self._actor(item.inbound.room.key).put(item)
+                self._hand(item.inbound.room, item)
 
     async def expire(self) -> None:
-        """Close questions that nobody answered in time."""
+        """Close questions that nobody answered in time, and finish what was decided and cut off."""
         for turn in await self._desk.expire():
-            self._actor(turn.room.key).put(turn)
+            self._hand(turn.room, turn)
 
     async def idle(self) -> None:
         """Wait until everything that was accepted has been handled."""
@@ -102,27 +104,32 @@ class FrontDesk:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def handle(self, work: "InboxItem | Turn") -> None:
-        """Carry one piece of work to its end. Never raises, except when cancelled."""
-        if isinstance(work, Turn):
-            await self._guarded(work, self._loop.run(work), None)
-            return
-        await self._guarded(work, self._handle_item(work), work)
-        await self._inbox.done(work.id)
-
-    async def _guarded(self, work: "InboxItem | Turn", coroutine: object, item: InboxItem | None) -> None:
-        room = work.room if isinstance(work, Turn) else work.inbound.room
+        """Carry one piece of work to its end. Raises only what keeps even the error from being stored."""
         try:
-            await coroutine  # type: ignore[misc]
+            await (self._loop.run(work) if isinstance(work, Turn) else self._handle_item(work))
         except AppError as error:
-            text = error.text
+            await self._fail(work, error.text)
         except Exception:
             bug = new_ulid()[-8:]
-            log.exception("handling broke", extra={"bug": bug, "room": room.key})
-            text = f"Something broke here (id {bug}). Nothing you sent is lost; the log has the details."
-        else:
-            return
-        key = f"error:{work.id}"
-        await self._postman.put(key, room, Content(text=text), whisper=_whisper(item), urgent=True)
+            log.exception("handling broke", extra={"bug": bug, "work": work.id})
+            await self._fail(work, f"Something broke here (id {bug}); the log has the details. Please ask again.")
+        if isinstance(work, InboxItem):
+            await self._inbox.done(work.id)
+
+    async def _fail(self, work: "InboxItem | Turn", text: str) -> None:
+        """Say what went wrong, once; a turn ends with it, so that no later start takes it up again."""
+        key, content = f"error:{work.id}", Content(text=text)
+        turn = await self._turn_of(work)
+        if turn is not None and turn.state == "running":
+            await self._conversations.end_turn(turn, ModelMessage("assistant", text), key=key, content=content)
+            self._postman.wake(turn.room.key)
+        elif isinstance(work, InboxItem):
+            await self._postman.put(key, work.inbound.room, content, whisper=_whisper(work), urgent=True)
+
+    async def _turn_of(self, work: "InboxItem | Turn") -> Turn | None:
+        if isinstance(work, Turn):
+            return await self._conversations.turn(work.id)
+        return await self._conversations.turn_of_item(work.id)
 
     async def _handle_item(self, item: InboxItem) -> None:
         inbound = item.inbound
@@ -212,13 +219,12 @@ class FrontDesk:
 
     async def _decide(self, item: InboxItem, approval_id: str, *, approve: bool, digest: str | None) -> None:
         turn = await self._desk.decide(approval_id, item.inbound.person, approve=approve, digest=digest)
-        self._actor(turn.room.key).put(turn)
+        if turn is not None:
+            self._hand(turn.room, turn)
 
 
-def _whisper(item: InboxItem | None) -> Whisper | None:
+def _whisper(item: InboxItem) -> Whisper | None:
     """Clicks and slash commands are answered to their person alone."""
-    if item is None:
-        return None
     inbound = item.inbound
     if isinstance(inbound.act, Clicked) or inbound.reply_handle:
         return Whisper(inbound.person.id, inbound.reply_handle)
@@ -228,11 +234,12 @@ def _whisper(item: InboxItem | None) -> Whisper | None:
 class _Actor:
     """One room's worker: handles work in order, ends after a quiet time."""
 
-    def __init__(self, desk: FrontDesk) -> None:
-        self._desk = desk
+    def __init__(self, handle: Callable[[InboxItem | Turn], Awaitable[None]], *, ended: Callable[[], object]) -> None:
+        """`ended` is called in the moment from which nothing more is taken."""
+        self._handle = handle
+        self._ended = ended
         self._waiting: asyncio.Queue[InboxItem | Turn] = asyncio.Queue()
         self._open = 0
-        self.ended = False
         self.task = asyncio.create_task(self._run())
 
     def put(self, work: InboxItem | Turn) -> None:
@@ -241,16 +248,40 @@ class _Actor:
 
     @property
     def busy(self) -> bool:
-        return self._open > 0 and not self.ended
+        return self._open > 0
 
     async def idle(self) -> None:
         await self._waiting.join()
 
     async def _run(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            while True:
-                work = await asyncio.wait_for(self._waiting.get(), IDLE_S)
-                await self._desk.handle(work)
+        try:
+            while (work := await self._next()) is not None:
+                await self._carry(work)
                 self._open -= 1
                 self._waiting.task_done()
-        self.ended = True
+        finally:
+            self._ended()
+
+    async def _next(self) -> InboxItem | Turn | None:
+        """The next piece of work; None after a quiet time."""
+        try:
+            async with asyncio.timeout(IDLE_S):
+                return await self._waiting.get()
+        except TimeoutError:
+            return None if self._waiting.empty() else self._waiting.get_nowait()  # it may have come in this moment
+
+    async def _carry(self, work: InboxItem | Turn) -> None:
+        """Handle it; while not even an error can be stored, try again, so that nothing behind it overtakes it."""
+        pause_s, longest_s = STORE_AWAY_S
+        while True:
+            try:
+                await self._handle(work)
+            except TransientError as error:
+                log.warning("work waits", extra={"work": work.id, "pause_s": pause_s, "cause": str(error)})
+            except Exception:
+                log.exception("work is left for the next start", extra={"work": work.id})
+                return
+            else:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, longest_s)

@@ -115,8 +115,8 @@ class Approvals(Protocol):
     ) -> Approval | None:
         """Compare-and-set from pending; None when it was decided, has expired or shows another digest."""
 
-    async def settle(self, approval: Approval, call: ToolCall, result: str) -> bool:
-        """Consume a decided approval and answer its call; False when that was done before."""
+    async def settle(self, approval: Approval, call: ToolCall, result: str, card: Content) -> bool:
+        """Consume a decided approval, answer its call and show its card as decided; False when that was done before."""
 
     async def of_state(self, state: ApprovalState) -> Sequence[Approval]:
         """All approvals in one state."""

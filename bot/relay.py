@@ -1,21 +1,41 @@
 """Carries worker events from the streams into the database: stored first, acknowledged after."""
 
+import asyncio
 import logging
+from collections.abc import Sequence
 
 from agent.domain.errors import TransientError
+from agent.domain.events import WorkerEvent
 from agent.ports import EventFeed
 from agent.runs.service import RunService
 
 log = logging.getLogger(__name__)
+PAUSE_S = 0.5
 
 
 async def relay(feed: EventFeed, service: RunService) -> None:
     """Run until cancelled. An event that was stored and not acknowledged comes again and changes nothing."""
     while True:
+        batch = await feed.read()
+        if batch:
+            await _store(service, [event for _, event in batch])
+            await feed.ack([entry for entry, _ in batch])
+
+
+async def _store(service: RunService, events: Sequence[WorkerEvent]) -> None:
+    """Try until they are stored, because a feed hands out an event once; one that breaks us harms no other."""
+    while True:
         try:
-            batch = await feed.read()
-            if batch:
-                await service.take([event for _, event in batch])
-                await feed.ack([entry for entry, _ in batch])
+            await service.take(events)
         except TransientError as error:
             log.warning("events wait", extra={"cause": str(error)})
+            await asyncio.sleep(PAUSE_S)
+        except Exception:
+            if len(events) == 1:
+                log.exception("event dropped", extra={"run": events[0].run, "seq": events[0].seq})
+                return
+            for event in events:
+                await _store(service, [event])
+            return
+        else:
+            return

@@ -102,8 +102,8 @@ class SqlApprovals:
         row = await self._database.write(store)
         return None if row is None else _as_approval(row)
 
-    async def settle(self, decided: Approval, call: ToolCall, result: str) -> bool:
-        """Consume a decided approval and answer its call; False when that was done before."""
+    async def settle(self, decided: Approval, call: ToolCall, result: str, card: Content) -> bool:
+        """Consume a decided approval, answer its call and show its card as decided; False when that was done before."""
         change = (
             update(approval)
             .where(approval.c.id == decided.id, approval.c.state == decided.state.value)
@@ -116,6 +116,7 @@ class SqlApprovals:
             owner = as_turn(connection.execute(select(turn).where(turn.c.id == decided.turn_id)).one())
             add_message(connection, owner, ModelMessage("tool", result, call_id=call.id))
             connection.execute(update(turn).where(turn.c.id == decided.turn_id).values(state="running"))
+            put_post(connection, CARD_KEY.format(decided.id), owner.room, card, whisper=None, urgent=True)
             return True
 
         return await self._database.write(store)

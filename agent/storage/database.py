@@ -50,9 +50,8 @@ class Database:
             await asyncio.to_thread(self._open)
         except (OperationalError, OSError) as error:
             where = make_url(self.url).render_as_string(hide_password=True)
-            cause = str(getattr(error, "orig", error)).splitlines()[0]
             raise Unavailable(
-                f"The database {where} cannot be opened ({cause}). "
+                f"The database {where} cannot be opened ({_cause(error)}). "
                 "Check TRAINYARD_DATABASE_URL, or leave it unset to use SQLite in TRAINYARD_HOME."
             ) from error
 
@@ -68,15 +67,26 @@ class Database:
         self._thread.start()
 
     async def write(self, run: Callable[[Connection], T]) -> T:
-        """Run `run` in a transaction; returns after the commit. What it raises is raised here, and undone."""
+        """Run `run` in a transaction; returns after the commit. What it raises is raised here, and undone.
+
+        Raises:
+            Unavailable: the database is away, locked or full; it may work later.
+        """
+        self._opened()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._jobs.put(_Job(run, future, loop))
-        return await future
+        try:
+            return await future
+        except OperationalError as error:
+            raise _away(error) from error
 
     async def read(self, run: Callable[[Connection], T]) -> T:
-        """Run `run` on a connection of its own; it sees what is committed."""
-        return await asyncio.to_thread(self._read, run)
+        """Run `run` on a connection of its own; it sees what is committed. Raises `Unavailable` as `write` does."""
+        try:
+            return await asyncio.to_thread(self._read, run)
+        except OperationalError as error:
+            raise _away(error) from error
 
     def _read(self, run: Callable[[Connection], T]) -> T:
         with self._opened().connect() as connection:
@@ -123,6 +133,15 @@ class Database:
         for loop in loops:
             mine = [entry for entry in settled if entry[0].loop is loop]
             loop.call_soon_threadsafe(_resolve, mine)
+
+
+def _cause(error: Exception) -> str:
+    """The driver's own words, in one line."""
+    return next(iter(str(getattr(error, "orig", error)).splitlines()), type(error).__name__)
+
+
+def _away(error: OperationalError) -> Unavailable:
+    return Unavailable(f"The database cannot be used now ({_cause(error)}). Try again when it is back.")
 
 
 def _attempt(job: _Job, connection: Connection, *, alone: bool) -> tuple[_Job, Any, BaseException | None]:

@@ -1,0 +1,266 @@
+"""What is cut off goes on: decisions, broken turns, an absent database, a platform that is not connected."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from agent import sessions
+from agent.domain.approvals import ApprovalState
+from agent.domain.content import Content
+from agent.domain.errors import Unavailable
+from agent.domain.events import Beat, WorkerEvent
+from agent.domain.rooms import Room
+from agent.ports import MessageRef, ModelMessage, ModelReply, ToolCall, ToolSchema
+from agent.storage.database import Database
+from bot import relay
+from tests.agent.conftest import House
+from tests.agent.test_turns import asked_to_train, attached
+from tests.fakes import ROOM, ScriptedModel, clicked, commanded, said
+
+CONSOLE = Room(platform="console", tenant="local", channel="terminal", thread="main")
+
+
+def once(original: Callable[..., Any], error: BaseException) -> Callable[..., Any]:
+    """`original`, which breaks the first time."""
+    left = [error]
+
+    async def call(*args: Any, **named: Any) -> Any:
+        if left:
+            raise left.pop()
+        return await original(*args, **named)
+
+    return call
+
+
+async def test_a_question_that_expired_just_before_a_crash_is_closed_after_it(house: House, csv: Path) -> None:
+    house.options = replace(house.options, approval_lifetime=timedelta(hours=1))
+    async with house.open() as brain:
+        await asked_to_train(house, brain, csv)
+        house.clock.forward(3601)
+        brain.stores.approvals.settle = once(None, asyncio.CancelledError())  # type: ignore[method-assign, arg-type]
+        with pytest.raises(asyncio.CancelledError):
+            await brain.desk.expire()
+    async with house.open() as brain:
+        await house.until(lambda: any("nothing was started" in text for text in house.door.texts()))
+        await brain.postman.idle()
+        (card,) = [c.card for c in house.door.shown if c.card and c.card.kind == "approval"]
+        assert card.buttons == ()
+        assert "Expired" in card.footer
+
+
+async def test_what_was_decided_while_the_database_went_away_is_carried_out_without_a_restart(
+    house: House, csv: Path
+) -> None:
+    async with house.open() as brain:
+        await asked_to_train(house, brain, csv)
+        settle = brain.stores.approvals.settle
+        brain.stores.approvals.settle = once(settle, Unavailable("The database is away."))  # type: ignore[method-assign]
+        await brain.desk.accept(clicked(house.door.button("approve")))
+        await house.until(lambda: any("database is away" in content.text for _, content in house.door.whispers))
+        await brain.desk.expire()
+        await house.until(lambda: any("Started" in text for text in house.door.texts()))
+        assert len(await brain.stores.runs.recent(5)) == 1
+        assert await brain.desk.expire() is None
+        await brain.desk.idle()
+        assert sum("Started" in text for text in house.door.texts()) == 1
+
+
+async def test_the_decided_card_is_stored_with_the_decision(house: House, csv: Path) -> None:
+    async with house.open() as brain:
+        await asked_to_train(house, brain, csv)
+        (asked,) = await brain.stores.approvals.of_state(ApprovalState.PENDING)
+        house.door.failures = [Unavailable("the platform is away") for _ in range(500)]
+        await brain.desk.accept(clicked(house.door.button("reject")))
+        await brain.desk.idle()
+        post = await brain.stores.outbox.get(f"approval:{asked.id}")
+        assert post is not None
+        assert post.content.card is not None
+        assert "Rejected by alice" in post.content.card.footer
+
+
+async def test_an_expired_question_says_so_after_it_was_closed(house: House, csv: Path) -> None:
+    house.options = replace(house.options, approval_lifetime=timedelta(hours=1))
+    async with house.open() as brain:
+        await asked_to_train(house, brain, csv)
+        approve = house.door.button("approve")
+        house.clock.forward(3601)
+        await brain.desk.expire()
+        await brain.desk.accept(clicked(approve))
+        await house.until(lambda: len(house.door.whispers) == 1)
+        assert "had expired" in house.door.whispers[0][1].text
+
+
+async def test_two_plans_in_one_reply_are_asked_once_each_and_both_are_carried_out(house: House, csv: Path) -> None:
+    arguments = '{"target": "visited_doctor"}'
+    calls = (ToolCall("c1", "start_training", arguments), ToolCall("c2", "start_training", arguments))
+    house.model = ScriptedModel(ModelReply("", calls, "m"), ModelReply("Both run.", (), "m"))
+    async with house.open() as brain:
+        await brain.desk.accept(said("train two", files=attached(csv)))
+        await house.until(lambda: sum(bool(c.card and c.card.buttons) for c in house.door.shown) == 2)
+        buttons = [b for c in house.door.shown if c.card for b in c.card.buttons if b.action == "approve"]
+        await brain.desk.accept(clicked(buttons[0]))
+        await house.until(lambda: len(house.fleet.launched) == 1)
+        await brain.desk.idle()
+        house.fleet.connected = False  # a second look at the open plan would fail now
+        await brain.desk.accept(clicked(buttons[1]))
+        await house.until(lambda: "Both run." in house.door.texts())
+        answers = [message.call_id for message in house.model.asked[-1] if message.role == "tool"]
+        assert answers == ["c1", "c2"]
+
+
+async def test_a_turn_that_broke_ends_with_its_error_and_is_not_taken_up_again(house: House) -> None:
+    class Breaks:
+        async def stream(
+            self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
+        ) -> AsyncIterator[str | ModelReply]:
+            raise ZeroDivisionError
+            yield ""
+
+    house.model = Breaks()
+    async with house.open() as brain:
+        await brain.desk.accept(said("divide"))
+        await house.until(lambda: any("Something broke here (id " in text for text in house.door.texts()))
+        assert await brain.stores.conversations.running_turns() == []
+    house.model = ScriptedModel()  # asked once more, it fails the test
+    async with house.open() as brain:
+        await brain.desk.idle()
+        await brain.postman.idle()
+    assert len(house.door.messages) == 1
+
+
+async def test_a_room_outlives_the_absence_of_its_database(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "STORE_AWAY_S", (0.01, 0.01))
+    async with house.open() as brain:
+        away = Unavailable("The database is away.")
+        brain.stores.inbox.done = once(brain.stores.inbox.done, away)  # type: ignore[method-assign]
+        await brain.desk.accept(commanded("hosts"))
+        await brain.desk.accept(commanded("help"))
+        await asyncio.wait_for(brain.desk.idle(), 10)
+        await brain.postman.idle()
+        assert len(house.door.whispers) == 2
+        assert await brain.stores.inbox.waiting() == []
+
+
+async def test_a_quiet_room_lets_go_of_its_actor_and_takes_the_next_message(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "IDLE_S", 0.01)
+    async with house.open() as brain:
+        for count in (1, 2, 3):
+            await brain.desk.accept(commanded("hosts"))
+            await house.until(lambda: len(house.door.whispers) == count)  # noqa: B023 - awaited in the same round
+            await house.until(lambda: not brain.desk._actors)
+
+
+async def test_trouble_of_the_database_is_a_sentence_that_callers_can_wait_for(tmp_path: Path) -> None:
+    def full(_connection: object) -> None:
+        raise OperationalError("INSERT", {}, Exception("database or disk is full"))
+
+    database = Database(f"sqlite:///{tmp_path / 'test.db'}")
+    await database.start()
+    for carry_out in (database.write, database.read):
+        with pytest.raises(Unavailable, match="database or disk is full"):
+            await carry_out(full)
+    await database.close()
+    with pytest.raises(Unavailable, match="closed"):
+        await database.write(full)
+
+
+async def test_what_belongs_to_a_platform_that_is_not_connected_waits_for_it(house: House) -> None:
+    async with house.open() as brain:
+        await brain.postman.put("k", CONSOLE, Content(text="for the terminal"))
+        await brain.desk.accept(said("hello", room=CONSOLE))
+        await brain.desk.idle()
+        await brain.postman.idle()
+        post = await brain.stores.outbox.get("k")
+        assert post is not None
+        assert post.state != "dead"
+        assert len(await brain.stores.inbox.waiting()) == 1
+
+
+async def test_a_message_that_breaks_the_door_holds_up_no_other(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.postman.FIRST_WAIT_S", 0.001)
+    post = house.door.post
+
+    async def breaks(room: Room, content: Content, **named: Any) -> MessageRef:
+        if content.text == "poison":
+            raise KeyError("a bug of the door")
+        return await post(room, content, **named)
+
+    house.door.post = breaks  # type: ignore[method-assign, assignment]
+    async with house.open() as brain:
+        await brain.postman.put("bad", ROOM, Content(text="poison"))
+        await brain.postman.put("good", ROOM, Content(text="fine"))
+        await house.until(lambda: house.door.texts() == ["fine"])
+
+
+async def test_a_courier_outlives_the_absence_of_its_database(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.postman.FIRST_WAIT_S", 0.001)
+    async with house.open() as brain:
+        due = brain.stores.outbox.due
+        brain.stores.outbox.due = once(due, RuntimeError("anything"))  # type: ignore[method-assign]
+        await brain.postman.put("k", ROOM, Content(text="fine"))
+        await house.until(lambda: house.door.texts() == ["fine"])
+
+
+async def test_a_room_that_is_quiet_leaves_nothing_in_memory(house: House) -> None:
+    async with house.open() as brain:
+        for number in range(50):
+            room = ROOM.model_copy(update={"thread": str(number)})
+            await brain.postman.put(f"k{number}", room, Content(text="x"))
+            house.clock.forward(60)
+        await brain.postman.idle()
+        postman = brain.postman
+        assert not postman._couriers
+        assert len(postman._edited_at) <= 1
+
+
+class Feed:
+    """Hands out each batch once, as the real one does."""
+
+    def __init__(self, *batches: Sequence[WorkerEvent]) -> None:
+        self.batches = list(batches)
+        self.acked: list[str] = []
+        self.empty = asyncio.Event()
+
+    async def read(self) -> Sequence[tuple[str, WorkerEvent]]:
+        if not self.batches:
+            self.empty.set()
+            await asyncio.Event().wait()
+        return [(str(event.seq), event) for event in self.batches.pop(0)]
+
+    async def ack(self, ids: Sequence[str]) -> None:
+        self.acked += ids
+
+
+@pytest.mark.parametrize("error", [Unavailable("The database is away."), OverflowError("int too large")])
+async def test_events_that_could_not_be_stored_are_tried_again(
+    house: House, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "PAUSE_S", 0.001)
+    events = [
+        WorkerEvent(run="r-000000", attempt=1, seq=seq, host="gpu-1", at=house.clock.now(), body=Beat())
+        for seq in (1, 2)
+    ]
+    taken: list[int] = []
+    async with house.open() as brain:
+        failures = [error]
+
+        async def take(batch: Sequence[WorkerEvent]) -> None:
+            if failures:
+                raise failures.pop()
+            taken.extend(event.seq for event in batch)
+
+        brain.service.take = take  # type: ignore[method-assign, assignment]
+        feed = Feed(events)
+        task = asyncio.create_task(relay.relay(feed, brain.service))
+        await asyncio.wait_for(feed.empty.wait(), 10)
+        task.cancel()
+    assert taken == [1, 2]
+    assert feed.acked == ["1", "2"]
