@@ -54,7 +54,7 @@ TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     _S.PAUSED: frozenset({_S.QUEUED, _S.STOPPED}),
     _S.STOPPING: frozenset({_S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.UNREACHABLE, _S.LOST}),
     _S.UNREACHABLE: frozenset({_S.STARTING, _S.RUNNING, _S.STOPPING, _S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.LOST}),
-    _S.LOST: frozenset({_S.QUEUED}),
+    _S.LOST: frozenset({_S.QUEUED, _S.STOPPED, _S.SUCCEEDED, _S.FAILED}),  # its host may come back with the truth
     _S.STOPPED: frozenset({_S.QUEUED}),
     _S.FAILED: frozenset({_S.QUEUED}),
     _S.SUCCEEDED: frozenset(),

@@ -10,7 +10,7 @@ from agent import wire
 from agent.domain.errors import NotFound
 from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.rooms import Room
-from agent.domain.runs import ENDED, LIVE, TRANSITIONS, Outcome, Run, RunSpec, RunState, may_become
+from agent.domain.runs import LIVE, Outcome, Run, RunSpec, RunState, may_become
 from agent.storage.database import Database
 from agent.storage.tables import attempt, log_chunk, metric_chunk, run, seen_event
 from agent.stores import Heard
@@ -217,6 +217,5 @@ def _apply_body(connection: Connection, event: WorkerEvent, key: dict[str, objec
         case Logged() as body:
             connection.execute(insert(log_chunk).values(**key, lines=wire.encode(body).decode()))
         case Ended(outcome=outcome):
-            before = [state for state in TRANSITIONS if state in LIVE and state not in ENDED]
             text = wire.encode(outcome).decode()
-            _move(connection, event.run, before, outcome.state, outcome=text, ended_at=event.at)
+            _move(connection, event.run, [*LIVE, RunState.LOST], outcome.state, outcome=text, ended_at=event.at)

@@ -10,7 +10,7 @@ from agent.domain.datasets import DataReport, TaskType
 from agent.domain.errors import BadData, BadRequest, Unavailable
 from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
-from agent.domain.runs import LIVE, RunSpec
+from agent.domain.runs import LIVE, RunSpec, RunState
 from agent.ports import Bundles, Fleet
 from agent.runs.service import RunService
 from agent.stores import Runs
@@ -101,7 +101,9 @@ def training_tools(files: DataFiles, runs: Runs, service: RunService, fleet: Fle
     async def stop(caller: Caller, asked: StopArguments) -> Result:
         run_id = asked.run
         if run_id is None:
-            live = [run.id for run in await runs.of_session(caller.session_id, 50) if run.state in LIVE]
+            live = [
+                run.id for run in await runs.of_session(caller.session_id, 50) if run.state in {*LIVE, RunState.QUEUED}
+            ]
             if not live:
                 raise BadRequest("No run of this thread is running. `runs` lists them.")
             run_id = live[0]

@@ -6,17 +6,17 @@ import pytest
 
 from agent.brain import Brain
 from agent.domain.errors import Conflict, Unavailable
-from agent.domain.events import Beat, Started, WorkerEvent
-from agent.domain.runs import Run, RunState
+from agent.domain.events import Beat, Ended, Started, WorkerEvent
+from agent.domain.runs import Outcome, Run, RunState
 from tests.agent.conftest import House
 from tests.agent.test_storage import SPEC
 from tests.fakes import ALICE, ROOM
 
 
-async def started(brain: Brain) -> Run:
+async def started(brain: Brain, token: str = "t") -> Run:
     session_id = await brain.stores.conversations.session_of(ROOM, create=True)
     assert session_id is not None
-    return await brain.service.create(SPEC, session_id=session_id, requester=ALICE.key, room=ROOM, token="t")
+    return await brain.service.create(SPEC, session_id=session_id, requester=ALICE.key, room=ROOM, token=token)
 
 
 async def state(brain: Brain, run: Run) -> RunState:
@@ -25,6 +25,14 @@ async def state(brain: Brain, run: Run) -> RunState:
 
 def heard(house: House, run: Run, seq: int, body: object) -> WorkerEvent:
     return WorkerEvent(run=run.id, attempt=1, seq=seq, host="gpu-1", at=house.clock.now(), body=body)  # type: ignore[arg-type]
+
+
+async def silence(house: House, brain: Brain, seconds: float) -> None:
+    """Time that passes while the bot works."""
+    while seconds > 0:
+        house.clock.forward(min(seconds, 30))
+        await brain.service.tick()
+        seconds -= 30
 
 
 async def test_an_unanswered_launch_is_sent_again_then_given_up(house: House) -> None:
@@ -51,13 +59,11 @@ async def test_a_silent_run_is_unreachable_then_lost_and_may_come_back_between(h
         run = await started(brain)
         await brain.service.take([heard(house, run, 1, Started(model="m", total_steps=9))])
         assert await state(brain, run) is RunState.RUNNING
-        house.clock.forward(61)
-        await brain.service.tick()
+        await silence(house, brain, 61)
         assert await state(brain, run) is RunState.UNREACHABLE
         await brain.service.take([heard(house, run, 2, Beat())])
         assert await state(brain, run) is RunState.RUNNING
-        house.clock.forward(901)
-        await brain.service.tick()
+        await silence(house, brain, 901)
         assert await state(brain, run) is RunState.LOST
 
 
@@ -82,10 +88,12 @@ async def test_stop_is_hinted_until_the_host_answers(house: House) -> None:
         await brain.service.take([heard(house, run, 1, Started(model="m", total_steps=9))])
         assert "is stopping" in await brain.service.stop(run.id)
         house.clock.forward(21)
+        await brain.service.take([heard(house, run, 2, Beat())])  # it lives, and still it may have missed the order
         await brain.service.tick()
         assert len(house.fleet.stopped) == 2
-        house.clock.forward(900)
         await brain.service.tick()
+        assert len(house.fleet.stopped) == 2
+        await silence(house, brain, 901)
         assert await state(brain, run) is RunState.LOST
         with pytest.raises(Conflict, match="nothing to stop"):
             await brain.service.stop(run.id)
@@ -103,3 +111,84 @@ async def test_the_live_card_follows_the_run(house: House, tmp_path: Path) -> No
         )
         cards = [c for c in house.door.shown if c.card and c.card.title.startswith(run.id)]
         assert len(cards) == 1
+
+
+async def test_nobody_is_silent_while_the_bot_does_not_listen(house: House) -> None:
+    async with house.open() as brain:
+        run = await started(brain)
+        await brain.service.take([heard(house, run, 1, Started(model="m", total_steps=9))])
+    house.clock.forward(3600)
+    async with house.open() as brain:
+        await brain.service.tick()
+        assert await state(brain, run) is RunState.RUNNING
+        house.clock.forward(3600)  # the machine slept
+        await brain.service.tick()
+        assert await state(brain, run) is RunState.RUNNING
+        await silence(house, brain, 901)
+        assert await state(brain, run) is RunState.LOST
+
+
+async def test_a_lost_run_whose_host_comes_back_with_a_result_is_not_lost(house: House) -> None:
+    async with house.open() as brain:
+        run = await started(brain)
+        await brain.service.take([heard(house, run, 1, Started(model="m", total_steps=9))])
+        await silence(house, brain, 931)
+        assert await state(brain, run) is RunState.LOST
+        await brain.service.take([heard(house, run, 2, Ended(outcome=Outcome(state=RunState.FAILED, reason="Boom.")))])
+        assert await state(brain, run) is RunState.FAILED
+        await house.until(lambda: any(f"Run `{run.id}` failed. Boom." in text for text in house.door.texts()))
+        assert not any("is lost" in text for text in house.door.texts())
+
+
+async def test_stopped_before_its_host_took_it_does_not_wait_for_ever(house: House) -> None:
+    async with house.open() as brain:
+        run = await started(brain)
+        await brain.service.stop(run.id)
+        await silence(house, brain, 150)
+        assert await state(brain, run) is RunState.STOPPED
+
+
+async def test_a_stop_that_cannot_be_sent_is_sent_later(house: House) -> None:
+    async def away(order: object, *, host: str) -> None:
+        raise Unavailable("Redis is away.")
+
+    async with house.open() as brain:
+        run = await started(brain)
+        stop, house.fleet.stop = house.fleet.stop, away  # type: ignore[method-assign, assignment]
+        assert "is stopping" in await brain.service.stop(run.id)
+        house.fleet.stop = stop  # type: ignore[method-assign]
+        house.clock.forward(21)
+        await brain.service.tick()
+        assert len(house.fleet.stopped) == 1
+
+
+async def test_a_stop_that_meets_a_changing_state_still_holds(house: House) -> None:
+    async with house.open() as brain:
+        run = await started(brain)
+        get = brain.stores.runs.get
+
+        async def starts_meanwhile(run_id: str) -> Run:
+            brain.stores.runs.get = get  # type: ignore[method-assign]
+            old = await get(run_id)
+            await brain.service.take([heard(house, run, 1, Started(model="m", total_steps=9))])
+            return old
+
+        brain.stores.runs.get = starts_meanwhile  # type: ignore[method-assign]
+        await brain.service.stop(run.id)
+        assert await state(brain, run) is RunState.STOPPING
+
+
+async def test_one_run_that_breaks_harms_no_other(house: House) -> None:
+    async with house.open() as brain:
+        first, second = await started(brain, "t1"), await started(brain, "t2")
+        resend = brain.stores.runs.resend
+
+        async def breaks(run_id: str, *rest: object, **named: object) -> int:
+            if run_id == first.id:
+                raise ZeroDivisionError
+            return await resend(run_id, *rest, **named)  # type: ignore[arg-type]
+
+        brain.stores.runs.resend = breaks  # type: ignore[method-assign]
+        house.clock.forward(21)
+        await brain.service.tick()
+        assert [order.run for order in house.fleet.launched] == [first.id, second.id, second.id]
