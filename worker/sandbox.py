@@ -97,11 +97,13 @@ def wrap(tier: str, argv: Sequence[str], walls: Walls) -> Command:
     options = [*_namespaces(network=walls.network), *_system(network=walls.network)]
     options += ["--proc", "/proc", "--dev", "/dev", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 - the sandbox's own
     options += ["--size", str(_TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108 - the sandbox's own
+    for path in _python_folders():  # after /tmp, where they may lie
+        options += ["--ro-bind", path, path]
     options += _gpus() if walls.gpus else []
-    for path in (walls.folder, *walls.writable):
-        options += ["--bind", str(path), str(path)]
-    for path in walls.readable:
-        options += ["--ro-bind", str(path), str(path)]
+    for folder in (walls.folder, *walls.writable):
+        options += ["--bind", str(folder), str(folder)]
+    for folder in walls.readable:
+        options += ["--ro-bind", str(folder), str(folder)]
     options += ["--chdir", str(walls.folder), "--remount-ro", "/"]
     for name, value in walls.env.items():
         options += ["--setenv", name, value]
@@ -120,7 +122,7 @@ def _namespaces(*, network: bool) -> list[str]:
 
 def _system(*, network: bool) -> list[str]:
     options = []
-    for path in (*_SYSTEM, *_python_folders()):
+    for path in _SYSTEM:
         options += ["--ro-bind", path, path]
     for link, target in _LINKS.items():
         options += ["--symlink", target, link] if Path(link).is_symlink() else ["--ro-bind-try", link, link]

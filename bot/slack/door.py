@@ -147,7 +147,8 @@ class SlackDoor:
                 await asyncio.sleep(error.retry_after_s or wait_s)
             else:
                 self._api.bot_name = str(answer.get("user", "the bot"))
-                return Self(str(answer["user_id"]), str(answer.get("bot_id", "")), str(answer["team_id"]))
+                self._api.bot_id = str(answer.get("bot_id", ""))
+                return Self(str(answer["user_id"]), self._api.bot_id, str(answer["team_id"]))
         raise AssertionError("the loop returns or raises")
 
     async def _receive(self, request: AsyncBoltRequest, next_: Next) -> BoltResponse:

@@ -12,7 +12,7 @@ import aiohttp
 from yarl import URL
 
 from agent.domain.content import Content
-from agent.domain.errors import AppError, BadRequest
+from agent.domain.errors import AppError, BadRequest, TransientError
 from agent.domain.rooms import Room
 from agent.ports import MessageRef, Whisper
 from bot.slack.api import SlackApi
@@ -27,6 +27,7 @@ MANY_MESSAGES = 3  # beyond these, the whole text comes as a file
 FILE_CHARS = (MANY_MESSAGES + 1) * MESSAGE_CHARS
 PAGES = 10
 FROZEN = {"edit_window_closed", "cant_update_message"}
+STREAMING = "cant_update_message"  # what chat.update answers for a stream that still runs
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class Outbound:
         self._picture_waits_s = picture_waits_s
         self._pictures = pictures
         self._downloads = downloads
+        self._adopted: dict[str, dict[str, object]] = {}  # marks for cut-off answers that will be put right
 
     async def post(self, room: Room, content: Content, *, key: str) -> MessageRef:
         """Post all of `content`; parts of it that stand there already are not posted again."""
@@ -87,14 +89,28 @@ class Outbound:
         key = await self._key_of(room, ref) if 1 < len(shown) <= MANY_MESSAGES else None
         try:
             if key is None:
-                await self.update(ref.channel, ref.id, single(content, files))
+                mark = self._adopted.get(ref.id)
+                await self.update(ref.channel, ref.id, single(content, files), metadata=mark)
+                self._adopted.pop(ref.id, None)
             else:
                 await self._change_parts(room, content, shown, key)
         except AppError as error:
+            if code_of(error) == STREAMING and await self._stopped(ref):
+                return await self.change(room, ref, content)
             if code_of(error) not in FROZEN:
                 raise
             return await self.post(room, content, key=f"instead-of:{ref.channel}:{ref.id}")
         return ref
+
+    async def _stopped(self, ref: MessageRef) -> bool:
+        """End a stream that a dead process left open; whether that was possible."""
+        try:
+            await self._api.call("chat.stopStream", channel=ref.channel, ts=ref.id)
+        except TransientError:
+            raise
+        except AppError:
+            return False
+        return True
 
     async def _change_parts(self, room: Room, content: Content, shown: list[Message], key: str) -> None:
         standing = await self._parts(room, key)
@@ -132,10 +148,26 @@ class Outbound:
         return MessageRef(channel=room.channel, id=str(answer.get("message_ts", "")), thread=room.thread)
 
     async def find(self, room: Room, key: str) -> MessageRef | None:
-        """The first message of what was posted with `key`, if all of it stands there."""
+        """The first message of what was posted with `key`, if all of it stands there.
+
+        A stream gets its mark when it is finished, so a message of ours without one is an answer that was cut off
+        before its address could be stored: it is taken for the one that is looked for.
+        """
         standing = await self._parts(room, key)
-        whole = 0 in standing and -1 in standing
-        return MessageRef(channel=room.channel, id=standing[0], thread=room.thread) if whole else None
+        if standing:
+            first = standing[0] if 0 in standing and -1 in standing else None
+        else:
+            first = await self._cut_off(room)
+            if first:
+                self._adopted[first] = marked(key, 0, 1)
+        return MessageRef(channel=room.channel, id=first, thread=room.thread) if first else None
+
+    async def _cut_off(self, room: Room) -> str | None:
+        """Our newest message in a thread, if it bears no mark."""
+        newest = None
+        async for ts, payload in self._ours(room):
+            newest = ts if payload is None else None
+        return newest if room.thread else None
 
     async def _parts(self, room: Room, key: str) -> dict[int, str]:
         """Addresses by number; -1 is the last message of a whole."""
@@ -155,7 +187,13 @@ class Outbound:
         return None
 
     async def _marks(self, room: Room) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        """Our messages in the room, by address and mark."""
+        """Our messages in the room that bear a mark, by address and mark."""
+        async for ts, payload in self._ours(room):
+            if payload is not None:
+                yield ts, payload
+
+    async def _ours(self, room: Room) -> AsyncIterator[tuple[str, dict[str, Any] | None]]:
+        """Our messages in the room, by address and mark; a shared file is none of them."""
         method = "conversations.replies" if room.thread else "conversations.history"
         cursor: str | None = None
         for _ in range(PAGES):
@@ -171,6 +209,8 @@ class Outbound:
                 metadata = message.get("metadata") or {}
                 if metadata.get("event_type") == EVENT_TYPE:
                     yield str(message["ts"]), metadata.get("event_payload") or {}
+                elif message.get("bot_id") == self._api.bot_id != "" and not message.get("files"):
+                    yield str(message["ts"]), None
             cursor = (page.get("response_metadata") or {}).get("next_cursor")
             if not cursor:
                 return

@@ -45,13 +45,18 @@ async def test_an_answer_grows_and_ends_as_it_was_meant(server, door, inbox):
     assert 2 < len(server.called("chat.appendStream")) < len(WORDS)
 
 
-async def test_half_an_answer_does_not_count_as_posted(server, door, inbox):
+async def test_half_an_answer_of_a_dead_process_is_found_and_put_right(server, door, inbox):
     room = await asked(server, inbox)
     stream = await door.stream(room, key="turn-1")
-    await stream.append("half of")
+    standing = await stream.append("half of")
 
-    assert await door.find(room, key="turn-1") is None
-    await stream.finish(Content(text="half of it"))
+    found = await door.find(room, key="turn-1")
+    assert found is not None
+    assert found.id == standing.id
+    await door.edit(room, found, Content(text="all of it"))
+    assert answers(server, room) == ["all of it"]
+    assert await door.find(room, key="turn-1") == found
+    assert await door.find(room, key="turn-2") is None  # what was put right belongs to nobody else
 
 
 async def test_an_answer_that_ends_otherwise_is_put_right(server, door, inbox):
