@@ -19,6 +19,7 @@ from agent.stores import Outbox, Post
 log = logging.getLogger(__name__)
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
+NOTE_AFTER_S = 0.1  # a bot killed before that finds the answer in the room
 MOST_TRIES = 5  # of a message that breaks its door in a way that the door has no name for
 
 
@@ -177,6 +178,7 @@ class LiveReply:
         self._ref: MessageRef | None = None
         self._given_up = False
         self._noting: asyncio.Task[None] | None = None
+        self._writing = False
 
     async def append(self, text: str) -> None:
         """Show more words; failures of the platform are left to the delivery of the finished answer."""
@@ -191,7 +193,7 @@ class LiveReply:
             ref = await self._stream.append(text)
             if ref is not None and ref != self._ref:
                 self._ref = ref
-                self._noting = asyncio.create_task(self._outbox.sent(self.key, ref, shown=None))
+                self._noting = asyncio.create_task(self._note(ref))
         except AppError as error:
             log.warning("a growing answer could not be shown", extra={"key": self.key, "cause": str(error)})
 
@@ -200,10 +202,22 @@ class LiveReply:
         if self._stream is None:
             return
         try:
-            if self._noting is not None:
-                await self._noting
+            await self._noted()
             ref = await self._stream.finish(content)
         except AppError as error:
             log.warning("an answer is left to its courier", extra={"key": self.key, "cause": str(error)})
             return
         await self._outbox.sent(self.key, ref, shown=version)
+
+    async def _note(self, ref: MessageRef) -> None:
+        """Store the address of an answer that goes on growing; a short one stores it with its end."""
+        await asyncio.sleep(NOTE_AFTER_S)
+        self._writing = True
+        await self._outbox.sent(self.key, ref, shown=None)
+
+    async def _noted(self) -> None:
+        if self._noting is None:
+            return
+        if not self._writing:
+            self._noting.cancel()
+        await asyncio.wait([self._noting])

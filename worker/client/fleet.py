@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import redis
 import redis.asyncio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from kombu import Queue
 from kombu.exceptions import OperationalError
 
@@ -52,6 +53,7 @@ class CeleryFleet:
         """
         self._url = redis_url
         self._keys = keys
+        self._key: Ed25519PrivateKey | None = None
         self._no_host_s, self._inspect_s, self._predict_s = no_host_s, inspect_s, predict_s
         self._app = make_app("trainyard-client", redis_url)
         self._redis = redis.asyncio.Redis.from_url(
@@ -68,8 +70,9 @@ class CeleryFleet:
 
     async def launch(self, order: LaunchOrder) -> None:
         """Sign and send a hint to start an attempt; harmless when repeated. Raises `Unavailable`."""
-        key = await asyncio.to_thread(load_or_create, self._keys)
-        await self._publish("trainyard.launch", sign(order, key), queue=host_queue(order.host))
+        if self._key is None:
+            self._key = await asyncio.to_thread(load_or_create, self._keys)
+        await self._publish("trainyard.launch", sign(order, self._key), queue=host_queue(order.host))
 
     async def stop(self, order: StopOrder, *, host: str) -> None:
         """Send a hint to end an attempt; harmless when repeated. Raises `Unavailable`."""
