@@ -34,6 +34,7 @@ COMMANDS: dict[str, Command] = {
     )
 }
 DECISIONS = {"approve": True, "yes": True, "reject": False, "no": False}
+POLITE = frozenset({"please", "thanks", "thank", "you", "it", "this", "that", "do", "go", "ahead"})
 EXAMPLES = (
     "train a model that predicts `visited_doctor` from the attached csv",
     "predict on the attached csv with r-abc123",
@@ -48,14 +49,26 @@ def words_of(text: str) -> tuple[str, ...] | None:
         return words[1:]
     if not words:
         return None
-    head, rest = words[0].lower().strip("?!."), words[1:]
+    head, rest = words[0].lower().strip("?!.,"), words[1:]
     if head == "help" and not rest:
         return ("help",)
     if head in COMMANDS and (not rest or (len(rest) == 1 and is_run_id(rest[0].lower()))):
         return (head, *rest)
-    if head in DECISIONS and (not rest or (len(rest) == 1 and rest[0].lower().startswith("a-"))):
-        return (head, *rest)
+    if head in DECISIONS:
+        return _decision(head, rest)
     return None
+
+
+def _decision(head: str, rest: Sequence[str]) -> tuple[str, ...] | None:
+    """`approve`, `approve a-…`, `yes please`; None where more is said than a decision."""
+    if len(rest) == 1 and rest[0].lower().startswith("a-"):
+        return (head, *rest)
+    return (head,) if all(word.lower().strip("?!.,") in POLITE for word in rest) else None
+
+
+def may_be_talk(words: Sequence[str]) -> bool:
+    """Whether a decision can also be the answer to something that was asked in words."""
+    return len(words) == 1 and words[0] in {"yes", "no"}
 
 
 def is_decision(words: Sequence[str]) -> bool:

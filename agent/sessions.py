@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from agent.approvals import ApprovalDesk
-from agent.commands import DECISIONS, carry_out, is_decision, words_of
+from agent.commands import DECISIONS, carry_out, is_decision, may_be_talk, words_of
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Content
 from agent.domain.errors import AppError, BadData, BadRequest, NotFound, TransientError
@@ -141,8 +141,8 @@ class FrontDesk:
             case Said(text=text) as said:
                 if not inbound.mentions_bot and not await self._conversations.session_of(inbound.room, create=False):
                     return  # a thread of others
-                typed = words_of(text)
-                if typed is not None and not said.attachments:
+                typed = None if said.attachments else words_of(text)
+                if typed is not None and not (may_be_talk(typed) and not await self._questions(inbound.room)):
                     await self._command(item, typed)
                 else:
                     await self._turn(item, said)
@@ -187,18 +187,23 @@ class FrontDesk:
 
     async def _command(self, item: InboxItem, words: Sequence[str]) -> None:
         inbound = item.inbound
-        session_id = await self._conversations.session_of(inbound.room, create=False) or ""
         if is_decision(words):
-            approval_id = words[1].lower() if len(words) > 1 else await self._only_question(session_id)
+            approval_id = words[1].lower() if len(words) > 1 else await self._only_question(inbound.room)
             await self._decide(item, approval_id, approve=DECISIONS[words[0].lower()], digest=None)
             return
+        session_id = await self._conversations.session_of(inbound.room, create=False) or ""
         caller = Caller(inbound.person, session_id, inbound.room)
         content = await carry_out(words, caller, self._dispatcher)
         await self._postman.put(f"command:{item.id}", inbound.room, content, whisper=_whisper(item), urgent=True)
 
-    async def _only_question(self, session_id: str) -> str:
+    async def _questions(self, room: Room) -> list[str]:
+        """The open questions of a room, oldest first."""
+        session_id = await self._conversations.session_of(room, create=False)
         pending = await self._approvals.of_state(ApprovalState.PENDING)
-        mine = [approval.id for approval in pending if approval.session_id == session_id]
+        return [approval.id for approval in pending if approval.session_id == session_id]
+
+    async def _only_question(self, room: Room) -> str:
+        mine = await self._questions(room)
         if len(mine) == 1:
             return mine[0]
         if not mine:

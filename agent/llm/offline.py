@@ -10,7 +10,19 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from agent.domain.ids import new_ulid
-from agent.llm.phrases import FILE, REFUSED, RUN_ID, intent_of, quoted_target, settings_in, target_in
+from agent.llm.phrases import (
+    FILE,
+    OFFER,
+    REFUSED,
+    RUN_ID,
+    TRAIN_WORD,
+    intent_of,
+    left_out,
+    names_a_target,
+    quoted_target,
+    settings_in,
+    target_in,
+)
 from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
 
 NAME = "offline planner"
@@ -19,6 +31,13 @@ UNDERSTANDS = (
     "• **predict**: attach a csv with the same columns and say “predict on this”\n"
     "• **status**, **runs**, **logs**, **metrics**, **stop**, **hosts**, **help**"
 )
+NOT_UNDERSTOOD = f"I did not understand that: I have no language model and go by rules. I know:\n{UNDERSTANDS}"
+TALK = {
+    "help": f"I am Trainyard. I have no language model now and go by rules. I understand:\n{UNDERSTANDS}",
+    "thanks": "You are welcome.",
+    "no": "All right, I leave everything as it is.",
+    "cannot": f"I cannot do that yet. I know:\n{UNDERSTANDS}",
+}
 _TEXT_MODEL = re.compile(r"\b(text|bert|transformer|encoder)\b", re.IGNORECASE)
 
 
@@ -31,7 +50,7 @@ class OfflinePlanner:
         """One reply, at once."""
         del tools  # it knows the tools by name
         asked = next((said.text for said in reversed(messages) if said.role == "user"), "")
-        yield _after_tool(asked, messages) if messages[-1].role == "tool" else _to_request(asked)
+        yield _after_tool(asked, messages) if messages[-1].role == "tool" else _to_request(asked, messages)
 
 
 def _say(text: str) -> ModelReply:
@@ -43,17 +62,18 @@ def _call(name: str, text: str = "", **arguments: Any) -> ModelReply:
     return ModelReply(text, (ToolCall(f"call-{new_ulid()}", name, json.dumps(said)),), NAME)
 
 
-def _to_request(asked: str) -> ModelReply:
+def _to_request(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
     refused = REFUSED.search(asked)
     if refused:
         return _say(refused.group(1))
     file, run = FILE.search(asked), RUN_ID.search(asked.lower())
     name, run_id = file.group(1) if file else None, run.group(0) if run else None
-    match intent_of(asked):
-        case "help":
-            return _say(f"I am Trainyard. I have no language model now and go by rules. I understand:\n{UNDERSTANDS}")
-        case "train":
-            return _call("inspect_dataset", "I look at the data first.", file=name, target=quoted_target(asked))
+    match _wanted(asked, messages):
+        case "train" | "yes":
+            target = quoted_target(asked) or _offered(messages)
+            return _call("inspect_dataset", "I look at the data first.", file=name, target=target)
+        case "again":
+            return _again(asked, name, messages)
         case "predict":
             return _call("predict", run=run_id, file=name)
         case "inspect_dataset":
@@ -62,8 +82,53 @@ def _to_request(asked: str) -> ModelReply:
             return _call(tool, run=run_id)
         case "list_runs" | "list_hosts" as tool:
             return _call(tool)
-        case _:
-            return _say(f"I did not understand that: I have no language model and go by rules. I know:\n{UNDERSTANDS}")
+        case talk:
+            return _say(TALK.get(talk or "", NOT_UNDERSTOOD))
+
+
+def _wanted(asked: str, messages: Sequence[ModelMessage]) -> str | None:
+    """What a request is about, where it also depends on what was said and done before."""
+    intent = intent_of(asked)
+    if intent == "again" and not _last_plan(messages):
+        return "train" if FILE.search(asked) or TRAIN_WORD.search(asked) else None
+    if intent == "yes" and _offered(messages) is None:
+        return None
+    if intent == "predict" and not _last_plan(messages) and not RUN_ID.search(asked) and names_a_target(asked):
+        return "train"  # nothing here could predict yet, and a file with a column to learn came with it
+    return intent
+
+
+def _offered(messages: Sequence[ModelMessage]) -> str | None:
+    """The target that our last words before the request offered to train for."""
+    asked = max((index for index, said in enumerate(messages) if said.role == "user"), default=0)
+    ours = next((said.text for said in reversed(messages[:asked]) if said.role == "assistant"), "")
+    offer = OFFER.search(ours)
+    return offer.group(1) if offer else None
+
+
+def _last_plan(messages: Sequence[ModelMessage]) -> dict[str, Any]:
+    """The arguments of the newest plan of this conversation; empty without one."""
+    calls = (call for said in reversed(messages) for call in reversed(said.calls) if call.name == "start_training")
+    return next((_object(call.arguments) for call in calls), {})
+
+
+def _object(text: str) -> dict[str, Any]:
+    """What a model wrote as arguments; empty where that is not an object."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _again(asked: str, file: str | None, messages: Sequence[ModelMessage]) -> ModelReply:
+    """The last plan once more, with what the person wants otherwise."""
+    file = file or _last_plan(messages).get("file")
+    for said in reversed(messages):
+        report = _object(said.text) if said.role == "tool" else {}
+        if "columns" in report and report["dataset"]["name"] == file:
+            return _plan(asked, report, messages)
+    return _call("inspect_dataset", file=file)
 
 
 def _after_tool(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
@@ -72,7 +137,8 @@ def _after_tool(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
         return _say(answer["error"])
     tool = _tool_of(messages)
     if tool == "inspect_dataset":
-        return _plan(asked, answer) if intent_of(asked) == "train" else _say(_what_next(answer))
+        plans = _wanted(asked, messages) in {"train", "again", "yes"}
+        return _plan(asked, answer, messages) if plans else _say(_what_next(answer))
     if tool == "start_training" and "approval" in answer:
         return _say("All right, nothing was started. Tell me what to change, and I ask again.")
     return _say(answer.get("text") or "Done.")
@@ -84,21 +150,25 @@ def _tool_of(messages: Sequence[ModelMessage]) -> str:
     return next((call.name for call in calls if call.id == messages[-1].call_id), "")
 
 
-def _plan(asked: str, report: dict[str, Any]) -> ModelReply:
-    names = [column["name"] for column in report["columns"]]
-    target, sure = target_in(asked, names)
+def _plan(asked: str, report: dict[str, Any], messages: Sequence[ModelMessage]) -> ModelReply:
+    names = [column["name"] for column in report.get("columns", ())]
+    intent = _wanted(asked, messages)
+    before = _last_plan(messages) if intent == "again" else {}
+    named, sure = target_in(asked, names)
+    target = named if sure else before.get("target") or named or (report.get("target") or {}).get("column")
     target = target or report.get("suggested_target")
     if target is None:
         return _say(f"Which column should I predict? The columns: {', '.join(f'`{name}`' for name in names)}.")
-    settings = settings_in(asked)
-    seed = settings.pop("seed", None)
+    settings = (before.get("settings") or {}) | settings_in(asked)
+    seed = settings.pop("seed", before.get("seed"))
     wants_text = report.get("text_column") and _TEXT_MODEL.search(asked)
     return _call(
         "start_training",
-        "" if sure else f"You did not name the target, so I take `{target}`.",
-        file=report["dataset"]["name"],
+        "" if sure or before or intent == "yes" else f"You did not name the target, so I take `{target}`.",
+        file=report.get("dataset", {}).get("name"),
         target=target,
-        task="text_classification" if wants_text else None,
+        task="text_classification" if wants_text else before.get("task"),
+        drop_columns=tuple(dict.fromkeys((*(before.get("drop_columns") or ()), *left_out(asked)))),
         settings=settings,
         seed=int(seed) if seed is not None else None,
     )

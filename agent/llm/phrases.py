@@ -7,15 +7,24 @@ from collections.abc import Sequence
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
 FILE = re.compile(r"^\[file: (.+), \d+ bytes\]$", re.MULTILINE)
 REFUSED = re.compile(r"^\[file refused: (.+)\]$", re.MULTILINE)
+OFFER = re.compile(r"Shall I train a model for `([^`]+)`\?")
+TRAIN_WORD = re.compile(r"\b(?:re-?)?train\b", re.IGNORECASE)
 _NOTE = re.compile(r"^\[file[^\n]*\]$", re.MULTILINE)
-_QUOTED = re.compile(r"[`\"“']([\w .\-/]{1,80})[`\"”']")
+_QUOTE = r"(?<!\w)[`\"“']([\w .\-/]{1,80})[`\"”'](?!\w)"  # not the apostrophes of don't and what's
+_QUOTED = re.compile(_QUOTE)
+_LEFT_OUT = re.compile(
+    r"\b(?:without|drop(?:ping)?|ignor(?:e|ing)|exclud(?:e|ing)|leav(?:e|ing) out|(?:not|\w+n't) use)\s+"
+    rf"(?:the\s+)?(?:(?:column|feature)\s+)?(?:{_QUOTE}|(\w*_\w+))",
+    re.IGNORECASE,
+)
 _NAMED = re.compile(
-    r"\b(?:target|column|label)\s*(?:column\s*)?(?:is|=|:|named|called)?\s*([A-Za-z_][\w.\-]*)", re.IGNORECASE
+    r"\b(?:target|column|label)\s*(?:column\s*)?(?:is|=|:|named|called|should be)?\s*([A-Za-z_][\w.\-]*)",
+    re.IGNORECASE,
 )
 _VERB = re.compile(
     r"\b(?:predicts?|predicting|classif(?:y|ies)|forecast|tells?|guess(?:es)?)\b(.*)", re.IGNORECASE | re.DOTALL
 )
-_NUMBER = r"([0-9]*\.?[0-9]+(?:e-?\d+)?)"
+_NUMBER = r"((?<![\d.,])(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]*\.?[0-9]+(?:e-?\d+)?k?))"
 _NAME = r"(learning[ _]rate|lr|epochs?|rounds?|batch[ _]size|seed|num[ _]leaves|max[ _]steps|patience)"
 _SETTING = re.compile(rf"\b{_NAME}\b\s*(?:of|=|:|is|to)?\s*{_NUMBER}", re.IGNORECASE)
 _COUNTED = re.compile(rf"\b{_NUMBER}\s+(epochs?|rounds?|max[ _]steps)\b", re.IGNORECASE)
@@ -29,7 +38,9 @@ _STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
         "a an the of in on for from to and or is are be will would by with this that these those who what which "
-        "whether if csv file data dataset model column attached please new can you me my our train predict",
+        "whether if csv file data dataset model column attached please new can you me my our train predict "
+        "should must has have not i it says "
+        "use again instead",
     )
 )
 _CLOSE = 0.8  # how alike two words must be to count as one (visit, visited)
@@ -39,18 +50,38 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
+_ASKED = r"^\W*(?:(?:please|now|ok(?:ay)?|so|and|then|hi|hello|hey|(?:can|could|would|will) you|let us|let's)\W+)*"
+_RUN = (
+    r"(?:(?:it|that|this|everything)\b(?! from)|(?:(?:the|my|this|that)\s+)?(?:runs?|training|jobs?|model)\b"
+    r"|r-[0-9a-z]{6}\b)"
+)
+
+# The first that fits. What acts must be asked for as such: a run is not stopped because a sentence has the word in it.
 _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("help", _words(r"^\s*(help|hi|hello|hey|what can you do|who are you)\b")),
-    ("stop_run", _words(r"\b(stop|cancel|abort|kill)\b")),
-    ("run_logs", _words(r"\b(logs?|output)\b")),
-    ("list_runs", _words(r"\b(runs|list|history)\b")),
-    ("list_hosts", _words(r"\b(hosts?|gpus?|cluster|machines?)\b")),
+    ("stop_run", _words(rf"{_ASKED}(?:stop|cancel|abort|kill)\W*(?:$|please\W*$|{_RUN})")),
+    ("cannot", _words(rf"{_ASKED}(?:pause|resume|deploy|compare|cluster|delete|remove)\b")),
+    ("again", _words(r"\b(?:re-?train|again|instead)\b")),
+    ("predict", _words(r"\b(?:run|use|apply|try)\s+(?:the|this|that|my)\s+model\b")),
     ("train", _words(r"\b(train|fine-?tune|build|learn|fit)\b|\bmodel\b.*\b(predict|classif|tell)")),
+    ("run_status", _words(r"\bwhy\b|\bwent wrong\b|\bit fail|\bfailed\b|\bhow good\b|\bbetter than\b")),
     ("predict", _words(r"\b(predict(ions?)?|score|apply|try)\b")),
+    ("run_logs", _words(r"\b(logs?|output)\b")),
+    ("list_runs", _words(r"\b(runs|history)\b")),
+    ("list_hosts", _words(r"\b(hosts?|gpus?|machines?)\b")),
     ("run_metrics", _words(r"\b(metrics?|loss|accuracy|numbers|curves?|chart)\b")),
-    ("run_status", _words(r"\b(status|progress|going|done|finished|ready|how far|result)\b")),
-    ("train", _words(r"\b(classif|forecast|model)\w*\b")),
-    ("inspect_dataset", _words(r"\b(look|inspect|audit|check|describe|what is in)\b")),
+    (
+        "run_status",
+        _words(
+            r"\b(status|progress|going|doing|done|finish(?:ed)?|ready|result|how far|how long|there yet|training)\b"
+        ),
+    ),
+    ("inspect_dataset", _words(r"\b(look|inspect|audit|check|describe|columns|files|what(?: is|'s) in)\b")),
+    ("train", _words(r"\b(classif|forecast|model)\w*\b|\b(?:know|find out|see)\b.*\b(?:who|whether|which|if)\b")),
+    ("again", _words(rf"\b{_NAME}\b|\b(?:use|take)\b")),
+    ("yes", _words(rf"{_ASKED}(?:yes|yep|yeah|sure|ok(?:ay)?|go ahead|do it|do that)\b")),
+    ("no", _words(rf"{_ASKED}(?:no|nope|don't|do not|never mind|nothing)\b")),
+    ("thanks", _words(r"\b(?:thanks|thank you|thx|great|nice|cool|perfect)\b")),
+    ("help", _words(r"^\W*(help|hi|hello|hey|what can you do|who are you)\b")),
 )
 
 
@@ -70,7 +101,7 @@ def intent_of(asked: str) -> str | None:
 
 def quoted_target(asked: str) -> str | None:
     """A column that the person named beyond doubt: quoted, or after the word target or column."""
-    words = words_of(asked)
+    words = _LEFT_OUT.sub("", words_of(asked))
     quoted = _QUOTED.search(words)
     if quoted:
         return quoted.group(1)
@@ -78,12 +109,23 @@ def quoted_target(asked: str) -> str | None:
     return named.group(1) if named and named.group(1).lower() not in _STOP_WORDS else None
 
 
+def names_a_target(asked: str) -> bool:
+    """Whether a file came with words that say what in it is to be predicted."""
+    verb = _VERB.search(words_of(asked))
+    return bool(verb and FILE.search(asked) and _tokens(verb.group(1)))
+
+
+def left_out(asked: str) -> tuple[str, ...]:
+    """Columns that the person does not want to be used."""
+    return tuple(quoted or named for quoted, named in _LEFT_OUT.findall(words_of(asked)))
+
+
 def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
     """The column that a request wants predicted, and whether the person named it."""
     said = quoted_target(asked)
     if said is not None:
         return next((name for name in names if name.lower() == said.lower()), said), True
-    words = words_of(asked)
+    words = _LEFT_OUT.sub("", words_of(asked))
     verb = _VERB.search(words)
     spoken = _tokens(verb.group(1) if verb else words)
     best, score = None, 0.0
@@ -104,9 +146,15 @@ def settings_in(asked: str) -> dict[str, float | int]:
     found: dict[str, float | int] = {}
     for name, value in said:
         key = name.lower().replace(" ", "_")
-        number = float(value)
-        found[_SETTING_NAMES.get(key, key)] = int(number) if number.is_integer() and "." not in value else number
+        found[_SETTING_NAMES.get(key, key)] = _number(value)
     return found
+
+
+def _number(said: str) -> float | int:
+    """20000, 20,000, 20k, 0.1 or 1e-4."""
+    thousands = said[-1] in "kK"
+    value = float(said.rstrip("kK").replace(",", "")) * (1000 if thousands else 1)
+    return int(value) if value.is_integer() and ("." not in said or thousands) else value
 
 
 def _tokens(text: str) -> list[str]:

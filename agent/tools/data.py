@@ -18,6 +18,8 @@ from agent.tools.tool import Arguments, Caller, Result, Tool
 INSPECT_TIMEOUT_S = 90.0
 PREDICT_TIMEOUT_S = 120.0
 ROWS_SHOWN = 10
+WIDE = 40  # columns
+REPORTS_KEPT = 200
 
 
 class DataFiles:
@@ -51,11 +53,17 @@ class DataFiles:
         order = InspectOrder(dataset=dataset, target=target, task=task)
         if order not in self._reports:
             report = await self._fleet.inspect(order)
-            self._reports[order] = report
+            self._keep(order, report)
             if target is None and report.target is not None:  # the guess was audited too
                 guessed = order.model_copy(update={"target": report.target.column, "task": report.suggested_task})
-                self._reports[guessed] = report
+                self._keep(guessed, report)
+            return report
         return self._reports[order]
+
+    def _keep(self, order: InspectOrder, report: DataReport) -> None:
+        self._reports[order] = report
+        while len(self._reports) > REPORTS_KEPT:
+            del self._reports[next(iter(self._reports))]  # the oldest
 
 
 class InspectArguments(Arguments):
@@ -80,7 +88,7 @@ def data_tools(files: DataFiles, runs: Runs, fleet: Fleet) -> Sequence[Tool]:
     async def inspect(caller: Caller, asked: InspectArguments) -> Result:
         dataset = await files.find(caller.session_id, asked.file)
         report = await files.report(dataset, asked.target, asked.task)
-        return Result(report_text(report), report.model_dump(mode="json", exclude={"preview"}), data_card(report))
+        return Result(report_text(report), _for_model(report), data_card(report))
 
     async def predict(caller: Caller, asked: PredictArguments) -> Result:
         run = await finished_run(runs, caller.session_id, asked.run)
@@ -130,6 +138,14 @@ async def finished_run(runs: Runs, session_id: str, run_id: str | None) -> Run:
         if run.state is RunState.SUCCEEDED:
             return run
     raise NotFound("No run of this thread has finished with a model yet. Train one first.")
+
+
+def _for_model(report: DataReport) -> dict[str, JsonValue]:
+    """The audit without the rows; of a wide file each column's name and kind only."""
+    data: dict[str, JsonValue] = report.model_dump(mode="json", exclude={"preview", "columns"})
+    wide = len(report.columns) > WIDE
+    shown = {"name", "kind"} if wide else None
+    return data | {"columns": [column.model_dump(mode="json", include=shown) for column in report.columns]}
 
 
 def report_text(report: DataReport) -> str:

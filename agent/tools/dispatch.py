@@ -88,11 +88,20 @@ def _parsed(tool: Tool, raw: str) -> Arguments:
 
 
 def answer_of(result: Result) -> str:
-    """A result as a model reads it: JSON, capped."""
-    text = json.dumps({"text": result.text, **result.data}, ensure_ascii=False)
-    if len(text) <= OUTPUT_CAP_CHARS:
-        return text
-    return json.dumps({"text": result.text[: OUTPUT_CAP_CHARS // 2], "cut": "the answer was longer than the limit"})
+    """A result as a model reads it: JSON, capped; the longest parts are left out first, and named."""
+    parts = {name: _json(value) for name, value in result.data.items()}
+    cut: list[str] = []
+    text = result.text[: OUTPUT_CAP_CHARS // 2]
+    while parts and len(text) + sum(map(len, parts.values())) > OUTPUT_CAP_CHARS:
+        longest = max(parts, key=lambda name: len(parts[name]))
+        del parts[longest]
+        cut.append(longest)
+    kept = {name: value for name, value in result.data.items() if name in parts}
+    return _json({"text": text, **kept} | ({"too_long_to_show": cut} if cut else {}))
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def failure_of(error: Exception, call: ToolCall) -> str:

@@ -1,0 +1,205 @@
+"""The offline planner: what everyday sentences mean, alone and after what was said before."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agent.domain.datasets import ColumnReport, DataReport, DatasetRef
+from agent.domain.orders import InspectOrder
+from agent.llm.offline import OfflinePlanner
+from agent.llm.phrases import intent_of, settings_in
+from agent.ports import ModelMessage, ModelReply, ToolCall
+from tests.agent.conftest import House
+from tests.agent.test_turns import attached
+from tests.fakes import said
+
+REPORT = {
+    "text": "1,000 rows.",
+    "dataset": {"name": "visits.csv"},
+    "columns": [{"name": name} for name in ("age", "health", "visited_doctor")],
+    "suggested_target": "visited_doctor",
+    "problems": [],
+}
+
+
+async def reply(*messages: ModelMessage) -> ModelReply:
+    (answer,) = [piece async for piece in OfflinePlanner().stream(messages, ())]
+    assert isinstance(answer, ModelReply)
+    return answer
+
+
+def user(text: str) -> ModelMessage:
+    return ModelMessage("user", text)
+
+
+def called(name: str, call_id: str = "c1", **arguments: Any) -> ModelMessage:
+    return ModelMessage("assistant", "", (ToolCall(call_id, name, json.dumps(arguments)),))
+
+
+def answered(answer: dict[str, Any], call_id: str = "c1") -> ModelMessage:
+    return ModelMessage("tool", json.dumps(answer), call_id=call_id)
+
+
+def planned(**arguments: Any) -> Sequence[ModelMessage]:
+    """A conversation in which one plan was made and rejected."""
+    return (
+        user("train a model that predicts `visited_doctor`\n[file: visits.csv, 9 bytes]"),
+        called("inspect_dataset"),
+        answered(REPORT),
+        called("start_training", "c2", file="visits.csv", target="visited_doctor", **arguments),
+        answered({"approval": "rejected"}, "c2"),
+        ModelMessage("assistant", "All right, nothing was started."),
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "intent"),
+    [
+        ("train a model that predicts who visited the doctor", "train"),
+        ("hello, train a model on this", "train"),
+        ("can you build me a classifier for churn?", "train"),
+        ("build a model that tells me if a machine will stop", "train"),
+        ("I'd like to stop people from churning: train a model", "train"),
+        ("train until the loss stops improving", "train"),
+        ("train on history.csv, predict list_price", "train"),
+        ("train a model to predict the output column", "train"),
+        ("I want to know who will churn", "train"),
+        ("predict which machines will fail", "predict"),
+        ("run the model on this file", "predict"),
+        ("score these new customers", "predict"),
+        ("how is it going?", "run_status"),
+        ("how's my training doing", "run_status"),
+        ("are we there yet", "run_status"),
+        ("why did it fail", "run_status"),
+        ("what went wrong?", "run_status"),
+        ("why", "run_status"),
+        ("is the model better than baseline?", "run_status"),
+        ("what is the accuracy", "run_metrics"),
+        ("show me the logs", "run_logs"),
+        ("which runs are there", "list_runs"),
+        ("which gpus do we have", "list_hosts"),
+        ("what columns are in the file", "inspect_dataset"),
+        ("list my files", "inspect_dataset"),
+        ("stop", "stop_run"),
+        ("please stop the run", "stop_run"),
+        ("can you stop the model?", "stop_run"),
+        ("kill r-abc123", "stop_run"),
+        ("cancel it please", "stop_run"),
+        ("don't stop", "no"),
+        ("never mind", "no"),
+        ("no thanks", "no"),
+        ("yes please", "yes"),
+        ("ok go ahead", "yes"),
+        ("thanks!", "thanks"),
+        ("use health instead", "again"),
+        ("train it again with 200 rounds", "again"),
+        ("with learning rate 0.1", "again"),
+        ("retrain", "again"),
+        ("pause", "cannot"),
+        ("compare the last two runs", "cannot"),
+        ("cluster these customers", "cannot"),
+        ("hi", "help"),
+        ("what can you do", "help"),
+        ("purple monkey dishwasher", None),
+    ],
+)
+def test_everyday_sentences(words: str, intent: str | None) -> None:
+    assert intent_of(words) == intent
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        ("train with 20k rounds", {"rounds": 20_000}),
+        ("train with 20,000 rounds", {"rounds": 20_000}),
+        ("train for 5 epochs, lr 3e-4", {"epochs": 5, "learning_rate": 3e-4}),
+        ("use learning rate of 0.1 and seed 3", {"learning_rate": 0.1, "seed": 3}),
+        ("train on the 2024 file", {}),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(words: str, settings: dict[str, float]) -> None:
+    assert settings_in(words) == settings
+
+
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        ("use health instead", {"target": "health"}),
+        ("train it again with 200 rounds", {"settings": {"rounds": 200, "seed_rounds": 1}}),
+        ("again without `age`", {"drop_columns": ["age"]}),
+        ("retrain", {}),
+    ],
+)
+async def test_a_plan_is_made_again_with_what_is_wanted_otherwise(words: str, changed: dict[str, Any]) -> None:
+    before = {"settings": {"seed_rounds": 1}, "seed": 3}
+    (call,) = (await reply(*planned(**before), user(words))).calls
+    assert call.name == "start_training"
+    kept = {"file": "visits.csv", "target": "visited_doctor", **before}
+    assert json.loads(call.arguments) == kept | changed
+
+
+async def test_a_plan_without_an_earlier_one_looks_at_the_data() -> None:
+    (call,) = (await reply(user("train it again with 200 rounds"))).calls
+    assert call.name == "inspect_dataset"
+    assert not (await reply(user("use health instead"))).calls
+
+
+async def test_a_file_with_words_that_name_a_target_is_trained_on_where_nothing_can_predict() -> None:
+    wants = user("please predict churn from this\n[file: a.csv, 9 bytes]")
+    assert [call.name for call in (await reply(wants)).calls] == ["inspect_dataset"]
+    assert [call.name for call in (await reply(*planned(), wants)).calls] == ["predict"]
+    rows = user("predict on this\n[file: a.csv, 9 bytes]")
+    assert [call.name for call in (await reply(rows)).calls] == ["predict"]
+
+
+@pytest.mark.parametrize(
+    ("words", "target"),
+    [
+        ("I don't know what's best, so train a model that predicts health", "health"),
+        ("train, the target should be health", "health"),
+        ("train a model that predicts health, don't use `age`", "health"),
+    ],
+)
+async def test_only_what_names_the_target_is_the_target(words: str, target: str) -> None:
+    asked = user(words)
+    (look,) = (await reply(asked)).calls
+    assert json.loads(look.arguments).get("target", target) == target
+    (call,) = (await reply(asked, called("inspect_dataset"), answered(REPORT))).calls
+    assert json.loads(call.arguments)["target"] == target
+
+
+async def test_yes_means_what_was_offered(house: House, csv: Any) -> None:
+    async with house.open() as brain:
+        await brain.desk.accept(said("", files=attached(csv)))
+        await house.until(lambda: any("Shall I train a model" in text for text in house.door.texts()))
+        await brain.desk.accept(said("yes please"))
+        await house.until(lambda: any(c.card and c.card.kind == "approval" for c in house.door.shown))
+        await brain.desk.accept(said("no thanks"))
+        await house.until(lambda: any("nothing was started" in text for text in house.door.texts()))
+        await brain.desk.accept(said("no"))
+        await house.until(lambda: any("leave everything as it is" in text for text in house.door.texts()))
+        assert house.fleet.launched == []
+
+
+async def test_a_file_with_hundreds_of_columns_can_be_trained_on(house: House, csv: Any) -> None:
+    async def wide(order: InspectOrder) -> DataReport:
+        names = [f"a_column_with_a_long_name_{number}" for number in range(400)] + ["churn"]
+        columns = [ColumnReport(name=name, kind="number", missing=0, unique=9, example="1") for name in names]
+        return DataReport(
+            dataset=DatasetRef(sha256="a" * 64, name=csv.name, size_bytes=9),
+            rows=10,
+            columns=tuple(columns),
+            duplicate_rows=0,
+            encoding="utf-8",
+            delimiter=",",
+            preview=(),
+        )
+
+    house.fleet.inspect = wide  # type: ignore[method-assign]
+    async with house.open() as brain:
+        await brain.desk.accept(said("train a model that predicts `churn`", files=attached(csv)))
+        await house.until(lambda: any(c.card and c.card.kind == "approval" for c in house.door.shown))
+        facts = [fact for c in house.door.shown if c.card for fact in c.card.facts if fact.name == "Target"]
+        assert [fact.value for fact in facts] == ["churn"]
