@@ -17,7 +17,8 @@ SHORT = "Say something short, please."
 WITH_TOOL = "What do you get when you add 2 and 3?"
 ROUNDS, TURNS = 15, 12
 SETTLING = 3  # turns of each block that do not count, so that nobody pays for the caches that another has used
-AT_LEAST = 5.0
+IN_MEMORY = 5.0
+DURABLE = 0.67  # ours to choose: at most half as much again as a peer that stores nothing
 
 
 def measure() -> Sequence[Row]:
@@ -32,14 +33,22 @@ def measure() -> Sequence[Row]:
 async def _rows(folder: Path, url: str) -> list[Row]:
     short = await _overheads(folder / "short", url, SHORT)
     tool = await _overheads(folder / "tool", url, WITH_TOOL)
-    return [_row("turn: a short answer", short), _row("turn: with one tool call", tool)]
+    return [
+        *_pair("turn: a short answer", short),
+        *_pair("turn: with one tool call", tool),
+    ]
 
 
-def _row(name: str, overheads: dict[str, float]) -> Row:
-    ours = overheads.pop("ours")
+def _pair(name: str, overheads: dict[str, float]) -> list[Row]:
+    """Like for like (everybody keeps the conversation in memory), then ours with every step durable."""
+    say(name + ": " + ", ".join(f"{who} {value:.2f} ms" for who, value in overheads.items()))
+    memory, durable = overheads.pop("ours in memory"), overheads.pop("ours durable")
     peer = min(overheads, key=overheads.__getitem__)
-    say(name + ": " + ", ".join(f"{who} {value:.2f} ms" for who, value in {"ours": ours, **overheads}.items()))
-    return compared(name, ours=ours, peer=overheads[peer], peer_name=peer, unit="ms", at_least=AT_LEAST)
+    rest = {"peer": overheads[peer], "peer_name": peer, "unit": "ms"}
+    return [
+        compared(f"{name}, in memory", ours=memory, at_least=IN_MEMORY, **rest),
+        compared(f"{name}, durable", ours=durable, at_least=DURABLE, **rest),
+    ]
 
 
 async def _overheads(folder: Path, url: str, text: str) -> dict[str, float]:
@@ -50,15 +59,24 @@ async def _overheads(folder: Path, url: str, text: str) -> dict[str, float]:
 
     folder.mkdir()
     say(f"turn: {ROUNDS} rounds of {TURNS} times “{text}” each")
-    beyond: dict[str, list[float]] = {"ours": [], "pydantic-ai": [], "openai-agents": []}
-    async with turn_ours.ready(folder, url) as ours, AsyncOpenAI(base_url=url, api_key="local") as client:
+    beyond: dict[str, list[float]] = {
+        name: [] for name in ("ours in memory", "ours durable", "pydantic-ai", "openai-agents")
+    }
+    async with (
+        turn_ours.ready(folder, url, durable=False) as memory,
+        turn_ours.ready(folder, url, durable=True) as ours,
+        AsyncOpenAI(base_url=url, api_key="local") as client,
+    ):
         bare = turn_peers.bare_client(client)
         peers = {
             "pydantic-ai": turn_peers.pydantic_ai_turn(client),
             "openai-agents": turn_peers.openai_agents_turn(client),
         }
         for number in range(1 + ROUNDS):
-            found = {"ours": await _several(ours.take, text)}
+            found = {
+                "ours in memory": await _several(memory.take, text),
+                "ours durable": await _several(ours.take, text),
+            }
             client_ms = await _several(bare, text)
             found |= {name: await _several(take, text) - client_ms for name, take in peers.items()}
             if number:

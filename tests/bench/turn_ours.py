@@ -22,14 +22,15 @@ from agent.domain.ids import new_ulid
 from agent.domain.policy import Effect
 from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room, Said
 from agent.loop import TurnLoop
-from agent.ports import Accept, MessageRef, ModelMessage, ModelReply, ReplyStream, ToolCall, ToolSchema, Whisper
+from agent.ports import Accept, Door, MessageRef, ModelMessage, ModelReply, ReplyStream, ToolCall, ToolSchema, Whisper
 from agent.postman import Postman
 from agent.sessions import FrontDesk
 from agent.storage import sql_stores
 from agent.storage.database import Database
-from agent.stores import InboxItem, Turn
+from agent.stores import InboxItem, Stores, Turn
 from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Arguments, Caller, Result, Tool
+from tests.bench.memory_stores import memory_stores
 from worker.client.blobs import FolderBlobs
 
 ALICE = Person(platform="slack", tenant="T1", id="U1", name="alice")
@@ -196,30 +197,39 @@ class OurTurn:
 
 
 @contextlib.asynccontextmanager
-async def ready(folder: Path, url: str) -> AsyncIterator[OurTurn]:
-    """Wired as `agent.brain` does, with one tool and a real database in `folder`."""
-    database = Database(f"sqlite:///{folder / 'bench.db'}")
-    await database.start()
-    stores, door, clock = sql_stores(database), NoDoor(), SystemClock()
-    dispatcher = Dispatcher({ADD.name: ADD})
-    postman = Postman(stores.outbox, {"slack": door}, clock, gap_s={})
-    approvals = ApprovalDesk(
-        stores.approvals,
-        stores.conversations,
-        dispatcher,
-        postman,
-        clock,
-        approvers=frozenset(),
-        lifetime=timedelta(hours=1),
-    )
-    async with aiohttp.ClientSession() as session:
-        model = HandModel(url, session)
+async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTurn]:
+    """Wired as `agent.brain` does, with one tool, over a real database in `folder` or over rows in memory."""
+    async with _stores(folder, durable=durable) as stores, aiohttp.ClientSession() as session:
+        door, clock, model = NoDoor(), SystemClock(), HandModel(url, session)
+        doors: dict[str, Door] = {"slack": door}
+        dispatcher = Dispatcher({ADD.name: ADD})
+        postman = Postman(stores.outbox, doors, clock, gap_s={})
+        approvals = ApprovalDesk(
+            stores.approvals,
+            stores.conversations,
+            dispatcher,
+            postman,
+            clock,
+            approvers=frozenset(),
+            lifetime=timedelta(hours=1),
+        )
         loop = TurnLoop(stores.conversations, model, dispatcher, approvals, postman)
-        blobs = FolderBlobs(folder / "blobs")
-        desk = _Desk(stores, loop, approvals, dispatcher, postman, blobs, {"slack": door}, clock)
+        desk = _Desk(stores, loop, approvals, dispatcher, postman, FolderBlobs(folder / "blobs"), doors, clock)
         try:
             yield OurTurn(desk, model, door, postman)
         finally:
             await desk.close()
             await postman.close()
-            await database.close()
+
+
+@contextlib.asynccontextmanager
+async def _stores(folder: Path, *, durable: bool) -> AsyncIterator[Stores]:
+    if not durable:
+        yield memory_stores()
+        return
+    database = Database(f"sqlite:///{folder / 'bench.db'}")
+    await database.start()
+    try:
+        yield sql_stores(database)
+    finally:
+        await database.close()

@@ -1,0 +1,125 @@
+"""The brain's stores in memory, as the peers keep their conversations: nothing survives the process.
+
+Only what a turn without approvals needs; the rest raises AttributeError. For the bench alone: a bot needs rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from agent.domain.content import Content
+from agent.domain.datasets import DatasetRef
+from agent.domain.ids import new_ulid
+from agent.domain.rooms import Inbound, Room
+from agent.ports import MessageRef, ModelMessage, Whisper
+from agent.stores import Approvals, Context, Conversations, Inbox, InboxItem, Outbox, Post, Runs, Stores, Turn
+
+
+class MemoryInbox:
+    """Acts by event id."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    async def add(self, inbound: Inbound) -> InboxItem | None:
+        """New, or None."""
+        if inbound.event_id in self._seen:
+            return None
+        self._seen.add(inbound.event_id)
+        return InboxItem(len(self._seen), inbound)
+
+    async def done(self, item_id: int) -> None:
+        """Nothing to remember."""
+
+
+class MemoryConversations:
+    """Messages by session, sessions by room."""
+
+    def __init__(self, posts: dict[str, Post]) -> None:
+        self._posts = posts
+        self._sessions: dict[str, str] = {}
+        self._messages: dict[str, list[ModelMessage]] = {}
+        self._turns: dict[int, Turn] = {}
+
+    async def session_of(self, room: Room, *, create: bool) -> str | None:
+        """The session bound to a room."""
+        if create and room.key not in self._sessions:
+            self._sessions[room.key] = f"s-{new_ulid()}"
+        return self._sessions.get(room.key)
+
+    async def turn_of_item(self, inbox_id: int) -> Turn | None:
+        """The turn that an inbox item started."""
+        return self._turns.get(inbox_id)
+
+    async def begin_turn(self, turn: Turn, asked: ModelMessage) -> tuple[Turn, Context] | None:
+        """A new turn and what the model is told."""
+        session = turn.session_id or await self.session_of(turn.room, create=True) or ""
+        begun = self._turns[turn.inbox_id] = replace(turn, session_id=session)
+        messages = self._messages.setdefault(session, [])
+        messages.append(asked)
+        return begun, Context(tuple(messages), ())
+
+    async def append(self, turn: Turn, messages: Sequence[ModelMessage]) -> None:
+        """More messages."""
+        self._messages[turn.session_id].extend(messages)
+
+    async def end_turn(self, turn: Turn, last: ModelMessage, *, key: str, content: Content) -> int:
+        """The answer."""
+        self._messages[turn.session_id].append(last)
+        return _put(self._posts, key, turn.room, content, whisper=None)
+
+    async def files(self, session_id: str) -> Sequence[DatasetRef]:
+        """There are none."""
+        return ()
+
+
+def _put(posts: dict[str, Post], key: str, room: Room, content: Content, *, whisper: Whisper | None) -> int:
+    known = posts.get(key)
+    if known is None:
+        posts[key] = Post(len(posts), key, room, content, 1, 0, "new", None, whisper, True)
+    elif known.content != content:
+        posts[key] = replace(known, content=content, version=known.version + 1)
+    return posts[key].version
+
+
+@dataclass
+class MemoryOutbox:
+    """Posts by key."""
+
+    posts: dict[str, Post]
+
+    async def put(self, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool) -> int:
+        """What should be shown."""
+        return _put(self.posts, key, room, content, whisper=whisper)
+
+    async def due(self, room_key: str) -> Sequence[Post]:
+        """Posts of a room whose shown version is old."""
+        return [post for post in self.posts.values() if post.room.key == room_key and post.version > post.shown]
+
+    async def begin(self, key: str, room: Room) -> bool:
+        """A new message; False when its key is known."""
+        if key in self.posts:
+            return False
+        self.posts[key] = Post(len(self.posts), key, room, Content(), 0, 0, "sending", None, None, True)
+        return True
+
+    async def sending(self, key: str) -> None:
+        """About to be posted."""
+
+    async def sent(self, key: str, ref: MessageRef, *, shown: int | None) -> None:
+        """It stands; what is shown need not be remembered."""
+        if shown is not None:
+            self.posts.pop(key, None)
+
+
+def memory_stores() -> Stores:
+    """All of them over one set of posts."""
+    posts: dict[str, Post] = {}
+    missing: Any = None
+    return Stores(
+        inbox=cast(Inbox, MemoryInbox()),
+        conversations=cast(Conversations, MemoryConversations(posts)),
+        approvals=cast(Approvals, missing),
+        runs=cast(Runs, missing),
+        outbox=cast(Outbox, MemoryOutbox(posts)),
+    )
