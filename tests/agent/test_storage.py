@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, text
 
 from agent import wire
 from agent.domain.approvals import Approval, ApprovalState
@@ -26,6 +26,7 @@ from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.storage.tables import metadata, session
 from agent.stores import Stores, Turn
+from tests.agent.postgres import cluster
 from tests.fakes import ALICE, ROOM, START, said
 
 SPEC = RunSpec(
@@ -38,11 +39,24 @@ SPEC = RunSpec(
 )
 
 
-@pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    opened = Database(f"sqlite:///{tmp_path / 'test.db'}")
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with cluster() as address:
+        yield address
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    """The same tests on both."""
+    if request.param == "sqlite":
+        opened = Database(f"sqlite:///{tmp_path / 'test.db'}")
+    else:
+        opened = Database(request.getfixturevalue("postgres"))
     await opened.start()
     yield opened
+    if request.param == "postgres":
+        tables = ", ".join(table.name for table in metadata.sorted_tables)
+        await opened.write(lambda connection: connection.execute(text(f"TRUNCATE {tables} RESTART IDENTITY CASCADE")))
     await opened.close()
 
 
@@ -180,8 +194,8 @@ async def test_illegal_moves_are_refused(stores: Stores) -> None:
 
 
 async def test_equal_content_is_not_a_new_version(stores: Stores) -> None:
-    for text in ("one", "one", "two", "two"):
-        await stores.outbox.put("k", ROOM, Content(text=text), whisper=Whisper("p", "h"), urgent=False)
+    for words in ("one", "one", "two", "two"):
+        await stores.outbox.put("k", ROOM, Content(text=words), whisper=Whisper("p", "h"), urgent=False)
     post = await stores.outbox.get("k")
     assert post is not None
     assert (post.version, post.shown, post.whisper) == (2, 0, Whisper("p", "h"))
