@@ -122,6 +122,10 @@ class Approvals(Protocol):
         """All approvals in one state."""
 
 
+Place = tuple[int, int]  # attempt and seq of what was read last
+START: Place = (0, 0)
+
+
 class Runs(Protocol):
     """Runs, their attempts, metrics and logs."""
 
@@ -163,6 +167,9 @@ class Runs(Protocol):
 
     async def metrics(self, run_id: str) -> Sequence[MetricRow]:
         """All rows, attempts in order, file order within."""
+
+    async def metrics_after(self, run_id: str, place: Place) -> tuple[Sequence[MetricRow], Place]:
+        """The rows that stand behind `place`, and where they end. `START` is before the first."""
 
     async def log(self, run_id: str, limit: int) -> Sequence[str]:
         """The last lines, newest last."""

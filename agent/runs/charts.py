@@ -3,33 +3,59 @@
 import math
 import re
 from array import array
+from collections import deque
 from collections.abc import Sequence
 from typing import Literal
 
 from agent.domain.charts import Baseline, ChartSpec, Panel, Series, Theme
 from agent.domain.events import MetricRow
 from agent.domain.runs import Run
+from agent.stores import START, Place
 
 MAX_PANELS = 4
+NEWEST = 50  # rows
 BASELINE = "baseline/"
 PART = re.compile(r"^(train|valid|test)[_/](?=.)")
 LOWER_IS_BETTER = ("loss", "error", "rmse", "mae", "perplexity", "log_loss")
 HIGHER_IS_BETTER = ("accuracy", "auc", "f1", "precision", "recall", "r2")
 
 
-def chart_of(run: Run, rows: Sequence[MetricRow], *, theme: Theme = "light") -> ChartSpec | None:
+class Curves:
+    """What is drawn of a run, kept while it lives, so that a redrawing reads only what is new."""
+
+    def __init__(self) -> None:
+        """Nothing was read yet."""
+        self.place = START
+        self.columns: dict[str, tuple[array[float], array[float]]] = {}
+        self.baselines: dict[str, float] = {}
+        self.newest: deque[MetricRow] = deque(maxlen=NEWEST)
+
+    def add(self, rows: Sequence[MetricRow], place: Place) -> None:
+        """Take rows that end at `place`."""
+        self.place = place
+        self.newest.extend(rows)
+        for row in rows:
+            for name, value in row.values.items():
+                if not name.startswith(BASELINE):
+                    x, y = self.columns.setdefault(name, (array("d"), array("d")))
+                    x.append(row.step)
+                    y.append(value)
+                elif math.isfinite(value):
+                    self.baselines[name.removeprefix(BASELINE)] = value
+
+
+def chart_of(run: Run, curves: Curves, *, theme: Theme = "light") -> ChartSpec | None:
     """Metric panels of a run, None without data; parts of one metric (train, valid) share a panel."""
-    columns = _columns(rows)
-    if not columns:
+    if not curves.columns:
         return None
     groups: dict[str, list[str]] = {}
-    for name in columns:
+    for name in curves.columns:
         groups.setdefault(_metric(name), []).append(name)
     panels = tuple(
         Panel(
             title=metric.replace("_", " "),
-            series=tuple(Series(_part(name), *columns[name]) for name in sorted(names)),
-            baselines=_baselines(rows, metric),
+            series=tuple(Series(_part(name), *curves.columns[name]) for name in sorted(names)),
+            baselines=_baselines(curves, metric),
             better=_better(metric),
         )
         for metric, names in list(groups.items())[:MAX_PANELS]
@@ -43,26 +69,9 @@ def chart_of(run: Run, rows: Sequence[MetricRow], *, theme: Theme = "light") -> 
     )
 
 
-def _columns(rows: Sequence[MetricRow]) -> dict[str, tuple["array[float]", "array[float]"]]:
-    found: dict[str, tuple[array[float], array[float]]] = {}
-    for row in rows:
-        for name, value in row.values.items():
-            if name.startswith(BASELINE):
-                continue
-            x, y = found.setdefault(name, (array("d"), array("d")))
-            x.append(row.step)
-            y.append(value)
-    return found
-
-
-def _baselines(rows: Sequence[MetricRow], metric: str) -> tuple[Baseline, ...]:
+def _baselines(curves: Curves, metric: str) -> tuple[Baseline, ...]:
     """What to beat: metrics named `baseline/<name>/<metric>`, the last value of each."""
-    last: dict[str, float] = {}
-    for row in rows:
-        for name, value in row.values.items():
-            if name.startswith(BASELINE) and math.isfinite(value):
-                last[name.removeprefix(BASELINE)] = value
-    named = ((name.partition("/"), value) for name, value in last.items())
+    named = ((name.partition("/"), value) for name, value in curves.baselines.items())
     return tuple(Baseline(head, value) for (head, _, tail), value in named if _metric(tail) == metric)
 
 

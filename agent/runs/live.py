@@ -6,17 +6,15 @@ A run that ends also gets its result card, once. Owns the chart pictures on the 
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
 from agent.cards import result_card, run_card
 from agent.domain.content import Content, Picture
 from agent.domain.errors import AppError
-from agent.domain.events import MetricRow
 from agent.domain.runs import ENDED, Run, RunState
 from agent.ports import Charts, Clock
 from agent.postman import Postman
-from agent.runs.charts import chart_of
+from agent.runs.charts import Curves, chart_of
 from agent.stores import Runs
 
 log = logging.getLogger(__name__)
@@ -36,6 +34,7 @@ class LiveCards:
         self._clock = clock
         self._folder = folder
         self._pace_s = pace_s
+        self._curves: dict[str, Curves] = {}
         self._changed: dict[str, None] = {}
         self._news = asyncio.Event()
 
@@ -66,19 +65,22 @@ class LiveCards:
         """Bring one run's card (and, at its end, its result card) up to date in the outbox."""
         run = await self._runs.get(run_id)
         room = await self._runs.room(run_id)
-        rows = await self._runs.metrics(run_id)
+        curves = self._curves.setdefault(run_id, Curves())
+        curves.add(*await self._runs.metrics_after(run_id, curves.place))
         lines = await self._runs.log(run_id, LOG_LINES)
-        picture = await self._picture(run, rows)
-        card = run_card(run, rows, lines, picture, now=self._clock.now())
+        picture = await self._picture(run, curves)
+        card = run_card(run, tuple(curves.newest), lines, picture, now=self._clock.now())
         ended = run.state in ENDED
+        if ended:
+            del self._curves[run_id]
         await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
         if run.state is RunState.SUCCEEDED:
             await self._postman.put(f"result:{run.id}", room, Content(card=result_card(run)), urgent=True)
         elif ended:
             await self._postman.put(f"result:{run.id}", room, Content(text=_ending(run)), urgent=True)
 
-    async def _picture(self, run: Run, rows: Sequence[MetricRow]) -> Picture | None:
-        spec = chart_of(run, rows)
+    async def _picture(self, run: Run, curves: Curves) -> Picture | None:
+        spec = chart_of(run, curves)
         if spec is None:
             return None
         try:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, tuple_, update
 
 from agent import wire
 from agent.domain.errors import NotFound
@@ -13,7 +13,7 @@ from agent.domain.rooms import Room
 from agent.domain.runs import LIVE, Outcome, Run, RunSpec, RunState, may_become
 from agent.storage.database import Database
 from agent.storage.tables import attempt, log_chunk, metric_chunk, run, seen_event
-from agent.stores import Heard
+from agent.stores import START, Heard, Place
 
 
 def _as_run(row: Row[Any]) -> Run:
@@ -157,13 +157,23 @@ class SqlRuns:
 
     async def metrics(self, run_id: str) -> Sequence[MetricRow]:
         """All rows, attempts in order, file order within."""
+        return (await self.metrics_after(run_id, START))[0]
+
+    async def metrics_after(self, run_id: str, place: Place) -> tuple[Sequence[MetricRow], Place]:
+        """The rows that stand behind `place`, and where they end."""
+        where = tuple_(metric_chunk.c.attempt, metric_chunk.c.seq)
         query = (
-            select(metric_chunk.c.rows)
-            .where(metric_chunk.c.run_id == run_id)
+            select(metric_chunk)
+            .where(metric_chunk.c.run_id == run_id, where > place)
             .order_by(metric_chunk.c.attempt, metric_chunk.c.seq)
         )
-        chunks = await self._database.read(lambda connection: connection.execute(query).scalars().all())
-        return [row for chunk in chunks for row in wire.decode(Measured, chunk).rows]
+
+        def find(connection: Connection) -> tuple[Sequence[MetricRow], Place]:
+            chunks = connection.execute(query).all()
+            rows = [row for chunk in chunks for row in wire.decode(Measured, chunk.rows).rows]
+            return rows, (chunks[-1].attempt, chunks[-1].seq) if chunks else place
+
+        return await self._database.read(find)
 
     async def log(self, run_id: str, limit: int) -> Sequence[str]:
         """The last lines, newest last."""

@@ -1,5 +1,6 @@
 """Tools that look at runs: list, status, metrics, logs, hosts."""
 
+import math
 from collections.abc import Sequence
 
 from pydantic import Field
@@ -107,7 +108,7 @@ class Looking:
         table = Table(
             columns=("metric", "first", "last", "lowest", "highest"),
             rows=tuple(
-                (name, *(number(value) for value in (values[0], values[-1], min(values), max(values))))
+                (name, *(number(value) for value in (values[0], values[-1], *_range(values))))
                 for name, values in columns.items()
             ),
         )
@@ -127,6 +128,12 @@ class Looking:
         table = Table(columns=("host", "cpus", "memory", "gpus", "sandbox"), rows=rows)
         card = Card(kind="notice", title="Hosts", table=table)
         return Result(f"{len(found)} hosts are connected.", {"hosts": [list(row) for row in rows]}, card)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """The lowest and the highest; NaN is neither, unless there is nothing else."""
+    known = [value for value in values if not math.isnan(value)] or values
+    return min(known), max(known)
 
 
 def status_text(run: Run) -> str:

@@ -1,16 +1,19 @@
 """The run service: hints are re-sent, silence is noticed, nothing waits for ever."""
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from agent.brain import Brain
 from agent.domain.errors import Conflict, Unavailable
-from agent.domain.events import Beat, Ended, Started, WorkerEvent
+from agent.domain.events import Beat, Ended, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.runs import Outcome, Run, RunState
+from agent.stores import Place
 from tests.agent.conftest import House
 from tests.agent.test_storage import SPEC
-from tests.fakes import ALICE, ROOM
+from tests.fakes import ALICE, ROOM, commanded
 
 
 async def started(brain: Brain, token: str = "t") -> Run:
@@ -192,3 +195,38 @@ async def test_one_run_that_breaks_harms_no_other(house: House) -> None:
         house.clock.forward(21)
         await brain.service.tick()
         assert [order.run for order in house.fleet.launched] == [first.id, second.id, second.id]
+
+
+async def test_a_redrawing_reads_only_the_metrics_that_are_new(house: House) -> None:
+    async with house.open() as brain:
+        run = await started(brain)
+        read: list[int] = []
+        after = brain.stores.runs.metrics_after
+
+        async def counted(run_id: str, place: Place) -> tuple[Sequence[MetricRow], Place]:
+            rows, end = await after(run_id, place)
+            read.append(len(rows))
+            return rows, end
+
+        brain.stores.runs.metrics_after = counted  # type: ignore[method-assign]
+        for seq in (1, 2, 3):
+            rows = tuple(MetricRow(step=seq, at=1.0, values={"loss": 1 / seq}) for _ in range(100))
+            await brain.service.take([heard(house, run, seq, Measured(rows=rows))])
+            await house.until(lambda: sum(read) == 100 * seq)  # noqa: B023 - awaited in the same round
+        await brain.service.take([heard(house, run, 4, Ended(outcome=Outcome(state=RunState.FAILED)))])
+        await house.until(lambda: any("failed" in text for text in house.door.texts()))
+        assert sum(read) == 300
+        assert not brain.cards._curves
+
+
+async def test_nan_is_neither_the_lowest_nor_the_highest(house: House) -> None:
+    async with house.open() as brain:
+        run = await started(brain)
+        rows = tuple(MetricRow(step=n, at=1.0, values={"loss": value}) for n, value in enumerate((math.nan, 2.0, 1.0)))
+        await brain.service.take([heard(house, run, 1, Measured(rows=rows))])
+        await brain.desk.accept(commanded("metrics", run.id))
+        await house.until(lambda: len(house.door.whispers) == 1)
+        card = house.door.whispers[0][1].card
+        assert card is not None
+        assert card.table is not None
+        assert card.table.rows == (("loss", "nan", "1", "1", "2"),)
