@@ -2,13 +2,6 @@
 
 import secrets
 import time
-from typing import NewType
-
-RunId = NewType("RunId", str)
-SessionId = NewType("SessionId", str)
-TurnId = NewType("TurnId", str)
-ApprovalId = NewType("ApprovalId", str)
-HostId = NewType("HostId", str)
 
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 _RUN_LETTERS = 6
@@ -25,14 +18,14 @@ def new_ulid() -> str:
     return "".join(_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5))
 
 
-def new_run_id() -> RunId:
+def new_run_id() -> str:
     """`r-` and six letters that are hard to confuse; safe in a path, a URL and a sentence."""
-    return RunId(f"r-{_letters(_RUN_LETTERS)}")
+    return f"r-{_letters(_RUN_LETTERS)}"
 
 
-def new_approval_id() -> ApprovalId:
+def new_approval_id() -> str:
     """`a-` and twelve letters; fits every platform's button."""
-    return ApprovalId(f"a-{_letters(_APPROVAL_LETTERS)}")
+    return f"a-{_letters(_APPROVAL_LETTERS)}"
 
 
 def is_run_id(text: str) -> bool:

@@ -97,6 +97,20 @@ async def test_a_second_click_and_a_strangers_click_do_nothing(house: House, csv
         assert len(house.fleet.launched) == 1
 
 
+async def test_a_stranger_cannot_decide_in_words_here_or_elsewhere(house: House, csv: Path) -> None:
+    elsewhere = ROOM.model_copy(update={"thread": "9.9"})
+    async with house.open() as brain:
+        await asked_to_train(house, brain, csv)
+        approval_id = house.door.button("approve").subject
+        for person in (BOB, GUEST):
+            await brain.desk.accept(said("approve", person=person))
+            await brain.desk.accept(said(f"approve {approval_id}", person=person, room=elsewhere))
+        await house.until(lambda: sum("Only the person who asked" in text for text in house.door.texts()) == 4)
+        assert house.fleet.launched == []
+        await brain.desk.accept(said(f"approve {approval_id}", room=elsewhere))
+        await house.until(lambda: len(house.fleet.launched) == 1)
+
+
 async def test_an_approver_may_decide_for_others(house: House, csv: Path) -> None:
     house.options = replace(house.options, approvers=frozenset({BOB.id}))
     async with house.open() as brain:
