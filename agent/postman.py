@@ -65,9 +65,11 @@ class Postman:
         What could not be shown by then is left to the room's courier.
         """
         self._growing.add(key)
+        live = LiveReply(self._outbox, self._doors[room.platform], key, room)
         try:
-            yield LiveReply(self._outbox, self._doors[room.platform], key, room)
+            yield live
         finally:
+            live.let_go()
             self._growing.discard(key)
             self.wake(room.key)
 
@@ -209,6 +211,11 @@ class LiveReply:
             return
         await self._outbox.sent(self.key, ref, shown=version)
 
+    def let_go(self) -> None:
+        """Nothing of it outlives its turn."""
+        if self._noting is not None and not self._writing:
+            self._noting.cancel()
+
     async def _note(self, ref: MessageRef) -> None:
         """Store the address of an answer that goes on growing; a short one stores it with its end."""
         await asyncio.sleep(NOTE_AFTER_S)
@@ -216,8 +223,6 @@ class LiveReply:
         await self._outbox.sent(self.key, ref, shown=None)
 
     async def _noted(self) -> None:
-        if self._noting is None:
-            return
-        if not self._writing:
-            self._noting.cancel()
-        await asyncio.wait([self._noting])
+        self.let_go()
+        if self._noting is not None:
+            await asyncio.wait([self._noting])

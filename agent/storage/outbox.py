@@ -18,7 +18,9 @@ from agent.storage.tables import outbox
 from agent.stores import Post
 
 # Built once: building a statement costs three times what carrying it out does. An update sets what it is given.
-_STORED = select(outbox.c.content, outbox.c.version).where(outbox.c.key == bindparam("of"))
+_STORED = select(outbox.c.content, outbox.c.version, outbox.c.state, outbox.c.ref).where(
+    outbox.c.key == bindparam("of")
+)
 _UPDATE = update(outbox).where(outbox.c.key == bindparam("of"))
 _DUE = (outbox.c.version > outbox.c.shown) & (outbox.c.state != "dead")
 _DUE_IN = select(outbox).where(_DUE, outbox.c.room_key == bindparam("room")).order_by(outbox.c.id)
@@ -53,6 +55,8 @@ def put_post(
         return int(row.version)
     version = int(row.version) + 1
     values = {"content": text, "version": version, "urgent": int(urgent), "updated_at": now}
+    if row.state == "dead":  # what could not be shown was the old content
+        values["state"] = "sent" if row.ref else "new"
     connection.execute(_UPDATE, {"of": key, **values})
     return version
 
