@@ -13,10 +13,10 @@ from agent.runs.live import LiveCards
 from agent.runs.service import RunService, Timings
 from agent.sessions import FrontDesk
 from agent.stores import Stores
-from agent.tools.data import DataFiles, data_tools
+from agent.tools.data import Data, DataFiles
 from agent.tools.dispatch import Dispatcher
 from agent.tools.looking import Looking
-from agent.tools.training import training_tools
+from agent.tools.training import Training
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     service = RunService(stores.runs, fleet, clock, changed=cards.changed, timings=options.timings)
     files = DataFiles(stores.conversations, fleet)
     tools = (
-        *data_tools(files, stores.runs, fleet),
-        *training_tools(files, stores.runs, service, fleet, bundles),
+        *Data(files, stores.runs, fleet).tools(),
+        *Training(files, stores.runs, service, fleet, bundles).tools(),
         *Looking(stores.runs, fleet, clock).tools(),
     )
     dispatcher = Dispatcher({tool.name: tool for tool in tools})

@@ -82,45 +82,54 @@ class PredictArguments(Arguments):
     rows: tuple[dict[str, str], ...] = Field((), description="Rows as column name to value, instead of a file.")
 
 
-def data_tools(files: DataFiles, runs: Runs, fleet: Fleet) -> Sequence[Tool]:
+class Data:
     """The tools of this family."""
 
-    async def inspect(caller: Caller, asked: InspectArguments) -> Result:
-        dataset = await files.find(caller.session_id, asked.file)
-        report = await files.report(dataset, asked.target, asked.task)
+    def __init__(self, files: DataFiles, runs: Runs, fleet: Fleet) -> None:
+        """Everything is read on a host."""
+        self._files = files
+        self._runs = runs
+        self._fleet = fleet
+
+    def tools(self) -> Sequence[Tool]:
+        """Their declarations."""
+        return (
+            Tool(
+                "inspect_dataset",
+                "Audit an attached data file: rows, columns, types, missing values, duplicates, imbalance, leaks.",
+                InspectArguments,
+                Effect.READ,
+                run=self.inspect,
+                timeout_s=INSPECT_TIMEOUT_S,
+            ),
+            Tool(
+                "predict",
+                "Predict with the model of a finished run, for the rows of an attached csv or for rows given here.",
+                PredictArguments,
+                Effect.READ,
+                run=self.predict,
+                timeout_s=PREDICT_TIMEOUT_S,
+            ),
+        )
+
+    async def inspect(self, caller: Caller, asked: InspectArguments) -> Result:
+        """The audit of a file."""
+        dataset = await self._files.find(caller.session_id, asked.file)
+        report = await self._files.report(dataset, asked.target, asked.task)
         return Result(report_text(report), _for_model(report), data_card(report))
 
-    async def predict(caller: Caller, asked: PredictArguments) -> Result:
-        run = await finished_run(runs, caller.session_id, asked.run)
+    async def predict(self, caller: Caller, asked: PredictArguments) -> Result:
+        """Predictions for a file or for rows."""
+        run = await finished_run(self._runs, caller.session_id, asked.run)
         if run.outcome is None or run.outcome.artifact is None:
             raise BadRequest(f"Run `{run.id}` left no model to predict with.")
-        dataset = None if asked.rows else await files.find(caller.session_id, asked.file)
+        dataset = None if asked.rows else await self._files.find(caller.session_id, asked.file)
         order = PredictOrder(artifact_sha256=run.outcome.artifact.sha256, dataset=dataset, rows=asked.rows)
-        predictions = await fleet.predict(order)
-        card = predictions_card(run, predictions, dataset)
+        predictions = await self._fleet.predict(order)
         words = ", ".join(f"{label} {count:,}" for label, count in predictions.counts[:5])
         text = f"Predicted `{run.spec.target}` for {predictions.total:,} rows with `{run.id}`: {words}."
         first: list[JsonValue] = [row.model_dump(mode="json") for row in predictions.rows[:ROWS_SHOWN]]
-        return Result(text, {"run": run.id, "first_rows": first}, card)
-
-    return (
-        Tool(
-            "inspect_dataset",
-            "Audit an attached data file: rows, columns, types, missing values, duplicates, imbalance, leaks.",
-            InspectArguments,
-            Effect.READ,
-            run=inspect,
-            timeout_s=INSPECT_TIMEOUT_S,
-        ),
-        Tool(
-            "predict",
-            "Predict with the model of a finished run, for the rows of an attached csv or for rows given here.",
-            PredictArguments,
-            Effect.READ,
-            run=predict,
-            timeout_s=PREDICT_TIMEOUT_S,
-        ),
-    )
+        return Result(text, {"run": run.id, "first_rows": first}, predictions_card(run, predictions, dataset))
 
 
 async def finished_run(runs: Runs, session_id: str, run_id: str | None) -> Run:

@@ -56,26 +56,49 @@ class StopArguments(Arguments):
     run: str | None = Field(None, description="Run id; the newest live run of this thread if unsaid.")
 
 
-def training_tools(files: DataFiles, runs: Runs, service: RunService, fleet: Fleet, bundles: Bundles) -> Sequence[Tool]:
+class Training:
     """The tools of this family."""
 
-    async def plan(caller: Caller, asked: TrainArguments) -> Plan:
-        dataset = await files.find(caller.session_id, asked.file)
-        report = await files.report(dataset, asked.target, asked.task)
-        target = asked.target or report.suggested_target
-        if target is None:
-            names = ", ".join(f"`{column.name}`" for column in report.columns)
-            raise BadRequest(f"Which column of `{dataset.name}` should be predicted? Its columns: {names}.")
-        task = asked.task or report.suggested_task or "tabular_classification"
-        report = await files.report(dataset, target, task)
-        if report.problems:
-            raise BadData(" ".join(report.problems))
+    def __init__(self, files: DataFiles, runs: Runs, service: RunService, fleet: Fleet, bundles: Bundles) -> None:
+        """`bundles` packs the code that an approval is for."""
+        self._files = files
+        self._runs = runs
+        self._service = service
+        self._fleet = fleet
+        self._bundles = bundles
+
+    def tools(self) -> Sequence[Tool]:
+        """Their declarations."""
+        tasks = ", ".join(get_args(TaskType))
+        return (
+            Tool(
+                "start_training",
+                f"Plan a training run on a data file and ask for approval; after it the run starts. Tasks: {tasks}",
+                TrainArguments,
+                Effect.SPEND,
+                plan=self.plan,
+                execute=self.execute,
+                timeout_s=PLAN_TIMEOUT_S,
+            ),
+            Tool(
+                "stop_run",
+                "Stop a run gracefully: it saves a checkpoint first.",
+                StopArguments,
+                Effect.WRITE,
+                run=self.stop,
+            ),
+        )
+
+    async def plan(self, caller: Caller, asked: TrainArguments) -> Plan:
+        """The exact run that would be started, and its card; nothing is started."""
+        target, task, report = await self._understood(caller, asked)
         leaks = tuple(leak.column for leak in report.leaks if leak.column not in asked.keep_columns)
-        host = pick_host(await fleet.hosts(), [run.spec.host for run in await runs.in_state(sorted(LIVE))])
+        busy = [run.spec.host for run in await self._runs.in_state(sorted(LIVE))]
+        host = pick_host(await self._fleet.hosts(), busy)
         spec = RunSpec(
             task=task,
             recipe=task,
-            dataset=dataset,
+            dataset=report.dataset,
             target=target,
             text_column=_text_column(asked, report) if task == "text_classification" else None,
             drop_columns=tuple(dict.fromkeys((*asked.drop_columns, *leaks))),
@@ -85,49 +108,44 @@ def training_tools(files: DataFiles, runs: Runs, service: RunService, fleet: Fle
             host=host.host,
             max_hours=asked.max_hours,
             sandbox=host.sandbox,
-            bundle_sha256=await bundles.pack(task),
+            bundle_sha256=await self._bundles.pack(task),
             estimate_s=estimate_s(task, report, host),
         )
         return Plan(spec.model_dump(mode="json"), approval_card(spec, report, plan=STEPS[task]))
 
-    async def execute(caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
+    async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str, TaskType, DataReport]:
+        """Target, task and audit. Raises `BadRequest`, `BadData`, `NotFound` where they cannot be known or used."""
+        dataset = await self._files.find(caller.session_id, asked.file)
+        report = await self._files.report(dataset, asked.target, asked.task)
+        target = asked.target or report.suggested_target
+        if target is None:
+            names = ", ".join(f"`{column.name}`" for column in report.columns)
+            raise BadRequest(f"Which column of `{dataset.name}` should be predicted? Its columns: {names}.")
+        task = asked.task or report.suggested_task or "tabular_classification"
+        report = await self._files.report(dataset, target, task)
+        if report.problems:
+            raise BadData(" ".join(report.problems))
+        return target, task, report
+
+    async def execute(self, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
+        """Create the approved run; a repetition with the same token finds it."""
         spec = RunSpec.model_validate(exact)
-        run = await service.create(
+        run = await self._service.create(
             spec, session_id=caller.session_id, requester=caller.person.key, room=caller.room, token=token
         )
         text = f"Started `{run.id}` on {spec.host}; its card follows the training."
         return Result(text, {"run": run.id, "state": run.state.value})
 
-    async def stop(caller: Caller, asked: StopArguments) -> Result:
-        run_id = asked.run
-        if run_id is None:
-            live = [
-                run.id for run in await runs.of_session(caller.session_id, 50) if run.state in {*LIVE, RunState.QUEUED}
-            ]
-            if not live:
-                raise BadRequest("No run of this thread is running. `runs` lists them.")
-            run_id = live[0]
-        return Result(await service.stop(run_id), {"run": run_id})
+    async def stop(self, caller: Caller, asked: StopArguments) -> Result:
+        """Stop a run; the newest live one of the thread when none is named."""
+        run_id = asked.run or await self._newest_live(caller.session_id)
+        return Result(await self._service.stop(run_id), {"run": run_id})
 
-    return (
-        Tool(
-            "start_training",
-            "Plan a training run on a data file and ask for approval; after it the run starts. Tasks: "
-            + ", ".join(get_args(TaskType)),
-            TrainArguments,
-            Effect.SPEND,
-            plan=plan,
-            execute=execute,
-            timeout_s=PLAN_TIMEOUT_S,
-        ),
-        Tool(
-            "stop_run",
-            "Stop a run gracefully: it saves a checkpoint first.",
-            StopArguments,
-            Effect.WRITE,
-            run=stop,
-        ),
-    )
+    async def _newest_live(self, session_id: str) -> str:
+        for run in await self._runs.of_session(session_id, 50):
+            if run.state in {*LIVE, RunState.QUEUED}:
+                return run.id
+        raise BadRequest("No run of this thread is running. `runs` lists them.")
 
 
 def _text_column(asked: TrainArguments, report: DataReport) -> str:
