@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,12 +44,12 @@ class BlobStore(Protocol):
         """`get_file`, off the event loop."""
 
 
-class _AsyncFace:
-    def put_file(self, path: Path, *, name: str) -> DatasetRef:
-        raise NotImplementedError
+class _AsyncFace(ABC):
+    @abstractmethod
+    def put_file(self, path: Path, *, name: str) -> DatasetRef: ...
 
-    def get_file(self, sha256: str) -> Path:
-        raise NotImplementedError
+    @abstractmethod
+    def get_file(self, sha256: str) -> Path: ...
 
     def put_bytes(self, data: bytes, *, name: str) -> DatasetRef:
         """Store bytes."""
