@@ -10,8 +10,8 @@ from typing import Any
 import structlog
 
 _SECRET = re.compile(
-    r"xox[abeprs]-[\w-]+|xapp-[\w-]+|sk-[\w-]{16,}|hf_\w{20,}|gh[pousr]_\w{30,}|AKIA\w{16}|AIza[\w-]{35}"
-    r"|[MNO][\w-]{23,}\.[\w-]{6}\.[\w-]{27,}"
+    r"xox[abeprs]-[\w-]+|xapp-[\w-]+|sk-[\w-]{16,}|hf_\w{20,}|gh[pousr]_\w{30,}|github_pat_\w{40,}|AKIA\w{16}"
+    r"|AIza[\w-]{35}|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]+|[MNO][\w-]{23,}\.[\w-]{6}\.[\w-]{27,}"
 )
 QUIET = ("slack_bolt", "slack_sdk", "discord", "aiohttp", "celery", "kombu", "amqp", "matplotlib", "PIL", "asyncio")
 

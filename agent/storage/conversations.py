@@ -30,7 +30,7 @@ def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> None
             "session_id": owner.session_id,
             "turn_id": owner.id,
             "role": said.role,
-            "text": said.text,
+            "text": said.text.replace("\x00", ""),
             "calls": json.dumps([[call.id, call.name, call.arguments] for call in said.calls]) if said.calls else "",
             "call_id": said.call_id,
         },

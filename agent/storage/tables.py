@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     DateTime,
     Dialect,
@@ -95,7 +96,7 @@ message = Table(
     Column("role", String(16), nullable=False),
     Column("text", Text, nullable=False),
     Column("calls", Text, nullable=False),
-    Column("call_id", String(64), nullable=False),
+    Column("call_id", String(255), nullable=False),
     Index(None, "session_id"),
 )
 
@@ -103,7 +104,7 @@ started_call = Table(
     "started_call",
     metadata,
     Column("turn_id", String(32), ForeignKey("turn.id"), primary_key=True),
-    Column("call_id", String(64), primary_key=True),
+    Column("call_id", String(255), primary_key=True),
 )
 
 file = Table(
@@ -121,7 +122,7 @@ approval = Table(
     Column("id", String(32), primary_key=True),
     Column("session_id", String(32), ForeignKey("session.id"), nullable=False),
     Column("turn_id", String(32), ForeignKey("turn.id"), nullable=False),
-    Column("call_id", String(64), nullable=False),
+    Column("call_id", String(255), nullable=False),
     Column("tool", String(64), nullable=False),
     Column("arguments", Text, nullable=False),
     Column("requester", String(255), nullable=False),
@@ -147,8 +148,8 @@ run = Table(
     Column("state", String(24), nullable=False),
     Column("spec", Text, nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("step", Integer, nullable=False),
-    Column("total_steps", Integer),
+    Column("step", BigInteger, nullable=False),
+    Column("total_steps", BigInteger),
     Column("outcome", Text),
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
@@ -198,7 +199,7 @@ outbox = Table(
     "outbox",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("key", String(128), nullable=False, unique=True),
+    Column("key", String(255), nullable=False, unique=True),
     Column("room_key", String(255), nullable=False),
     Column("room", Text, nullable=False),
     Column("content", Text, nullable=False),

@@ -138,7 +138,8 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 def status_text(run: Run) -> str:
     """A run's state in a sentence."""
-    text = f"Run `{run.id}` is {state_words(run)}"
+    ended = {RunState.SUCCEEDED: "has succeeded", RunState.FAILED: "has failed", RunState.STOPPED: "was stopped"}
+    text = f"Run `{run.id}` {ended.get(run.state, f'is {state_words(run)}')}"
     if run.step and run.total_steps:
         text += f", step {run.step:,} of {run.total_steps:,}"
     text += "."
