@@ -35,11 +35,17 @@ def _run(coroutine: object) -> int:
     """Run to the end, or to Ctrl-C or SIGTERM, after which everything is let go in order."""
 
     async def with_signals() -> int:
-        task = asyncio.current_task()
+        work = asyncio.ensure_future(coroutine)  # type: ignore[call-overload]
+
+        def stop() -> None:
+            if not work.cancelling():  # a second one must not cut off what lets go of everything
+                print("stopping …", file=sys.stderr, flush=True)
+                work.cancel()
+
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)  # type: ignore[union-attr]
-        return int(await coroutine or 0)  # type: ignore[misc]
+            loop.add_signal_handler(number, stop)
+        return int(await work or 0)
 
     try:
         return asyncio.run(with_signals())

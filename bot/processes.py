@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 log = logging.getLogger(__name__)
-STOP_S = 15.0
+STOP_S = 6.0  # enough for a task of the worker; one that is cut off is sent again
 END_S = 3.0  # what is ended for good needs no time to save anything
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 LIVED_S = 60.0  # who lived that long is started again at once

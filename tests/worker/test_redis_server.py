@@ -1,9 +1,11 @@
 """The embedded Redis: one for a home, gone with its parent, its data kept."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,18 @@ def test_it_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     eventually(lambda: not processes_naming(str(tmp_path)), what="the end of the server")
     server = EmbeddedRedis(tmp_path)  # and the next one starts on the same home
     server.start()
+    assert server.owned
+    server.stop()
+
+
+def test_a_server_that_is_about_to_end_is_waited_out(tmp_path: Path) -> None:
+    folder = tmp_path / "redis"
+    folder.mkdir(mode=0o700)
+    with (folder / "server.lock").open("w") as lock:  # a server that holds the lock and answers no more
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        threading.Timer(0.5, lambda: fcntl.flock(lock, fcntl.LOCK_UN)).start()
+        server = EmbeddedRedis(tmp_path)
+        server.start()
     assert server.owned
     server.stop()
 

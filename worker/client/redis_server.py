@@ -58,11 +58,9 @@ class EmbeddedRedis:
         """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         end = time.monotonic() + self._limit_s
-        self._lock = _try_lock(self._folder / "server.lock")
-        if self._lock is not None:
-            self._socket.unlink(missing_ok=True)
-            self._spawn()
+        self._spawn_if_free()
         while not self._answers():
+            self._spawn_if_free()  # the server that had the lock may have been about to end
             if self._process is not None and self._process.poll() is not None:
                 self.stop()
                 raise Unavailable(f"The embedded Redis ended at once. Its log is {self._folder / 'server.log'}.")
@@ -74,6 +72,13 @@ class EmbeddedRedis:
                 )
             time.sleep(0.02)
         return self.url
+
+    def _spawn_if_free(self) -> None:
+        if self._lock is None:
+            self._lock = _try_lock(self._folder / "server.lock")
+            if self._lock is not None:
+                self._socket.unlink(missing_ok=True)
+                self._spawn()
 
     def stop(self) -> None:
         """End the server if it is ours; everything is on disk after that."""
