@@ -3,7 +3,7 @@
 Adapters stand in `bot/`, `worker/client`, `charts_render` and `agent/llm`; what it remembers is in `agent.stores`.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -139,6 +139,12 @@ class Bundles(Protocol):
 
     async def pack(self, recipe: str) -> str:
         """Pack a recipe's files into the blob store; the bundle's sha256. The same code gives the same sha256."""
+
+    async def read(self, sha256: str, name: str) -> str:
+        """The text of one file of a stored bundle. Raises `NotFound`."""
+
+    async def replace(self, sha256: str, files: Mapping[str, str]) -> str:
+        """Store a copy of a bundle with these files in place of its own; the copy's sha256. Raises `NotFound`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import fcntl
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from agent.brain import Options, build
 from agent.clock import SystemClock
 from agent.domain.charts import ChartSpec
-from agent.domain.errors import Conflict, Unavailable
+from agent.domain.errors import Conflict, NotFound, Unavailable
 from agent.llm.chain import GatewayModel, ModelChain
 from agent.llm.offline import OfflinePlanner
 from agent.ports import Door
@@ -27,7 +27,7 @@ from bot.settings import Settings, gateway_environment, worker_environment
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
 from worker.client.blobs import BlobStore, make_blobs
-from worker.client.bundle import pack
+from worker.client.bundle import pack, pack_files, unpack
 from worker.client.feed import RedisFeed
 from worker.client.fleet import CeleryFleet
 from worker.client.redis_server import EmbeddedRedis
@@ -67,6 +67,23 @@ class PackedBundles:
         sha256, data = await asyncio.to_thread(pack, recipe)
         await asyncio.to_thread(self._blobs.put_bytes, data, name=f"{recipe}.tar")
         return sha256
+
+    async def read(self, sha256: str, name: str) -> str:
+        """The text of one file of a stored bundle. Raises `NotFound`."""
+        files = await self._files(sha256)
+        if name not in files:
+            raise NotFound(f"The run's program has no file `{name}`. Its files: {', '.join(sorted(files))}.")
+        return files[name].decode(errors="replace")
+
+    async def replace(self, sha256: str, files: Mapping[str, str]) -> str:
+        """Store a copy of a bundle with these files in place of its own; the copy's sha256. Raises `NotFound`."""
+        texts = {name: text.encode() for name, text in files.items()}
+        digest, data = pack_files(await self._files(sha256) | texts)
+        await asyncio.to_thread(self._blobs.put_bytes, data, name="bundle.tar")
+        return digest
+
+    async def _files(self, sha256: str) -> dict[str, bytes]:
+        return await asyncio.to_thread(lambda: unpack(self._blobs.get_file(sha256).read_bytes()))
 
 
 class App:

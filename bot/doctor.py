@@ -145,7 +145,7 @@ async def _hosts(settings: Settings) -> Sequence[Line]:
             f"host {host.host}",
             True,
             f"{host.cpus} CPUs, {size(host.memory_bytes)} memory, {size(host.disk_free_bytes)} disk free, "
-            f"GPUs: {', '.join(host.gpus) or 'none'}, sandbox: {host.sandbox}",
+            f"GPUs: {', '.join(gpu.name for gpu in host.gpus) or 'none'}, sandbox: {host.sandbox}",
         )
         for host in found
     ]

@@ -1,6 +1,7 @@
 """Small stand-ins that implement the ports, for tests of the brain alone. The database under them is real."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import hashlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -192,8 +193,22 @@ class FakeFleet:
 
 
 class FakeBundles:
+    """Bundles in memory; every recipe is one train.py."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, dict[str, str]] = {"b" * 64: {"train.py": "print('training')\n"}}
+
     async def pack(self, recipe: str) -> str:
         return "b" * 64
+
+    async def read(self, sha256: str, name: str) -> str:
+        return self.files[sha256][name]
+
+    async def replace(self, sha256: str, files: Mapping[str, str]) -> str:
+        changed = self.files[sha256] | dict(files)
+        digest = hashlib.sha256(repr(sorted(changed.items())).encode()).hexdigest()
+        self.files[digest] = changed
+        return digest
 
 
 class FakeCharts:

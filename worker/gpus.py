@@ -1,16 +1,19 @@
-"""Names of this host's GPUs, asked of NVML in a process of its own: a driver that hangs must not hang the worker.
+"""The GPUs of this host, asked of NVML in a process of its own: a driver that hangs must not hang the worker.
 
-`python -m worker.gpus` prints one name a line. Called by `worker.hostbeat`.
+`python -m worker.gpus` prints one GPU a line, as JSON. Called by `worker.hostbeat`.
 """
 
 import contextlib
 import subprocess
 import sys
 
+from agent.domain.orders import GpuInfo
+from agent.wire import decode
+
 _LIMIT_S = 5.0
 
 
-def gpu_names() -> tuple[str, ...]:
+def gpus() -> tuple[GpuInfo, ...]:
     """The GPUs in NVML's order; empty without a driver, or when it does not answer in time."""
     try:
         done = subprocess.run(
@@ -22,11 +25,13 @@ def gpu_names() -> tuple[str, ...]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    return tuple(done.stdout.splitlines()) if done.returncode == 0 else ()
+    if done.returncode != 0:
+        return ()
+    return tuple(decode(GpuInfo, line) for line in done.stdout.splitlines())
 
 
 def main() -> None:
-    """Print the names; exits 1 without NVML."""
+    """Print them; exits 1 without NVML."""
     import pynvml  # noqa: PLC0415 - only in the child
 
     try:
@@ -34,8 +39,16 @@ def main() -> None:
     except pynvml.NVMLError:
         sys.exit(1)
     for number in range(pynvml.nvmlDeviceGetCount()):
-        name = pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(number))
-        sys.stdout.write(f"{name}\n")
+        handle = pynvml.nvmlDeviceGetHandleByIndex(number)
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+        info = GpuInfo(
+            uuid=pynvml.nvmlDeviceGetUUID(handle),
+            index=number,
+            name=pynvml.nvmlDeviceGetName(handle),
+            memory_bytes=memory.total,
+            used_bytes=memory.used,
+        )
+        sys.stdout.write(f"{info.model_dump_json()}\n")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ from pathlib import Path
 import psutil
 import redis
 
-from agent.domain.orders import HostInfo
+from agent.domain.orders import GpuInfo, HostInfo
 from agent.wire import encode
-from worker.gpus import gpu_names
+from worker.gpus import gpus
+from worker.processes import boot_id
 from worker.sender import connect
 
 TTL_S = 60
@@ -31,14 +32,14 @@ class HostBeat:
         """`tier` is the sandbox that passed its self-test."""
         self._host, self._home, self._tier = host, home, tier
         self._client = connect(redis_url)
-        self._gpus: tuple[str, ...] = ()
+        self._gpus: tuple[GpuInfo, ...] = ()
         self._gpus_at = float("-inf")
         self._away = False
 
     def beat(self) -> None:
         """Renew the key; a Redis that is away is logged once."""
         if time.monotonic() - self._gpus_at > _GPUS_EVERY_S:
-            self._gpus, self._gpus_at = gpu_names(), time.monotonic()
+            self._gpus, self._gpus_at = gpus(), time.monotonic()
         try:
             self._client.set(f"trainyard:host:{self._host}", encode(self.info()), ex=TTL_S)
             self._away = False
@@ -56,5 +57,6 @@ class HostBeat:
             disk_free_bytes=shutil.disk_usage(self._home).free,
             gpus=self._gpus,
             sandbox=self._tier,
+            boot_id=boot_id(),
             at=datetime.now(UTC),
         )

@@ -66,8 +66,18 @@ class Card(Value):
     footer: str = ""
 
 
+class Document(Value):
+    """A file on the bot's disk that is handed over with a message: a csv of metrics or predictions, a whole log."""
+
+    path: str
+    name: str
+    sha256: str
+    size_bytes: int
+
+
 class Content(Value):
-    """One message: words, a card, or both."""
+    """One message: words, a card, files, or all of them. Files are posted once, with the message's first posting."""
 
     text: str = ""
     card: Card | None = None
+    files: tuple[Document, ...] = ()

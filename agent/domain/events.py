@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from agent.domain.runs import Outcome
+from agent.domain.runs import Outcome, Usage
 from agent.domain.value import Value
 
 
@@ -48,9 +48,25 @@ class Logged(Value):
 
 
 class Beat(Value):
-    """The supervisor lives."""
+    """The supervisor lives. `usage` is what its step uses now."""
 
     kind: Literal["beat"] = "beat"
+    usage: Usage | None = None
+
+
+class Saved(Value):
+    """A checkpoint is whole on the host's disk."""
+
+    kind: Literal["saved"] = "saved"
+    step: int
+    size_bytes: int
+
+
+class Noted(Value):
+    """Something that people should know and that ends nothing: a rung of the stop ladder, a disk that fills up."""
+
+    kind: Literal["noted"] = "noted"
+    text: str
 
 
 class Ended(Value):
@@ -60,7 +76,9 @@ class Ended(Value):
     outcome: Outcome
 
 
-EventBody = Annotated[Accepted | Started | Measured | Logged | Beat | Ended, Field(discriminator="kind")]
+EventBody = Annotated[
+    Accepted | Started | Measured | Logged | Beat | Saved | Noted | Ended, Field(discriminator="kind")
+]
 
 
 class WorkerEvent(Value):

@@ -4,13 +4,14 @@ from datetime import datetime
 from typing import Literal
 
 from agent.domain.datasets import DatasetRef, TaskType
-from agent.domain.runs import RunSpec
+from agent.domain.runs import Network, RunSpec
 from agent.domain.value import Value
 
 
 class LaunchOrder(Value):
     """Start attempt `attempt` of `run` on `host`. `attempt` is the fencing token.
 
+    `gpu_uuids` are leased to it in the database; `budget_s` is the training time that its approval still covers.
     `signature` is Ed25519 over `agent.wire.signed_bytes(order)`, hex; a host refuses an order that is late or unsigned.
     """
 
@@ -18,16 +19,19 @@ class LaunchOrder(Value):
     attempt: int
     host: str
     spec: RunSpec
+    gpu_uuids: tuple[str, ...] = ()
+    budget_s: float | None = None  # None: all of spec.max_hours
     expires_at: datetime
     signature: str = ""
 
 
 class StopOrder(Value):
-    """End an attempt: `stop` saves a checkpoint first, `kill` does not wait."""
+    """End an attempt: `stop` and `pause` save a checkpoint first, `kill` does not wait. Signed as a launch is."""
 
     run: str
     attempt: int
-    how: Literal["stop", "kill"] = "stop"
+    how: Literal["stop", "pause", "kill"] = "stop"
+    signature: str = ""
 
 
 class InspectOrder(Value):
@@ -36,6 +40,7 @@ class InspectOrder(Value):
     dataset: DatasetRef
     target: str | None = None
     task: TaskType | None = None
+    signature: str = ""
 
 
 class PredictOrder(Value):
@@ -44,6 +49,7 @@ class PredictOrder(Value):
     artifact_sha256: str
     dataset: DatasetRef | None = None
     rows: tuple[dict[str, str], ...] = ()
+    signature: str = ""
 
 
 class Prediction(Value):
@@ -65,13 +71,37 @@ class Predictions(Value):
     file: DatasetRef | None = None
 
 
+class GpuInfo(Value):
+    """One GPU of a host. `foreign_bytes` is held by processes not ours; `sick`: why not to use it."""
+
+    uuid: str
+    index: int
+    name: str
+    memory_bytes: int
+    used_bytes: int = 0
+    foreign_bytes: int = 0
+    busy: float = 0.0  # 0..1
+    sick: str = ""
+
+
 class HostInfo(Value):
-    """What a host says about itself. `sandbox` is the tier that passed its self-test."""
+    """What a host says about itself. `sandbox` is the tier that passed its self-test.
+
+    `slots` is how many runs without a GPU it takes at a time; `networks` are the policies that it can enforce;
+    `boot_id` changes when the machine starts anew; `warm` names the sets of libraries that stand ready;
+    `consuming` is false when its pool does not take orders though its main process lives.
+    """
 
     host: str
     cpus: int
     memory_bytes: int
     disk_free_bytes: int
-    gpus: tuple[str, ...] = ()
+    gpus: tuple[GpuInfo, ...] = ()
     sandbox: str = "none"
+    networks: tuple[Network, ...] = ("none", "open")
+    slots: int = 2
+    boot_id: str = ""
+    warm: tuple[str, ...] = ()
+    consuming: bool = True
+    disk_low: bool = False
     at: datetime

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field, JsonValue
 
@@ -32,6 +33,7 @@ class ExitClass(StrEnum):
     USER_ERROR = "user_error"
     BAD_DATA = "bad_data"
     CUDA_OOM = "cuda_oom"
+    CUDA_FAULT = "cuda_fault"
     HOST_OOM = "host_oom"
     DIVERGED = "diverged"
     HANG = "hang"
@@ -43,24 +45,25 @@ class ExitClass(StrEnum):
 
 
 _S = RunState
+_ENDINGS = frozenset({_S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.LOST})
+# What any attempt can turn into, whatever was wished: it ends, pauses, falls silent, or is tried again (QUEUED).
+_ANY_TIME = _ENDINGS | {_S.QUEUED, _S.PAUSED, _S.PAUSING, _S.STOPPING, _S.UNREACHABLE}
 TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     _S.AWAITING_APPROVAL: frozenset({_S.QUEUED, _S.STOPPED}),
-    _S.QUEUED: frozenset({_S.STARTING, _S.STOPPED, _S.FAILED}),
-    _S.STARTING: frozenset(
-        {_S.RUNNING, _S.QUEUED, _S.STOPPING, _S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.UNREACHABLE, _S.LOST}
-    ),
-    _S.RUNNING: frozenset({_S.PAUSING, _S.STOPPING, _S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.UNREACHABLE, _S.LOST}),
-    _S.PAUSING: frozenset({_S.PAUSED, _S.STOPPING, _S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.UNREACHABLE, _S.LOST}),
+    _S.QUEUED: frozenset({_S.STARTING, _S.PAUSED, _S.STOPPED, _S.FAILED}),
+    _S.STARTING: _ANY_TIME | {_S.RUNNING},
+    _S.RUNNING: _ANY_TIME,
+    _S.PAUSING: _ANY_TIME - {_S.PAUSING},
     _S.PAUSED: frozenset({_S.QUEUED, _S.STOPPED}),
-    _S.STOPPING: frozenset({_S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.UNREACHABLE, _S.LOST}),
-    _S.UNREACHABLE: frozenset({_S.STARTING, _S.RUNNING, _S.STOPPING, _S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.LOST}),
-    _S.LOST: frozenset({_S.QUEUED, _S.STOPPED, _S.SUCCEEDED, _S.FAILED}),  # its host may come back with the truth
+    _S.STOPPING: _ENDINGS | {_S.UNREACHABLE},
+    _S.UNREACHABLE: (_ANY_TIME | {_S.STARTING, _S.RUNNING}) - {_S.UNREACHABLE},
+    _S.LOST: frozenset({_S.QUEUED, _S.PAUSED, _S.STOPPED, _S.SUCCEEDED, _S.FAILED}),  # its host may have the truth
     _S.STOPPED: frozenset({_S.QUEUED}),
     _S.FAILED: frozenset({_S.QUEUED}),
     _S.SUCCEEDED: frozenset(),
 }
 LIVE = frozenset({_S.STARTING, _S.RUNNING, _S.PAUSING, _S.STOPPING, _S.UNREACHABLE})
-ENDED = frozenset({_S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.LOST})
+ENDED = _ENDINGS
 
 
 def may_become(state: RunState, following: RunState) -> bool:
@@ -68,11 +71,19 @@ def may_become(state: RunState, following: RunState) -> bool:
     return following in TRANSITIONS[state]
 
 
+Network = Literal["none", "hub", "open"]
+PRIORITIES: dict[str, int] = {"low": -1, "normal": 0, "high": 1}
+
+
 class RunSpec(Value):
     """Everything that decides what a run does. It is shown on the approval card and hashed into its digest.
 
     `settings` are the recipe's hyperparameters; None means that nobody said, and the recipe's default holds.
-    `sandbox` is the tier that the host published; `network` is what the training process may reach.
+    `host` is where it goes first; another host may take it if that is full or lost and has the same sandbox tier.
+    `max_hours` is what an approval buys: all attempts of the run spend from it. `network` is what the training process
+    may reach: nothing, the model hubs through an allowlist, or everything. `secrets` are the names of the host's
+    secrets that its environment gets. `auto_resume` tries again by itself where that helps (`agent.domain.restarts`).
+    `on_partition` is what a host does that has not reached Redis for long: checkpoint and end, or keep on.
     """
 
     task: TaskType
@@ -87,8 +98,12 @@ class RunSpec(Value):
     host: str
     gpus: int = 0
     max_hours: float = 1.0
-    network: str = "none"
+    network: Network = "none"
+    secrets: tuple[str, ...] = ()
     sandbox: str = "none"
+    auto_resume: bool = True
+    on_nan: Literal["stop", "go_on"] = "stop"
+    on_partition: Literal["fence", "keep"] = "fence"
     bundle_sha256: str
     estimate_s: float = 0.0
     note: str = ""
@@ -150,10 +165,55 @@ class Outcome(Value):
     artifact: Artifact | None = None
     chosen: str = ""  # the name of the candidate that the recipe kept
     seconds: float = 0.0
+    checkpoint_step: int | None = None  # of the newest whole checkpoint in the run's folder when it ended
+
+
+class GpuUsage(Value):
+    """One GPU as NVML saw it: `busy` is 0..1."""
+
+    uuid: str
+    busy: float
+    memory_bytes: int
+
+
+class Usage(Value):
+    """What an attempt uses now: processors (1.0 is one whole core), bytes of memory and of disk, its GPUs."""
+
+    cpus: float
+    memory_bytes: int
+    disk_bytes: int = 0
+    gpus: tuple[GpuUsage, ...] = ()
+
+
+class Attempt(Value):
+    """One execution of a run on one host. `first_step` is the run's step when it began."""
+
+    number: int
+    host: str
+    gpus: tuple[str, ...] = ()
+    sent: int = 0
+    sent_at: datetime
+    heard_at: datetime | None = None
+    boot_id: str = ""
+    first_step: int = 0
+    outcome: Outcome | None = None
+
+
+class Checkpoint(Value):
+    """A checkpoint that a host holds."""
+
+    attempt: int
+    step: int
+    size_bytes: int
+    at: datetime
 
 
 class Run(Value):
-    """One training job that somebody wanted, as the database has it."""
+    """One training job that somebody wanted, as the database has it.
+
+    `note` says in a sentence why it waits or is tried again; `not_before` holds back its next attempt. `used_s` is the
+    training time that its ended attempts spent.
+    """
 
     id: str
     session_id: str
@@ -167,3 +227,8 @@ class Run(Value):
     started_at: datetime | None = None
     ended_at: datetime | None = None
     outcome: Outcome | None = None
+    priority: int = 0
+    not_before: datetime | None = None
+    note: str = ""
+    used_s: float = 0.0
+    usage: Usage | None = None

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, insert, select, tuple_, update
 
 from agent import wire
 from agent.domain.errors import NotFound
-from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, MetricRow, Started, WorkerEvent
+from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, MetricRow, Noted, Saved, Started, WorkerEvent
 from agent.domain.rooms import Room
 from agent.domain.runs import LIVE, Outcome, Run, RunSpec, RunState, may_become
 from agent.storage.database import Database
@@ -214,7 +214,7 @@ def _apply(connection: Connection, event: WorkerEvent, at: datetime) -> bool:
 def _apply_body(connection: Connection, event: WorkerEvent, key: dict[str, object]) -> None:
     this = run.c.id == event.run
     match event.body:
-        case Accepted() | Beat():
+        case Accepted() | Beat() | Saved() | Noted():
             _move(connection, event.run, [RunState.UNREACHABLE], RunState.RUNNING)
         case Started(total_steps=total):
             _move(connection, event.run, [RunState.STARTING, RunState.UNREACHABLE], RunState.RUNNING)

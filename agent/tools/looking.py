@@ -122,7 +122,13 @@ class Looking:
         if not found:
             return Result("No GPU host is connected. Start one with `trainyard worker`.")
         rows = tuple(
-            (host.host, str(host.cpus), size(host.memory_bytes), ", ".join(host.gpus) or "none", host.sandbox)
+            (
+                host.host,
+                str(host.cpus),
+                size(host.memory_bytes),
+                ", ".join(gpu.name for gpu in host.gpus) or "none",
+                host.sandbox,
+            )
             for host in found
         )
         table = Table(columns=("host", "cpus", "memory", "gpus", "sandbox"), rows=rows)

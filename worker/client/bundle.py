@@ -33,6 +33,12 @@ def pack_files(files: dict[str, bytes]) -> tuple[str, bytes]:
     return hashlib.sha256(data).hexdigest(), data
 
 
+def unpack(data: bytes) -> dict[str, bytes]:
+    """The files of a bundle by name; what is no plain file is left out."""
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        return {entry.name: file.read() for entry in tar if (file := tar.extractfile(entry)) is not None}
+
+
 def _sources() -> dict[str, bytes]:
     recipes = _PACKAGE / "recipes"
     files = {

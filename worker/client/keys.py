@@ -1,4 +1,4 @@
-"""The Ed25519 key that launch orders are signed with.
+"""The Ed25519 key that orders to hosts are signed with.
 
 Owns the key files. The private key stays with the bot; hosts get the public one. Called by the fleet and by launches.
 """
@@ -7,11 +7,12 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
+from typing import TypeVar
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from agent.domain.orders import LaunchOrder
+from agent.domain.orders import InspectOrder, LaunchOrder, PredictOrder, StopOrder
 from agent.wire import signed_bytes
 
 
@@ -31,12 +32,15 @@ def load_or_create(folder: Path) -> Ed25519PrivateKey:
     return key
 
 
-def sign(order: LaunchOrder, key: Ed25519PrivateKey) -> LaunchOrder:
+Order = TypeVar("Order", LaunchOrder, StopOrder, InspectOrder, PredictOrder)
+
+
+def sign(order: Order, key: Ed25519PrivateKey) -> Order:
     """The order with its signature."""
     return order.model_copy(update={"signature": key.sign(signed_bytes(order)).hex()})
 
 
-def is_signed(order: LaunchOrder, public: Path) -> bool:
+def is_signed(order: LaunchOrder | StopOrder | InspectOrder | PredictOrder, public: Path) -> bool:
     """Whether the order carries a signature by the key whose public half lies in `public`.
 
     Raises:
