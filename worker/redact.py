@@ -1,0 +1,178 @@
+"""Takes secrets out of log lines: the values that a run was granted, and whatever looks like a well-known token.
+
+Owns the table of token shapes and the forms in which a known value may turn up. Knows neither files nor pipes, and
+keeps nothing but whether a private key is being printed. Called by the supervisor for each line before it is stored.
+Does not find what is cut up, encrypted or encoded in a way of the script's own: a script that has a secret and a wish
+to print it can do so. The walls and the short list of granted names stand against that, not this.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, quote_plus
+
+SHORTEST_SECRET = 8  # characters; anything shorter would blot out ordinary words
+_SHORTEST_RUN = 20  # the shortest token of the table (an AWS key id) is one run of this many token characters
+_KEY_LINES = 200  # a private key is over after so many lines, whatever they say (RSA of 8192 bits has 100)
+_WORD = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-"
+_RUNS = bytes(0x61 if byte in _WORD else 0x20 for byte in range(256))
+_LONG_RUN = b"a" * _SHORTEST_RUN
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How tokens of one kind look. `hints`: a line that has none of these has no such token."""
+
+    kind: str
+    hints: tuple[bytes, ...]
+    pattern: re.Pattern[bytes]
+
+
+def _shape(kind: str, hints: str, pattern: str) -> Shape:
+    return Shape(kind, tuple(hint.encode() for hint in hints.split()), re.compile(pattern.encode()))
+
+
+# Prefixes and lengths as in the rules of gitleaks 8 and the documentation of each service; the narrower comes first.
+SHAPES: tuple[Shape, ...] = (
+    _shape("huggingface", "hf_", r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}"),
+    _shape("huggingface", "api_org_", r"(?<![A-Za-z0-9])api_org_[A-Za-z0-9]{30,}"),
+    _shape("anthropic", "sk-ant-", r"(?<![A-Za-z0-9])sk-ant-[\w-]{20,}"),
+    _shape("openrouter", "sk-or-", r"(?<![A-Za-z0-9])sk-or-[\w-]{20,}"),
+    _shape("openai", "sk-", r"(?<![A-Za-z0-9])sk-(?:(?:proj|svcacct|admin|None)-[\w-]{20,}|[A-Za-z0-9]{32,})"),
+    _shape("slack", "xox", r"(?<![A-Za-z0-9])xox[abeoprs](?:\.xox[bp])?-[\w-]{10,}"),
+    _shape("slack", "xapp-", r"(?<![A-Za-z0-9])xapp-\d-[\w-]{10,}"),
+    _shape("slack-webhook", "hooks.slack.com/", r"hooks\.slack\.com/(?:services|workflows|triggers)/[\w/-]{20,}"),
+    _shape("discord-webhook", "/api/webhooks/", r"(?<=/api/webhooks/)\d{17,20}/[\w-]{30,}"),
+    _shape("github", "ghp_ gho_ ghu_ ghs_ ghr_", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{36,}"),
+    _shape("github", "github_pat_", r"github_pat_\w{60,}"),
+    _shape("gitlab", "glpat-", r"(?<![A-Za-z0-9])glpat-[\w-]{20,}"),
+    _shape("aws", "AKIA ASIA", r"(?<![A-Za-z0-9])A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _shape("aws", "aws_secret", r"(?<=aws_secret_access_key)[\"' ]{0,3}[=:][\"' ]{0,3}[A-Za-z0-9/+]{40}"),
+    _shape("google", "AIza", r"(?<![A-Za-z0-9])AIza[\w-]{35}"),
+    _shape("google", "GOCSPX- ya29.", r"(?<![A-Za-z0-9])(?:GOCSPX-[\w-]{20,}|ya29\.[\w-]{20,})"),
+    _shape("wandb", "wandb_v1_", r"(?<![A-Za-z0-9])wandb_v1_[\w-]{20,}"),
+    _shape("kaggle", "KGAT_", r"(?<![A-Za-z0-9])KGAT_[A-Za-z0-9]{20,}"),
+    _shape("groq", "gsk_", r"(?<![A-Za-z0-9])gsk_[A-Za-z0-9]{40,}"),
+    _shape("replicate", "r8_", r"(?<![A-Za-z0-9])r8_[A-Za-z0-9]{30,}"),
+    _shape("pypi", "pypi-Ag", r"(?<![A-Za-z0-9])pypi-Ag[\w-]{40,}"),
+    _shape("npm", "npm_", r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}"),
+    _shape("stripe", "k_live_ k_test_", r"(?<![A-Za-z0-9])[sr]k_(?:live|test)_[A-Za-z0-9]{20,}"),
+    _shape("jwt", "eyJ", r"(?<![A-Za-z0-9])eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}"),
+)
+# These have no prefix that is rare enough, or are no one run of token characters.
+_DISCORD = re.compile(rb"\.[\w-]{6}\.[\w-]{27,}")
+_DISCORD_HEAD = re.compile(rb"[MNO][\w-]{23,27}\Z")
+_DISCORD_HEAD_BYTES = 28
+_URL_PASSWORD = re.compile(rb"(?<=://)[^\s/:@'\"]{0,128}:[^\s/@'\"]{1,512}(?=@)")
+_KEY_BEGINS = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_LINE = re.compile(rb"\s*(?:[A-Za-z0-9+/=]|\\[nr])*\s*\Z|[A-Z][A-Za-z-]{2,20}: [^\n]{0,120}\s*\Z")
+
+
+class Redactor:
+    """One stream of lines. Keeps between lines only whether it is inside of a private key."""
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        """`secrets` are the values to blot out wherever they stand; those under eight characters are left alone."""
+        forms = {form for secret in secrets for form in _forms(secret)}
+        self._forms = tuple(sorted(forms, key=len, reverse=True))  # the longer first: it may contain the shorter
+        self._key_lines_left = 0
+
+    def line(self, data: bytes, *, cut: bool = False) -> bytes:
+        """The line with `[secret: <kind>]` in place of each secret.
+
+        `data` is one line of any length, with or without its end. `cut`: the line went on and the rest is not shown, so
+        that its last bytes may be the beginning of a known value.
+        """
+        for form in self._forms:
+            if form in data:
+                data = data.replace(form, _mark("granted"))
+        if cut:
+            data = self._without_beginning(data)
+        if self._key_lines_left or b"-----BEGIN " in data:
+            data = self._without_key(data)
+        if _LONG_RUN in data.translate(_RUNS):
+            data = _without_tokens(data)
+        if b"://" in data and b"@" in data:
+            data = _URL_PASSWORD.sub(_mark("password"), data)
+        return data
+
+    def _without_beginning(self, data: bytes) -> bytes:
+        for form in self._forms:
+            for length in range(min(len(form) - 1, len(data)), SHORTEST_SECRET - 1, -1):
+                if data.endswith(form[:length]):
+                    return data[:-length] + _mark("granted")
+        return data
+
+    def _without_key(self, data: bytes) -> bytes:
+        """A private key goes over many lines: all of them until its end, or until a line that cannot be of a key."""
+        inside = self._key_lines_left > 0
+        begins = None if inside else _KEY_BEGINS.search(data)
+        if not inside and begins is None:
+            return data
+        head, rest = (data[: begins.start()], data[begins.end() :]) if begins else (b"", data)
+        self._key_lines_left = self._key_lines_left - 1 if inside else _KEY_LINES
+        ends = _KEY_ENDS.search(rest)
+        if ends is not None:
+            self._key_lines_left = 0
+            return head + _mark("private-key") + self._without_key(rest[ends.end() :])
+        if not _KEY_LINE.match(rest):
+            self._key_lines_left = 0
+            if inside:
+                return data
+        return head + _mark("private-key") + (b"\n" if data.endswith(b"\n") else b"")
+
+
+def _without_tokens(data: bytes) -> bytes:
+    for shape in SHAPES:
+        if any(hint in data for hint in shape.hints):
+            data = shape.pattern.sub(_mark(shape.kind), data)
+    return _without_discord(data) if data.count(b".") > 1 else data
+
+
+def _without_discord(data: bytes) -> bytes:
+    """A Discord bot's token is three parts between dots; its first part is looked for backwards from the first dot."""
+    kept, done = [], 0
+    for found in _DISCORD.finditer(data):
+        begin = max(done, found.start() - _DISCORD_HEAD_BYTES)
+        head = _DISCORD_HEAD.search(data, begin, found.start())
+        if head is not None:
+            kept += [data[done : head.start()], _mark("discord")]
+            done = found.end()
+    return b"".join((*kept, data[done:]))
+
+
+def _mark(kind: str) -> bytes:
+    return f"[secret: {kind}]".encode()
+
+
+def _forms(secret: str) -> set[bytes]:
+    """What a value looks like as it is, in JSON, in Python's repr, in a URL, in hex, backwards and in base64."""
+    if "\n" in secret.strip():  # lines of output carry one line of it at a time
+        return {form for part in secret.splitlines() for form in _forms(part)} | _forms(secret.replace("\n", "\\n"))
+    secret = secret.strip()
+    raw = secret.encode()
+    texts = [secret, secret[::-1], json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
+    texts += [
+        repr(secret)[1:-1],
+        quote(secret, safe=""),
+        quote(secret),
+        quote_plus(secret),
+        raw.hex(),
+        raw.hex().upper(),
+    ]
+    forms = {text.encode() for text in texts}
+    for before in range(3):  # base64 of a text that has the value inside depends on how many bytes stand before it
+        forms |= _base64_of(raw, before)
+    return {form for form in forms if len(form) >= SHORTEST_SECRET} if len(secret) >= SHORTEST_SECRET else set()
+
+
+def _base64_of(raw: bytes, before: int) -> set[bytes]:
+    """The characters of a base64 text that depend on `raw` alone, with `before` other bytes in front of it."""
+    skipped = (0, 2, 3)[before]
+    whole = (before + len(raw)) * 8 // 6
+    inside = slice(skipped, whole)
+    padded = b"\0" * before + raw
+    return {base64.b64encode(padded)[inside], base64.urlsafe_b64encode(padded)[inside]}
