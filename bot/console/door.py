@@ -16,7 +16,7 @@ from agent.domain.errors import BadData
 from agent.domain.ids import new_ulid
 from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room, Said
 from agent.ports import Accept, MessageRef, Whisper
-from bot.console.paint import painted, progress_line
+from bot.console.paint import file_lines, painted, progress_line
 
 LEAVE = frozenset({"exit", "quit", ":q"})
 
@@ -75,7 +75,7 @@ class ConsoleDoor:
                 await self._changed.wait()
 
     async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
-        """Print a message."""
+        """Print a message; of its files the paths, since they lie on this machine."""
         del whisper
         if room == self.room:
             self._console.print()
@@ -92,7 +92,7 @@ class ConsoleDoor:
             elif card is not None and card.kind == "approval":
                 self._console.print(f"{card.title} {card.footer}", style="bold", markup=False, highlight=False)
             else:
-                self._console.print(painted(content))
+                self._console.print(painted(content.model_copy(update={"files": ()})))  # they were told of once
         await self._note(content)
         return ref
 
@@ -136,8 +136,10 @@ class ConsoleStream:
         return self._ref
 
     async def finish(self, content: Content) -> MessageRef:
-        """End the line; the words stand there already."""
+        """End the line; the words stand there already, the files' paths do not."""
         self._door.write("\n")
+        if content.files and self._room == self._door.room:
+            self._door.write("".join(f"{line}\n" for line in file_lines(content.files)))
         await self._door._note(content)  # noqa: SLF001 - the stream is a part of its door
         return self._ref
 

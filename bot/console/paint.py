@@ -1,5 +1,6 @@
 """Renders content for a terminal. Pure: content in, rich renderables out."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich import box
@@ -10,7 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 from rich.text import Text
 
-from agent.domain.content import Card, Content, Table, Tone
+from agent.domain.content import Card, Content, Document, Table, Tone
+from bot.documents import size
 
 STYLES: dict[Tone, str] = {"neutral": "blue", "busy": "cyan", "good": "green", "warn": "yellow", "bad": "red"}
 
@@ -22,7 +24,13 @@ def painted(content: Content) -> RenderableType:
         parts.append(Markdown(content.text))
     if content.card is not None:
         parts.append(card_panel(content.card))
+    parts.extend(Text(line, style="bold", no_wrap=True, overflow="fold") for line in file_lines(content.files))
     return Group(*parts)
+
+
+def file_lines(files: Sequence[Document]) -> list[str]:
+    """One line a document: where it lies on this machine."""
+    return [f"file: {near(Path(document.path))} ({size(document.size_bytes)})" for document in files]
 
 
 def card_panel(card: Card) -> Panel:

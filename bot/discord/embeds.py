@@ -1,22 +1,25 @@
-"""`Content` as Discord messages: text pieces, an embed for the card, buttons, files. Pure; sends nothing.
+"""`Content` as Discord messages: text pieces, an embed for the card, buttons, files. Reads files, sends nothing.
 
 Keeps Discord's limits, so that nothing is refused after the bot has promised it: what does not fit in an embed goes
-into a file beside it, and says so.
+into a file beside it, and says so. Documents are attachments of the last message; of one that Discord does not take
+there is a sentence instead.
 """
 
 import asyncio
 import io
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import discord
 
-from agent.domain.content import Button, Card, Content, Fact, Picture
+from agent.domain.content import Button, Card, Content, Document, Fact, Picture
 from agent.domain.errors import BadRequest
 from bot.discord.markup import CONTROL, code_block, marked_up, plain, table_block, verbatim
+from bot.documents import Limits, safe_name, sort_out
 from bot.markdown import split
 
 # Source: https://discord.com/developers/docs/resources/message#embed-object-embed-limits, 2026-11
@@ -27,6 +30,8 @@ FIELDS, FIELD_NAME_CHARS, FIELD_VALUE_CHARS = 25, 256, 1024
 BUTTONS, LABEL_CHARS, CUSTOM_ID_CHARS = 25, 80, 100
 ALT_CHARS = 1024
 FILE_BYTES = 10 * 1024 * 1024
+# 25 MiB a request and 10 files a message; a picture and the rest of a long text need their room.
+LIMITS = Limits("Discord", file_bytes=FILE_BYTES, all_bytes=14 * 1024 * 1024, files=8)
 PIECE_CHARS = 1900  # of the 2,000 that a message holds; the rest is for a trailing "…" and notes
 MOST_PIECES = 3
 LOG_LINE_CHARS = 160
@@ -56,6 +61,7 @@ class Piece:
     buttons: tuple[Button, ...] = ()
     picture: Picture | None = None
     rest: str = ""
+    documents: tuple[Document, ...] = ()
 
     def view(self) -> discord.ui.View | None:
         """The buttons; stopped, so that discord.py keeps no state for them (clicks are handled by their custom id)."""
@@ -73,8 +79,11 @@ class Piece:
         view.stop()
         return view
 
-    async def fields(self) -> dict[str, Any]:
-        """What `send` of discord.py takes for this piece, files read now; a picture that is gone is put in words."""
+    async def fields(self, *, without: Collection[str] = ()) -> dict[str, Any]:
+        """What `send` of discord.py takes for this piece, files read now; a picture that is gone is put in words.
+
+        `without` are names of documents that need not be sent.
+        """
         files: list[discord.File] = []
         embed = self.embed
         if self.picture is not None and embed is not None:
@@ -87,6 +96,10 @@ class Piece:
                 files.append(discord.File(io.BytesIO(png), filename=PICTURE_NAME, description=alt))
         if self.rest:
             files.append(discord.File(io.BytesIO(self.rest.encode()), filename=REST_NAME))
+        for document in self.documents:
+            if (name := attached_as(document)) not in without:
+                data = await asyncio.to_thread(_read, document.path)
+                files.extend([discord.File(io.BytesIO(data), filename=name)] if data else [])
         return {
             "content": self.text,
             "embeds": [embed] if embed is not None else [],
@@ -95,10 +108,12 @@ class Piece:
             "allowed_mentions": discord.AllowedMentions.none(),
         }
 
-    async def changes(self) -> dict[str, Any]:
-        """What `edit` takes: all that is not named is removed, files are replaced."""
-        fields = await self.fields()
-        fields["attachments"] = fields.pop("files")
+    async def changes(self, standing: Sequence[discord.Attachment] = ()) -> dict[str, Any]:
+        """What `edit` takes: all that is not named is removed, files are replaced; documents in `standing` are kept."""
+        names = {attached_as(document) for document in self.documents}
+        kept = [attachment for attachment in standing if attachment.filename in names]
+        fields = await self.fields(without={attachment.filename for attachment in kept})
+        fields["attachments"] = [*kept, *fields.pop("files")]
         return fields
 
 
@@ -107,6 +122,12 @@ def _read(path: str) -> bytes | None:
     if not file.is_file() or file.stat().st_size > FILE_BYTES:
         return None
     return file.read_bytes()
+
+
+def attached_as(document: Document) -> str:
+    """A document's name in Discord, never that of our own attachments."""
+    name = safe_name(document.name)
+    return f"file-{name}" if name in {PICTURE_NAME, REST_NAME} else name
 
 
 def chars(text: str) -> int:
@@ -120,15 +141,22 @@ def pieces(content: Content, *, most: int = MOST_PIECES) -> list[Piece]:
     Raises:
         BadRequest: there is nothing to show, or more buttons than Discord has room for.
     """
-    texts = split(marked_up(content.text), PIECE_CHARS, chars)
-    if content.card is None:
-        if not texts:
+    handover = sort_out(content.files, LIMITS)
+    text = "\n\n".join(part for part in (content.text, *handover.notes) if part.strip())
+    *before, last = _pieces(text, content.card, most, bare=bool(handover.taken))
+    return [*before, replace(last, documents=handover.taken)]
+
+
+def _pieces(text: str, shown: Card | None, most: int, *, bare: bool) -> list[Piece]:
+    texts = split(marked_up(text), PIECE_CHARS, chars)
+    if shown is None:
+        if not texts and not bare:
             raise BadRequest("There is nothing to show in this message.")
-        return _of_text(texts, content.text, most)
-    card = card_piece(content.card)
+        return _of_text(texts, text, most) if texts else [Piece("")]
+    card = card_piece(shown)
     if not texts:
         return [card]
-    *before, last = _of_text(texts, content.text, most)
+    *before, last = _of_text(texts, text, most)
     rest = "\n\n".join(part for part in (last.rest, card.rest) if part)
     return [*before, Piece(last.text, card.embed, card.buttons, card.picture, rest)]
 

@@ -2,7 +2,8 @@
 
 A post carries a nonce made of its key. Within some minutes Discord answers a repeated nonce with the first message,
 so a post is repeated without harm; Discord does not show nonces in a channel's history, so `find` knows only what the
-gateway echoed (`Shared.posted`), and None means: post again with the same key.
+gateway echoed (`Shared.posted`), and None means: post again with the same key. Documents are attachments of the
+message, so they come (and, after those minutes, double) with it; an edit keeps those that stand and adds the others.
 """
 
 import asyncio
@@ -65,6 +66,7 @@ class Outbound:
         self._shared = shared
         self._editable_s = editable_s
         self._moved: Recent[str, MessageRef] = Recent()
+        self._attached: Recent[str, list[discord.Attachment]] = Recent()
 
     async def post(self, room: Room, content: Content, *, key: str) -> MessageRef:
         """Post once, long texts as several messages; the address is that of the last, which holds the card."""
@@ -86,6 +88,7 @@ class Outbound:
             message = await self._send(client, place, piece, nonce)
         ref = MessageRef(channel=str(message.channel.id), id=str(message.id), thread=room.thread)
         self._shared.posted.put(nonce, ref)
+        self._attached.put(ref.id, message.attachments)
         if place.thread:
             self._shared.spoken_in.put(place.thread, True)
         return ref, _shows(message, piece)
@@ -157,13 +160,20 @@ class Outbound:
         """Edit one message in place, waking its thread if Discord has archived it."""
         client, place = await self.link.up(), place_of(room)
         async with self._speaking("edit", client, place):
+            standing = await self._standing(client, ref) if piece.documents else []
             try:
-                await _change(client, ref, piece)
+                message = await _change(client, ref, piece, standing)
             except discord.HTTPException as error:
                 if error.code != failures.ARCHIVED:
                     raise
                 await _unarchive(client, place)
-                await _change(client, ref, piece)
+                message = await _change(client, ref, piece, standing)
+            self._attached.put(ref.id, message.attachments)
+
+    async def _standing(self, client: GatewayClient, ref: MessageRef) -> list[discord.Attachment]:
+        """What is attached to a message of ours: an edit keeps documents that stand, and adds those that do not."""
+        known = self._attached.get(ref.id)
+        return (await _message(client, ref).fetch()).attachments if known is None else known
 
     async def typing(self, place: Place) -> None:
         """Show "is typing" for ten seconds."""
@@ -226,8 +236,10 @@ async def _create(client: GatewayClient, target: int, piece: Piece, nonce: str) 
     return await client.get_partial_messageable(target).send(**fields, nonce=nonce)
 
 
-async def _change(client: GatewayClient, ref: MessageRef, piece: Piece) -> None:
-    await _message(client, ref).edit(**await piece.changes())
+async def _change(
+    client: GatewayClient, ref: MessageRef, piece: Piece, standing: Sequence[discord.Attachment]
+) -> discord.Message:
+    return await _message(client, ref).edit(**await piece.changes(standing))
 
 
 def _message(client: GatewayClient, ref: MessageRef) -> discord.PartialMessage:

@@ -55,7 +55,11 @@ class DiscordStream:
         self._closed = True
         async with self._lock:
             self.abandon()
-            wanted = pieces(content, most=STREAM_PIECES) if content.text.strip() or content.card else [Piece(EMPTY)]
+            wanted = (
+                pieces(content, most=STREAM_PIECES)
+                if content.text.strip() or content.card or content.files
+                else [Piece(EMPTY)]
+            )
             await self._show(wanted)
             while len(self._refs) > len(wanted):
                 await self._outbound.delete(self._refs.pop())

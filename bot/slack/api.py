@@ -31,6 +31,7 @@ class SlackApi:
         self.base_url = base_url if base_url.endswith("/") else base_url + "/"
         self.bot_name = "the bot"
         self.bot_id = ""
+        self.bot_user = ""
         self.client = AsyncWebClient(token=token, base_url=self.base_url, timeout=int(TIMEOUT_S), retry_handlers=[])
         self._rates = rates
         self._limiter: Limiter | None = None

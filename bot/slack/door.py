@@ -115,9 +115,12 @@ class SlackDoor:
         await self._api.close()
 
     async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
-        """Post a new message; a whisper by its handle, or as an ephemeral message (neither can be found again)."""
+        """Post a new message; a whisper by its handle, or as an ephemeral message (neither can be found again).
+
+        Files stand right before the message; those of a whisper come as a direct message. See `bot.slack.handover`.
+        """
         if whisper is not None:
-            return await self._outbound.whisper(room, content, whisper)
+            return await self._outbound.whisper(room, content, whisper, key=key)
         return await self._outbound.post(room, content, key=key)
 
     async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
@@ -148,6 +151,7 @@ class SlackDoor:
             else:
                 self._api.bot_name = str(answer.get("user", "the bot"))
                 self._api.bot_id = str(answer.get("bot_id", ""))
+                self._api.bot_user = str(answer["user_id"])
                 return Self(str(answer["user_id"]), self._api.bot_id, str(answer["team_id"]))
         raise AssertionError("the loop returns or raises")
 

@@ -5,7 +5,7 @@ A content of several messages carries the key on each, with its number; it count
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import aiohttp
@@ -19,13 +19,13 @@ from bot.slack.api import SlackApi
 from bot.slack.blocks import MESSAGE_CHARS, WHISPER_CHARS, Message, messages, single, without_pictures
 from bot.slack.downloads import Downloads
 from bot.slack.errors import code_of
+from bot.slack.handover import Files
 from bot.slack.pictures import Pictures
+from bot.slack.standing import Standing, marked
 
-EVENT_TYPE = "trainyard_outbox"
 PICTURE_WAITS_S: Sequence[float] = (0.3, 0.7, 1.5, 3.0)  # Slack needs a moment before a block may show a new file
 MANY_MESSAGES = 3  # beyond these, the whole text comes as a file
 FILE_CHARS = (MANY_MESSAGES + 1) * MESSAGE_CHARS
-PAGES = 10
 FROZEN = {"edit_window_closed", "cant_update_message"}
 STREAMING = "cant_update_message"  # what chat.update answers for a stream that still runs
 
@@ -47,21 +47,33 @@ class Outbound:
         self._picture_waits_s = picture_waits_s
         self._pictures = pictures
         self._downloads = downloads
+        self._standing = Standing(api)
+        self._files = Files(api, self._standing)
         self._adopted: dict[str, dict[str, object]] = {}  # marks for cut-off answers that will be put right
 
     async def post(self, room: Room, content: Content, *, key: str) -> MessageRef:
-        """Post all of `content`; parts of it that stand there already are not posted again."""
+        """Post all of `content`, its files first; what of it stands there already is not posted again."""
+        content = await self.hand_over(room, content, key=key)
         files = await self._pictures.ids(content)
         shown = messages(content, files) if len(content.text) <= FILE_CHARS else []
         if not 1 <= len(shown) <= MANY_MESSAGES:
             await self._pictures.share_text(content.text, "answer.md", room)
             shown = [single(content, files)]
-        standing = await self._parts(room, key) if len(shown) > 1 else {}
+        standing = await self._standing.parts(room, key) if len(shown) > 1 else {}
         for number, message in enumerate(shown):
             if number not in standing:
                 metadata = marked(key, number, len(shown))
                 standing[number] = await self.send(room, message, metadata=metadata, content=content)
+        self.handed_over(standing[0])
         return MessageRef(channel=room.channel, id=standing[0], thread=room.thread)
+
+    async def hand_over(self, room: Room, content: Content, *, key: str) -> Content:
+        """Post the files of `content`; the content with what is to be said about them."""
+        return await self._files.hand_over(room, content, key=key)
+
+    def handed_over(self, ts: str) -> None:
+        """The message at `ts` bears its mark, so its files stand."""
+        self._files.finished(ts)
 
     async def send(self, room: Room, message: Message, *, metadata: object, content: Content) -> str:
         """Post one message; its address."""
@@ -84,14 +96,17 @@ class Outbound:
 
     async def change(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
         """Show `content` in a message of ours and its further parts, or in a new one where Slack forbids it."""
+        if content.files:
+            content = await self._with_files(room, ref, content)
         files = await self._pictures.ids(content)
         shown = messages(content, files) if len(content.text) <= FILE_CHARS else []
-        key = await self._key_of(room, ref) if 1 < len(shown) <= MANY_MESSAGES else None
+        key = await self._standing.key_of(room, ref) if 1 < len(shown) <= MANY_MESSAGES else None
         try:
             if key is None:
                 mark = self._adopted.get(ref.id)
                 await self.update(ref.channel, ref.id, single(content, files), metadata=mark)
                 self._adopted.pop(ref.id, None)
+                self.handed_over(ref.id)
             else:
                 await self._change_parts(room, content, shown, key)
         except AppError as error:
@@ -101,6 +116,16 @@ class Outbound:
                 raise
             return await self.post(room, content, key=f"instead-of:{ref.channel}:{ref.id}")
         return ref
+
+    async def _with_files(self, room: Room, ref: MessageRef, content: Content) -> Content:
+        """Files come once: an edit hands them over only for an answer that a dead process had begun and not marked."""
+        if self._files.is_finished(ref.id):
+            return self._files.noted(content)
+        key = None if ref.id in self._adopted else await self._standing.key_of(room, ref)
+        if key is not None:
+            return self._files.noted(content)
+        mark = self._adopted.setdefault(ref.id, marked(f"begun:{ref.channel}:{ref.id}"))
+        return await self._files.hand_over(room, content, key=_key_in(mark))
 
     async def _stopped(self, ref: MessageRef) -> bool:
         """End a stream that a dead process left open; whether that was possible."""
@@ -113,7 +138,7 @@ class Outbound:
         return True
 
     async def _change_parts(self, room: Room, content: Content, shown: list[Message], key: str) -> None:
-        standing = await self._parts(room, key)
+        standing = await self._standing.parts(room, key)
         for number, message in enumerate(shown):
             metadata = marked(key, number, len(shown))
             if number in standing:
@@ -133,8 +158,9 @@ class Outbound:
             except AppError as error:
                 log.warning("slack.orphan_left", extra={"channel": channel, "ts": ts, "reason": error.text})
 
-    async def whisper(self, room: Room, content: Content, to: Whisper) -> MessageRef:
+    async def whisper(self, room: Room, content: Content, to: Whisper, *, key: str) -> MessageRef:
         """Show to one person only: by the handle while it lives, else as an ephemeral message."""
+        content = await self._files.privately(room, content, person=to.person, key=key)
         message = single(content, await self._pictures.ids(content), limit=WHISPER_CHARS)
         if to.handle and await self._by_handle(to.handle, message, room):
             return MessageRef(channel=room.channel, id="", thread=room.thread)
@@ -153,67 +179,14 @@ class Outbound:
         A stream gets its mark when it is finished, so a message of ours without one is an answer that was cut off
         before its address could be stored: it is taken for the one that is looked for.
         """
-        standing = await self._parts(room, key)
+        standing = await self._standing.parts(room, key)
         if standing:
             first = standing[0] if 0 in standing and -1 in standing else None
         else:
-            first = await self._cut_off(room)
+            first = await self._standing.cut_off(room)
             if first:
                 self._adopted[first] = marked(key, 0, 1)
         return MessageRef(channel=room.channel, id=first, thread=room.thread) if first else None
-
-    async def _cut_off(self, room: Room) -> str | None:
-        """Our newest message in a thread, if it bears no mark."""
-        newest = None
-        async for ts, payload in self._ours(room):
-            newest = ts if payload is None else None
-        return newest if room.thread else None
-
-    async def _parts(self, room: Room, key: str) -> dict[int, str]:
-        """Addresses by number; -1 is the last message of a whole."""
-        found: dict[int, str] = {}
-        async for ts, payload in self._marks(room):
-            if payload.get("key") == key:
-                number = int(payload.get("part", 0))
-                found[number] = ts
-                if number == int(payload.get("parts", 1)) - 1:
-                    found[-1] = ts
-        return found
-
-    async def _key_of(self, room: Room, ref: MessageRef) -> str | None:
-        async for ts, payload in self._marks(room):
-            if ts == ref.id:
-                return str(payload.get("key"))
-        return None
-
-    async def _marks(self, room: Room) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        """Our messages in the room that bear a mark, by address and mark."""
-        async for ts, payload in self._ours(room):
-            if payload is not None:
-                yield ts, payload
-
-    async def _ours(self, room: Room) -> AsyncIterator[tuple[str, dict[str, Any] | None]]:
-        """Our messages in the room, by address and mark; a shared file is none of them."""
-        method = "conversations.replies" if room.thread else "conversations.history"
-        cursor: str | None = None
-        for _ in range(PAGES):
-            page = await self._api.call(
-                method,
-                channel=room.channel,
-                ts=room.thread or None,
-                include_all_metadata=True,
-                limit=200,
-                cursor=cursor,
-            )
-            for message in page.get("messages", ()):
-                metadata = message.get("metadata") or {}
-                if metadata.get("event_type") == EVENT_TYPE:
-                    yield str(message["ts"]), metadata.get("event_payload") or {}
-                elif message.get("bot_id") == self._api.bot_id != "" and not message.get("files"):
-                    yield str(message["ts"]), None
-            cursor = (page.get("response_metadata") or {}).get("next_cursor")
-            if not cursor:
-                return
 
     async def _with_pictures(self, method: str, message: Message, **where: object) -> tuple[dict[str, Any], bool]:
         """The answer, and whether the pictures had to be left out."""
@@ -248,6 +221,6 @@ class Outbound:
             return False
 
 
-def marked(key: str, number: int = 0, parts: int = 1) -> dict[str, object]:
-    """Metadata that names a message as ours."""
-    return {"event_type": EVENT_TYPE, "event_payload": {"key": key, "part": number, "parts": parts}}
+def _key_in(mark: dict[str, object]) -> str:
+    payload = mark.get("event_payload")
+    return str(payload.get("key", "")) if isinstance(payload, dict) else ""

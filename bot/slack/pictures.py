@@ -4,19 +4,16 @@ Swapping the id in a block is how a chart changes in place: a message's own file
 """
 
 import asyncio
-import json
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import aiohttp
 
 from agent.domain.content import Content, Picture
-from agent.domain.errors import AppError, TransientError, Unavailable
+from agent.domain.errors import AppError, TransientError
 from agent.domain.rooms import Room
 from bot.slack.api import SlackApi
+from bot.slack.uploads import upload
 
 REMEMBERED = 1_000
 
@@ -62,25 +59,8 @@ class Pictures:
 
     async def share_text(self, text: str, name: str, room: Room) -> None:
         """Post a text as a file."""
-        await self._put(text.encode(), name, "", channel_id=room.channel, thread_ts=room.thread or None)
+        await upload(self._api, text.encode(), name, channel_id=room.channel, thread_ts=room.thread or None)
 
     async def _upload(self, picture: Picture, **where: str | None) -> str:
         png = await asyncio.to_thread(Path(picture.path).read_bytes)
-        return await self._put(png, f"{picture.sha256[:12]}.png", picture.alt[:1000], **where)
-
-    async def _put(self, data: bytes, name: str, alt: str, **where: str | None) -> str:
-        ticket: dict[str, Any] = await self._api.call(
-            "files.getUploadURLExternal",
-            filename=name,
-            length=len(data),
-            alt_txt=alt or None,
-        )
-        try:
-            async with self._api.session.post(ticket["upload_url"], data=data) as response:
-                if response.status != 200:
-                    raise Unavailable(f"Slack did not take the file {name} (HTTP {response.status}).")
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise Unavailable(f"Slack did not take the file {name}: {type(error).__name__}.") from error
-        files = json.dumps([{"id": ticket["file_id"], "title": name}])
-        await self._api.call("files.completeUploadExternal", files=files, **where)
-        return str(ticket["file_id"])
+        return await upload(self._api, png, f"{picture.sha256[:12]}.png", alt=picture.alt[:1000], **where)

@@ -16,8 +16,9 @@ from agent.ports import MessageRef
 from bot.slack.api import SlackApi
 from bot.slack.blocks import Message, messages, neutral, single
 from bot.slack.errors import code_of
-from bot.slack.outbound import Outbound, marked
+from bot.slack.outbound import Outbound
 from bot.slack.pictures import Pictures
+from bot.slack.standing import marked
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +81,13 @@ class SlackStream:
         async with self._turn:
             if self._later is not None:
                 self._later.cancel()
-            if self._open and await self._stopped(content):
-                return self._address()
-            self._native = False
-            return await self._settle(content)
+            content = await self._outbound.hand_over(self._room, content, key=self._key)
+            if not (self._open and await self._stopped(content)):
+                self._native = False
+                await self._settle(content)
+            ref = self._address()
+            self._outbound.handed_over(ref.id)
+            return ref
 
     async def _flush(self) -> None:
         async with self._turn:
@@ -216,7 +220,7 @@ class SlackStream:
         self._open = False
         return exact
 
-    async def _settle(self, content: Content) -> MessageRef:
+    async def _settle(self, content: Content) -> None:
         """Edit, post and delete until the messages show the content; addresses are kept where Slack allows it."""
         shown = messages(content, await self._desk.pictures.ids(content))
         old, stamps = [part.ts for part in self._parts], []
@@ -232,7 +236,6 @@ class SlackStream:
             old = []
         await self._outbound.delete(self._room.channel, old)
         self._drop(old)
-        return self._address()
 
     async def _updated(self, ts: str, message: Message, metadata: object) -> bool:
         try:

@@ -8,6 +8,7 @@ from math import ceil
 MARKDOWN_CHARS, ALL_BLOCKS_CHARS, BLOCKS = 12_000, 13_200, 50
 UPDATE_TEXT_BYTES, POST_TEXT_CHARS = 4_000, 40_000
 STREAM_S = 300.0
+FILE_BYTES = 10**9
 FILE_ID = re.compile(r"^F[A-Z0-9]{8,}$")
 
 PER_MINUTE = {
@@ -39,6 +40,7 @@ SCOPES = {
     "conversations.replies": "channels:history",
     "conversations.history": "channels:history",
     "conversations.info": "channels:read",
+    "conversations.open": "im:write",
     "users.info": "users:read",
     "files.info": "files:read",
     "files.getUploadURLExternal": "files:write",

@@ -1,10 +1,12 @@
 """The Web API of the local Slack: one function a method, refusing what Slack refuses."""
 
 import json
+import mimetypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.platforms.slack_limits import (
+    FILE_BYTES,
     MARKDOWN_CHARS,
     POST_TEXT_CHARS,
     STREAM_S,
@@ -198,6 +200,14 @@ def conversations_info(server: "SlackServer", params: Params) -> dict[str, Any]:
     return {"channel": {"id": channel.id, "name": channel.name, "is_ext_shared": channel.shared}}
 
 
+@method("conversations.open")
+def conversations_open(server: "SlackServer", params: Params) -> dict[str, Any]:
+    person = next((p for p in server.people.values() if p.id == params.get("users")), None)
+    if person is None:
+        raise Refused("user_not_found")
+    return {"channel": {"id": server.direct(person).id}, "already_open": True}
+
+
 @method("users.info")
 def users_info(server: "SlackServer", params: Params) -> dict[str, Any]:
     person = next((p for p in server.people.values() if p.id == params.get("user")), None)
@@ -210,7 +220,10 @@ def users_info(server: "SlackServer", params: Params) -> dict[str, Any]:
 def upload_url(server: "SlackServer", params: Params) -> dict[str, Any]:
     if not params.get("filename") or int(params.get("length") or 0) <= 0:
         raise Refused("invalid_arguments")
-    file = File(server.next_id("F"), params["filename"], b"", "image/png", ready_at_s=float("inf"))
+    if int(params["length"]) > FILE_BYTES:
+        raise Refused("file_upload_size_restricted")
+    mimetype = mimetypes.guess_type(params["filename"])[0] or "application/octet-stream"
+    file = File(server.next_id("F"), params["filename"], b"", mimetype, ready_at_s=float("inf"))
     server.files[file.id] = file
     server.uploads[file.id] = int(params["length"])
     return {"upload_url": f"{server.origin}/upload/v1/{file.id}", "file_id": file.id}
