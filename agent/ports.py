@@ -107,6 +107,10 @@ class Fleet(Protocol):
 class EventFeed(Protocol):
     """The event streams of all hosts."""
 
+    @property
+    def away(self) -> bool:
+        """Whether the last read could not reach the streams: until it can, nothing is known of any host."""
+
     async def read(self) -> Sequence[tuple[str, WorkerEvent]]:
         """The next events with their acknowledgement ids; waits up to a second, may be empty."""
 

@@ -13,8 +13,8 @@ import redis
 
 from agent.domain.orders import HostInfo
 from agent.wire import Malformed, decode
+from worker.client.connect import connect
 from worker.client.redis_url import shown
-from worker.sender import connect
 from worker.settings import Settings
 
 MISSED_BEATS = 3  # the key itself outlives the worker by a minute

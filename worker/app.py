@@ -11,17 +11,19 @@ from collections.abc import Callable
 import redis
 from celery import Celery
 from celery.signals import worker_ready
+from kombu.exceptions import OperationalError
 
 from agent.domain.errors import AppError, Unavailable
 from worker.client.blobs import make_blobs
+from worker.client.connect import connect
 from worker.client.queue import CONTROL_QUEUE, host_queue, make_app
 from worker.client.redis_url import shown
+from worker.consuming import Watch
 from worker.folders import HostFolder
 from worker.hostbeat import HostBeat
 from worker.launching import Launcher
 from worker.sandbox import choose_tier
 from worker.scripts import Scripts
-from worker.sender import connect
 from worker.settings import Settings
 from worker.sweep import Sweep
 from worker.tasks import register
@@ -37,7 +39,7 @@ def build(settings: Settings, *, tier: str) -> Celery:
     blobs = make_blobs(settings.blobs, home=settings.home, redis_url=settings.redis_url, cache=home.blobs)
     limits = {"inspect_s": settings.inspect_limit_s, "predict_s": settings.predict_limit_s}
     app = make_app("trainyard-worker", settings.redis_url, queues=(host_queue(settings.host_id),))
-    register(app, Launcher(settings, blobs, tier=tier), Scripts(blobs, home, tier=tier, **limits), **limits)
+    register(app, Launcher(settings, blobs, tier=tier), Scripts(blobs, home, tier=tier, **limits), settings, **limits)
     return app
 
 
@@ -89,12 +91,28 @@ def _start_threads_when_ready(settings: Settings, tier: str) -> None:
     home = HostFolder.of(settings.home, settings.host_id)
     beat = HostBeat(settings.host_id, home=settings.home, redis_url=settings.redis_url, tier=tier)
     sweep = Sweep(home, host=settings.host_id, redis_url=settings.redis_url)
+    watch = Watch(home, _noop_sender(settings), period_s=settings.noop_s)
 
     def start(**_signal: object) -> None:
         _every(settings.host_beat_s, "host-beat", beat.beat)
         _every(settings.sweep_s, "sweep", sweep.run)
+        _every(settings.noop_s, "consuming", watch.tick)
 
     worker_ready.connect(start, weak=False)
+
+
+def _noop_sender(settings: Settings) -> Callable[[], None]:
+    """Puts one `trainyard.noop` into this host's own queue, through connections of its own."""
+    app = make_app("trainyard-watch", settings.redis_url)
+    queue = host_queue(settings.host_id)
+
+    def send() -> None:
+        try:
+            app.send_task("trainyard.noop", queue=queue, expires=settings.noop_s, ignore_result=True)
+        except (OperationalError, redis.RedisError) as error:
+            raise ConnectionError(str(error)) from error
+
+    return send
 
 
 def _every(seconds: float, name: str, act: Callable[[], object]) -> None:

@@ -66,6 +66,16 @@ class RunFolder:
         return self.path / "outcome.json"
 
     @property
+    def supervisor(self) -> Path:
+        """Which process supervises the newest attempt, and in which boot of the machine."""
+        return self.path / "supervisor.json"
+
+    @property
+    def ballast(self) -> Path:
+        """Space held back so that the outcome fits on a full disk."""
+        return self.path / ".ballast"
+
+    @property
     def sent(self) -> Path:
         """Which spools Redis has, by attempt."""
         return self.path / "sent.json"
@@ -119,7 +129,8 @@ class HostFolder:
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     """Make `path` hold `data`; after a crash it holds either that or what it held before."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    aside.unlink(missing_ok=True)  # a payload may write here too: never follow a link that it laid out
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
@@ -147,6 +158,16 @@ def read_fence(folder: RunFolder) -> int:
         return int(folder.fence.read_text())
     except FileNotFoundError:
         return 0
+
+
+def marks_of(folder: RunFolder) -> tuple[str, str]:
+    """What stands in the environment of every step of a run's attempts, and in no other process's."""
+    return f"TRAINYARD_RUN_DIR={folder.path}", "TRAINYARD_SUPERVISED=1"
+
+
+def cgroup_name(folder: RunFolder) -> str:
+    """The control group of a run's attempts: one name for one folder, also beside another home on the same machine."""
+    return f"trainyard-{folder.run}-{folder.path.stat().st_ino:x}"
 
 
 def take_lock(path: Path, *, wait: bool = False) -> int | None:

@@ -12,42 +12,45 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.domain.errors import AppError
 from agent.domain.events import Ended
-from agent.domain.orders import LaunchOrder, StopOrder
-from agent.domain.runs import ExitClass
+from agent.domain.orders import GpuInfo, LaunchOrder, StopOrder
+from agent.domain.runs import ExitClass, Outcome
 from agent.wire import encode
 from worker.client.blobs import BlobStore
-from worker.client.keys import is_signed
-from worker.folders import HostFolder, RunFolder, is_alive, locked, read_fence, write_atomically
+from worker.folders import HostFolder, RunFolder, is_alive, locked, marks_of, read_fence, write_atomically
+from worker.gpus import gpus
+from worker.processes import end_with_environment
 from worker.sender import Sender
 from worker.settings import Settings
+from worker.signatures import Refused, require_signature
 from worker.spool import Spool
+from worker.supervisor.checkpoints import newest_step
 from worker.supervisor.exits import failed
+from worker.supervisor.wishes import read_stop
 
 _OLD_SUPERVISOR_S = 15.0
 
 log = logging.getLogger(__name__)
 
 
-class Refused(AppError):
-    """This host does not carry out the order. `final` when the attempt is over with that: nobody else will try it."""
-
-    def __init__(self, text: str, *, final: bool = False) -> None:
-        """`text` goes to the thread."""
-        super().__init__(text)
-        self.final = final
-
-
 class Launcher:
     """Starts and stops supervisors on this host."""
 
-    def __init__(self, settings: Settings, blobs: BlobStore, *, tier: str) -> None:
-        """`tier` is what passed the self-test."""
-        self._settings, self._blobs, self._tier = settings, blobs, tier
+    def __init__(
+        self,
+        settings: Settings,
+        blobs: BlobStore,
+        *,
+        tier: str,
+        ask_gpus: Callable[[], Sequence[GpuInfo]] = gpus,
+    ) -> None:
+        """`tier` is what passed the self-test; `ask_gpus` tells this host's GPUs within seconds."""
+        self._settings, self._blobs, self._tier, self._ask_gpus = settings, blobs, tier, ask_gpus
         self._home = HostFolder.of(settings.home, settings.host_id)
 
     def launch(self, order: LaunchOrder) -> str:
@@ -56,7 +59,7 @@ class Launcher:
             return self._refuse(order, f"this host is {self._settings.host_id}")
         try:
             folder = self._home.run(order.run)
-            self._check_signature(order)
+            require_signature(order, self._settings.public_key_path, host=order.host)
         except ValueError as error:
             return self._refuse(order, str(error))
         except Refused as refusal:
@@ -67,28 +70,24 @@ class Launcher:
             return self._decide(folder, order)
 
     def stop(self, order: StopOrder) -> str:
-        """Tell the attempt's supervisor to end it; kept for a supervisor that is only just being started."""
+        """Tell the attempt's supervisor to end it; kept for a supervisor that is only just being started.
+
+        An order never weakens an earlier one for the same attempt: a kill stays a kill. Raises `ValueError` for a run
+        that cannot exist.
+        """
         folder = self._home.run(order.run)
+        try:
+            require_signature(order, self._settings.public_key_path, host=self._settings.host_id)
+        except Refused as refusal:
+            log.warning("stop_refused run=%s attempt=%d why=%s", order.run, order.attempt, refusal.text)
+            return "refused"
         folder.path.mkdir(parents=True, exist_ok=True)
         with locked(folder.launch_lock, wait=True):
             if order.attempt < read_fence(folder):
                 return "stale"
-            write_atomically(folder.stop, encode(order))
+            if not _is_weaker(order, read_stop(folder)):
+                write_atomically(folder.stop, encode(order))
             return "told" if _signal_supervisor(folder) else "kept"
-
-    def _check_signature(self, order: LaunchOrder) -> None:
-        path = self._settings.public_key_path
-        try:
-            signed = is_signed(order, path)
-        except (OSError, ValueError):
-            raise Refused(
-                f"Host {order.host} has no launch key. Copy the bot's keys/launch.pub to {path} there."
-            ) from None
-        if not signed:
-            raise Refused(
-                f"Host {order.host} refused to start this: the order's signature does not fit {path}. "
-                "Copy the bot's keys/launch.pub there."
-            )
 
     def _decide(self, folder: RunFolder, order: LaunchOrder) -> str:
         fence = read_fence(folder)
@@ -103,7 +102,7 @@ class Launcher:
                 self._make_room(folder, fence)
         except Refused as refusal:
             if refusal.final:
-                self._report_final(folder, order, refusal.text, fence=fence)
+                self._report_final(folder, order, failed(refusal.exit_class, refusal.text), fence=fence)
             return self._refuse(order, refusal.text)
         write_atomically(folder.order, encode(order))
         write_atomically(folder.fence, str(order.attempt).encode())
@@ -120,12 +119,27 @@ class Launcher:
             raise Refused(
                 f"Host {order.host} has no working sandbox any more, and this run was approved with one.", final=True
             )
+        self._check_gpus(order)
         try:
             self._blobs.get_file(order.spec.bundle_sha256)
         except AppError as error:
             raise Refused(
                 f"Host {order.host} cannot start this, because the run's program is missing. {error.text}", final=True
             ) from error
+
+    def _check_gpus(self, order: LaunchOrder) -> None:
+        """The GPUs of the order must be there, well, and free of others. PREEMPTED: it may go well elsewhere, or later.
+
+        A driver that does not answer in time looks like a host without GPUs.
+        """
+        if not order.gpu_uuids:
+            return
+        here = {gpu.uuid: gpu for gpu in self._ask_gpus()}
+        for uuid in order.gpu_uuids:
+            why = _why_not(here.get(uuid), limit_bytes=self._settings.gpu_foreign_bytes)
+            if why:
+                text = f"Host {order.host} cannot use GPU {uuid} now: {why}."
+                raise Refused(text, final=True, exit_class=ExitClass.PREEMPTED)
 
     def _make_room(self, folder: RunFolder, fence: int) -> None:
         """End an older attempt that still runs here, and put its records aside."""
@@ -138,6 +152,8 @@ class Launcher:
                     raise Refused(f"attempt {fence} still runs here and does not end")
                 time.sleep(0.1)
             folder.stop.unlink(missing_ok=True)
+        else:
+            end_with_environment(*marks_of(folder))  # its supervisor died, and the sweep was not here yet
         for path in (folder.spool, folder.outcome):
             if path.exists():
                 path.rename(folder.old(path, fence))
@@ -180,7 +196,7 @@ class Launcher:
         log.info("launch_%s run=%s attempt=%d", word, order.run, order.attempt)
         if word == "died":
             text = f"The supervisor on host {order.host} did not start; its log is {folder.path}/supervisor.log."
-            self._report_final(folder, order, text, fence=order.attempt)
+            self._report_final(folder, order, failed(ExitClass.USER_ERROR, text), fence=order.attempt)
         return word
 
     def _refuse(self, order: LaunchOrder, why: str) -> str:
@@ -195,27 +211,47 @@ class Launcher:
         aside = self._home.path / f"refused-{order.run}-{os.getpid()}.jsonl"
         self._home.path.mkdir(parents=True, exist_ok=True)
         try:
-            self._send(Spool(aside, run=order.run, attempt=order.attempt, host=order.host), text)
+            spool = Spool(aside, run=order.run, attempt=order.attempt, host=order.host)
+            self._send(spool, failed(ExitClass.USER_ERROR, text))
         finally:
             aside.unlink(missing_ok=True)
 
-    def _report_final(self, folder: RunFolder, order: LaunchOrder, text: str, *, fence: int) -> None:
+    def _report_final(self, folder: RunFolder, order: LaunchOrder, outcome: Outcome, *, fence: int) -> None:
         """End the attempt before it began: fenced, with an outcome, so that no later copy of the order starts it."""
         if order.attempt > fence:
             with contextlib.suppress(Refused):
                 self._make_room(folder, fence)
         write_atomically(folder.fence, str(order.attempt).encode())
-        write_atomically(folder.outcome, encode(failed(ExitClass.USER_ERROR, text)))
-        self._send(Spool(folder.spool, run=order.run, attempt=order.attempt, host=order.host), text)
+        outcome = outcome.model_copy(update={"checkpoint_step": newest_step(folder.path)})
+        write_atomically(folder.outcome, encode(outcome))
+        self._send(Spool(folder.spool, run=order.run, attempt=order.attempt, host=order.host), outcome)
 
-    def _send(self, spool: Spool, text: str) -> None:
-        spool.append(Ended(outcome=failed(ExitClass.USER_ERROR, text)))
+    def _send(self, spool: Spool, outcome: Outcome) -> None:
+        spool.append(Ended(outcome=outcome))
         sender = Sender(spool, redis_url=self._settings.redis_url)
         with contextlib.suppress(OSError):
             sender.start()
             if not sender.close(limit_s=5.0):
                 log.warning("refusal_unsent run=%s", spool.run)
         spool.close()
+
+
+def _why_not(gpu: GpuInfo | None, *, limit_bytes: int) -> str:
+    """Empty when the GPU can be used."""
+    if gpu is None:
+        return "it is not there, or its driver does not answer"
+    if gpu.sick:
+        return gpu.sick
+    if gpu.foreign_bytes > limit_bytes:
+        return f"processes of others hold {gpu.foreign_bytes / 1024**2:.0f} MiB of it"
+    return ""
+
+
+def _is_weaker(order: StopOrder, earlier: StopOrder | None) -> bool:
+    if earlier is None or earlier.attempt != order.attempt:
+        return False
+    strength = ("pause", "stop", "kill")
+    return strength.index(order.how) < strength.index(earlier.how)
 
 
 def _signal_supervisor(folder: RunFolder) -> bool:

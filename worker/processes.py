@@ -9,6 +9,7 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -60,27 +61,27 @@ def kill_children(*, limit_s: float = 5.0) -> None:
         time.sleep(0.005)
 
 
-def with_environment(entry: str) -> list[int]:
-    """The living processes that were started with `NAME=value` in their environment."""
-    wanted = entry.encode()
+def with_environment(*entries: str) -> list[int]:
+    """The living processes that were started with each `NAME=value` in their environment."""
+    wanted = {entry.encode() for entry in entries}
     found = []
     for folder in _PROC.glob("[0-9]*"):
         if int(folder.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+            if wanted.issubset((folder / "environ").read_bytes().split(b"\0")):
                 found.append(int(folder.name))
     return found
 
 
-def end_with_environment(entry: str, *, grace_s: float = 2.0) -> int:
+def end_with_environment(*entries: str, grace_s: float = 2.0) -> int:
     """SIGTERM, then SIGKILL to all that `with_environment` finds; how many there were."""
-    found = with_environment(entry)
+    found = with_environment(*entries)
     for pid in found:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
     end = time.monotonic() + grace_s
-    while (left := with_environment(entry)) and time.monotonic() < end:
+    while (left := with_environment(*entries)) and time.monotonic() < end:
         time.sleep(0.05)
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
@@ -99,3 +100,24 @@ def oom_kills() -> int:
         if line.startswith("oom_kill "):
             return int(line.split()[1])
     return 0
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler of its own for a signal; false when it is gone."""
+    try:
+        status = (_PROC / str(pid) / "status").read_text()
+    except OSError:
+        return False
+    mask = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+def moved_bytes(pids: Iterable[int]) -> dict[int, int]:
+    """How many bytes each process has read and written so far, by any means; without those that are gone."""
+    found: dict[int, int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            lines = (_PROC / str(pid) / "io").read_text().splitlines()
+            numbers = dict(line.split(": ", 1) for line in lines)
+            found[pid] = int(numbers["rchar"]) + int(numbers["wchar"])
+    return found

@@ -13,10 +13,8 @@ import time
 from typing import Any
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from worker.client.redis_url import for_client
+from worker.client.connect import connect
 from worker.folders import RunFolder, write_atomically
 from worker.spool import Spool, lines_between, offset_after
 
@@ -29,18 +27,6 @@ _PAUSE_MAX_S = 5.0
 log = logging.getLogger(__name__)
 
 
-def connect(redis_url: str) -> "redis.Redis":
-    """A client that fails within seconds and leaves retrying to its owner."""
-    return redis.Redis.from_url(
-        for_client(redis_url),
-        socket_timeout=5,
-        socket_connect_timeout=3,
-        health_check_interval=5,
-        retry=Retry(NoBackoff(), 0),
-        decode_responses=False,
-    )
-
-
 def acked_seq(client: "redis.Redis", run: str, attempt: int) -> int:
     """The highest event of the attempt that the bot has stored."""
     value: Any = client.hget(ACKED_KEY, f"{run}:{attempt}")
@@ -50,12 +36,13 @@ def acked_seq(client: "redis.Redis", run: str, attempt: int) -> int:
 class Sender:
     """A thread that sends what the spool gets. `epoch` is the identity of the Redis process that has it."""
 
-    def __init__(self, spool: Spool, *, redis_url: str, flush_s: float = 0.25) -> None:
-        """Nothing is opened before `start`."""
+    def __init__(self, spool: Spool, *, redis_url: str, flush_s: float = 0.25, alive_s: float = 10.0) -> None:
+        """Nothing is opened before `start`. With nothing to send, Redis is asked every `alive_s` if it is there."""
         self._spool = spool
         self._client = connect(redis_url)
         self._stream = STREAM_PREFIX + spool.host
-        self._flush_s = flush_s
+        self._flush_s, self._alive_s = flush_s, alive_s
+        self._answered_at = _boot_clock()
         self._sent_bytes = 0
         self.epoch = ""
         self._closing = threading.Event()
@@ -70,6 +57,10 @@ class Sender:
         self._closing.set()
         self._thread.join(limit_s)
         return not self._thread.is_alive() and self._sent_bytes >= self._spool.size_bytes
+
+    def silent_s(self) -> float:
+        """Seconds since Redis last answered, or since this was made. Time in which the machine slept counts."""
+        return _boot_clock() - self._answered_at
 
     def _loop(self) -> None:
         pause_s = 0.0
@@ -91,9 +82,12 @@ class Sender:
     def pump(self) -> None:
         """Send everything that is durable now. Raises `redis.RedisError` while Redis is away."""
         end = self._spool.sync()
-        while self._sent_bytes < end:
+        asked = self.silent_s() < self._alive_s
+        while self._sent_bytes < end or not asked:
+            asked = True
             lines, after = lines_between(self._spool.path, self._sent_bytes, end, limit=_BATCH)
             epoch = self._send(lines)
+            self._answered_at = _boot_clock()
             if self.epoch and epoch != self.epoch:
                 log.info("redis_restarted run=%s", self._spool.run)
                 after = offset_after(self._spool.path, acked_seq(self._client, self._spool.run, self._spool.attempt))
@@ -106,6 +100,11 @@ class Sender:
         for line in lines:
             pipeline.xadd(self._stream, {"e": line}, maxlen=_MAX_ENTRIES, approximate=True)
         return str(pipeline.execute()[0]["run_id"])
+
+
+def _boot_clock() -> float:
+    """Runs on while the machine sleeps, and never back."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def note_sent(folder: RunFolder, attempt: int, *, seq: int, epoch: str, done: bool) -> None:

@@ -12,10 +12,11 @@ import redis
 from agent.domain.events import Ended
 from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import Malformed, decode, encode
+from worker.client.connect import connect
 from worker.client.redis_url import shown
 from worker.folders import HostFolder, RunFolder, locked, read_fence, write_atomically
 from worker.processes import end_with_environment
-from worker.sender import Sender, acked_seq, connect, note_sent, sent_notes
+from worker.sender import Sender, acked_seq, note_sent, sent_notes
 from worker.spool import Spool, attempt_of, last_seq
 
 _SEND_LIMIT_S = 10.0

@@ -8,7 +8,7 @@ import json
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
@@ -17,16 +17,27 @@ from agent.domain.errors import AppError
 from agent.domain.orders import InspectOrder, LaunchOrder, PredictOrder, StopOrder
 from agent.domain.value import Value
 from agent.wire import Malformed, decode
+from worker import consuming
+from worker.folders import HostFolder
 from worker.launching import Launcher
 from worker.scripts import Scripts
+from worker.settings import Settings
+from worker.signatures import require_signature
+
+Question = TypeVar("Question", InspectOrder, PredictOrder)
 
 _SPARE_S = 10  # for unpacking and downloads around a script's own limit
 
 log = logging.getLogger(__name__)
 
 
-def register(app: Celery, launcher: Launcher, scripts: Scripts, *, inspect_s: float, predict_s: float) -> None:
+def register(
+    app: Celery, launcher: Launcher, scripts: Scripts, settings: Settings, *, inspect_s: float, predict_s: float
+) -> None:
     """Give `app` the tasks of a host. The two limits are those of the scripts."""
+
+    def check(order: InspectOrder | PredictOrder) -> None:
+        require_signature(order, settings.public_key_path, host=settings.host_id)
 
     @app.task(name="trainyard.launch")  # type: ignore[untyped-decorator]
     def launch(text: str) -> None:
@@ -39,18 +50,24 @@ def register(app: Celery, launcher: Launcher, scripts: Scripts, *, inspect_s: fl
     @app.task(name="trainyard.noop")  # type: ignore[untyped-decorator]
     def noop(text: str = "") -> None:
         del text
+        consuming.note(HostFolder.of(settings.home, settings.host_id))
 
     limits = _limits(inspect_s)
 
     @app.task(name="trainyard.inspect", ignore_result=False, **limits)  # type: ignore[untyped-decorator]
     def inspect(text: str) -> dict[str, Any]:
-        return _answered("inspect", lambda: scripts.inspect(decode(InspectOrder, text)))
+        return _answered("inspect", lambda: scripts.inspect(_checked(decode(InspectOrder, text), check)))
 
     limits = _limits(predict_s)
 
     @app.task(name="trainyard.predict", ignore_result=False, **limits)  # type: ignore[untyped-decorator]
     def predict(text: str) -> dict[str, Any]:
-        return _answered("predict", lambda: scripts.predict(decode(PredictOrder, text)))
+        return _answered("predict", lambda: scripts.predict(_checked(decode(PredictOrder, text), check)))
+
+
+def _checked(order: Question, check: Callable[[Question], None]) -> Question:
+    check(order)
+    return order
 
 
 def _limits(script_s: float) -> dict[str, float]:

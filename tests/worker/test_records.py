@@ -149,7 +149,7 @@ def test_what_is_over_the_rate_is_counted(tmp_path: Path) -> None:
         (1, "OSError: [Errno 28] No space left on device", False, ExitClass.DISK_FULL),
         (1, "torch.OutOfMemoryError: CUDA out of memory.", False, ExitClass.CUDA_OOM),
         (1, "Watchdog caught collective operation timeout", False, ExitClass.NCCL),
-        (-6, "RuntimeError: CUDA error: device-side assert triggered", False, ExitClass.USER_ERROR),
+        (-6, "RuntimeError: CUDA error: device-side assert triggered", False, ExitClass.CUDA_FAULT),
         (1, "Traceback (most recent call last):\n  x\nKeyError: 'age'", False, ExitClass.USER_ERROR),
         (1, "numpy.core._exceptions.MemoryError: Unable to allocate", False, ExitClass.HOST_OOM),
         (3, "", False, ExitClass.USER_ERROR),

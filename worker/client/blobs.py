@@ -20,7 +20,8 @@ import redis
 
 from agent.domain.datasets import DatasetRef
 from agent.domain.errors import NotFound, Unavailable
-from worker.client.redis_url import for_client, shown
+from worker.client.connect import connect
+from worker.client.redis_url import shown
 
 _CHUNK_BYTES = 4 * 1024 * 1024
 
@@ -102,7 +103,7 @@ class RedisBlobs(_AsyncFace):
         self._url = redis_url
         self._cache = FolderBlobs(cache)
         self._folder = cache
-        self._client = redis.Redis.from_url(for_client(redis_url), socket_timeout=15, socket_connect_timeout=3)
+        self._client = connect(redis_url, socket_s=15.0)  # a chunk is large
 
     def put_file(self, path: Path, *, name: str) -> DatasetRef:
         """Store a copy of a file. Raises `Unavailable`."""

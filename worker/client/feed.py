@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import redis
-import redis.asyncio
 
 from agent.domain.events import WorkerEvent
 from agent.wire import Malformed, decode
+from worker.client.connect import connect_async
 from worker.client.queue import PREFIX
-from worker.client.redis_url import for_client
 
 _STREAMS = f"{PREFIX}ev:"
 _ACKED = f"{PREFIX}acked"
@@ -37,18 +36,18 @@ class RedisFeed:
 
     def __init__(self, redis_url: str, *, consumer: str = "bot") -> None:
         """Nothing is opened before the first `read`."""
-        self._redis = redis.asyncio.Redis.from_url(
-            for_client(redis_url),
-            socket_timeout=5,
-            socket_connect_timeout=3,
-            health_check_interval=5,
-        )
+        self._redis = connect_async(redis_url)
         self._consumer = consumer
         self._streams: dict[str, str] = {}  # stream -> id to read from: ">" for new ones, else where pending ones begin
         self._discovered_at = float("-inf")
         self._out: dict[str, tuple[str, int]] = {}  # handed out and not yet acknowledged: id -> (run:attempt, seq)
         self._to_ack: set[str] = set()
         self._away = False
+
+    @property
+    def away(self) -> bool:
+        """Whether the last read found no Redis: until it is back, nothing is known of any host."""
+        return self._away
 
     async def close(self) -> None:
         """Close the connection."""

@@ -9,11 +9,11 @@ import json
 import time
 import uuid
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 import redis
-import redis.asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from kombu import Queue
 from kombu.exceptions import OperationalError
@@ -23,12 +23,14 @@ from agent.domain.errors import BadData, NotFound, Unavailable
 from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, Predictions, PredictOrder, StopOrder
 from agent.domain.value import Value
 from agent.wire import Malformed, decode, encode
-from worker.client.keys import load_or_create, sign
+from worker.client.connect import connect_async
+from worker.client.keys import Order, load_or_create, sign
 from worker.client.queue import PREFIX, control_queue, host_queue, make_app
-from worker.client.redis_url import for_client, shown
+from worker.client.redis_url import shown
 
 HOST_KEY = f"{PREFIX}host:"
-_PUBLISH_LIMIT_S = 10.0
+_PUBLISH_LIMIT_S = 5.5  # a little more than the socket's own limit
+_PUBLISHERS = 4
 _EXPIRES_S = 60
 _POLL_S = (0.02, 0.25)
 
@@ -56,27 +58,23 @@ class CeleryFleet:
         self._key: Ed25519PrivateKey | None = None
         self._no_host_s, self._inspect_s, self._predict_s = no_host_s, inspect_s, predict_s
         self._app = make_app("trainyard-client", redis_url)
-        self._redis = redis.asyncio.Redis.from_url(
-            for_client(redis_url),
-            socket_timeout=5,
-            socket_connect_timeout=3,
-            health_check_interval=5,
-        )
+        self._redis = connect_async(redis_url)
+        # Of its own: publishers that hang on a dead Redis must not use up the threads that others need.
+        self._publishers = ThreadPoolExecutor(_PUBLISHERS, thread_name_prefix="publish")
 
     async def close(self) -> None:
         """Close the connections."""
         await self._redis.aclose()
+        self._publishers.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._app.close)
 
     async def launch(self, order: LaunchOrder) -> None:
         """Sign and send a hint to start an attempt; harmless when repeated. Raises `Unavailable`."""
-        if self._key is None:
-            self._key = await asyncio.to_thread(load_or_create, self._keys)
-        await self._publish("trainyard.launch", sign(order, self._key), queue=host_queue(order.host))
+        await self._publish("trainyard.launch", await self._signed(order), queue=host_queue(order.host))
 
     async def stop(self, order: StopOrder, *, host: str) -> None:
-        """Send a hint to end an attempt; harmless when repeated. Raises `Unavailable`."""
-        await self._publish("trainyard.stop", order, queue=host_queue(host))
+        """Sign and send a hint to end an attempt; harmless when repeated. Raises `Unavailable`."""
+        await self._publish("trainyard.stop", await self._signed(order), queue=host_queue(host))
 
     async def hosts(self) -> Sequence[HostInfo]:
         """Hosts whose last word is under 60 s old, by name. Raises `Unavailable`."""
@@ -95,9 +93,15 @@ class CeleryFleet:
         """Predict on any host. Raises `BadData`, `Unavailable`."""
         return await self._ask("trainyard.predict", order, Predictions, limit_s=self._predict_s)
 
-    async def _ask(self, task: str, order: Value, answer: type[V], *, limit_s: float) -> V:
+    async def _signed(self, order: Order) -> Order:
+        if self._key is None:
+            self._key = await asyncio.to_thread(load_or_create, self._keys)
+        return sign(order, self._key)
+
+    async def _ask(self, task: str, order: Order, answer: type[V], *, limit_s: float) -> V:
         await self._wait_for_a_host()
-        task_id = await self._publish(task, order, queue=control_queue(), answered=True, expires_s=limit_s)
+        signed = await self._signed(order)
+        task_id = await self._publish(task, signed, queue=control_queue(), answered=True, expires_s=limit_s)
         reply = await self._wait(task_id, limit_s)
         if "ok" in reply:
             try:
@@ -146,7 +150,7 @@ class CeleryFleet:
             )
 
         try:
-            await asyncio.wait_for(asyncio.to_thread(send), _PUBLISH_LIMIT_S)
+            await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(self._publishers, send), _PUBLISH_LIMIT_S)
         except (OperationalError, redis.RedisError, OSError, TimeoutError) as error:
             raise self._unreachable() from error
         return task_id

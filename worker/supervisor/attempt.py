@@ -4,32 +4,39 @@ Owns the order of things and the outcome. Knows no Celery. Entered by `worker.su
 The outcome is on disk before it is sent, and this process stays until Redis has it, or leaves that to the sweep.
 """
 
+import contextlib
+import json
 import logging
 import os
 import shutil
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agent.domain.errors import AppError
 from agent.domain.events import Accepted, Ended
 from agent.domain.orders import LaunchOrder
 from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import decode, encode
+from worker import cgroup, secrets
 from worker.client.blobs import BlobStore, make_blobs
-from worker.folders import HostFolder, RunFolder, write_atomically
+from worker.folders import HostFolder, RunFolder, cgroup_name, write_atomically
 from worker.processes import adopt_orphans, boot_id
 from worker.sandbox import choose_tier
 from worker.sender import Sender, note_sent
 from worker.settings import Settings
 from worker.spool import Spool
 from worker.supervisor import outputs
+from worker.supervisor.checkpoints import newest_step
 from worker.supervisor.exits import failed
-from worker.supervisor.stage import Stage, StepFailed
+from worker.supervisor.records import Records
+from worker.supervisor.stage import Kit, Stage, StepFailed
 from worker.supervisor.steps import steps_for
 from worker.supervisor.wishes import Wishes
 
-_SECOND_TRY_S = 5.0
+_AGAIN_S = 5.0
+_BALLAST_BYTES = 256 * 1024
+_FULL_DISK = "The host's disk is full. Free some space, then start again."
 
 log = logging.getLogger(__name__)
 
@@ -40,17 +47,24 @@ def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: in
     adopt_orphans()
     settings = Settings()
     order = decode(LaunchOrder, folder.order.read_bytes())
-    wishes = Wishes(folder, attempt, max_s=order.spec.max_hours * 3600)
+    max_s = order.spec.max_hours * 3600 if order.budget_s is None else order.budget_s
+    wishes = Wishes(folder, attempt, max_s=max_s)
     signal.signal(signal.SIGTERM, wishes.on_term)
     if asked:
         wishes.on_term()
     wishes.look()
+    _say_who(folder, attempt)
     spool = Spool(folder.spool, run=order.run, attempt=attempt, host=settings.host_id)
-    sender = Sender(spool, redis_url=settings.redis_url, flush_s=settings.flush_s)
+    sender = Sender(spool, redis_url=settings.redis_url, flush_s=settings.flush_s, alive_s=settings.heartbeat_s)
     spool.append(Accepted(boot_id=boot_id()))
     sender.start()
-    outcome = _Attempt(folder, order, settings, spool, wishes).run()
-    _finish(folder, spool, outcome)
+    leaf = cgroup.make_leaf(cgroup_name(folder), limit_bytes=settings.memory_limit_bytes)
+    try:
+        outcome = _Attempt(folder, order, settings, spool, wishes, sender, leaf).run()
+    finally:
+        if leaf is not None:
+            leaf.remove()
+    _finish(folder, spool, outcome, limit_s=settings.send_limit_s)
     if sender.close(limit_s=settings.send_limit_s):
         note_sent(folder, attempt, seq=spool.seq, epoch=sender.epoch, done=False)
     else:
@@ -59,33 +73,63 @@ def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: in
     return 0
 
 
-def _finish(folder: RunFolder, spool: Spool, outcome: Outcome) -> None:
-    """Write the outcome, then spool it. A full disk gets a second chance with the data of the run removed."""
-    try:
-        write_atomically(folder.outcome, encode(outcome))
-        spool.append(Ended(outcome=outcome))
-    except OSError:
-        log.exception("outcome_unwritten run=%s", folder.run)
-        shutil.rmtree(folder.path / "data", ignore_errors=True)
-        time.sleep(_SECOND_TRY_S)
-        write_atomically(folder.outcome, encode(outcome))
-        spool.append(Ended(outcome=outcome))
+def _say_who(folder: RunFolder, attempt: int) -> None:
+    """Leave a trace of this process for the sweep, and hold back space for the outcome."""
+    who = {"pid": os.getpid(), "boot_id": boot_id(), "attempt": attempt}
+    write_atomically(folder.supervisor, json.dumps(who).encode())
+    folder.ballast.unlink(missing_ok=True)
+    with folder.ballast.open("xb") as file:
+        os.posix_fallocate(file.fileno(), 0, _BALLAST_BYTES)
+
+
+def _finish(folder: RunFolder, spool: Spool, outcome: Outcome, *, limit_s: float) -> None:
+    """Write the outcome, then spool it. On a full disk what was held back goes first, then the data of the run.
+
+    Raises `OSError` when there is no room for it within `limit_s`; the sweep then reports the attempt as lost.
+    """
+    end = time.monotonic() + limit_s
+    while True:
+        try:
+            write_atomically(folder.outcome, encode(outcome))
+            if spool.last_kind != "ended":
+                spool.append(Ended(outcome=outcome))
+            break
+        except OSError:
+            log.exception("outcome_unwritten run=%s", folder.run)
+            if time.monotonic() > end:
+                raise
+            if folder.ballast.exists():
+                folder.ballast.unlink()
+                continue
+            shutil.rmtree(folder.path / "data", ignore_errors=True)
+            time.sleep(_AGAIN_S)
+    folder.ballast.unlink(missing_ok=True)
     log.info("attempt_ended run=%s attempt=%d state=%s", folder.run, spool.attempt, outcome.state.value)
 
 
 class _Attempt:
     """One attempt's work. Every way out of `run` is an `Outcome`."""
 
-    def __init__(self, folder: RunFolder, order: LaunchOrder, settings: Settings, spool: Spool, wishes: Wishes) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        order: LaunchOrder,
+        settings: Settings,
+        spool: Spool,
+        wishes: Wishes,
+        sender: Sender,
+        leaf: cgroup.Leaf | None,
+    ) -> None:
         self._folder, self._order, self._settings, self._wishes = folder, order, settings, wishes
+        self._spool, self._sender, self._leaf = spool, sender, leaf
         self._began = time.monotonic()
+        self._records: Records | None = None
         self._blobs: BlobStore = make_blobs(
             settings.blobs,
             home=settings.home,
             redis_url=settings.redis_url,
             cache=HostFolder.of(settings.home, settings.host_id).blobs,
         )
-        self._stage = Stage(folder, order, settings, spool, wishes)
 
     def run(self) -> Outcome:
         """Do all steps; never raises."""
@@ -106,16 +150,41 @@ class _Attempt:
                 ExitClass.USER_ERROR,
                 f"The supervisor on {self._order.host} broke. Its log is {self._folder.path}/supervisor.log.",
             )
-        self._stage.close()
-        return outcome.model_copy(update={"seconds": round(time.monotonic() - self._began, 3)})
+        return self._finished(outcome)
+
+    def _finished(self, outcome: Outcome) -> Outcome:
+        """With what every outcome has, and without the secrets that the program may have put into its last words."""
+        outcome = outcome.model_copy(
+            update={
+                "seconds": round(time.monotonic() - self._began, 3),
+                "checkpoint_step": newest_step(self._folder.path),
+            }
+        )
+        if self._records is None:
+            return outcome
+        clean = self._records.capture.redacted
+        outcome = outcome.model_copy(
+            update={
+                "reason": clean(outcome.reason),
+                "traceback": tuple(clean(line) for line in outcome.traceback),
+                "chosen": clean(outcome.chosen),
+            }
+        )
+        with contextlib.suppress(OSError):
+            self._folder.ballast.unlink(missing_ok=True)  # the last events may need it; `_finish` has other means
+        self._records.close()
+        return outcome
 
     def _work(self) -> Outcome:
+        granted = secrets.granted(self._settings.home, self._order.spec.secrets)
+        self._records = Records(self._folder, self._spool, secrets=tuple(granted.values()))
         if self._wishes.ending:
             return self._wishes.outcome()
-        self._lay_out()
+        prepared = self._lay_out(self._records)
+        stage = self._stage(self._records, granted)
         tier = choose_tier(self._settings.sandbox)
-        for step in steps_for(self._folder):
-            self._stage.run(step, tier=tier)
+        for step in steps_for(self._folder, self._order, prepared=prepared):
+            stage.run(step, tier=tier)
             if step.trains and (why := outputs.check_training(self._folder.path)):
                 return failed(ExitClass.USER_ERROR, why, code=0)
         scorecard = outputs.read_scorecard(self._folder.path)
@@ -128,19 +197,32 @@ class _Attempt:
             chosen=outputs.read_chosen(self._folder.path),
         )
 
-    def _lay_out(self) -> None:
-        """The bundle, the data and the configuration."""
+    def _stage(self, records: Records, granted: Mapping[str, str]) -> Stage:
+        kit = Kit(self._folder, self._order, self._settings, records, self._wishes, self._sender, self._leaf, granted)
+        return Stage(kit)
+
+    def _lay_out(self, records: Records) -> bool:
+        """The bundle, the data and the configuration; whether the data is split already, by an earlier attempt."""
         spec, path = self._order.spec, self._folder.path
+        bundle = self._blobs.get_file(spec.bundle_sha256)
+        prepared = outputs.is_prepared(path, self._folder.sealed, spec)
+        if self._order.attempt > 1:
+            records.capture.say(f"attempt {self._order.attempt} begins")
         outputs.clear(path)
-        outputs.unpack_bundle(self._blobs.get_file(spec.bundle_sha256), path)
-        (path / "data").mkdir()
-        shutil.copyfile(self._blobs.get_file(spec.dataset.sha256), path / "data" / "source.csv")
+        if kept := outputs.archive_script(path, bundle):
+            records.capture.say(f"train.py is another than before; the old one is kept as {kept}")
+        outputs.unpack_bundle(bundle, path)
+        if not prepared:
+            outputs.remove(path / "data")
+            (path / "data").mkdir()
+            shutil.copyfile(self._blobs.get_file(spec.dataset.sha256), path / "data" / "source.csv")
         self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
         config = f'{{"run":"{self._order.run}","spec":{spec.model_dump_json()},"data":"data/source.csv"}}'
         write_atomically(path / "config.json", config.encode())
+        return prepared
 
 
 def _from_os_error(error: OSError) -> Outcome:
     if error.errno == 28:
-        return failed(ExitClass.DISK_FULL, "The host's disk is full. Free some space, then start again.")
+        return failed(ExitClass.DISK_FULL, _FULL_DISK)
     return failed(ExitClass.USER_ERROR, f"The host could not start this run: {error}")

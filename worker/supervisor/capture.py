@@ -2,19 +2,26 @@
 
 Owns line splitting and every cap. Knows no process. A payload can print for ever and as fast as it likes: the file, the
 events and this process's memory stay small. Lines longer than the cap are split; what is over a rate is counted.
+output.log is rotated: the newest lines are in it, older ones in output.log.1 and so on. Secrets are taken out before a
+line is kept anywhere.
 """
 
+import contextlib
+import errno
 import os
 import select
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent.domain.events import Logged
+from worker.redact import Redactor
 
 LINE_BYTES = 64 * 1024
 _READ_BYTES = 1024 * 1024
+_AHEAD_BYTES = 4096  # of a long line are seen beyond a cut, so that no secret is cut in two
 _FILE_RATE, _FILE_BURST = 2 * 1024**2, 8 * 1024**2
-_FILE_LIMIT = 128 * 1024**2
+_FILE_BYTES, _FILES = 16 * 1024**2, 8
 _EVENT_RATE, _EVENT_BURST = 32 * 1024, 256 * 1024
 _EVENT_LINE_CHARS = 4096
 _EVENT_LINES = 200
@@ -44,10 +51,19 @@ class Bucket:
 class Capture:
     """Appends to output.log; `pump` reads a pipe, `take` gives the lines for the next event."""
 
-    def __init__(self, path: Path) -> None:
-        """Opens the log for appending."""
-        self._file = path.open("ab", buffering=0)
-        self._size = path.stat().st_size
+    def __init__(
+        self,
+        path: Path,
+        *,
+        secrets: Sequence[str] = (),
+        file_bytes: int = _FILE_BYTES,
+        files: int = _FILES,
+    ) -> None:
+        """Opens the log for appending. `secrets` are values that no line may show."""
+        self._path, self._file_bytes, self._files = path, file_bytes, files
+        self._redactor = Redactor(secrets)
+        self._fd = _open(path)
+        self._size = os.fstat(self._fd).st_size
         self._file_bucket = Bucket(_FILE_RATE, _FILE_BURST)
         self._event_bucket = Bucket(_EVENT_RATE, _EVENT_BURST)
         self._partial = b""
@@ -56,6 +72,7 @@ class Capture:
         self._unwritten = 0
         self._tail: bytearray = bytearray()
         self.lines_seen = 0
+        self.own_lines = 0  # of them, those that we wrote
 
     @property
     def tail(self) -> str:
@@ -79,9 +96,14 @@ class Capture:
             self._line(self._partial)
             self._partial = b""
 
+    def redacted(self, text: str) -> str:
+        """`text` without secrets, for what a step said in other ways than by printing."""
+        return "\n".join(self._redactor.line(line.encode()).decode(errors="replace") for line in text.split("\n"))
+
     def say(self, text: str) -> None:
         """A line of our own."""
-        self._line(f"[trainyard] {text}".encode())
+        self.own_lines += 1
+        self._piece(f"[trainyard] {text}".encode())
 
     def take(self) -> Logged | None:
         """The lines since the last call, None for none."""
@@ -96,26 +118,37 @@ class Capture:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        os.close(self._fd)
 
     def _feed(self, data: bytes) -> None:
         *lines, self._partial = (self._partial + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         for line in lines:
             self._line(line)
-        while len(self._partial) >= LINE_BYTES:
-            self._line(self._partial[:LINE_BYTES])
-            self._partial = self._partial[LINE_BYTES:]
+        while len(self._partial) >= LINE_BYTES + _AHEAD_BYTES:
+            self._partial = self._cut(self._partial)
+
+    def _cut(self, line: bytes) -> bytes:
+        """Keep the first piece of a line that is too long; what is left of it.
+
+        A secret that the cut would split lies wholly in the window, so it is replaced before; one that only begins in
+        the window is whole in what is left.
+        """
+        window = LINE_BYTES + _AHEAD_BYTES
+        clean = self._redactor.line(line[:window])
+        self._piece(clean[:LINE_BYTES])
+        return clean[LINE_BYTES:] + line[window:]
 
     def _line(self, line: bytes) -> None:
-        for start in range(0, max(1, len(line)), LINE_BYTES):
-            self._piece(line[start : start + LINE_BYTES])
+        while len(line) > LINE_BYTES:
+            line = self._cut(line)
+        self._piece(self._redactor.line(line))
 
     def _piece(self, line: bytes) -> None:
         self.lines_seen += 1
         self._tail += line[-_EVENT_LINE_CHARS:] + b"\n"
         if len(self._tail) > 2 * _TAIL_BYTES:
             del self._tail[:-_TAIL_BYTES]
-        if self._size + len(line) < _FILE_LIMIT and self._file_bucket.take(len(line) + 1):
+        if self._file_bucket.take(len(line) + 1):
             self._write(line + b"\n")
         else:
             self._unwritten += 1
@@ -126,7 +159,35 @@ class Capture:
             self._dropped += 1
 
     def _write(self, data: bytes) -> None:
-        self._size += self._file.write(data) or 0
+        if self._size + len(data) > self._file_bytes:
+            self._rotate()
+        try:
+            self._size += os.write(self._fd, data)
+        except OSError as error:  # a full disk: the line still goes into the events, and the disk guard speaks up
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._unwritten += 1
+
+    def _rotate(self) -> None:
+        """The newest file begins anew; the oldest is dropped. Renames never follow what a payload may have laid out."""
+        for number in range(self._files - 1, 0, -1):
+            older = self._path if number == 1 else _numbered(self._path, number - 1)
+            with contextlib.suppress(FileNotFoundError):
+                older.rename(_numbered(self._path, number))
+        fresh = _open(self._path)
+        os.close(self._fd)
+        self._fd, self._size = fresh, os.fstat(fresh).st_size
+
+
+def _open(path: Path) -> int:
+    """For appending; a link that lies there is removed, not followed."""
+    if path.is_symlink():
+        path.unlink()
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")
 
 
 def _printable(line: bytes) -> str:

@@ -1,4 +1,4 @@
-"""One step as a process: started behind the shield, its output in a pipe, ended by a ladder of signals.
+"""One step as a process: started behind the shield, its output in a pipe.
 
 Owns the process and its group. Knows nothing of what the step does. Used by `worker.supervisor.attempt`.
 """
@@ -7,10 +7,8 @@ import contextlib
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -68,7 +66,7 @@ class Child:
     def signal(self, number: int) -> None:
         """Signal the payload only: its helpers and the sandbox around it must outlive its last checkpoint."""
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._payload_pid(), number)
+            os.kill(self.payload_pid, number)
 
     def kill(self) -> None:
         """End the payload, its group and everything it started."""
@@ -81,8 +79,14 @@ class Child:
         for fd in {self.output, self._info} - {-1}:
             os.close(fd)
 
-    def _payload_pid(self) -> int:
-        """Inside bwrap the payload is the only child of the first process of its own pid namespace."""
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """Processes that, with all below them, are the step."""
+        return (self.pid,)
+
+    @property
+    def payload_pid(self) -> int:
+        """Of the process that runs the step. Inside bwrap it is the only child of the first one of its namespace."""
         if self._info < 0:
             return self.pid
         inner = self._inner_pid()
@@ -97,40 +101,3 @@ class Child:
                 break
             self._said += piece
         return int(json.loads(self._said)["child-pid"]) if b"}" in self._said else 0
-
-
-class Ladder:
-    """Ends a child politely: SIGTERM, after the grace SIGTERM again, then SIGKILL to everything."""
-
-    def __init__(self, child: Child, *, grace_s: float, second_s: float) -> None:
-        """Nothing is sent before `begin`."""
-        self._child = child
-        self._grace_s, self._second_s = grace_s, second_s
-        self.rung = ""
-        self._since = 0.0
-
-    def begin(self, *, kill: bool = False) -> None:
-        """Send the first signal; `kill` skips to the last."""
-        if kill and self.rung != "kill":
-            self._climb("kill")
-            self._child.kill()
-        elif not self.rung:
-            self._climb("term")
-            self._child.signal(signal.SIGTERM)
-
-    def abort(self) -> None:
-        """SIGABRT, so that Python prints where each thread stands; SIGKILL follows."""
-        self._climb("again")
-        self._child.signal(signal.SIGABRT)
-
-    def tick(self) -> None:
-        """Go one rung up when it is time."""
-        waited_s = time.monotonic() - self._since
-        if self.rung == "term" and waited_s >= self._grace_s:
-            self._climb("again")
-            self._child.signal(signal.SIGTERM)
-        elif self.rung == "again" and waited_s >= self._second_s:
-            self.begin(kill=True)
-
-    def _climb(self, rung: str) -> None:
-        self.rung, self._since = rung, time.monotonic()

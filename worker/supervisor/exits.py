@@ -5,13 +5,15 @@ Called by `worker.supervisor.attempt` when a step ended badly. The sentence is s
 
 import re
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from agent.domain.runs import ExitClass, Outcome, RunState
 
 BAD_DATA_EXIT = 65
 PREEMPTED_EXITS = (75, 143, -signal.SIGTERM)
 TRACEBACK_LINES = 15
+_PREEMPTED = "The host ended {step} (SIGTERM); it was not asked for here."
 
 _PATTERNS: tuple[tuple[ExitClass, re.Pattern[str], str], ...] = (
     (
@@ -35,17 +37,31 @@ _PATTERNS: tuple[tuple[ExitClass, re.Pattern[str], str], ...] = (
         "The host ran out of memory. A smaller batch or less data needs less.",
     ),
 )
-_DEVICE_FAULT = re.compile(r"device-side assert|illegal memory access")
+# What CUDA and the driver say when the device itself stopped: asserts in kernels, bad addresses, Xid, ECC.
+_DEVICE_FAULT = re.compile(
+    r"device-side assert|illegal memory access|illegal instruction was encountered|misaligned address"
+    r"|unspecified launch failure|uncorrectable ECC|\bXid\b.{0,40}\d|fallen off the bus|GPU is lost"
+)
+_DEVICE_SENTENCE = "The GPU stopped with a fault ({said}). An index out of range and a sick GPU look like this."
+_SUPERVISED_BY = re.compile(r"torch[/.]distributed[/.](?:run|launcher|elastic)|ChildFailedError|SignalException")
+_ROOT_CAUSE = re.compile(
+    r"Root Cause \(first observed failure\):.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL
+)
+_RANK = re.compile(r"\[rank(\d+)\]:\s?")
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """How a step ended: `code` is negative for a signal; `oom` whether the kernel killed for memory meanwhile."""
+    """How a step ended: `code` is negative for a signal.
+
+    `oom`: the kernel killed for memory meanwhile, somewhere on the host; `own_oom`: it killed a process of this step.
+    """
 
     step: str
     code: int
     tail: str
     oom: bool = False
+    own_oom: bool = False
 
 
 def failed(exit_class: ExitClass, reason: str, *, code: int | None = None, traceback: tuple[str, ...] = ()) -> Outcome:
@@ -55,21 +71,33 @@ def failed(exit_class: ExitClass, reason: str, *, code: int | None = None, trace
 
 def classify(death: Death) -> Outcome:
     """The outcome of a step that ended with `code` other than 0 though nobody asked it to end."""
+    death = replace(death, code=real_code(death.code, death.tail))
     traceback = traceback_tail(death.tail)
     exit_class, reason = _from_signal(death) or _from_words(death, traceback)
     return failed(exit_class, reason, code=death.code, traceback=traceback)
 
 
+def real_code(code: int, tail: str) -> int:
+    """The exit code of the process that failed first, where torchrun stands before it; else `code`."""
+    found = _ROOT_CAUSE.search(tail)
+    return int(found[2]) if found else code
+
+
+def preempted(step: str) -> Outcome:
+    """A step that saved and ended as if it were asked to, and nobody here had asked."""
+    return failed(ExitClass.PREEMPTED, _PREEMPTED.format(step=step), code=0)
+
+
 def _from_signal(death: Death) -> tuple[ExitClass, str] | None:
+    if death.own_oom or (death.oom and death.code in (-signal.SIGKILL, 137)):
+        return (
+            ExitClass.HOST_OOM,
+            f"The host ran out of memory and ended {death.step}. A smaller batch or less data needs less.",
+        )
     if death.code in (-signal.SIGKILL, 137):
-        if death.oom:
-            return (
-                ExitClass.HOST_OOM,
-                f"The host ran out of memory and ended {death.step}. A smaller batch or less data needs less.",
-            )
         return ExitClass.KILLED, f"Somebody or something on the host killed {death.step} (SIGKILL)."
     if death.code in PREEMPTED_EXITS:
-        return ExitClass.PREEMPTED, f"The host ended {death.step} (SIGTERM); it was not asked for here."
+        return ExitClass.PREEMPTED, _PREEMPTED.format(step=death.step)
     if death.code < 0 and not _DEVICE_FAULT.search(death.tail):
         name = signal.Signals(-death.code).name if -death.code in set(signal.Signals) else f"signal {-death.code}"
         return ExitClass.USER_ERROR, f"{death.step} crashed inside native code ({name})."
@@ -81,19 +109,45 @@ def _from_words(death: Death, traceback: tuple[str, ...]) -> tuple[ExitClass, st
     for exit_class, pattern, sentence in _PATTERNS:
         if pattern.search(words):
             return exit_class, sentence
-    if _DEVICE_FAULT.search(words):
-        return (
-            ExitClass.USER_ERROR,
-            "The GPU stopped at a bad index or address (device-side assert), often a label out of range.",
-        )
+    fault = _DEVICE_FAULT.search(words) or (_DEVICE_FAULT.search(death.tail) if death.code < 0 else None)
+    if fault:
+        return ExitClass.CUDA_FAULT, _DEVICE_SENTENCE.format(said=fault[0])
     last = next((line.strip() for line in reversed(traceback) if line.strip()), "")
     said = f": {last[:300]}" if last else " without a word"
     return ExitClass.USER_ERROR, f"{death.step} crashed with exit code {death.code}{said}"
 
 
 def traceback_tail(text: str) -> tuple[str, ...]:
-    """The last lines of the last traceback in `text`, or simply the last lines where there is none."""
+    """The last lines of the last traceback in `text`, or simply the last lines where there is none.
+
+    Under torchrun the program's own traceback is meant, of the rank that failed first, not torchrun's about it.
+    """
+    root = _ROOT_CAUSE.search(text)
     lines = text.rstrip().splitlines()
+    if root:
+        lines = _of_rank(lines, root[1])
     starts = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
-    block = lines[starts[-1] :] if starts else lines
+    blocks = [lines[start:end] for start, end in pairwise([*starts, len(lines)])]
+    own = [block for block in blocks if not any(_SUPERVISED_BY.search(line) for line in block)]
+    block = _trimmed((own or blocks)[-1], own=bool(own and own[-1] is not blocks[-1])) if blocks else lines
     return tuple(block[-TRACEBACK_LINES:])
+
+
+def _of_rank(lines: list[str], rank: str) -> list[str]:
+    """Without the lines of other ranks, and without the mark that torch puts before those of this one."""
+    kept = []
+    for line in lines:
+        mark = _RANK.match(line)
+        if mark is None or mark[1] == rank:
+            kept.append(line[mark.end() :] if mark else line)
+    return kept
+
+
+def _trimmed(block: list[str], *, own: bool) -> list[str]:
+    """Up to the exception's own line, where other output follows before the next traceback."""
+    if not own:
+        return block
+    for number, line in enumerate(block[1:], start=1):
+        if line and not line[0].isspace():
+            return block[: number + 1]
+    return block

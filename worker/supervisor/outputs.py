@@ -11,11 +11,12 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
-from agent.domain.runs import Artifact, ExitClass, Scorecard
+from agent.domain.runs import Artifact, ExitClass, RunSpec, Scorecard
 from worker.client.blobs import BlobStore
 
 _BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
-_STALE = ("predictions", "artifacts", "scorecard.json", "error.json", "data", "worker")
+_STALE = ("predictions", "artifacts", "scorecard.json", "error.json", "worker", "requirements.txt")
+_SPLIT_FIELDS = ("task", "recipe", "dataset", "target", "text_column", "drop_columns", "seed", "test_frac")
 _TEXT_LIMIT = 64 * 1024
 
 
@@ -24,13 +25,60 @@ class BadOutput(Exception):
 
 
 def clear(folder: Path) -> None:
-    """Remove what an earlier attempt left, all but logs, metrics and checkpoints."""
+    """Remove what an earlier attempt made and the next makes anew: not logs, metrics, checkpoints, data, train.py."""
     for name in _STALE:
-        path = folder / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        remove(folder / name)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder; nothing when it is not there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def is_prepared(folder: Path, sealed: Path, spec: RunSpec) -> bool:
+    """Whether an earlier attempt of the same run split the same data to its end.
+
+    The source goes as the last act of preparing, so data beside its source is half of a split.
+    """
+    data = folder / "data"
+    parts = (data / "train.csv", data / "test.csv", sealed / "labels.csv")
+    if data.is_symlink() or not all(path.is_file() and not path.is_symlink() for path in parts):
+        return False
+    if (data / "source.csv").exists():
+        return False
+    try:
+        earlier = json.loads((folder / "config.json").read_bytes())["spec"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    now = spec.model_dump(mode="json")
+    return isinstance(earlier, dict) and all(earlier.get(name) == now[name] for name in _SPLIT_FIELDS)
+
+
+def archive_script(folder: Path, bundle: Path) -> str:
+    """Keep the train.py of an earlier attempt as `train_v<n>.py` when the bundle brings another; its new name or "".
+
+    Raises `BadOutput` for a bundle without one.
+    """
+    old = folder / "train.py"
+    if old.is_symlink() or not old.is_file():
+        remove(old)
+        return ""
+    with tarfile.open(bundle) as tar:
+        found = next((entry for entry in tar if entry.name == "train.py" and entry.isfile()), None)
+        file = tar.extractfile(found) if found else None
+        if file is None:
+            raise BadOutput("The bundle holds no train.py.")
+        same = file.read() == old.read_bytes()
+    if same:
+        return ""
+    number = 1
+    while (kept := folder / f"train_v{number}.py").exists() or kept.is_symlink():
+        number += 1
+    old.rename(kept)
+    return kept.name
 
 
 def unpack(tar_path: Path, into: Path, *, only: tuple[str, ...] | None = None) -> None:

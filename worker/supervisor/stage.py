@@ -1,28 +1,38 @@
-"""Runs one step and watches it: output, metrics, heartbeats, reasons to end, exit.
+"""Runs one step and watches it: output, metrics, heartbeats, guards, reasons to end, exit.
 
 Owns the loop of the supervisor's main thread (children die with the thread that started them). Knows no order of steps.
 Called by `worker.supervisor.attempt`.
 """
 
+import logging
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from agent.domain.events import Beat
+from agent.domain.events import Beat, Noted
 from agent.domain.orders import LaunchOrder
 from agent.domain.runs import Outcome
+from worker.cgroup import Leaf
 from worker.folders import RunFolder
-from worker.processes import oom_kills
+from worker.processes import descendants_of, moved_bytes
+from worker.sender import Sender
 from worker.settings import Settings
-from worker.spool import Spool
 from worker.supervisor import outputs
-from worker.supervisor.capture import Capture
-from worker.supervisor.child import Child, Ladder
-from worker.supervisor.exits import BAD_DATA_EXIT, Death, classify, failed, traceback_tail
-from worker.supervisor.follow import MetaWatch, MetricsTail
+from worker.supervisor.child import Child
+from worker.supervisor.exits import BAD_DATA_EXIT, Death, classify, failed, preempted, real_code, traceback_tail
+from worker.supervisor.guards import DiskGuard, MemoryGuard
+from worker.supervisor.ladder import Ladder
+from worker.supervisor.payload import Payload
+from worker.supervisor.records import Records
+from worker.supervisor.silence import Silence
 from worker.supervisor.steps import Step, command_for
-from worker.supervisor.wishes import Why, Wishes
+from worker.supervisor.wishes import DIVERGED_AFTER, Why, Wishes
+from worker.usage import Sampler
 
 _LOOK_S = 0.1
 _DRAIN_S = 2.0
+
+log = logging.getLogger(__name__)
 
 
 class StepFailed(Exception):
@@ -34,101 +44,197 @@ class StepFailed(Exception):
         self.outcome = outcome
 
 
-class Stage:
-    """Everything that outlasts a step: the log, the followers, the clocks."""
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What an attempt hands to its stage. `leaf` is the control group of its steps; `secrets` are for the training."""
 
-    def __init__(self, folder: RunFolder, order: LaunchOrder, settings: Settings, spool: Spool, wishes: Wishes) -> None:
-        """Opens the log."""
-        self._folder, self._order, self._settings = folder, order, settings
-        self._spool, self._wishes = spool, wishes
-        self._capture = Capture(folder.log)
-        self._metrics = MetricsTail(folder.path / "metrics.jsonl")
-        self._meta = MetaWatch(folder.path / "meta.json")
+    folder: RunFolder
+    order: LaunchOrder
+    settings: Settings
+    records: Records
+    wishes: Wishes
+    sender: Sender
+    leaf: Leaf | None
+    secrets: Mapping[str, str]
+
+
+class Stage:
+    """Everything that outlasts a step: the records, the guards, the clocks."""
+
+    def __init__(self, kit: Kit) -> None:
+        """Nothing runs yet."""
+        self._folder, self._order, self._settings = kit.folder, kit.order, kit.settings
+        self._records, self._wishes, self._sender, self._leaf = kit.records, kit.wishes, kit.sender, kit.leaf
+        self._secrets = kit.secrets
+        self._disk = DiskGuard(kit.folder.path, kit.settings)
         self._beat_at = time.monotonic()
         self._flush_at = 0.0
-        self._moved: tuple[object, ...] = ()
-        self._moved_at = time.monotonic()
+        self._nan_noted = False
 
     def run(self, step: Step, *, tier: str) -> None:
         """Raises `StepFailed` unless the step exits with 0 and nobody wanted the attempt to end."""
-        oom_before = oom_kills()
-        command, env = command_for(step, self._folder, self._order, tier=tier)
+        command, env = command_for(step, self._folder, self._order, tier=tier, secrets=self._secrets)
         child = Child(command, cwd=self._folder.path, env=env)
-        ladder = Ladder(child, grace_s=self._settings.checkpoint_grace_s, second_s=self._settings.second_term_s)
-        self._moved_at = time.monotonic()
+        if self._leaf is not None:
+            self._leaf.add(_processes(child))
+        watch = _Watch(self, step, child)
         try:
-            code = self._watch(child, ladder)
-            self._capture.drain(child.output, limit_s=_DRAIN_S)
+            code = watch.run()
+            self._records.capture.drain(child.output, limit_s=_DRAIN_S)
         finally:
             child.close()
-        self._flush()
-        self._judge(step, code, oom=oom_kills() > oom_before)
+        self._records.flush()
+        self._judge(step, code, watch.memory)
 
-    def close(self) -> None:
-        """Hand on what is left, close the log."""
-        self._flush()
-        self._capture.close()
+    def flush_when_due(self) -> bool:
+        """Hand on what is new every `flush_s`; whether it was time."""
+        now = time.monotonic()
+        if now - self._flush_at < self._settings.flush_s:
+            return False
+        self._flush_at = now
+        if self._records.flush():
+            self._wishes.no_space("The host's disk is full: not even its events can be written. Free some space there.")
+        return True
 
-    def _watch(self, child: Child, ladder: Ladder) -> int:
-        open_ended = True
-        while (code := child.poll()) is None:
-            if open_ended:
-                open_ended = self._capture.pump(child.output, wait_s=_LOOK_S)
-            else:
-                time.sleep(_LOOK_S)
-            now = time.monotonic()
-            if now - self._flush_at >= self._settings.flush_s:
-                self._flush_at = now
-                self._flush()
-                self._look(ladder)
-        return code
-
-    def _look(self, ladder: Ladder) -> None:
-        """Beat, and end the child if there is a reason to."""
+    def beat_when_due(self, sampler: Sampler) -> None:
+        """Say that we live, and what the step uses."""
         now = time.monotonic()
         if now - self._beat_at >= self._settings.heartbeat_s:
             self._beat_at = now
-            self._spool.append(Beat())
+            self._records.put(Beat(usage=sampler.sample()))
+
+    def note(self, text: str) -> None:
+        """Tell people, in the log and beside the run."""
+        log.info("noted run=%s text=%s", self._folder.run, text)
+        self._records.capture.say(text)
+        self._records.put(Noted(text=text))
+
+    def look(self, silence: Silence, memory: MemoryGuard) -> Why | None:
+        """Ask everybody for a reason to end."""
         self._wishes.look()
-        rows = self._metrics.rows_seen
-        limit_s = self._settings.quiet_s if rows else self._settings.first_step_quiet_s
-        self._wishes.judge(bad_losses=self._metrics.bad_losses, quiet_s=self._quiet_s(now), limit_s=limit_s)
-        if self._wishes.ending is None:
-            return
-        if not ladder.rung:
-            self._capture.say(f"ending: {self._wishes.ending.value}")
-            if self._wishes.ending is Why.HANG:
-                ladder.abort()
-        ladder.begin(kill=self._wishes.at_once)
-        ladder.tick()
+        if self._order.spec.on_partition != "keep" and self._sender.silent_s() > self._settings.fence_s:
+            self._wishes.fenced(self._sender.silent_s())
+        if self._records.bad_losses >= DIVERGED_AFTER:
+            self._diverged()
+        quiet_s = silence.look(*self._records.signs())
+        if quiet_s > silence.limit_s:
+            self._wishes.hang(quiet_s)
+        disk = self._disk.look()
+        if disk.note:
+            self.note(disk.note)
+        if disk.end:
+            self._wishes.no_space(disk.end)
+        if why := memory.look():
+            self._wishes.no_memory(why)
+        return self._wishes.ending
 
-    def _quiet_s(self, now: float) -> float:
-        """Seconds since the last sign of work: a metric, a line, a checkpoint."""
-        checkpoints = self._folder.path / "checkpoints"
-        stamp = checkpoints.stat().st_mtime_ns if checkpoints.exists() else 0
-        moved = (self._metrics.rows_seen, self._capture.lines_seen, stamp)
-        if moved != self._moved:
-            self._moved, self._moved_at = moved, now
-        return now - self._moved_at
+    @property
+    def at_once(self) -> bool:
+        """Whether the end may not wait for a checkpoint."""
+        return self._wishes.at_once
 
-    def _flush(self) -> None:
-        """Turn what is new into events; Started comes before the first metric."""
-        started = self._meta.take()
-        if started is not None:
-            self._spool.append(started)
-        while (measured := self._metrics.take()) is not None:
-            self._spool.append(measured)
-        logged = self._capture.take()
-        if logged is not None:
-            self._spool.append(logged)
+    def ladder_for(self, child: Child, step: Step) -> Ladder:
+        """The way down for one step."""
 
-    def _judge(self, step: Step, code: int, *, oom: bool) -> None:
-        tail = self._capture.tail
+        def also_kill() -> None:
+            if self._leaf is not None:
+                self._leaf.kill()
+
+        return Ladder(
+            Payload(child, ranks=step.ranks, also_kill=also_kill),
+            grace_s=self._settings.checkpoint_grace_s,
+            second_s=self._settings.second_term_s,
+            dump_s=self._settings.stack_dump_s,
+            say=self.note,
+        )
+
+    def memory_for(self, child: Child) -> MemoryGuard:
+        """The guard of one step's memory."""
+        limit, every_s = self._settings.memory_limit_bytes, self._settings.guard_s
+        return MemoryGuard(child.pid, self._leaf, limit_bytes=limit, every_s=every_s)
+
+    def silence_for(self, child: Child, step: Step) -> Silence:
+        """The clock of one step's silence; the rows of a training teach it what is usual."""
+        silence = Silence(
+            quiet_s=self._settings.quiet_s,
+            first_quiet_s=self._settings.first_step_quiet_s,
+            median_steps=self._settings.quiet_median_steps,
+            moved=lambda: moved_bytes(_processes(child)),
+        )
+        self._records.on_rows = silence.rows if step.trains else None
+        return silence
+
+    def sampler_for(self, child: Child) -> Sampler:
+        """What measures one step's usage."""
+        return Sampler(child.pid, self._folder.path, gpus=self._order.gpu_uuids)
+
+    @property
+    def records(self) -> Records:
+        """What is being written."""
+        return self._records
+
+    def _diverged(self) -> None:
+        if self._order.spec.on_nan == "stop":
+            self._wishes.diverged()
+        elif not self._nan_noted:
+            self._nan_noted = True
+            self.note(f"Its loss was no number {DIVERGED_AFTER} times running. It goes on, as this run was told to.")
+
+    def _judge(self, step: Step, code: int, memory: MemoryGuard) -> None:
+        tail = self._records.capture.tail
+        if step.trains and code == 0 and self._done():
+            self._wishes.trained()
         if self._wishes.ending is not None:
             raise StepFailed(self._wishes.outcome(code=code, traceback=traceback_tail(tail)))
         if code == 0:
+            if step.trains and self._records.status() == "stopped":
+                raise StepFailed(preempted(step.name))
             return
-        if code == BAD_DATA_EXIT:
+        if BAD_DATA_EXIT in (code, real_code(code, tail)):
             exit_class, reason = outputs.read_error(self._folder.path)
             raise StepFailed(failed(exit_class, reason, code=code))
-        raise StepFailed(classify(Death(step=step.name, code=code, tail=tail, oom=oom)))
+        own_oom, oom = memory.killed_here, memory.killed_anywhere
+        raise StepFailed(classify(Death(step=step.name, code=code, tail=tail, oom=oom, own_oom=own_oom)))
+
+    def _done(self) -> bool:
+        """Whether the training came to its own end: all outputs are there, and it does not say that it was stopped."""
+        return self._records.status() != "stopped" and not outputs.check_training(self._folder.path)
+
+
+def _processes(child: Child) -> list[int]:
+    """All processes of a step."""
+    return [pid for root in child.roots for pid in (root, *descendants_of(root))]
+
+
+class _Watch:
+    """One step from its start to its exit."""
+
+    def __init__(self, stage: Stage, step: Step, child: Child) -> None:
+        self._stage, self._child = stage, child
+        self.memory = stage.memory_for(child)
+        self._ladder = stage.ladder_for(child, step)
+        self._silence = stage.silence_for(child, step)
+        self._sampler = stage.sampler_for(child)
+
+    def run(self) -> int:
+        """The exit code."""
+        capture, open_ended = self._stage.records.capture, True
+        while (code := self._child.poll()) is None:
+            if open_ended:
+                open_ended = capture.pump(self._child.output, wait_s=_LOOK_S)
+            else:
+                time.sleep(_LOOK_S)
+            if self._stage.flush_when_due():
+                self._stage.beat_when_due(self._sampler)
+                self._end(self._stage.look(self._silence, self.memory))
+        return code
+
+    def _end(self, why: Why | None) -> None:
+        if why is None:
+            return
+        if not self._ladder.rung:
+            self._stage.records.capture.say(f"ending: {why.value}")
+            if why is Why.HANG:
+                self._ladder.dump()
+        self._ladder.begin(kill=self._stage.at_once)
+        self._ladder.tick()

@@ -13,39 +13,59 @@ from worker.folders import RunFolder
 from worker.sandbox import Command, Walls, wrap
 
 # What the supervisor owns inside the run's folder: a step may read it and never change it.
-_OURS = ("order.json", "fence", "lock", "launch.lock", "spool.jsonl", "output.log", "supervisor.log", "sent.json")
+_OURS = (
+    "order.json", "fence", "lock", "launch.lock", "spool.jsonl", "output.log", "supervisor.log", "sent.json",
+    "stop.json", "supervisor.json",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One child process. `name` is what people are told; `sealed` whether it may see the sealed labels."""
+    """One child process.
+
+    `name` is what people are told; `sealed` whether it may see the sealed labels; `ranks` how many processes torchrun
+    starts for it, 0 without torchrun.
+    """
 
     name: str
     argv: tuple[str, ...]
     sealed: bool = False
     trains: bool = False
+    ranks: int = 0
 
 
-def steps_for(folder: RunFolder) -> tuple[Step, Step, Step]:
-    """Prepare, train, evaluate."""
+def steps_for(folder: RunFolder, order: LaunchOrder, *, prepared: bool = False) -> tuple[Step, ...]:
+    """Prepare (not where an earlier attempt did), train, evaluate."""
     python = sys.executable
     sealed = ("--run-dir", ".", "--sealed-dir", str(folder.sealed))
-    return (
-        Step("Preparing the data", (python, "-m", "worker.recipes.prepare", *sealed), sealed=True),
-        Step("Training (train.py)", (python, "train.py"), trains=True),
-        Step("The evaluation", (python, "-m", "worker.recipes.evaluate", *sealed), sealed=True),
-    )
+    prepare = Step("Preparing the data", (python, "-m", "worker.recipes.prepare", *sealed), sealed=True)
+    train = Step("Training (train.py)", (python, "train.py"), trains=True)
+    gpus = gpu_count(order)
+    if gpus > 1:  # its restarts are off: trying again is decided for the run as a whole
+        torchrun = ("torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", "--max-restarts=0")
+        train = Step(train.name, (python, "-m", *torchrun, "train.py"), trains=True, ranks=gpus)
+    evaluate = Step("The evaluation", (python, "-m", "worker.recipes.evaluate", *sealed), sealed=True)
+    return (train, evaluate) if prepared else (prepare, train, evaluate)
 
 
-def command_for(step: Step, folder: RunFolder, order: LaunchOrder, *, tier: str) -> tuple[Command, Mapping[str, str]]:
-    """What to execute, and its whole environment."""
+def gpu_count(order: LaunchOrder) -> int:
+    """How many GPUs the attempt has."""
+    return len(order.gpu_uuids) or order.spec.gpus
+
+
+def command_for(
+    step: Step, folder: RunFolder, order: LaunchOrder, *, tier: str, secrets: Mapping[str, str]
+) -> tuple[Command, Mapping[str, str]]:
+    """What to execute, and its whole environment. `secrets` go to the training and to no other step."""
     env = environment(folder.path, order)
+    if step.trains:
+        env |= secrets
     walls = Walls(
         folder=folder.path,
         writable=(folder.sealed,) if step.sealed else (),
         readable=tuple(path for name in _OURS if (path := folder.path / name).exists()),
         network=step.trains and order.spec.network != "none",
-        gpus=step.trains and order.spec.gpus > 0,
+        gpus=step.trains and gpu_count(order) > 0,
         env=env,
     )
     command = wrap(tier, step.argv, walls)
@@ -53,14 +73,19 @@ def command_for(step: Step, folder: RunFolder, order: LaunchOrder, *, tier: str)
 
 
 def environment(folder: Path, order: LaunchOrder) -> dict[str, str]:
-    """A clean environment: nothing of the worker's own gets in. GPUs are the first `gpus` of the host, none for 0."""
+    """A clean environment: nothing of the worker's own gets in.
+
+    GPUs are those of the order by uuid. Where it names none they are the first `gpus` of the host, none for 0.
+    """
+    numbered = [str(number) for number in range(order.spec.gpus)]
     env = {
         **basic_environment(folder),
         "TRAINYARD_RUN_DIR": str(folder),
         "TRAINYARD_RUN_ID": order.run,
         "TRAINYARD_ATTEMPT": str(order.attempt),
+        "TRAINYARD_SUPERVISED": "1",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": ",".join(str(number) for number in range(order.spec.gpus)),
+        "CUDA_VISIBLE_DEVICES": ",".join(order.gpu_uuids or numbered),
     }
     if order.spec.network == "none":
         env["HF_HUB_OFFLINE"] = "1"

@@ -1,6 +1,6 @@
-"""Who wants this attempt to end, and why: people, the host, its time limit, a newer attempt, what the metrics show.
+"""Who wants this attempt to end, and why: people, the host, its time limit, a newer attempt, what the guards saw.
 
-Owns the reasons and the outcome of each. Sends no signals. Asked by `worker.supervisor.stage` in its loop.
+Owns the reasons, their order and the outcome of each. Sends no signals. Asked by `worker.supervisor.stage` in its loop.
 """
 
 import time
@@ -13,31 +13,48 @@ from agent.wire import Malformed, decode
 from worker.folders import RunFolder, read_fence
 from worker.supervisor.exits import failed
 
-_DIVERGED_AFTER = 3
+DIVERGED_AFTER = 3
+_CLEAN_EXITS = (0, 75, 143, -15)
 
 
 class Why(Enum):
-    """The first reason counts."""
+    """The first reason counts; only an order to stop outranks an earlier one to pause."""
 
+    PAUSE = "pause"
     STOP = "stop"
     TIME = "time"
     NEWER = "newer"
     DIVERGED = "diverged"
     HANG = "hang"
+    FENCED = "fenced"
+    DISK = "disk"
+    MEMORY = "memory"
+
+
+def read_stop(folder: RunFolder) -> StopOrder | None:
+    """The stop order that lies in a run's folder, None for none that can be read."""
+    try:
+        return decode(StopOrder, folder.stop.read_bytes())
+    except (FileNotFoundError, Malformed):
+        return None
 
 
 class Wishes:
-    """Collects reasons to end. `ending` is the first; `at_once` says that no grace is given."""
+    """Collects reasons to end. `ending` is the one that counts; `at_once` says that no grace is given."""
 
     def __init__(self, folder: RunFolder, attempt: int, *, max_s: float) -> None:
-        """Call `look` for the first reasons: a stop order that came before the launch counts."""
+        """Call `look` for the first reasons: a stop order that came before the launch counts.
+
+        `max_s` is how many seconds its approval still covers.
+        """
         self._folder, self._attempt = folder, attempt
         self._max_s = max_s
         self._end = time.monotonic() + max_s
         self._term_seen = False
+        self._trained = False
+        self._text = ""
         self.ending: Why | None = None
         self.at_once = False
-        self._quiet_s = 0.0
 
     def on_term(self, _number: int = 0, _frame: FrameType | None = None) -> None:
         """SIGTERM to the supervisor; what it means stands in stop.json, if somebody wrote one."""
@@ -45,50 +62,90 @@ class Wishes:
 
     def look(self) -> None:
         """Ask the folder and the clock. Cheap: a few times a second is fine."""
-        order = self._stop_order()
-        if order is not None or self._term_seen:
+        order = read_stop(self._folder)
+        if order is not None and order.attempt >= self._attempt:
+            self._obey(order)
+        elif self._term_seen:
             self._wish(Why.STOP)
-            self.at_once = self.at_once or (order is not None and order.how == "kill")
         if read_fence(self._folder) > self._attempt:
             self._wish(Why.NEWER)
             self.at_once = True
         if time.monotonic() > self._end:
             self._wish(Why.TIME)
 
-    def judge(self, *, bad_losses: int, quiet_s: float, limit_s: float) -> None:
-        """What the metrics and the silence say."""
-        if bad_losses >= _DIVERGED_AFTER:
-            self._wish(Why.DIVERGED)
-        if quiet_s > limit_s:
-            self._quiet_s = quiet_s
-            self._wish(Why.HANG)
+    def trained(self) -> None:
+        """Training is done: an order to pause has nothing left to do, and what is left takes moments."""
+        self._trained = True
+        if self.ending is Why.PAUSE:
+            self.ending = None
+
+    def diverged(self) -> None:
+        """Its loss is no number any more."""
+        self._wish(Why.DIVERGED)
+
+    def hang(self, quiet_s: float) -> None:
+        """Nothing happened for so long."""
+        minutes = f"{quiet_s / 60:.0f} minutes" if quiet_s >= 120 else f"{quiet_s:.0f} s"
+        self._wish(Why.HANG, f"Nothing happened for {minutes}, so it was ended. The log shows where it stood.")
+
+    def fenced(self, silent_s: float) -> None:
+        """Redis did not answer for so long that others may believe this host dead, and start the run elsewhere."""
+        text = (
+            f"Its host was cut off from Redis for {silent_s:.0f} s, so it saved and ended: the run may go on elsewhere."
+        )
+        self._wish(Why.FENCED, text)
+
+    def no_space(self, text: str) -> None:
+        """The disk is full, or the run takes too much of it."""
+        self._wish(Why.DISK, text)
+
+    def no_memory(self, text: str) -> None:
+        """It used more memory than it may. There is no time to save."""
+        self._wish(Why.MEMORY, text)
+        self.at_once = True
 
     def outcome(self, *, code: int | None = None, traceback: tuple[str, ...] = ()) -> Outcome:
         """How the attempt ends for the reason in `ending`."""
         match self.ending:
+            case Why.PAUSE:
+                return _paused(code, traceback)
             case None | Why.STOP:
                 return Outcome(state=RunState.STOPPED, exit_code=code, reason="Stopped on request.")
             case Why.NEWER:
                 return failed(ExitClass.LOST, "A newer attempt of this run took over.", code=code)
             case Why.TIME:
                 hours = self._max_s / 3600
-                return failed(ExitClass.KILLED, f"It reached its limit of {hours:g} hours and was ended.", code=code)
+                return failed(ExitClass.KILLED, f"It reached its limit of {hours:.3g} hours and was ended.", code=code)
             case Why.DIVERGED:
-                text = (
-                    f"Its loss was no number {_DIVERGED_AFTER} times running, so it was ended. A lower rate may help."
-                )
+                text = f"Its loss was no number {DIVERGED_AFTER} times running, so it was ended. A lower rate may help."
                 return failed(ExitClass.DIVERGED, text, code=code)
             case Why.HANG:
-                minutes = f"{self._quiet_s / 60:.0f}"
-                text = f"Nothing happened for {minutes} minutes, so it was ended. The log shows where it stood."
-                return failed(ExitClass.HANG, text, code=code, traceback=traceback)
+                return failed(ExitClass.HANG, self._text, code=code, traceback=traceback)
+            case Why.FENCED:
+                return failed(ExitClass.PREEMPTED, self._text, code=code)
+            case Why.DISK:
+                return failed(ExitClass.DISK_FULL, self._text, code=code)
+            case Why.MEMORY:
+                return failed(ExitClass.HOST_OOM, self._text, code=code)
 
-    def _wish(self, why: Why) -> None:
-        self.ending = self.ending or why
+    def _obey(self, order: StopOrder) -> None:
+        if order.how == "pause":
+            if not self._trained:
+                self._wish(Why.PAUSE)
+            return
+        if self.ending is Why.PAUSE:
+            self.ending = Why.STOP
+        self._wish(Why.STOP)
+        self.at_once = self.at_once or order.how == "kill"
 
-    def _stop_order(self) -> StopOrder | None:
-        try:
-            order = decode(StopOrder, self._folder.stop.read_bytes())
-        except (FileNotFoundError, Malformed):
-            return None
-        return order if order.attempt >= self._attempt else None
+    def _wish(self, why: Why, text: str = "") -> None:
+        if self.ending is None:
+            self.ending, self._text = why, text
+
+
+def _paused(code: int | None, traceback: tuple[str, ...]) -> Outcome:
+    """The number of the checkpoint is added where the outcome is finished."""
+    if code is None or code in _CLEAN_EXITS:
+        return Outcome(state=RunState.PAUSED, exit_code=code, reason="Paused on request.")
+    reason = f"Paused on request, but the program ended with code {code} instead of saving."
+    return Outcome(state=RunState.PAUSED, exit_code=code, reason=reason, traceback=traceback)

@@ -1,0 +1,75 @@
+"""Ends a step politely: SIGTERM, after the grace SIGTERM again, then SIGKILL to everything. Each rung is told.
+
+Owns the order and the clock of the rungs. Knows no reasons. Climbed by `worker.supervisor.stage` in its loop.
+"""
+
+import signal
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Target(Protocol):
+    """What a ladder ends."""
+
+    def signal(self, number: int) -> None:
+        """Signal the process that does the work."""
+
+    def catches(self, number: int) -> bool:
+        """Whether that process has a handler for a signal."""
+
+    def kill(self) -> None:
+        """End everything."""
+
+
+class Ladder:
+    """One way down. `say` gets a sentence for each rung."""
+
+    def __init__(
+        self, target: Target, *, grace_s: float, second_s: float, dump_s: float, say: Callable[[str], None]
+    ) -> None:
+        """Nothing is sent before `begin` or `dump`. All times are seconds."""
+        self._target, self._say = target, say
+        self._grace_s, self._second_s, self._dump_s = grace_s, second_s, dump_s
+        self.rung = ""
+        self._since = 0.0
+
+    def begin(self, *, kill: bool = False) -> None:
+        """Send the first signal; `kill` skips to the last, from wherever it stands."""
+        if kill and self.rung != "kill":
+            self._climb("kill", "It was killed (SIGKILL), with everything that it started.")
+            self._target.kill()
+        elif not self.rung:
+            self._climb("term", f"It was asked to end (SIGTERM) and has {self._grace_s:g} s to save a checkpoint.")
+            self._target.signal(signal.SIGTERM)
+
+    def dump(self) -> None:
+        """Ask it to print where each of its threads stands, before it is asked to end.
+
+        SIGUSR1 where the program listens to it (`faulthandler.register`), which lets it go on and save. Otherwise
+        SIGABRT, at which Python prints the same (`PYTHONFAULTHANDLER`) and ends.
+        """
+        if self.rung:
+            return
+        if self._target.catches(signal.SIGUSR1):
+            self._climb("dump", f"It was asked where it stands (SIGUSR1); in {self._dump_s:g} s it is asked to end.")
+            self._target.signal(signal.SIGUSR1)
+        else:
+            self._climb("again", "It was ended with SIGABRT, so that it shows where it stands.")
+            self._target.signal(signal.SIGABRT)
+
+    def tick(self) -> None:
+        """Go one rung down when it is time."""
+        waited_s = time.monotonic() - self._since
+        if self.rung == "dump" and waited_s >= self._dump_s:
+            self.rung = ""
+            self.begin()
+        elif self.rung == "term" and waited_s >= self._grace_s:
+            self._climb("again", f"It did not end within {self._grace_s:g} s, so it was asked again (SIGTERM).")
+            self._target.signal(signal.SIGTERM)
+        elif self.rung == "again" and waited_s >= self._second_s:
+            self.begin(kill=True)
+
+    def _climb(self, rung: str, text: str) -> None:
+        self.rung, self._since = rung, time.monotonic()
+        self._say(text)

@@ -1,0 +1,115 @@
+"""Everything that an attempt tells: log, metrics, checkpoints and events, in order, into its spool.
+
+Owns what waits to be spooled: while the disk is full events stay in memory, and go out once there is room. Knows no
+process. Used by `worker.supervisor.stage` and `attempt`.
+"""
+
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent.domain.events import EventBody, MetricRow
+from worker.folders import RunFolder
+from worker.spool import Spool
+from worker.supervisor.capture import Capture
+from worker.supervisor.checkpoints import CheckpointWatch
+from worker.supervisor.follow import MetaWatch, MetricsTail
+
+_CHECKPOINTS_EVERY_S = 1.0
+_WAITING = 10_000  # events; with more the oldest beats and log lines would have to go, and a full disk ends it before
+_META_BYTES = 64 * 1024
+
+log = logging.getLogger(__name__)
+
+
+class Records:
+    """One attempt's records. `on_rows` gets new metric rows as they are found."""
+
+    def __init__(self, folder: RunFolder, spool: Spool, *, secrets: Sequence[str]) -> None:
+        """Opens the log. What lies in the folder already belongs to earlier attempts."""
+        self._folder, self._spool = folder, spool
+        self.capture = Capture(folder.log, secrets=secrets)
+        self._metrics = MetricsTail(folder.path / "metrics.jsonl")
+        self._meta = MetaWatch(folder.path / "meta.json")
+        self._old_meta = self._meta_stamp()
+        self._checkpoints = CheckpointWatch(folder.path)
+        self._checkpoints_at = time.monotonic()
+        self._saved = 0
+        self._waiting: deque[EventBody] = deque(maxlen=_WAITING)
+        self.on_rows: Callable[[Sequence[MetricRow]], None] | None = None
+
+    @property
+    def bad_losses(self) -> int:
+        """Losses in a row that are no number."""
+        return self._metrics.bad_losses
+
+    def signs(self) -> tuple[object, ...]:
+        """What changes when the step does something: rows, lines, checkpoints."""
+        return self._metrics.rows_seen, self.capture.lines_seen - self.capture.own_lines, self._saved
+
+    def status(self) -> str:
+        """What meta.json says of this attempt, empty when the attempt has not written it."""
+        path = self._folder.path / "meta.json"
+        if self._meta_stamp() in (None, self._old_meta) or path.is_symlink():
+            return ""
+        try:
+            if path.stat().st_size > _META_BYTES:
+                return ""
+            found: Any = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            return ""
+        return str(found.get("status", "")) if isinstance(found, dict) else ""
+
+    def put(self, body: EventBody) -> None:
+        """One event; kept in memory while the disk takes nothing."""
+        self._waiting.append(body)
+        self._drain()
+
+    def flush(self) -> bool:
+        """Turn what is new into events; Started comes before the first metric. True when the disk takes nothing."""
+        started = self._meta.take()
+        if started is not None:
+            self._waiting.append(started)
+        while (measured := self._metrics.take()) is not None:
+            self._waiting.append(measured)
+            if self.on_rows is not None:
+                self.on_rows(measured.rows)
+        self._look_for_checkpoints()
+        logged = self.capture.take()
+        if logged is not None:
+            self._waiting.append(logged)
+        return not self._drain()
+
+    def close(self) -> None:
+        """Hand on what is left, close the log."""
+        self._checkpoints_at = float("-inf")
+        self.flush()
+        self.capture.close()
+
+    def _look_for_checkpoints(self) -> None:
+        if time.monotonic() - self._checkpoints_at >= _CHECKPOINTS_EVERY_S:
+            self._checkpoints_at = time.monotonic()
+            saved = self._checkpoints.take()
+            self._saved += len(saved)
+            self._waiting.extend(saved)
+
+    def _drain(self) -> bool:
+        """Spool what waits; whether all of it went."""
+        while self._waiting:
+            try:
+                self._spool.append(self._waiting[0])
+            except OSError as error:
+                log.warning("event_waits count=%d why=%s", len(self._waiting), error)
+                return False
+            self._waiting.popleft()
+        return True
+
+    def _meta_stamp(self) -> tuple[int, int] | None:
+        try:
+            found = (self._folder.path / "meta.json").stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
