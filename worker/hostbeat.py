@@ -6,7 +6,9 @@ Owns the key `trainyard:host:<host>`. Knows no runs. A thread in the worker's ma
 import logging
 import os
 import shutil
+import threading
 import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,13 +16,15 @@ import psutil
 import redis
 
 from agent.domain.orders import GpuInfo, HostInfo
+from agent.domain.runs import Network
 from agent.wire import encode
-from worker.gpus import gpus
+from worker.gpus import GpuWatch, Look, look
 from worker.processes import boot_id
 from worker.sender import connect
 
 TTL_S = 60
-_GPUS_EVERY_S = 60.0
+GPUS_EVERY_S = 20.0
+_FIRST_LOOK_S = 8.0  # the driver's limit and a little: so that the first word is not of a host without GPUs
 
 log = logging.getLogger(__name__)
 
@@ -28,18 +32,44 @@ log = logging.getLogger(__name__)
 class HostBeat:
     """One host's word about itself."""
 
-    def __init__(self, host: str, *, home: Path, redis_url: str, tier: str) -> None:
-        """`tier` is the sandbox that passed its self-test."""
+    def __init__(  # noqa: PLR0913 - one argument for each thing that a host says
+        self,
+        host: str,
+        *,
+        home: Path,
+        redis_url: str,
+        tier: str,
+        slots: int = 2,
+        networks: Sequence[Network] = ("none", "open"),
+        disk_low: Callable[[], bool] = lambda: False,
+        consuming: Callable[[], bool] = lambda: True,
+        warm: Callable[[], Sequence[str]] = tuple,
+        ask_gpus: Callable[[], Look] = look,
+    ) -> None:
+        """`tier` is the sandbox that passed its self-test, `networks` what it can enforce.
+
+        The rest is asked with each beat: whether the disk is low, whether the pool takes orders, which sets of libraries
+        stand ready, what the driver says.
+        """
         self._host, self._home, self._tier = host, home, tier
+        self._slots, self._networks = slots, tuple(networks)
+        self._disk_low, self._consuming, self._warm, self._ask_gpus = disk_low, consuming, warm, ask_gpus
         self._client = connect(redis_url)
+        self._watch = GpuWatch()
         self._gpus: tuple[GpuInfo, ...] = ()
         self._gpus_at = float("-inf")
+        self._looked = threading.Event()
+        self._looking = False
         self._away = False
 
     def beat(self) -> None:
-        """Renew the key; a Redis that is away is logged once."""
-        if time.monotonic() - self._gpus_at > _GPUS_EVERY_S:
-            self._gpus, self._gpus_at = gpus(), time.monotonic()
+        """Renew the key; a Redis that is away is logged once. A driver that hangs delays the first beat only."""
+        first = not self._looked.is_set()
+        if not self._looking and time.monotonic() - self._gpus_at > GPUS_EVERY_S:
+            self._looking, self._gpus_at = True, time.monotonic()
+            threading.Thread(target=self._look, name="gpus", daemon=True).start()
+        if first:
+            self._looked.wait(_FIRST_LOOK_S)
         try:
             self._client.set(f"trainyard:host:{self._host}", encode(self.info()), ex=TTL_S)
             self._away = False
@@ -49,7 +79,7 @@ class HostBeat:
             self._away = True
 
     def info(self) -> HostInfo:
-        """What this host has now."""
+        """What this host has now. Raises `OSError` when the disk of its home cannot be asked."""
         return HostInfo(
             host=self._host,
             cpus=os.cpu_count() or 1,
@@ -57,6 +87,31 @@ class HostBeat:
             disk_free_bytes=shutil.disk_usage(self._home).free,
             gpus=self._gpus,
             sandbox=self._tier,
+            networks=self._networks,
+            slots=self._slots,
             boot_id=boot_id(),
+            warm=tuple(self._warm()),
+            consuming=self._consuming(),
+            disk_low=self._disk_low(),
             at=datetime.now(UTC),
         )
+
+    def _look(self) -> None:
+        try:
+            found = self._watch.judge(self._ask_gpus())
+            for gpu in found:
+                self._tell(gpu)
+            self._gpus = found
+        except Exception:
+            log.exception("gpus_not_read")
+        finally:
+            self._looking = False
+            self._looked.set()
+
+    def _tell(self, gpu: GpuInfo) -> None:
+        """Log what became of a GPU, once."""
+        before = next((old.sick for old in self._gpus if old.uuid == gpu.uuid), "")
+        if gpu.sick and gpu.sick != before:
+            log.warning("gpu_sick index=%d uuid=%s why=%s", gpu.index, gpu.uuid, gpu.sick)
+        elif before and not gpu.sick:
+            log.info("gpu_well index=%d uuid=%s", gpu.index, gpu.uuid)

@@ -72,7 +72,10 @@ class Predictions(Value):
 
 
 class GpuInfo(Value):
-    """One GPU of a host. `foreign_bytes` is held by processes not ours; `sick`: why not to use it."""
+    """One GPU of a host. `foreign_bytes` is held by processes not ours; `sick`: why not to use it.
+
+    `minor` is the number of its device file /dev/nvidia<minor>, -1 where nobody said.
+    """
 
     uuid: str
     index: int
@@ -82,6 +85,7 @@ class GpuInfo(Value):
     foreign_bytes: int = 0
     busy: float = 0.0  # 0..1
     sick: str = ""
+    minor: int = -1
 
 
 class HostInfo(Value):
