@@ -18,7 +18,8 @@ from worker.client.blobs import make_blobs
 from worker.client.connect import connect
 from worker.client.queue import CONTROL_QUEUE, host_queue, make_app
 from worker.client.redis_url import shown
-from worker.consuming import Watch
+from worker.consuming import Watch, is_consuming
+from worker.disk import disk_is_low
 from worker.folders import HostFolder
 from worker.hostbeat import HostBeat
 from worker.launching import Launcher
@@ -89,7 +90,17 @@ def _require_redis(url: str) -> None:
 def _start_threads_when_ready(settings: Settings, tier: str) -> None:
     """Threads begin after the pool has forked its processes: a fork copies locks that another thread may hold."""
     home = HostFolder.of(settings.home, settings.host_id)
-    beat = HostBeat(settings.host_id, home=settings.home, redis_url=settings.redis_url, tier=tier)
+    beat = HostBeat(
+        settings.host_id,
+        home=settings.home,
+        redis_url=settings.redis_url,
+        tier=tier,
+        slots=settings.slots,
+        disk_low=lambda: disk_is_low(
+            home.path, floor_bytes=settings.disk_floor_bytes, floor_share=settings.disk_floor_share
+        ),
+        consuming=lambda: is_consuming(home),
+    )
     sweep = Sweep(home, host=settings.host_id, redis_url=settings.redis_url)
     watch = Watch(home, _noop_sender(settings), period_s=settings.noop_s)
 

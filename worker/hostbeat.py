@@ -18,9 +18,9 @@ import redis
 from agent.domain.orders import GpuInfo, HostInfo
 from agent.domain.runs import Network
 from agent.wire import encode
+from worker.client.connect import connect
 from worker.gpus import GpuWatch, Look, look
 from worker.processes import boot_id
-from worker.sender import connect
 
 TTL_S = 60
 GPUS_EVERY_S = 20.0
@@ -48,8 +48,8 @@ class HostBeat:
     ) -> None:
         """`tier` is the sandbox that passed its self-test, `networks` what it can enforce.
 
-        The rest is asked with each beat: whether the disk is low, whether the pool takes orders, which sets of libraries
-        stand ready, what the driver says.
+        The rest is asked with each beat: whether the disk is low, whether the pool takes orders, which sets of
+        libraries stand ready, what the driver says.
         """
         self._host, self._home, self._tier = host, home, tier
         self._slots, self._networks = slots, tuple(networks)

@@ -27,6 +27,8 @@ class Settings(BaseSettings):
     blobs: Literal["folder", "redis"] = "folder"
     sandbox: Literal["auto", "bwrap", "none"] = "auto"
 
+    slots: int = Field(default=2, ge=0)  # how many runs without a GPU this host takes at a time
+
     ready_s: float = 5.0  # a supervisor must hold its lock within this
     heartbeat_s: float = 10.0
     flush_s: float = 0.25  # how often new metrics, log lines and events go out

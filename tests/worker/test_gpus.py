@@ -14,11 +14,11 @@ import pytest
 from agent.domain.orders import GpuInfo, HostInfo
 from agent.wire import decode
 from worker import gpus as module
+from worker.client.connect import connect
 from worker.client.redis_server import EmbeddedRedis
 from worker.gpus import ERRORS, WELL, GpuWatch, Look, look
 from worker.hostbeat import HostBeat
 from worker.nvml import hardware_xids
-from worker.sender import connect
 
 GIB = 2**30
 # Reads what to answer from world.json beside it; as much of the module's surface as worker.nvml uses.
