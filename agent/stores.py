@@ -1,4 +1,7 @@
-"""What the brain remembers, as Protocols. Each method is one transaction; `agent.storage` implements them in SQL."""
+"""What the brain remembers, as Protocols. Each method is one transaction; `agent.storage` implements them in SQL.
+
+What is remembered of runs is in `agent.run_store`, and its names can be had from here.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +11,32 @@ from typing import Protocol
 from agent.domain.approvals import Approval, ApprovalState
 from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
-from agent.domain.events import MetricRow, WorkerEvent
 from agent.domain.rooms import Inbound, Person, Room
-from agent.domain.runs import Outcome, Run, RunState
 from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
+from agent.run_store import START, Applied, Ending, Lease, LogPage, LogQuery, Note, Place, Runs, Script, Verdict
+
+__all__ = [
+    "START",
+    "Applied",
+    "Approvals",
+    "Context",
+    "Conversations",
+    "Ending",
+    "Inbox",
+    "InboxItem",
+    "Lease",
+    "LogPage",
+    "LogQuery",
+    "Note",
+    "Outbox",
+    "Place",
+    "Post",
+    "Runs",
+    "Script",
+    "Stores",
+    "Turn",
+    "Verdict",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,70 +145,6 @@ class Approvals(Protocol):
 
     async def of_state(self, state: ApprovalState) -> Sequence[Approval]:
         """All approvals in one state."""
-
-
-Place = tuple[int, int]  # attempt and seq of what was read last
-START: Place = (0, 0)
-
-
-class Runs(Protocol):
-    """Runs, their attempts, metrics and logs."""
-
-    async def create(self, run: Run, room: Room, *, client_token: str) -> Run:
-        """Insert a run; a second call with the same token returns the first run."""
-
-    async def get(self, run_id: str) -> Run:
-        """Raises `NotFound`."""
-
-    async def room(self, run_id: str) -> Room:
-        """Where its card is."""
-
-    async def of_session(self, session_id: str, limit: int) -> Sequence[Run]:
-        """Newest first."""
-
-    async def recent(self, limit: int) -> Sequence[Run]:
-        """Newest first, all sessions."""
-
-    async def in_state(self, states: Sequence[RunState]) -> Sequence[Run]:
-        """Oldest first."""
-
-    async def move(self, run_id: str, *, expect: RunState, to: RunState) -> bool:
-        """Compare-and-set of the state, within the table of transitions."""
-
-    async def end(self, run_id: str, *, expect: RunState, outcome: Outcome, at: datetime) -> bool:
-        """Compare-and-set into an end state together with its outcome."""
-
-    async def dispatch(self, run_id: str, *, host: str, at: datetime) -> int | None:
-        """Queued -> starting with a new attempt; its number, or None when the run was not queued."""
-
-    async def resend(self, run_id: str, attempt: int, *, at: datetime) -> int:
-        """Count one more launch hint; the number of hints so far."""
-
-    async def heard(self, run_id: str) -> "Heard":
-        """When its newest attempt was sent and last heard of."""
-
-    async def apply(self, events: Sequence[WorkerEvent], *, at: datetime) -> Sequence[str]:
-        """Store events that were not stored before; the runs that changed. `at` is our own clock's time."""
-
-    async def metrics(self, run_id: str) -> Sequence[MetricRow]:
-        """All rows, attempts in order, file order within."""
-
-    async def metrics_after(self, run_id: str, place: Place) -> tuple[Sequence[MetricRow], Place]:
-        """The rows that stand behind `place`, and where they end. `START` is before the first."""
-
-    async def log(self, run_id: str, limit: int) -> Sequence[str]:
-        """The last lines, newest last."""
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """Signs of life of an attempt."""
-
-    attempt: int
-    host: str
-    sent: int
-    sent_at: datetime
-    heard_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,16 @@ from agent.domain.content import Button, Content
 from agent.domain.datasets import ColumnReport, DataReport, TargetReport
 from agent.domain.errors import AppError, BadData, Unavailable
 from agent.domain.ids import new_ulid
-from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, Prediction, Predictions, PredictOrder, StopOrder
+from agent.domain.orders import (
+    GpuInfo,
+    HostInfo,
+    InspectOrder,
+    LaunchOrder,
+    Prediction,
+    Predictions,
+    PredictOrder,
+    StopOrder,
+)
 from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Person, Platform, Room, Said
 from agent.ports import Accept, MessageRef, ModelMessage, ModelReply, ReplyStream, ToolSchema, Whisper
 
@@ -145,10 +154,18 @@ class FakeStream:
         return await self._door.edit(self._room, self._ref, content)
 
 
+def host(name: str, *, gpus: int = 0, **more: object) -> HostInfo:
+    """What a host says about itself; `gpus` of 24 GB, named after it."""
+    cards = tuple(GpuInfo(uuid=f"GPU-{name}-{n}", index=n, name="L4", memory_bytes=24 * 2**30) for n in range(gpus))
+    values: dict[str, object] = {"cpus": 2, "memory_bytes": 8_000_000_000, "disk_free_bytes": 10**11, "at": START}
+    return HostInfo(host=name, gpus=cards, **values | more)  # type: ignore[arg-type]
+
+
 class FakeFleet:
-    """One host that takes every order and does nothing."""
+    """Hosts that take every order and do nothing; `infos` is what they say."""
 
     def __init__(self) -> None:
+        self.infos: tuple[HostInfo, ...] = (host("gpu-1"),)
         self.launched: list[LaunchOrder] = []
         self.stopped: list[StopOrder] = []
         self.connected = True
@@ -161,9 +178,7 @@ class FakeFleet:
         self.stopped.append(order)
 
     async def hosts(self) -> Sequence[HostInfo]:
-        if not self.connected:
-            return ()
-        return (HostInfo(host="gpu-1", cpus=2, memory_bytes=8_000_000_000, disk_free_bytes=10**11, at=START),)
+        return self.infos if self.connected else ()
 
     async def inspect(self, order: InspectOrder) -> DataReport:
         names = ("age", "health", "visited_doctor")

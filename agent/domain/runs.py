@@ -50,14 +50,15 @@ _ENDINGS = frozenset({_S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.LOST})
 _ANY_TIME = _ENDINGS | {_S.QUEUED, _S.PAUSED, _S.PAUSING, _S.STOPPING, _S.UNREACHABLE}
 TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     _S.AWAITING_APPROVAL: frozenset({_S.QUEUED, _S.STOPPED}),
-    _S.QUEUED: frozenset({_S.STARTING, _S.PAUSED, _S.STOPPED, _S.FAILED}),
+    # Queued after its host was lost, and then that host reports that it had succeeded.
+    _S.QUEUED: frozenset({_S.STARTING, _S.PAUSED, _S.STOPPED, _S.FAILED, _S.SUCCEEDED}),
     _S.STARTING: _ANY_TIME | {_S.RUNNING},
     _S.RUNNING: _ANY_TIME,
     _S.PAUSING: _ANY_TIME - {_S.PAUSING},
     _S.PAUSED: frozenset({_S.QUEUED, _S.STOPPED}),
     _S.STOPPING: _ENDINGS | {_S.UNREACHABLE},
     _S.UNREACHABLE: (_ANY_TIME | {_S.STARTING, _S.RUNNING}) - {_S.UNREACHABLE},
-    _S.LOST: frozenset({_S.QUEUED, _S.PAUSED, _S.STOPPED, _S.SUCCEEDED, _S.FAILED}),  # its host may have the truth
+    _S.LOST: (_ANY_TIME | {_S.RUNNING}) - {_S.LOST, _S.UNREACHABLE},  # its host may come back, even with it running
     _S.STOPPED: frozenset({_S.QUEUED}),
     _S.FAILED: frozenset({_S.QUEUED}),
     _S.SUCCEEDED: frozenset(),
@@ -186,7 +187,12 @@ class Usage(Value):
 
 
 class Attempt(Value):
-    """One execution of a run on one host. `first_step` is the run's step when it began."""
+    """One execution of a run on one host. `first_step` is the run's step when it began.
+
+    `sent` launch hints went out, the last at `sent_at`; `stops` hints to end went out, the last of them `stop` at
+    `stop_sent_at`. `accepted_at` and what its host says are that host's clock, all other times ours. An attempt is over
+    when it has an outcome; its own word, unless the host went silent.
+    """
 
     number: int
     host: str
@@ -197,6 +203,11 @@ class Attempt(Value):
     boot_id: str = ""
     first_step: int = 0
     outcome: Outcome | None = None
+    dispatched_at: datetime | None = None
+    accepted_at: datetime | None = None
+    stop: Literal["", "stop", "pause", "kill"] = ""
+    stops: int = 0
+    stop_sent_at: datetime | None = None
 
 
 class Checkpoint(Value):
@@ -212,7 +223,8 @@ class Run(Value):
     """One training job that somebody wanted, as the database has it.
 
     `note` says in a sentence why it waits or is tried again; `not_before` holds back its next attempt. `used_s` is the
-    training time that its ended attempts spent.
+    training time that its ended attempts spent. `queued_at` is when it began to wait the last time. `goes_on` says that
+    it is queued again as soon as it has paused, `script` which version of its program it runs (1 is the first).
     """
 
     id: str
@@ -230,5 +242,8 @@ class Run(Value):
     priority: int = 0
     not_before: datetime | None = None
     note: str = ""
+    queued_at: datetime | None = None
     used_s: float = 0.0
+    goes_on: bool = False
+    script: int = 1
     usage: Usage | None = None

@@ -1,199 +1,271 @@
 """Runs from request to end. The database is the truth; what is sent to a host is a hint that may be repeated.
 
-Knows nothing of Celery or chat. Called by the tools (create, stop), the relay (`take`) and its own clock (`tick`).
+Knows nothing of Celery or chat. Called by the tools (what people want), the relay (`take`) and its own clock (`tick`).
+Every wish is a compare-and-set on the state it was made for; a state that changes under us is looked at again.
 """
 
 import logging
+import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from agent.domain.errors import Conflict, TransientError
 from agent.domain.events import WorkerEvent
 from agent.domain.ids import new_run_id
-from agent.domain.orders import LaunchOrder, StopOrder
+from agent.domain.orders import HostInfo
 from agent.domain.rooms import Room
-from agent.domain.runs import ENDED, LIVE, ExitClass, Outcome, Run, RunSpec, RunState
+from agent.domain.runs import ENDED, LIVE, Attempt, Outcome, Run, RunSpec, RunState
 from agent.ports import Clock, Fleet
-from agent.stores import Runs
+from agent.run_store import Runs, Verdict
+from agent.runs.ending import Settling, hours_left_s, settle
+from agent.runs.reconcile import Listening, Reconciler
+from agent.runs.refusals import no_hours_left, refused
+from agent.runs.scheduling import Scheduler, Waiting
+from agent.runs.sending import Sending
+from agent.runs.timings import Timings
+
+__all__ = ["RunService", "Timings", "Waiting"]
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Timings:
-    """How long silence is borne. Source of the defaults: the protocol in ARCHITECTURE.md."""
-
-    resend_after_s: float = 20.0
-    hints: int = 3
-    unreachable_after_s: float = 60.0
-    lost_after_s: float = 900.0
-    order_lives_s: float = 120.0
+_S = RunState
+_MAY_PAUSE = frozenset({_S.STARTING, _S.RUNNING, _S.UNREACHABLE})
+_MAY_RETRY = frozenset({_S.STOPPED, _S.FAILED, _S.LOST})
 
 
 class RunService:
     """The life of runs. `changed` is told the id of every run whose row, metrics or log changed."""
 
     def __init__(
-        self, runs: Runs, fleet: Fleet, clock: Clock, *, changed: Callable[[str], None], timings: Timings | None = None
+        self,
+        runs: Runs,
+        fleet: Fleet,
+        clock: Clock,
+        *,
+        changed: Callable[[str], None],
+        timings: Timings | None = None,
+        listening: Callable[[], bool] = lambda: True,
+        dice: Callable[[], float] = random.random,
     ) -> None:
-        """`fleet` signs what it sends."""
+        """`fleet` signs what it sends; `listening` is false while events of hosts cannot reach us; `dice` is 0..1."""
         self._runs = runs
         self._fleet = fleet
         self._clock = clock
         self._changed = changed
         self._timings = timings or Timings()
-        self._ticked_at = self._listening_since = clock.now()
-        self._stop_sent: dict[str, datetime] = {}
+        self._dice = dice
+        self._sending = Sending(runs, fleet, clock, self._timings)
+        self._scheduler = Scheduler(runs, fleet, clock, self._sending, self._timings, changed=changed)
+        self._listening = Listening(clock, listening, pause_s=self._timings.unreachable_after_s)
+        self._reconciler = Reconciler(
+            runs, clock, self._listening, self._sending, self._scheduler, self._timings, ending=self._ending
+        )
 
-    async def create(self, spec: RunSpec, *, session_id: str, requester: str, room: Room, token: str) -> Run:
-        """Store an approved run and send it off; a second call with the same token gives the first run."""
+    async def create(
+        self, spec: RunSpec, *, session_id: str, requester: str, room: Room, token: str, priority: int = 0
+    ) -> Run:
+        """Store an approved run and send it off; a second call with the same token gives the first run.
+
+        Raises:
+            Conflict: this person has too many runs waiting.
+        """
         run = Run(
             id=new_run_id(),
             session_id=session_id,
             requester=requester,
-            state=RunState.QUEUED,
+            state=_S.QUEUED,
             spec=spec,
             created_at=self._clock.now(),
+            priority=priority,
         )
-        run = await self._runs.create(run, room, client_token=token)
+        most = self._timings.limits.queued_per_user
+        run = await self._runs.create(run, room, client_token=token, most_queued=most)
         self._changed(run.id)
-        await self._advance(run)
+        await self._schedule()
         return run
 
-    async def stop(self, run_id: str) -> str:
-        """Stop a run; a sentence that says what happens now.
-
-        Raises:
-            NotFound, Conflict: there is nothing to stop.
-        """
-        while True:  # a state that changes under us is looked at again
+    async def pause(self, run_id: str) -> str:
+        """Save a checkpoint, end the attempt and give its GPUs back. Raises `NotFound`, `Conflict`."""
+        while True:
             run = await self._runs.get(run_id)
-            if run.state in ENDED:
-                raise Conflict(f"Run `{run.id}` is {run.state.value} already; there is nothing to stop.")
-            if run.state is RunState.QUEUED:
-                if await self._end(run, RunState.STOPPED, "Stopped before it started."):
-                    return f"Run `{run.id}` was waiting and is stopped."
-            elif run.state is RunState.STOPPING or await self._runs.move(
-                run.id, expect=run.state, to=RunState.STOPPING
-            ):
-                self._changed(run.id)
-                await self._send_stop(run)
-                return f"Run `{run.id}` is stopping: it saves a checkpoint first."
+            if run.state is _S.QUEUED:
+                if await self._runs.move(run.id, expect=_S.QUEUED, to=_S.PAUSED):
+                    self._changed(run.id)
+                    return f"Run `{run.id}` was waiting and is paused. Resume puts it back into the queue."
+            elif run.state is _S.PAUSING:
+                if await self._runs.go_on(run.id, expect=_S.PAUSING, goes_on=False):
+                    return f"Run `{run.id}` is pausing already: it saves a checkpoint first."
+            elif run.state not in _MAY_PAUSE:
+                raise refused(run, "paused")
+            elif await self._runs.wish(run.id, expect=run.state, how="pause"):
+                await self._tell(run)
+                return f"Run `{run.id}` is pausing: it saves a checkpoint, then its GPUs are free for others."
+
+    async def resume(self, run_id: str) -> str:
+        """Go on from the checkpoint, as a new attempt. Raises `NotFound`, `Conflict`."""
+        while True:
+            run = await self._runs.get(run_id)
+            if run.state is _S.PAUSING:
+                if await self._runs.go_on(run.id, expect=_S.PAUSING, goes_on=True):
+                    return f"Run `{run.id}` goes on as soon as it has paused."
+            elif run.state is not _S.PAUSED:
+                raise refused(run, "resumed")
+            elif await self._requeue(run, "It was resumed."):
+                return await self._where(run, "goes on")
+
+    async def retry(self, run_id: str) -> str:
+        """Another attempt of a run that ended badly. Raises `NotFound`, `Conflict`."""
+        while True:
+            run = await self._runs.get(run_id)
+            if run.state not in _MAY_RETRY:
+                raise refused(run, "tried again")
+            if await self._requeue(run, "It is tried again."):
+                return await self._where(run, "is tried again")
+
+    async def stop(self, run_id: str) -> str:
+        """Stop a run gracefully; a sentence that says what happens now. Raises `NotFound`, `Conflict`."""
+        while True:
+            run = await self._runs.get(run_id)
+            if run.state is _S.STOPPING:
+                await self._tell(run)
+                return f"Run `{run.id}` is stopping already: it saves a checkpoint first."
+            if run.state in LIVE:
+                if await self._runs.wish(run.id, expect=run.state, how="stop"):
+                    await self._tell(run)
+                    return f"Run `{run.id}` is stopping: it saves a checkpoint first."
+            elif (said := await self._stop_at_rest(run, "stopped")) is not None:
+                return said
+
+    async def kill(self, run_id: str) -> str:
+        """End a run at once, without a checkpoint. Raises `NotFound`, `Conflict`."""
+        while True:
+            run = await self._runs.get(run_id)
+            if run.state in LIVE:
+                if await self._runs.wish(run.id, expect=run.state, how="kill"):
+                    await self._tell(run)
+                    return f"Run `{run.id}` is being killed: what it learned since its last checkpoint is lost."
+            elif (said := await self._stop_at_rest(run, "killed")) is not None:
+                return said
+
+    async def prioritise(self, run_id: str, priority: int) -> str:
+        """Put a run before others (1) or behind them (-1) in the queue. Raises `NotFound`, `Conflict`."""
+        run = await self._runs.get(run_id)
+        if not await self._runs.prioritise(run_id, priority):
+            raise refused(run, "moved in the queue")
+        self._changed(run_id)
+        await self._schedule()
+        if run.state is not _S.QUEUED:
+            return f"Run `{run_id}` has priority {priority:+d} now; it matters when it waits in the queue."
+        places = {waiting.run.id: waiting.position for waiting in await self.queue()}
+        if run_id not in places:
+            return f"Run `{run_id}` has priority {priority:+d} now, and starts."
+        return f"Run `{run_id}` has priority {priority:+d} now, and is number {places[run_id]} in the queue."
+
+    async def update_script(self, run_id: str, bundle_sha256: str) -> str:
+        """Go on with another program, from the last checkpoint. Raises `NotFound`, `Conflict`."""
+        while True:
+            run = await self._runs.get(run_id)
+            if run.state in (_S.SUCCEEDED, _S.STOPPING, _S.AWAITING_APPROVAL):
+                raise refused(run, "given another program")
+            to = run.state
+            if run.state in _MAY_PAUSE:
+                to = _S.PAUSING
+            elif run.state in _MAY_RETRY:
+                to = _S.QUEUED
+            if to is not run.state and hours_left_s(run) <= 0:
+                raise no_hours_left(run)
+            version = await self._runs.replace_script(
+                run.id, expect=run.state, to=to, bundle_sha256=bundle_sha256, at=self._clock.now()
+            )
+            if version is not None:
+                break
+        self._changed(run.id)
+        name = f"Version {version} of the program of run `{run.id}`"
+        if to is _S.PAUSING:
+            if run.state is not _S.PAUSING:
+                await self._tell(await self._runs.get(run.id))
+            return f"{name} takes over as soon as the old one has saved a checkpoint."
+        if to is _S.PAUSED:
+            return f"{name} is used when it is resumed."
+        await self._schedule()
+        return f"{name} is used from its next attempt on, which is in the queue."
+
+    async def queue(self) -> Sequence[Waiting]:
+        """Every queued run by position, and why it waits."""
+        return await self._scheduler.queue()
 
     async def take(self, events: Sequence[WorkerEvent]) -> None:
-        """Store what hosts said; repeated events change nothing."""
-        for run_id in await self._runs.apply(events, at=self._clock.now()):
+        """Store what hosts said; repeated events change nothing. What lives and may not is told to end."""
+        applied = await self._runs.apply(events, at=self._clock.now(), ending=self._ending)
+        for run_id in applied.changed:
             self._changed(run_id)
+        for stale in applied.stale:
+            await self._sending.kill(stale)
 
     async def tick(self) -> None:
         """Send, re-send and give up, by what the database says. One run's trouble harms no other."""
-        waiting = await self._runs.in_state([RunState.QUEUED, *sorted(LIVE)])
-        self._listen()
-        stopping = {run.id for run in waiting if run.state is RunState.STOPPING}
-        self._stop_sent = {run_id: at for run_id, at in self._stop_sent.items() if run_id in stopping}
-        for run in waiting:
+        self._sending.begin()
+        if not self._listening.tick():
+            return  # nothing is known of any host, and nothing can be sent
+        live = await self._runs.live()
+        hosts: dict[str, HostInfo] = {}
+        if live:
+            hosts = await self._hosts()
+        for run, attempt in live:
             try:
-                await self._advance(run)
+                if await self._reconciler.watch(run, attempt, hosts.get(attempt.host)):
+                    self._changed(run.id)
             except TransientError as error:
                 log.warning("run waits", extra={"run": run.id, "cause": str(error)})
             except Exception:
                 log.exception("run was not advanced", extra={"run": run.id})
+        await self._schedule()
 
-    def _listen(self) -> None:
-        """After a pause of ours (asleep, no database) silence counts anew: what hosts said is still to come."""
-        now = self._clock.now()
-        if (now - self._ticked_at).total_seconds() >= self._timings.unreachable_after_s:
-            self._listening_since = now
-        self._ticked_at = now
+    async def _hosts(self) -> dict[str, HostInfo]:
+        try:
+            return {info.host: info for info in await self._fleet.hosts()}
+        except TransientError:
+            return {}
 
-    def _since(self, moment: datetime) -> float:
-        """Seconds from `moment` to now, as far as we listened."""
-        return (self._clock.now() - max(moment, self._listening_since)).total_seconds()
+    async def _schedule(self) -> None:
+        """What cannot be started now is started at a later tick."""
+        try:
+            await self._scheduler.start()
+        except TransientError as error:
+            log.warning("queue waits", extra={"cause": str(error)})
 
-    async def _advance(self, run: Run) -> None:
-        match run.state:
-            case RunState.QUEUED:
-                await self._start(run)
-            case RunState.STARTING:
-                await self._hint_again(run)
-            case RunState.STOPPING:
-                await self._stop_again(run)
-            case _:
-                await self._watch(run)
+    def _ending(self, run: Run, earlier: Sequence[Attempt], attempt: Attempt, outcome: Outcome) -> Verdict:
+        by = Settling(self._clock.now(), self._dice(), self._timings.restarts)
+        return settle(run, earlier, attempt, outcome, by)
 
-    async def _start(self, run: Run) -> None:
-        now = self._clock.now()
-        attempt = await self._runs.dispatch(run.id, host=run.spec.host, at=now)
-        if attempt is None:
-            return
+    async def _requeue(self, run: Run, note: str) -> bool:
+        if hours_left_s(run) <= 0:
+            raise no_hours_left(run)
+        queued = await self._runs.requeue(run.id, expect=run.state, note=note, at=self._clock.now())
+        if queued:
+            self._changed(run.id)
+            await self._schedule()
+        return queued
+
+    async def _where(self, run: Run, what: str) -> str:
+        now = await self._runs.get(run.id)
+        if now.state is _S.QUEUED:
+            return f"Run `{run.id}` {what} as soon as there is room. {now.note}".strip()
+        return f"Run `{run.id}` {what}, as attempt {now.attempt}."
+
+    async def _stop_at_rest(self, run: Run, what: str) -> str | None:
+        """End a run that has no attempt; None when its state changed meanwhile."""
+        if run.state in ENDED:
+            raise Conflict(f"Run `{run.id}` is {run.state.value} already; there is nothing to stop.")
+        words = {_S.QUEUED: "waiting", _S.PAUSED: "paused", _S.AWAITING_APPROVAL: "waiting for approval"}[run.state]
+        reason = "Stopped before it started." if run.attempt == 0 else f"Stopped while it was {words}."
+        outcome = Outcome(state=_S.STOPPED, reason=reason)
+        if not await self._runs.end(run.id, expect=run.state, outcome=outcome, at=self._clock.now()):
+            return None
         self._changed(run.id)
-        await self._send(run, attempt, now)
+        return f"Run `{run.id}` was {words} and is {'stopped' if what == 'killed' else what}."
 
-    async def _send(self, run: Run, attempt: int, now: datetime) -> int:
-        sent = await self._runs.resend(run.id, attempt, at=now)
-        order = LaunchOrder(
-            run=run.id,
-            attempt=attempt,
-            host=run.spec.host,
-            spec=run.spec,
-            expires_at=now + timedelta(seconds=self._timings.order_lives_s),
-        )
-        try:
-            await self._fleet.launch(order)
-        except TransientError as error:
-            log.warning("launch was not sent", extra={"run": run.id, "attempt": attempt, "cause": str(error)})
-        return sent
-
-    async def _hint_again(self, run: Run) -> None:
-        heard = await self._runs.heard(run.id)
-        if heard.heard_at is not None:
-            await self._watch(run)
-        elif self._since(heard.sent_at) >= self._timings.resend_after_s:
-            if heard.sent < self._timings.hints:
-                await self._send(run, heard.attempt, self._clock.now())
-            else:
-                await self._give_up(
-                    run, f"Host {heard.host} did not take the run: is `trainyard worker` running there?"
-                )
-
-    async def _stop_again(self, run: Run) -> None:
-        heard = await self._runs.heard(run.id)
-        silent_s = self._since(heard.heard_at or heard.sent_at)
-        sent_at = self._stop_sent.get(run.id)
-        if silent_s >= self._timings.lost_after_s:
-            await self._give_up(run, f"Host {heard.host} has been silent for {silent_s / 60:.0f} min.")
-        elif heard.heard_at is None and silent_s >= self._timings.order_lives_s + self._timings.resend_after_s:
-            await self._end(run, RunState.STOPPED, "Stopped before its host took it.")  # nor can it any more
-        elif sent_at is None or self._since(sent_at) >= self._timings.resend_after_s:
-            await self._send_stop(run)
-
-    async def _send_stop(self, run: Run) -> None:
-        """Send it again and again until the run ends: a host that lives may still have missed it."""
-        self._stop_sent[run.id] = self._clock.now()
-        try:
-            await self._fleet.stop(StopOrder(run=run.id, attempt=run.attempt), host=run.spec.host)
-        except TransientError as error:
-            log.warning("stop was not sent", extra={"run": run.id, "cause": str(error)})
-
-    async def _watch(self, run: Run) -> None:
-        heard = await self._runs.heard(run.id)
-        silent_s = self._since(heard.heard_at or heard.sent_at)
-        if silent_s >= self._timings.lost_after_s:
-            await self._give_up(run, f"Host {heard.host} has been silent for {silent_s / 60:.0f} min.")
-        elif (
-            silent_s >= self._timings.unreachable_after_s
-            and run.state is not RunState.UNREACHABLE
-            and await self._runs.move(run.id, expect=run.state, to=RunState.UNREACHABLE)
-        ):
-            self._changed(run.id)
-
-    async def _give_up(self, run: Run, reason: str) -> None:
-        await self._end(run, RunState.LOST, reason, ExitClass.LOST)
-
-    async def _end(self, run: Run, state: RunState, reason: str, exit_class: ExitClass | None = None) -> bool:
-        outcome = Outcome(state=state, exit_class=exit_class, reason=reason)
-        ended = await self._runs.end(run.id, expect=run.state, outcome=outcome, at=self._clock.now())
-        if ended:
-            self._changed(run.id)
-        return ended
+    async def _tell(self, run: Run) -> None:
+        """Send the wish of people to the host; it is repeated until it takes effect."""
+        self._changed(run.id)
+        attempts = await self._runs.attempts(run.id)
+        if attempts and attempts[-1].stop and attempts[-1].outcome is None:
+            await self._sending.stop(run, attempts[-1], attempts[-1].stop)

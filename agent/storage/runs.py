@@ -1,76 +1,70 @@
-"""Runs, attempts, metrics and logs in SQL. Every state change is a compare-and-set within the table of transitions."""
+"""Runs, attempts, leases, metrics and logs in SQL: the writes that people and the run service ask for, and the reads.
 
+What hosts report is stored by `agent.storage.run_events`. Every state change is a compare-and-set within the table of
+transitions; a dispatch and the end of an attempt are one transaction with the GPUs.
+"""
+
+import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, insert, select, tuple_, update
+from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
 from agent import wire
-from agent.domain.errors import NotFound
-from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, MetricRow, Noted, Saved, Started, WorkerEvent
+from agent.domain.errors import Conflict, NotFound
+from agent.domain.events import WorkerEvent
 from agent.domain.rooms import Room
-from agent.domain.runs import LIVE, Outcome, Run, RunSpec, RunState, may_become
+from agent.domain.runs import ENDED, LIVE, Attempt, Outcome, Run, RunState, may_become
+from agent.run_store import Applied, Ending
+from agent.storage import run_rows as rows
 from agent.storage.database import Database
-from agent.storage.tables import attempt, log_chunk, metric_chunk, run, seen_event
-from agent.stores import START, Heard, Place
+from agent.storage.run_events import apply
+from agent.storage.run_reads import RunReads
+from agent.storage.tables import attempt, run, script
+
+_LIVE_QUERY = (
+    select(run).where(run.c.state.in_([state.value for state in sorted(LIVE)])).order_by(run.c.created_at, run.c.id)
+)
 
 
-def _as_run(row: Row[Any]) -> Run:
-    return Run(
-        id=row.id,
-        session_id=row.session_id,
-        requester=row.requester,
-        state=RunState(row.state),
-        spec=wire.decode(RunSpec, row.spec),
-        attempt=row.attempt,
-        step=row.step,
-        total_steps=row.total_steps,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        outcome=wire.decode(Outcome, row.outcome) if row.outcome else None,
-    )
-
-
-def _move(connection: Connection, run_id: str, expect: Sequence[RunState], to: RunState, **values: object) -> bool:
-    legal = [state.value for state in expect if may_become(state, to)]
-    change = update(run).where(run.c.id == run_id, run.c.state.in_(legal)).values(state=to.value, **values)
-    return connection.execute(change).rowcount == 1
-
-
-class SqlRuns:
+class SqlRuns(RunReads):
     """The run tables."""
 
     def __init__(self, database: Database) -> None:
         """`database` is started by the composition root."""
+        super().__init__(database)
         self._database = database
 
-    async def create(self, new: Run, room: Room, *, client_token: str) -> Run:
-        """Insert a run; a second call with the same token returns the first run."""
+    async def create(self, new: Run, room: Room, *, client_token: str, most_queued: int | None = None) -> Run:
+        """Insert a run; a second call with the same token returns the first run. Raises `Conflict` (queue full)."""
+        text = wire.encode(room).decode()
 
         def store(connection: Connection) -> Row[Any]:
             same = select(run).where(run.c.client_token == client_token)
             found = connection.execute(same).one_or_none()
             if found is not None:
                 return found
-            connection.execute(
-                insert(run).values(
-                    id=new.id,
-                    session_id=new.session_id,
-                    room=wire.encode(room).decode(),
-                    requester=new.requester,
-                    client_token=client_token,
-                    state=new.state.value,
-                    spec=wire.encode(new.spec).decode(),
-                    attempt=0,
-                    step=0,
-                    created_at=new.created_at,
-                )
-            )
+            if most_queued is not None:
+                mine = (run.c.requester == new.requester) & (run.c.state == RunState.QUEUED.value)
+                waiting = connection.execute(select(func.count()).select_from(run).where(mine)).scalar_one()
+                if waiting >= most_queued:
+                    raise Conflict(
+                        f"You have {waiting} runs waiting, and {most_queued} is the most. Stop one of them, or wait "
+                        "until one has started."
+                    )
+            rows.insert_run(connection, new, room=text, client_token=client_token)
             return connection.execute(same).one()
 
-        return _as_run(await self._database.write(store))
+        return rows.as_run(await self._database.write(store))
+
+    async def get(self, run_id: str) -> Run:
+        """One run."""
+        return rows.as_run(await self._one(run_id))
+
+    async def room(self, run_id: str) -> Room:
+        """Where its card is."""
+        return wire.decode(Room, (await self._one(run_id)).room)
 
     async def _one(self, run_id: str) -> Row[Any]:
         query = select(run).where(run.c.id == run_id)
@@ -79,153 +73,177 @@ class SqlRuns:
             raise NotFound(f"There is no run `{run_id}`. `runs` lists the runs of this thread.")
         return row
 
-    async def get(self, run_id: str) -> Run:
-        """One run."""
-        return _as_run(await self._one(run_id))
-
-    async def room(self, run_id: str) -> Room:
-        """Where its card is."""
-        return wire.decode(Room, (await self._one(run_id)).room)
-
     async def of_session(self, session_id: str, limit: int) -> Sequence[Run]:
         """Newest first."""
-        query = select(run).where(run.c.session_id == session_id).order_by(run.c.created_at.desc()).limit(limit)
-        return [_as_run(row) for row in await self._database.read(lambda connection: connection.execute(query).all())]
+        return await self._runs(
+            select(run).where(run.c.session_id == session_id).order_by(run.c.created_at.desc()).limit(limit)
+        )
 
     async def recent(self, limit: int) -> Sequence[Run]:
         """Newest first, all sessions."""
-        query = select(run).order_by(run.c.created_at.desc()).limit(limit)
-        return [_as_run(row) for row in await self._database.read(lambda connection: connection.execute(query).all())]
+        return await self._runs(select(run).order_by(run.c.created_at.desc()).limit(limit))
 
     async def in_state(self, states: Sequence[RunState]) -> Sequence[Run]:
         """Oldest first."""
-        query = select(run).where(run.c.state.in_([state.value for state in states])).order_by(run.c.created_at)
-        return [_as_run(row) for row in await self._database.read(lambda connection: connection.execute(query).all())]
+        wanted = run.c.state.in_([state.value for state in states])
+        return await self._runs(select(run).where(wanted).order_by(run.c.created_at, run.c.id))
 
-    async def move(self, run_id: str, *, expect: RunState, to: RunState) -> bool:
-        """Compare-and-set of the state, within the table of transitions."""
-        return await self._database.write(lambda connection: _move(connection, run_id, [expect], to))
+    async def _runs(self, query: Select[Any]) -> list[Run]:
+        found = await self._database.read(lambda connection: connection.execute(query).all())
+        return [rows.as_run(row) for row in found]
 
-    async def end(self, run_id: str, *, expect: RunState, outcome: Outcome, at: datetime) -> bool:
-        """Compare-and-set into an end state together with its outcome."""
-        text = wire.encode(outcome).decode()
-        return await self._database.write(
-            lambda connection: _move(connection, run_id, [expect], outcome.state, outcome=text, ended_at=at)
+    async def live(self) -> Sequence[tuple[Run, Attempt]]:
+        """Every run in a live state with its newest attempt, oldest first."""
+        newest = (
+            select(attempt)
+            .join(run, (attempt.c.run_id == run.c.id) & (attempt.c.number == run.c.attempt))
+            .where(run.c.state.in_([state.value for state in LIVE]))
         )
 
-    async def dispatch(self, run_id: str, *, host: str, at: datetime) -> int | None:
-        """Queued -> starting with a new attempt; its number, or None when the run was not queued."""
-
-        def store(connection: Connection) -> int | None:
-            if not _move(connection, run_id, [RunState.QUEUED], RunState.STARTING, attempt=run.c.attempt + 1):
-                return None
-            number = int(connection.execute(select(run.c.attempt).where(run.c.id == run_id)).scalar_one())
-            connection.execute(insert(attempt).values(run_id=run_id, number=number, host=host, sent=0, sent_at=at))
-            return number
-
-        return await self._database.write(store)
-
-    async def resend(self, run_id: str, number: int, *, at: datetime) -> int:
-        """Count one more launch hint; the number of hints so far."""
-        this = (attempt.c.run_id == run_id) & (attempt.c.number == number)
-
-        def store(connection: Connection) -> int:
-            connection.execute(update(attempt).where(this).values(sent=attempt.c.sent + 1, sent_at=at))
-            return int(connection.execute(select(attempt.c.sent).where(this)).scalar_one())
-
-        return await self._database.write(store)
-
-    async def heard(self, run_id: str) -> Heard:
-        """When its newest attempt was sent and last heard of."""
-        query = select(attempt).where(attempt.c.run_id == run_id).order_by(attempt.c.number.desc()).limit(1)
-        row = await self._database.read(lambda connection: connection.execute(query).one_or_none())
-        if row is None:
-            raise NotFound(f"Run `{run_id}` has no attempt yet.")
-        return Heard(row.number, row.host, row.sent, row.sent_at, row.heard_at)
-
-    async def apply(self, events: Sequence[WorkerEvent], *, at: datetime) -> Sequence[str]:
-        """Store events that were not stored before; the runs that changed."""
-
-        def store(connection: Connection) -> list[str]:
-            changed: dict[str, None] = {}
-            for event in events:
-                if _apply(connection, event, at):
-                    changed[event.run] = None
-            return list(changed)
-
-        return await self._database.write(store)
-
-    async def metrics(self, run_id: str) -> Sequence[MetricRow]:
-        """All rows, attempts in order, file order within."""
-        return (await self.metrics_after(run_id, START))[0]
-
-    async def metrics_after(self, run_id: str, place: Place) -> tuple[Sequence[MetricRow], Place]:
-        """The rows that stand behind `place`, and where they end."""
-        where = tuple_(metric_chunk.c.attempt, metric_chunk.c.seq)
-        query = (
-            select(metric_chunk)
-            .where(metric_chunk.c.run_id == run_id, where > place)
-            .order_by(metric_chunk.c.attempt, metric_chunk.c.seq)
-        )
-
-        def find(connection: Connection) -> tuple[Sequence[MetricRow], Place]:
-            chunks = connection.execute(query).all()
-            rows = [row for chunk in chunks for row in wire.decode(Measured, chunk.rows).rows]
-            return rows, (chunks[-1].attempt, chunks[-1].seq) if chunks else place
+        def find(connection: Connection) -> list[tuple[Run, Attempt]]:
+            own = {row.run_id: rows.as_attempt(row) for row in connection.execute(newest)}
+            return [(rows.as_run(row), own[row.id]) for row in connection.execute(_LIVE_QUERY) if row.id in own]
 
         return await self._database.read(find)
 
-    async def log(self, run_id: str, limit: int) -> Sequence[str]:
-        """The last lines, newest last."""
-        query = (
-            select(log_chunk.c.lines)
-            .where(log_chunk.c.run_id == run_id)
-            .order_by(log_chunk.c.attempt.desc(), log_chunk.c.seq.desc())
-            .limit(limit)
-        )
-        chunks = await self._database.read(lambda connection: connection.execute(query).scalars().all())
-        lines: list[str] = []
-        for chunk in reversed(chunks):
-            logged = wire.decode(Logged, chunk)
-            lines.extend(logged.lines)
-            if logged.dropped:
-                lines.append(f"… {logged.dropped} lines dropped")
-        return lines[-limit:]
+    async def move(self, run_id: str, *, expect: RunState, to: RunState) -> bool:
+        """Compare-and-set of the state, within the table of transitions."""
+        return await self._database.write(lambda connection: rows.move(connection, run_id, [expect], to))
+
+    async def wish(self, run_id: str, *, expect: RunState, how: Literal["stop", "pause", "kill"]) -> bool:
+        """Compare-and-set into stopping or pausing, with what its host has to be told."""
+        to = RunState.PAUSING if how == "pause" else RunState.STOPPING
+
+        def store(connection: Connection) -> bool:
+            row = rows.locked(connection, run_id)
+            if row is None or row.state != expect.value:
+                return False
+            if expect is not to and not rows.move(connection, run_id, [expect], to, goes_on=False):
+                return False
+            rows.change_attempt(connection, run_id, row.attempt, stop=how, stops=0, stop_sent_at=None)
+            return True
+
+        return await self._database.write(store)
+
+    async def go_on(self, run_id: str, *, expect: RunState, goes_on: bool) -> bool:
+        """Whether it is queued again as soon as it has paused; compare-and-set on the state."""
+        change = update(run).where(run.c.id == run_id, run.c.state == expect.value).values(goes_on=goes_on)
+        return await self._database.write(lambda connection: connection.execute(change).rowcount == 1)
+
+    async def end(self, run_id: str, *, expect: RunState, outcome: Outcome, at: datetime) -> bool:
+        """Compare-and-set into the state of `outcome`; an attempt that is open ends with it and gives its GPUs back."""
+        text = wire.encode(outcome).decode()
+
+        def store(connection: Connection) -> bool:
+            row = rows.locked(connection, run_id)
+            if row is None or row.state != expect.value or not may_become(expect, outcome.state):
+                return False
+            if expect in LIVE:
+                rows.change_attempt(connection, run_id, row.attempt, outcome=text, ended_at=at)
+                rows.free_gpus(connection, run_id, row.attempt)
+            values = {"outcome": text, "ended_at": at, "note": "", "not_before": None, "goes_on": False, "usage": None}
+            return rows.move(connection, run_id, [expect], outcome.state, **values)
+
+        return await self._database.write(store)
+
+    async def requeue(self, run_id: str, *, expect: RunState, note: str, at: datetime) -> bool:
+        """Compare-and-set into the queue by a person's wish: earlier failures do not count any more."""
+        return await self._database.write(lambda connection: _requeue(connection, run_id, expect, note, at))
+
+    async def replace_script(
+        self, run_id: str, *, expect: RunState, to: RunState, bundle_sha256: str, at: datetime
+    ) -> int | None:
+        """Another program, as the next version, and a compare-and-set; None when the state had changed."""
+
+        def store(connection: Connection) -> int | None:
+            row = rows.locked(connection, run_id)
+            if row is None or row.state != expect.value or (to is not expect and not may_become(expect, to)):
+                return None
+            newest = select(func.max(script.c.version)).where(script.c.run_id == run_id)
+            version = int(connection.execute(newest).scalar_one() or 0) + 1
+            values = {"run_id": run_id, "version": version, "bundle_sha256": bundle_sha256, "at": at}
+            connection.execute(insert(script), values)
+            spec = rows.as_run(row).spec.model_copy(update={"bundle_sha256": bundle_sha256})
+            change = update(run).where(run.c.id == run_id)
+            connection.execute(change.values(spec=wire.encode(spec).decode(), script=version))
+            if to is RunState.QUEUED:
+                _requeue(connection, run_id, expect, f"Its program is version {version} now.", at)
+            elif to is RunState.PAUSING:
+                rows.move(connection, run_id, [expect], to)
+                connection.execute(change.values(goes_on=True, counts_from=row.attempt))
+                rows.change_attempt(connection, run_id, row.attempt, stop="pause", stops=0, stop_sent_at=None)
+            return version
+
+        return await self._database.write(store)
+
+    async def note(self, run_id: str, text: str) -> bool:
+        """Why a queued run waits; False when that was known or it does not wait."""
+        waits = (run.c.id == run_id) & (run.c.state == RunState.QUEUED.value) & (run.c.note != text)
+        change = update(run).where(waits).values(note=text)
+        return await self._database.write(lambda connection: connection.execute(change).rowcount == 1)
+
+    async def prioritise(self, run_id: str, priority: int) -> bool:
+        """False when it has ended."""
+        over = [state.value for state in ENDED]
+        change = update(run).where(run.c.id == run_id, run.c.state.not_in(over)).values(priority=priority)
+        return await self._database.write(lambda connection: connection.execute(change).rowcount == 1)
+
+    async def dispatch(
+        self, run_id: str, *, host: str, gpus: Sequence[str] = (), at: datetime
+    ) -> tuple[Run, Attempt] | None:
+        """Queued -> starting with a new attempt and all of its GPUs, or nothing at all and None."""
+
+        def store(connection: Connection) -> tuple[Run, Attempt] | None:
+            row = rows.locked(connection, run_id)
+            if row is None or row.state != RunState.QUEUED.value or (row.not_before and row.not_before > at):
+                return None
+            number = row.attempt + 1
+            if not rows.take_gpus(connection, run_id, number, host, gpus):
+                return None
+            values = {"attempt": number, "note": "", "not_before": None, "outcome": None, "usage": None}
+            rows.move(connection, run_id, [RunState.QUEUED], RunState.STARTING, **values)
+            new = {"run_id": run_id, "number": number, "host": host, "gpus": json.dumps(list(gpus))}
+            new |= {"sent": 0, "sent_at": at, "dispatched_at": at, "boot_id": "", "training": False}
+            new |= {"first_step": rows.newest_step(connection, run_id), "stop": "", "stops": 0}
+            connection.execute(insert(attempt).values(**new, seen_to=0, used_s=0.0))
+            started = connection.execute(select(run).where(run.c.id == run_id)).one()
+            own = rows.attempt_row(connection, run_id, number)
+            return rows.as_run(started), rows.as_attempt(own)
+
+        return await self._database.write(store)
+
+    async def sent(self, run_id: str, number: int, *, at: datetime) -> None:
+        """One more launch hint went out."""
+        values = {"sent": attempt.c.sent + 1, "sent_at": at}
+        await self._database.write(lambda connection: rows.change_attempt(connection, run_id, number, **values))
+
+    async def stop_sent(self, run_id: str, number: int, *, at: datetime) -> None:
+        """One more hint to end went out."""
+        values = {"stops": attempt.c.stops + 1, "stop_sent_at": at}
+        await self._database.write(lambda connection: rows.change_attempt(connection, run_id, number, **values))
+
+    async def close(
+        self, run_id: str, number: int, *, expect: RunState, outcome: Outcome, at: datetime, ending: Ending
+    ) -> Run | None:
+        """Our own word that the newest attempt is over; the run after it, None when its state had changed."""
+
+        def store(connection: Connection) -> Run | None:
+            row = rows.locked(connection, run_id)
+            if row is None or row.state != expect.value or row.attempt != number:
+                return None
+            own = rows.attempt_row(connection, run_id, number)
+            if own.outcome is not None:
+                return None
+            rows.close_attempt(connection, row, own, outcome, at=at, ending=ending, ended_seq=None)
+            return rows.as_run(connection.execute(select(run).where(run.c.id == run_id)).one())
+
+        return await self._database.write(store)
+
+    async def apply(self, events: Sequence[WorkerEvent], *, at: datetime, ending: Ending) -> Applied:
+        """Store events that were not stored before, all in one transaction."""
+        return await self._database.write(lambda connection: apply(connection, events, at=at, ending=ending))
 
 
-def _apply(connection: Connection, event: WorkerEvent, at: datetime) -> bool:
-    key = {"run_id": event.run, "attempt": event.attempt, "seq": event.seq}
-    newest = connection.execute(select(run.c.attempt).where(run.c.id == event.run)).scalar_one_or_none()
-    if newest is None:
-        return False  # a run of another bot's database
-    seen = select(seen_event.c.seq).filter_by(**key)
-    if connection.execute(seen).scalar_one_or_none() is not None:
-        return False
-    connection.execute(insert(seen_event).values(key))
-    if event.attempt != newest:
-        return False  # the fence: a superseded attempt changes nothing
-    connection.execute(
-        update(attempt).where(attempt.c.run_id == event.run, attempt.c.number == event.attempt).values(heard_at=at)
-    )
-    _apply_body(connection, event, key)
-    return True
-
-
-def _apply_body(connection: Connection, event: WorkerEvent, key: dict[str, object]) -> None:
-    this = run.c.id == event.run
-    match event.body:
-        case Accepted() | Beat() | Saved() | Noted():
-            _move(connection, event.run, [RunState.UNREACHABLE], RunState.RUNNING)
-        case Started(total_steps=total):
-            _move(connection, event.run, [RunState.STARTING, RunState.UNREACHABLE], RunState.RUNNING)
-            connection.execute(update(run).where(this).values(total_steps=total, started_at=event.at))
-        case Measured(rows=rows) as body:
-            connection.execute(insert(metric_chunk).values(**key, rows=wire.encode(body).decode()))
-            _move(connection, event.run, [RunState.STARTING, RunState.UNREACHABLE], RunState.RUNNING)
-            if rows:
-                connection.execute(update(run).where(this).values(step=rows[-1].step))
-        case Logged() as body:
-            connection.execute(insert(log_chunk).values(**key, lines=wire.encode(body).decode()))
-        case Ended(outcome=outcome):
-            text = wire.encode(outcome).decode()
-            _move(connection, event.run, [*LIVE, RunState.LOST], outcome.state, outcome=text, ended_at=event.at)
+def _requeue(connection: Connection, run_id: str, expect: RunState, note: str, at: datetime) -> bool:
+    values = {"note": note, "queued_at": at, "not_before": None, "outcome": None, "ended_at": None, "goes_on": False}
+    return rows.move(connection, run_id, [expect], RunState.QUEUED, counts_from=run.c.attempt, **values)

@@ -5,9 +5,11 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     Dialect,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -147,11 +149,20 @@ run = Table(
     Column("client_token", String(255), nullable=False, unique=True),
     Column("state", String(24), nullable=False),
     Column("spec", Text, nullable=False),
-    Column("attempt", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),  # the newest one's number
     Column("step", BigInteger, nullable=False),
     Column("total_steps", BigInteger),
     Column("outcome", Text),
+    Column("priority", Integer, nullable=False),
+    Column("not_before", Moment),
+    Column("note", Text, nullable=False),
+    Column("used_s", Float, nullable=False),  # the sum over its attempts
+    Column("usage", Text),
+    Column("goes_on", Boolean, nullable=False),  # queued again as soon as it has paused
+    Column("script", Integer, nullable=False),  # the version that it runs
+    Column("counts_from", Integer, nullable=False),  # failures of attempts up to this one are forgiven
     Column("created_at", Moment, nullable=False),
+    Column("queued_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("ended_at", Moment),
     Index(None, "session_id"),
@@ -164,17 +175,61 @@ attempt = Table(
     Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("host", String(128), nullable=False),
+    Column("gpus", Text, nullable=False),  # JSON list of uuids
     Column("sent", Integer, nullable=False),  # how often its launch was sent
     Column("sent_at", Moment, nullable=False),
+    Column("dispatched_at", Moment, nullable=False),
     Column("heard_at", Moment),  # last event from its supervisor
+    Column("accepted_at", Moment),  # the host's clock
+    Column("boot_id", String(64), nullable=False),
+    Column("training", Boolean, nullable=False),  # its script has begun
+    Column("first_step", BigInteger, nullable=False),
+    Column("stop", String(8), nullable=False),  # "" | stop | pause | kill: what people want of it
+    Column("stops", Integer, nullable=False),  # how often that was sent
+    Column("stop_sent_at", Moment),
+    Column("seen_to", Integer, nullable=False),  # every event up to this seq was stored
+    Column("ended_seq", Integer),  # of its own word that it is over; none: ours, or it is not over
+    Column("outcome", Text),  # it is over
+    Column("used_s", Float, nullable=False),
+    Column("ended_at", Moment),
+    Index(None, "ended_at"),
 )
 
-seen_event = Table(
+seen_event = Table(  # events behind a gap; where nothing is missing, attempt.seen_to says it all
     "seen_event",
     metadata,
     Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
     Column("attempt", Integer, primary_key=True),
     Column("seq", Integer, primary_key=True),
+)
+
+gpu_lease = Table(
+    "gpu_lease",
+    metadata,
+    Column("host", String(128), primary_key=True),
+    Column("uuid", String(128), primary_key=True),
+    Column("run_id", String(16), ForeignKey("run.id"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Index(None, "run_id"),
+)
+
+gpu = Table(  # GPUs that get no runs
+    "gpu",
+    metadata,
+    Column("host", String(128), primary_key=True),
+    Column("uuid", String(128), primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("since", Moment, nullable=False),
+    Column("sticky", Boolean, nullable=False),
+)
+
+script = Table(
+    "script",
+    metadata,
+    Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("bundle_sha256", String(64), nullable=False),
+    Column("at", Moment, nullable=False),
 )
 
 metric_chunk = Table(
@@ -186,13 +241,36 @@ metric_chunk = Table(
     Column("rows", Text, nullable=False),
 )
 
-log_chunk = Table(
-    "log_chunk",
+log_line = Table(
+    "log_line",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("run_id", String(16), ForeignKey("run.id"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("level", String(8), nullable=False),  # error | warning | info
+    Column("text", Text, nullable=False),
+    Index(None, "run_id", "id"),
+)
+
+checkpoint = Table(
+    "checkpoint",
     metadata,
     Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
     Column("attempt", Integer, primary_key=True),
     Column("seq", Integer, primary_key=True),
-    Column("lines", Text, nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("at", Moment, nullable=False),
+)
+
+note = Table(
+    "note",
+    metadata,
+    Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("text", Text, nullable=False),
+    Column("at", Moment, nullable=False),
 )
 
 outbox = Table(

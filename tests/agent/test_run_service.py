@@ -8,18 +8,21 @@ import pytest
 
 from agent.brain import Brain
 from agent.domain.errors import Conflict, Unavailable
-from agent.domain.events import Beat, Ended, Measured, MetricRow, Started, WorkerEvent
-from agent.domain.runs import Outcome, Run, RunState
+from agent.domain.events import Accepted, Beat, Ended, Measured, MetricRow, Started, WorkerEvent
+from agent.domain.orders import LaunchOrder
+from agent.domain.runs import Outcome, Run, RunSpec, RunState
 from agent.stores import Place
 from tests.agent.conftest import House
 from tests.agent.test_storage import SPEC
-from tests.fakes import ALICE, ROOM, commanded
+from tests.fakes import ALICE, ROOM, commanded, host
+
+ONCE = SPEC.model_copy(update={"auto_resume": False})
 
 
-async def started(brain: Brain, token: str = "t") -> Run:
+async def started(brain: Brain, token: str = "t", spec: RunSpec = SPEC) -> Run:
     session_id = await brain.stores.conversations.session_of(ROOM, create=True)
     assert session_id is not None
-    return await brain.service.create(SPEC, session_id=session_id, requester=ALICE.key, room=ROOM, token=token)
+    return await brain.service.create(spec, session_id=session_id, requester=ALICE.key, room=ROOM, token=token)
 
 
 async def state(brain: Brain, run: Run) -> RunState:
@@ -38,7 +41,7 @@ async def silence(house: House, brain: Brain, seconds: float) -> None:
         seconds -= 30
 
 
-async def test_an_unanswered_launch_is_sent_again_then_given_up(house: House) -> None:
+async def test_an_unanswered_launch_is_sent_again_then_goes_back_to_the_queue(house: House) -> None:
     async with house.open() as brain:
         run = await started(brain)
         assert len(house.fleet.launched) == 1
@@ -49,17 +52,37 @@ async def test_an_unanswered_launch_is_sent_again_then_given_up(house: House) ->
             await brain.service.tick()
             assert len(house.fleet.launched) == hints
         assert {order.attempt for order in house.fleet.launched} == {1}
-        house.clock.forward(21)
+        house.clock.forward(21)  # the last order may still be taken
         await brain.service.tick()
-        assert await state(brain, run) is RunState.LOST
-        lost = (await brain.stores.runs.get(run.id)).outcome
-        assert lost is not None
-        assert "trainyard worker" in lost.reason
+        assert await state(brain, run) is RunState.STARTING
+        house.clock.forward(40)
+        await brain.service.tick()
+        waiting = await brain.stores.runs.get(run.id)
+        assert waiting.state is RunState.QUEUED
+        assert "gpu-1 took no order" in waiting.note
+        assert len(house.fleet.launched) == 3
+        house.clock.forward(121)
+        await brain.service.tick()
+        assert house.fleet.launched[-1].attempt == 2
+
+
+async def test_a_host_that_takes_no_order_is_passed_over(house: House) -> None:
+    house.fleet.infos = (host("gpu-1"), host("gpu-2"))
+    async with house.open() as brain:
+        run = await started(brain)
+        for _ in range(2):
+            house.clock.forward(21)
+            await brain.service.tick()
+        await silence(house, brain, 61)
+        assert [(order.host, order.attempt) for order in house.fleet.launched[-2:]] == [("gpu-1", 1), ("gpu-2", 2)]
+        late = heard(house, run, 1, Accepted(boot_id="b"))
+        await brain.service.take([late])  # the old order was taken after all: its attempt may not live
+        assert [(order.attempt, order.how) for order in house.fleet.stopped] == [(1, "kill")]
 
 
 async def test_a_silent_run_is_unreachable_then_lost_and_may_come_back_between(house: House) -> None:
     async with house.open() as brain:
-        run = await started(brain)
+        run = await started(brain, spec=ONCE)
         await brain.service.take([heard(house, run, 1, Started(model="m", total_steps=9))])
         assert await state(brain, run) is RunState.RUNNING
         await silence(house, brain, 61)
@@ -118,7 +141,7 @@ async def test_the_live_card_follows_the_run(house: House, tmp_path: Path) -> No
 
 async def test_nobody_is_silent_while_the_bot_does_not_listen(house: House) -> None:
     async with house.open() as brain:
-        run = await started(brain)
+        run = await started(brain, spec=ONCE)
         await brain.service.take([heard(house, run, 1, Started(model="m", total_steps=9))])
     house.clock.forward(3600)
     async with house.open() as brain:
@@ -133,7 +156,7 @@ async def test_nobody_is_silent_while_the_bot_does_not_listen(house: House) -> N
 
 async def test_a_lost_run_whose_host_comes_back_with_a_result_is_not_lost(house: House) -> None:
     async with house.open() as brain:
-        run = await started(brain)
+        run = await started(brain, spec=ONCE)
         await brain.service.take([heard(house, run, 1, Started(model="m", total_steps=9))])
         await silence(house, brain, 931)
         assert await state(brain, run) is RunState.LOST
@@ -184,14 +207,14 @@ async def test_a_stop_that_meets_a_changing_state_still_holds(house: House) -> N
 async def test_one_run_that_breaks_harms_no_other(house: House) -> None:
     async with house.open() as brain:
         first, second = await started(brain, "t1"), await started(brain, "t2")
-        resend = brain.stores.runs.resend
+        launch = house.fleet.launch
 
-        async def breaks(run_id: str, *rest: object, **named: object) -> int:
-            if run_id == first.id:
+        async def breaks(order: LaunchOrder) -> None:
+            if order.run == first.id:
                 raise ZeroDivisionError
-            return await resend(run_id, *rest, **named)  # type: ignore[arg-type]
+            await launch(order)
 
-        brain.stores.runs.resend = breaks  # type: ignore[method-assign]
+        house.fleet.launch = breaks  # type: ignore[method-assign]
         house.clock.forward(21)
         await brain.service.tick()
         assert [order.run for order in house.fleet.launched] == [first.id, second.id, second.id]

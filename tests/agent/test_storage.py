@@ -25,7 +25,7 @@ from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.storage.tables import metadata, session
-from agent.stores import Stores, Turn
+from agent.stores import Stores, Turn, Verdict
 from tests.agent.postgres import cluster
 from tests.fakes import ALICE, ROOM, START, said
 
@@ -37,6 +37,11 @@ SPEC = RunSpec(
     host="gpu-1",
     bundle_sha256="b" * 64,
 )
+
+
+def ENDING(run: Run, earlier: object, attempt: object, outcome: Outcome) -> Verdict:
+    """Never tried again."""
+    return Verdict(outcome.state, outcome)
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +158,7 @@ async def test_a_run_is_created_once_per_token(stores: Stores) -> None:
 
 async def test_events_are_applied_once_in_any_repetition(stores: Stores) -> None:
     run = await a_run(stores)
-    assert await stores.runs.dispatch(run.id, host="gpu-1", at=START) == 1
+    assert await stores.runs.dispatch(run.id, host="gpu-1", at=START) is not None
     assert await stores.runs.dispatch(run.id, host="gpu-1", at=START) is None
     rows = tuple(MetricRow(step=n, at=1.0, values={"loss": math.nan if n == 1 else 1 / (n + 1)}) for n in range(3))
     events = [
@@ -162,9 +167,9 @@ async def test_events_are_applied_once_in_any_repetition(stores: Stores) -> None
         event(run, 3, Logged(lines=("one", "two"))),
         event(run, 4, Ended(outcome=Outcome(state=RunState.SUCCEEDED))),
     ]
-    assert await stores.runs.apply(events[:2], at=START) == [run.id]
-    await stores.runs.apply([*events, *events], at=START)
-    assert list(await stores.runs.apply(events, at=START)) == []
+    assert (await stores.runs.apply(events[:2], at=START, ending=ENDING)).changed == (run.id,)
+    await stores.runs.apply([*events, *events], at=START, ending=ENDING)
+    assert (await stores.runs.apply(events, at=START, ending=ENDING)).changed == ()
     ended = await stores.runs.get(run.id)
     assert (ended.state, ended.step, ended.total_steps) == (RunState.SUCCEEDED, 2, 3)
     stored = await stores.runs.metrics(run.id)
@@ -180,15 +185,15 @@ async def test_a_superseded_attempt_changes_nothing(stores: Stores) -> None:
         run.id, expect=RunState.STARTING, outcome=Outcome(state=RunState.LOST, reason="silent"), at=START
     )
     assert await stores.runs.move(run.id, expect=RunState.LOST, to=RunState.QUEUED)
-    assert await stores.runs.dispatch(run.id, host="gpu-1", at=START) == 2
+    assert await stores.runs.dispatch(run.id, host="gpu-1", at=START) is not None
     late = event(run, 9, Ended(outcome=Outcome(state=RunState.SUCCEEDED)), attempt=1)
-    assert list(await stores.runs.apply([late], at=START)) == []
+    assert (await stores.runs.apply([late], at=START, ending=ENDING)).changed == ()
     assert (await stores.runs.get(run.id)).state is RunState.STARTING
 
 
 async def test_illegal_moves_are_refused(stores: Stores) -> None:
     run = await a_run(stores)
-    assert not await stores.runs.move(run.id, expect=RunState.QUEUED, to=RunState.SUCCEEDED)
+    assert not await stores.runs.move(run.id, expect=RunState.QUEUED, to=RunState.RUNNING)
     assert not await stores.runs.move(run.id, expect=RunState.RUNNING, to=RunState.STOPPING)
     assert (await stores.runs.get(run.id)).state is RunState.QUEUED
 
@@ -213,7 +218,7 @@ async def test_new_content_gives_a_dead_message_another_chance(stores: Stores) -
 
 def test_what_has_ended_well_stays_ended() -> None:
     assert TRANSITIONS[RunState.SUCCEEDED] == frozenset()
-    assert all(not may_become(state, RunState.RUNNING) for state in ENDED)
+    assert all(not may_become(state, RunState.RUNNING) for state in ENDED - {RunState.LOST})
     assert set(TRANSITIONS) == set(RunState)
 
 

@@ -1,0 +1,239 @@
+"""What is remembered of runs, as a Protocol and its values; the rest of the memory is in `agent.stores`.
+
+Each method is one transaction. Knows no SQL: `agent.storage.runs` implements it. Called by the run service, the tools,
+the live cards and the monitor.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+from agent.domain.events import MetricRow, WorkerEvent
+from agent.domain.rooms import Room
+from agent.domain.runs import Attempt, Checkpoint, Outcome, Run, RunState
+
+Place = tuple[int, int]  # attempt and seq of what was read last
+START: Place = (0, 0)
+Level = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """Which lines of a log: the newest `limit` that contain a text (in any case) and have a level.
+
+    `level` "warning" includes errors. `before` is the cursor `LogPage.older` of the page that was read before.
+    """
+
+    limit: int = 30
+    contains: str = ""
+    level: Literal["error", "warning"] | None = None
+    before: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Lines in the order of the log. `older` leads to what is before them; None: this is the beginning."""
+
+    lines: tuple[str, ...]
+    older: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a host told people about an attempt."""
+
+    attempt: int
+    text: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A version of a run's program; 1 is the one that it was created with."""
+
+    version: int
+    bundle_sha256: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A GPU that an attempt holds; nobody else gets it until the attempt is over."""
+
+    host: str
+    uuid: str
+    run: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """A GPU that gets no runs. `sticky`: a person has to say that it is well again."""
+
+    host: str
+    uuid: str
+    reason: str
+    since: datetime
+    sticky: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a run's newest checkpoint is. `lost` says that this host was silent when its attempt was given up."""
+
+    host: str
+    step: int
+    lost: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a run whose attempt is over: its state, and the attempt's outcome as it is stored."""
+
+    state: RunState
+    outcome: Outcome
+    not_before: datetime | None = None
+    note: str = ""
+
+
+Ending = Callable[[Run, Sequence[Attempt], Attempt, Outcome], Verdict]
+"""Decides: the run, its earlier attempts that count, the attempt that is over, and how it ended. Pure and quick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """An attempt that lives although it may not: a later one was begun, or it was given up."""
+
+    run: str
+    attempt: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a batch of events changed: the runs, each once, and the attempts that have to be told to end."""
+
+    changed: tuple[str, ...] = ()
+    stale: tuple[Stale, ...] = field(default=())
+
+
+class Runs(Protocol):
+    """Runs, their attempts, metrics and logs."""
+
+    async def create(self, run: Run, room: Room, *, client_token: str, most_queued: int | None = None) -> Run:
+        """Insert a run; a second call with the same token returns the first run.
+
+        Raises `Conflict` when its requester has `most_queued` runs waiting already.
+        """
+
+    async def get(self, run_id: str) -> Run:
+        """Raises `NotFound`."""
+
+    async def room(self, run_id: str) -> Room:
+        """Where its card is."""
+
+    async def of_session(self, session_id: str, limit: int) -> Sequence[Run]:
+        """Newest first."""
+
+    async def recent(self, limit: int) -> Sequence[Run]:
+        """Newest first, all sessions."""
+
+    async def in_state(self, states: Sequence[RunState]) -> Sequence[Run]:
+        """Oldest first."""
+
+    async def live(self) -> Sequence[tuple[Run, Attempt]]:
+        """Every run in a live state with its newest attempt, oldest first."""
+
+    async def move(self, run_id: str, *, expect: RunState, to: RunState) -> bool:
+        """Compare-and-set of the state, within the table of transitions."""
+
+    async def wish(self, run_id: str, *, expect: RunState, how: Literal["stop", "pause", "kill"]) -> bool:
+        """Compare-and-set into stopping or pausing, with what its host has to be told."""
+
+    async def go_on(self, run_id: str, *, expect: RunState, goes_on: bool) -> bool:
+        """Whether it is queued again as soon as it has paused; compare-and-set on the state."""
+
+    async def end(self, run_id: str, *, expect: RunState, outcome: Outcome, at: datetime) -> bool:
+        """Compare-and-set into the state of `outcome`; an attempt that is open ends with it and gives its GPUs back."""
+
+    async def requeue(self, run_id: str, *, expect: RunState, note: str, at: datetime) -> bool:
+        """Compare-and-set into the queue by a person's wish: earlier failures do not count any more."""
+
+    async def replace_script(
+        self, run_id: str, *, expect: RunState, to: RunState, bundle_sha256: str, at: datetime
+    ) -> int | None:
+        """Another program, as the next version, and a compare-and-set; the version, or None when the state had changed.
+
+        `to` may be `expect`; PAUSING means that the run is queued again as soon as it has paused.
+        """
+
+    async def note(self, run_id: str, text: str) -> bool:
+        """Why a queued run waits; False when that was known or it does not wait."""
+
+    async def prioritise(self, run_id: str, priority: int) -> bool:
+        """False when it has ended."""
+
+    async def dispatch(
+        self, run_id: str, *, host: str, gpus: Sequence[str] = (), at: datetime
+    ) -> tuple[Run, Attempt] | None:
+        """Queued -> starting with a new attempt and all of its GPUs, or nothing at all and None.
+
+        None: the run was not queued (or not yet due), or one of the GPUs is leased.
+        """
+
+    async def sent(self, run_id: str, attempt: int, *, at: datetime) -> None:
+        """One more launch hint went out."""
+
+    async def stop_sent(self, run_id: str, attempt: int, *, at: datetime) -> None:
+        """One more hint to end went out."""
+
+    async def close(
+        self, run_id: str, attempt: int, *, expect: RunState, outcome: Outcome, at: datetime, ending: Ending
+    ) -> Run | None:
+        """Our own word that the newest attempt is over; the run after it, None when its state had changed."""
+
+    async def apply(self, events: Sequence[WorkerEvent], *, at: datetime, ending: Ending) -> Applied:
+        """Store events that were not stored before, all in one transaction. `at` is our own clock's time."""
+
+    async def attempts(self, run_id: str) -> Sequence[Attempt]:
+        """All attempts, oldest first."""
+
+    async def checkpoints(self, run_id: str) -> Sequence[Checkpoint]:
+        """In the order in which they were saved."""
+
+    async def notes(self, run_id: str) -> Sequence[Note]:
+        """What its hosts told people, oldest first."""
+
+    async def scripts(self, run_id: str) -> Sequence[Script]:
+        """All versions of its program, oldest first."""
+
+    async def homes(self, run_ids: Sequence[str]) -> dict[str, Home]:
+        """Where the newest checkpoint of each run is; runs without one are left out."""
+
+    async def spent(self, since: datetime) -> dict[str, float]:
+        """GPU-seconds (a run without a GPU counts as one) by requester, of attempts that ended since then."""
+
+    async def leases(self) -> Sequence[Lease]:
+        """Every GPU that is held."""
+
+    async def cordons(self) -> Sequence[Cordon]:
+        """Every GPU that gets no runs."""
+
+    async def cordon(self, host: str, uuid: str, reason: str, *, at: datetime, sticky: bool) -> None:
+        """Give it no more runs; what is known already keeps its date."""
+
+    async def uncordon(self, host: str, uuid: str) -> bool:
+        """It gets runs again; False when it did."""
+
+    async def metrics(self, run_id: str) -> Sequence[MetricRow]:
+        """All rows, attempts in order, file order within."""
+
+    async def metrics_after(self, run_id: str, place: Place) -> tuple[Sequence[MetricRow], Place]:
+        """The rows that stand behind `place`, and where they end. `START` is before the first."""
+
+    async def log(self, run_id: str, limit: int) -> Sequence[str]:
+        """The last lines, newest last."""
+
+    async def log_page(self, run_id: str, query: LogQuery) -> LogPage:
+        """A page of the log, newest lines first asked for, in the log's order."""

@@ -1,0 +1,243 @@
+"""What hosts report, into the tables: one transaction a batch, with a few statements however many events it has.
+
+The fence is here: an event of an attempt that was superseded changes nothing, and is answered with `Stale`. An event
+that was stored before is known by its seq. Called by `agent.storage.runs.SqlRuns.apply`, in the writer's transaction.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from agent import wire
+from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, Noted, Saved, Started, WorkerEvent
+from agent.domain.runs import RunState
+from agent.run_store import Applied, Ending, Stale
+from agent.runs.levels import level_of
+from agent.storage import run_rows as rows
+from agent.storage.tables import attempt, checkpoint, log_line, metric_chunk, note, run, seen_event
+
+_ASLEEP = (RunState.UNREACHABLE, RunState.LOST)
+
+
+class _Seen:
+    """Which events of an attempt were stored: all up to `through`, and those in `beyond` behind a gap."""
+
+    def __init__(self, through: int, beyond: set[int]) -> None:
+        self.through, self.beyond, self._stored = through, beyond, set(beyond)
+
+    def add(self, seq: int) -> bool:
+        """False when it was stored before."""
+        if seq <= self.through or seq in self.beyond:
+            return False
+        self.beyond.add(seq)
+        while self.through + 1 in self.beyond:
+            self.through += 1
+            self.beyond.remove(self.through)
+        return True
+
+    def store(self, connection: Connection, run_id: str, number: int) -> None:
+        """Write what changed behind the gap; `through` is written with the attempt."""
+        this = (seen_event.c.run_id == run_id) & (seen_event.c.attempt == number)
+        if self._stored - self.beyond:
+            connection.execute(delete(seen_event).where(this, seen_event.c.seq <= self.through))
+        new = [{"run_id": run_id, "attempt": number, "seq": seq} for seq in sorted(self.beyond - self._stored)]
+        if new:
+            connection.execute(insert(seen_event), new)
+
+
+class _Batch:
+    """Rows to insert, gathered over all runs."""
+
+    def __init__(self) -> None:
+        self.metrics: list[dict[str, object]] = []
+        self.lines: list[dict[str, object]] = []
+        self.checkpoints: list[dict[str, object]] = []
+        self.notes: list[dict[str, object]] = []
+
+    def add(self, event: WorkerEvent) -> None:
+        """What is a fact whatever became of the attempt since."""
+        key: dict[str, object] = {"run_id": event.run, "attempt": event.attempt, "seq": event.seq}
+        match event.body:
+            case Measured() as body:
+                self.metrics.append(key | {"rows": wire.encode(body).decode()})
+            case Logged(lines=lines, dropped=dropped):
+                said = [(level_of(line), line) for line in lines]
+                if dropped:
+                    said.append(("warning", f"… {dropped} lines dropped"))
+                of = {"run_id": event.run, "attempt": event.attempt}
+                self.lines += [of | {"level": level, "text": line.replace("\x00", "")} for level, line in said]
+            case Saved(step=step, size_bytes=size):
+                self.checkpoints.append(key | {"step": step, "size_bytes": size, "at": event.at})
+            case Noted(text=text):
+                self.notes.append(key | {"text": text.replace("\x00", ""), "at": event.at})
+            case _:
+                return
+
+    def store(self, connection: Connection) -> None:
+        """Insert them, one statement a table."""
+        tables = (
+            (metric_chunk, self.metrics),
+            (log_line, self.lines),
+            (checkpoint, self.checkpoints),
+            (note, self.notes),
+        )
+        for table, values in tables:
+            if values:
+                connection.execute(insert(table), values)
+
+
+class _Life:
+    """One run and its newest attempt while a batch is applied; what changed is written once, or before its end."""
+
+    def __init__(self, connection: Connection, row: Row[Any], own: Row[Any], beyond: set[int], at: datetime) -> None:
+        self._connection, self._at = connection, at
+        self.row, self.own = row, own
+        self.state = RunState(row.state)
+        self.seen = _Seen(own.seen_to, beyond)
+        self._run: dict[str, object] = {}
+        self._attempt: dict[str, object] = {}
+
+    @property
+    def closed(self) -> bool:
+        return self.own.outcome is not None
+
+    def take(self, event: WorkerEvent, ending: Ending) -> bool:
+        """Apply an event that is new; False when the attempt lives and may not."""
+        body = event.body
+        if isinstance(body, Ended):
+            if self.own.ended_seq is None:
+                self._end(body, event, ending)
+            return True
+        if self.closed:
+            return self.own.ended_seq is not None or self._revive(event)
+        self._facts(event)
+        return True
+
+    def _facts(self, event: WorkerEvent) -> None:
+        """What an attempt that lives has to say."""
+        self._attempt["heard_at"] = self._at
+        match event.body:
+            case Accepted(boot_id=boot_id):
+                self._attempt |= {"boot_id": boot_id, "accepted_at": event.at}
+            case Started(total_steps=total):
+                self._run["total_steps"] = total
+                if self.row.started_at is None:
+                    self._run.setdefault("started_at", event.at)
+                self._train()
+            case Measured(rows=measured):
+                if measured:
+                    self._run["step"] = measured[-1].step
+                self._train()
+            case Beat(usage=usage) if usage is not None:
+                self._run["usage"] = wire.encode(usage).decode()
+            case _:
+                pass  # it lives, and that is all
+        if self.state is RunState.UNREACHABLE:
+            training = self.own.training or "training" in self._attempt
+            self._become(RunState.RUNNING if training else RunState.STARTING)
+
+    def _train(self) -> None:
+        if not self.own.training:
+            self._attempt["training"] = True
+        if self.state in (RunState.STARTING, RunState.UNREACHABLE):
+            self._become(RunState.RUNNING)
+
+    def _become(self, state: RunState) -> None:
+        self.state = state
+        self._run["state"] = state.value
+
+    def _revive(self, event: WorkerEvent) -> bool:
+        """A run that was given up lives, and nothing was put in its place: it goes on, if its GPUs are still free."""
+        own = self.own
+        if self.state is not RunState.LOST:
+            return False
+        if not rows.take_gpus(self._connection, event.run, own.number, own.host, rows.as_attempt(own).gpus):
+            return False
+        wish = {"pause": RunState.PAUSING, "": RunState.RUNNING if own.training else RunState.STARTING}
+        self._become(wish.get(own.stop, RunState.STOPPING))
+        self._run |= {"outcome": None, "ended_at": None, "note": ""}
+        self._attempt |= {"outcome": None, "ended_at": None, "used_s": 0.0}
+        self._write()
+        self._facts(event)
+        return True
+
+    def _end(self, body: Ended, event: WorkerEvent, ending: Ending) -> None:
+        """Its own word that it is over; also of one that was given up: its host has the truth."""
+        self._attempt["heard_at"] = self._at
+        self._write()
+        ended = {"at": event.at, "ending": ending, "ended_seq": event.seq}
+        rows.close_attempt(self._connection, self.row, self.own, body.outcome, **ended)  # type: ignore[arg-type]
+        self._read()
+
+    def _write(self) -> None:
+        if self._run:
+            self._connection.execute(update(run).where(run.c.id == self.row.id).values(**self._run))
+        if self._attempt:
+            rows.change_attempt(self._connection, self.row.id, self.own.number, **self._attempt)
+        if self._run or self._attempt:
+            self._read()
+        self._run, self._attempt = {}, {}
+
+    def _read(self) -> None:
+        self.row = self._connection.execute(select(run).where(run.c.id == self.row.id)).one()
+        self.own = rows.attempt_row(self._connection, self.row.id, self.own.number)
+        self.state = RunState(self.row.state)
+
+    def store(self) -> None:
+        """Write what is left."""
+        self.seen.store(self._connection, self.row.id, self.own.number)
+        if self.seen.through != self.own.seen_to:
+            self._attempt["seen_to"] = self.seen.through
+        if self._run:
+            self._connection.execute(update(run).where(run.c.id == self.row.id).values(**self._run))
+        if self._attempt:
+            rows.change_attempt(self._connection, self.row.id, self.own.number, **self._attempt)
+
+
+def apply(connection: Connection, events: Sequence[WorkerEvent], *, at: datetime, ending: Ending) -> Applied:
+    """Store what is new. An unknown run is another bot's, and passed over."""
+    lives = _lives(connection, sorted({event.run for event in events}), at)
+    batch, changed = _Batch(), dict[str, None]()
+    stale: dict[tuple[str, int], Stale] = {}
+    for event in events:
+        life = lives.get(event.run)
+        if life is None or event.attempt > life.own.number:
+            continue
+        key = (event.run, event.attempt)
+        if isinstance(event.body, Ended):
+            stale.pop(key, None)
+        if event.attempt < life.own.number:  # the fence
+            if not isinstance(event.body, Ended):
+                stale[key] = Stale(event.run, event.attempt, event.host)
+            continue
+        if not life.seen.add(event.seq):
+            continue
+        batch.add(event)
+        changed[event.run] = None
+        if not life.take(event, ending):
+            stale[key] = Stale(event.run, event.attempt, event.host)
+    batch.store(connection)
+    for run_id in changed:
+        lives[run_id].store()
+    return Applied(tuple(changed), tuple(stale.values()))
+
+
+def _lives(connection: Connection, run_ids: Sequence[str], at: datetime) -> dict[str, _Life]:
+    """The runs of a batch that have an attempt; on PostgreSQL their rows are held until the end of the transaction."""
+    found = connection.execute(select(run).where(run.c.id.in_(run_ids)).order_by(run.c.id).with_for_update()).all()
+    newest = (
+        select(attempt)
+        .join(run, (attempt.c.run_id == run.c.id) & (attempt.c.number == run.c.attempt))
+        .where(run.c.id.in_(run_ids))
+    )
+    own = {row.run_id: row for row in connection.execute(newest)}
+    beyond: dict[tuple[str, int], set[int]] = {}
+    for row in connection.execute(select(seen_event).where(seen_event.c.run_id.in_(run_ids))):
+        beyond.setdefault((row.run_id, row.attempt), set()).add(row.seq)
+    return {
+        row.id: _Life(connection, row, own[row.id], beyond.get((row.id, row.attempt), set()), at)
+        for row in found
+        if row.id in own
+    }

@@ -1,0 +1,166 @@
+"""What is read of runs beside their own rows: attempts, checkpoints, notes, leases, metrics, logs. Changes nothing but
+cordons. The base of `agent.storage.runs.SqlRuns`.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+
+from agent import wire
+from agent.domain.events import Measured, MetricRow
+from agent.domain.runs import Attempt, Checkpoint, ExitClass, Outcome
+from agent.run_store import START, Cordon, Home, Lease, LogPage, LogQuery, Note, Place, Script
+from agent.storage import run_rows as rows
+from agent.storage.database import Database
+from agent.storage.tables import attempt, checkpoint, gpu, gpu_lease, log_line, metric_chunk, note, run, script
+
+LEVELS = {"error": ["error"], "warning": ["error", "warning"]}
+
+
+class RunReads:
+    """Reads of the run tables."""
+
+    def __init__(self, database: Database) -> None:
+        """`database` is started by the composition root."""
+        self._database = database
+
+    async def attempts(self, run_id: str) -> Sequence[Attempt]:
+        """All attempts, oldest first."""
+        query = select(attempt).where(attempt.c.run_id == run_id).order_by(attempt.c.number)
+        found = await self._database.read(lambda connection: connection.execute(query).all())
+        return [rows.as_attempt(row) for row in found]
+
+    async def checkpoints(self, run_id: str) -> Sequence[Checkpoint]:
+        """In the order in which they were saved."""
+        order = (checkpoint.c.attempt, checkpoint.c.seq)
+        query = select(checkpoint).where(checkpoint.c.run_id == run_id).order_by(*order)
+        found = await self._database.read(lambda connection: connection.execute(query).all())
+        return [Checkpoint(attempt=row.attempt, step=row.step, size_bytes=row.size_bytes, at=row.at) for row in found]
+
+    async def notes(self, run_id: str) -> Sequence[Note]:
+        """What its hosts told people, oldest first."""
+        query = select(note).where(note.c.run_id == run_id).order_by(note.c.attempt, note.c.seq)
+        found = await self._database.read(lambda connection: connection.execute(query).all())
+        return [Note(row.attempt, row.text, row.at) for row in found]
+
+    async def scripts(self, run_id: str) -> Sequence[Script]:
+        """All versions of its program, oldest first."""
+        query = select(script).where(script.c.run_id == run_id).order_by(script.c.version)
+        found = await self._database.read(lambda connection: connection.execute(query).all())
+        return [Script(row.version, row.bundle_sha256, row.at) for row in found]
+
+    async def homes(self, run_ids: Sequence[str]) -> dict[str, Home]:
+        """Where the newest checkpoint of each run is; runs without one are left out."""
+        if not run_ids:
+            return {}
+        saved = (
+            select(checkpoint.c.run_id, checkpoint.c.step, attempt.c.host)
+            .join(
+                attempt,
+                (attempt.c.run_id == checkpoint.c.run_id) & (attempt.c.number == checkpoint.c.attempt),
+            )
+            .where(checkpoint.c.run_id.in_(run_ids))
+            .order_by(checkpoint.c.attempt, checkpoint.c.seq)
+        )
+        heard = (
+            select(attempt.c.run_id, attempt.c.host, attempt.c.outcome)
+            .where(attempt.c.run_id.in_(run_ids), attempt.c.heard_at.is_not(None))
+            .order_by(attempt.c.number)
+        )
+
+        def find(connection: Connection) -> dict[str, Home]:
+            newest = {row.run_id: row for row in connection.execute(heard)}
+            lost = {
+                row.run_id: row.host
+                for row in newest.values()
+                if row.outcome and wire.decode(Outcome, row.outcome).exit_class is ExitClass.LOST
+            }
+            found = connection.execute(saved).all()
+            return {row.run_id: Home(row.host, row.step, lost.get(row.run_id) == row.host) for row in found}
+
+        return await self._database.read(find)
+
+    async def spent(self, since: datetime) -> dict[str, float]:
+        """GPU-seconds (a run without a GPU counts as one) by requester, of attempts that ended since then."""
+        query = (
+            select(run.c.requester, attempt.c.gpus, attempt.c.used_s)
+            .join(run, run.c.id == attempt.c.run_id)
+            .where(attempt.c.ended_at > since)
+        )
+        found: dict[str, float] = {}
+        for row in await self._database.read(lambda connection: connection.execute(query).all()):
+            gpus = row.gpus.count('"') // 2  # of a JSON list of names without quotes
+            found[row.requester] = found.get(row.requester, 0.0) + row.used_s * max(1, gpus)
+        return found
+
+    async def leases(self) -> Sequence[Lease]:
+        """Every GPU that is held."""
+        query = select(gpu_lease).order_by(gpu_lease.c.host, gpu_lease.c.uuid)
+        found = await self._database.read(lambda connection: connection.execute(query).all())
+        return [Lease(row.host, row.uuid, row.run_id, row.attempt) for row in found]
+
+    async def cordons(self) -> Sequence[Cordon]:
+        """Every GPU that gets no runs."""
+        query = select(gpu).order_by(gpu.c.host, gpu.c.uuid)
+        found = await self._database.read(lambda connection: connection.execute(query).all())
+        return [Cordon(row.host, row.uuid, row.reason, row.since, row.sticky) for row in found]
+
+    async def cordon(self, host: str, uuid: str, reason: str, *, at: datetime, sticky: bool) -> None:
+        """Give it no more runs; what is known already keeps its date."""
+        this = (gpu.c.host == host) & (gpu.c.uuid == uuid)
+
+        def store(connection: Connection) -> None:
+            known = connection.execute(select(gpu).where(this)).one_or_none()
+            if known is None:
+                values = {"host": host, "uuid": uuid, "reason": reason, "since": at, "sticky": sticky}
+                connection.execute(insert(gpu), values)
+            else:
+                change = update(gpu).where(this).values(reason=reason, sticky=sticky or known.sticky)
+                connection.execute(change)
+
+        await self._database.write(store)
+
+    async def uncordon(self, host: str, uuid: str) -> bool:
+        """It gets runs again; False when it did."""
+        change = delete(gpu).where(gpu.c.host == host, gpu.c.uuid == uuid)
+        return await self._database.write(lambda connection: connection.execute(change).rowcount == 1)
+
+    async def metrics(self, run_id: str) -> Sequence[MetricRow]:
+        """All rows, attempts in order, file order within."""
+        return (await self.metrics_after(run_id, START))[0]
+
+    async def metrics_after(self, run_id: str, place: Place) -> tuple[Sequence[MetricRow], Place]:
+        """The rows that stand behind `place`, and where they end."""
+        where = tuple_(metric_chunk.c.attempt, metric_chunk.c.seq)
+        query = (
+            select(metric_chunk)
+            .where(metric_chunk.c.run_id == run_id, where > place)
+            .order_by(metric_chunk.c.attempt, metric_chunk.c.seq)
+        )
+
+        def find(connection: Connection) -> tuple[Sequence[MetricRow], Place]:
+            chunks = connection.execute(query).all()
+            found = [row for chunk in chunks for row in wire.decode(Measured, chunk.rows).rows]
+            return found, (chunks[-1].attempt, chunks[-1].seq) if chunks else place
+
+        return await self._database.read(find)
+
+    async def log(self, run_id: str, limit: int) -> Sequence[str]:
+        """The last lines, newest last."""
+        return (await self.log_page(run_id, LogQuery(limit=limit))).lines
+
+    async def log_page(self, run_id: str, query: LogQuery) -> LogPage:
+        """A page of the log, newest lines first asked for, in the log's order."""
+        wanted = select(log_line.c.id, log_line.c.text).where(log_line.c.run_id == run_id)
+        if query.before is not None:
+            wanted = wanted.where(log_line.c.id < query.before)
+        if query.level is not None:
+            wanted = wanted.where(log_line.c.level.in_(LEVELS[query.level]))
+        if query.contains:
+            wanted = wanted.where(func.lower(log_line.c.text).contains(query.contains.lower(), autoescape=True))
+        newest = wanted.order_by(log_line.c.id.desc()).limit(query.limit + 1)  # one more says whether there are more
+        found = await self._database.read(lambda connection: connection.execute(newest).all())
+        page = found[: query.limit]
+        older = page[-1].id if len(found) > query.limit and page else None
+        return LogPage(tuple(row.text for row in reversed(page)), older)
