@@ -73,6 +73,19 @@ class Clicked(Value):
     digest: str = ""
 
 
+class Noticed(Value):
+    """Not a person but the monitor: something new shows in the rows or the log of `run`.
+
+    `text` is what a model is told of it, with rows and log lines quoted as data; `finding` its kind. Such a turn may
+    look and ask for approvals, and change nothing by itself. The inbound's person is who asked for the run.
+    """
+
+    kind: Literal["noticed"] = "noticed"
+    run: str
+    finding: str
+    text: str
+
+
 class Inbound(Value):
     """One thing that a person did, as it is stored in the inbox before it is acknowledged.
 
@@ -86,7 +99,7 @@ class Inbound(Value):
     twin: str = ""
     room: Room
     person: Person
-    act: Annotated[Said | Commanded | Clicked, Field(discriminator="kind")]
+    act: Annotated[Said | Commanded | Clicked | Noticed, Field(discriminator="kind")]
     mentions_bot: bool = True
     reply_handle: str = ""
     at: datetime
