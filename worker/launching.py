@@ -25,6 +25,7 @@ from worker.client.blobs import BlobStore
 from worker.folders import HostFolder, RunFolder, is_alive, locked, marks_of, read_fence, write_atomically
 from worker.gpus import gpus
 from worker.processes import end_with_environment
+from worker.sandbox import at_least
 from worker.sender import Sender
 from worker.settings import Settings
 from worker.signatures import Refused, require_signature
@@ -115,9 +116,10 @@ class Launcher:
                 f"{order.expires_at:%H:%M:%S} UTC. If that repeats, compare the clocks of host and bot.",
                 final=True,
             )
-        if order.spec.sandbox == "bwrap" and self._tier != "bwrap":
+        if not at_least(self._tier, order.spec.sandbox):
             raise Refused(
-                f"Host {order.host} has no working sandbox any more, and this run was approved with one.", final=True
+                f"Host {order.host} has the sandbox {self._tier} and this run was approved with {order.spec.sandbox}.",
+                final=True,
             )
         self._check_gpus(order)
         try:

@@ -20,7 +20,7 @@ from agent.domain.errors import BadData, Unavailable
 from agent.domain.orders import InspectOrder, Prediction, Predictions, PredictOrder
 from worker.client.blobs import BlobStore
 from worker.folders import HostFolder
-from worker.sandbox import Walls, wrap
+from worker.sandbox import Walls, handed_over, wrap
 from worker.supervisor.child import shielded
 from worker.supervisor.exits import BAD_DATA_EXIT
 from worker.supervisor.outputs import unpack
@@ -91,15 +91,17 @@ class Scripts:
         """The JSON that the script printed, None when it printed nothing."""
         env: Mapping[str, str] = {**basic_environment(folder), "PYTHONPATH": str(_PACKAGES), "CUDA_VISIBLE_DEVICES": ""}
         command = wrap(self._tier, argv, Walls(folder, readable=readable, env=env))
-        process = subprocess.Popen(
-            shielded(command.argv, memory_bytes=_MEMORY_BYTES),
-            cwd=folder,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        with handed_over(command) as (full, files):
+            process = subprocess.Popen(
+                shielded(full, memory_bytes=_MEMORY_BYTES),
+                cwd=folder,
+                env=dict(env if command.env is None else command.env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                pass_fds=files,
+            )
         try:
             said, complaint = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:

@@ -25,7 +25,7 @@ class Settings(BaseSettings):
     host_id: str = Field(default_factory=socket.gethostname, validate_default=True)
     public_key: Path | None = None
     blobs: Literal["folder", "redis"] = "folder"
-    sandbox: Literal["auto", "bwrap", "none"] = "auto"
+    sandbox: Literal["auto", "bwrap", "landlock", "none"] = "auto"
 
     slots: int = Field(default=2, ge=0)  # how many runs without a GPU this host takes at a time
 
@@ -40,6 +40,7 @@ class Settings(BaseSettings):
     stack_dump_s: float = 30.0  # from SIGUSR1, which asks a hung process where it stands, to the first SIGTERM
     fence_s: float = 600.0  # without one answer of Redis for this long an attempt saves and ends; below the bot's 900 s
     gpu_foreign_bytes: int = 500 * 1024**2  # of others on a GPU: with more no attempt starts there
+    memory_by: Literal["auto", "poll"] = "auto"  # `auto`: a control group where this user may make one, else `poll`
     memory_limit_bytes: int = 0  # of an attempt's processes together; 0: no limit of ours
     guard_s: float = 1.0  # how often memory is looked at where the kernel does not do it
     disk_every_s: float = 30.0  # how often the disk is looked at

@@ -18,10 +18,11 @@ from worker.client.blobs import FolderBlobs
 from worker.client.bundle import pack_files
 from worker.folders import HostFolder
 from worker.sandbox import NoSandbox, choose_tier
+from worker.sandbox.tiers import why_not
 from worker.scripts import Scripts
 from worker.supervisor.outputs import BadOutput, unpack, unpack_bundle
 
-needs_bwrap = pytest.mark.skipif(choose_tier("auto") != "bwrap", reason="bubblewrap does not work on this machine")
+needs_bwrap = pytest.mark.skipif(why_not("bwrap") != "", reason=f"bwrap: {why_not('bwrap')}")
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,7 @@ def test_a_sandbox_that_does_not_work_is_not_replaced_by_less(
     broken.chmod(0o755)
     with pytest.raises(NoSandbox, match="no permission"):
         choose_tier("bwrap")
-    assert choose_tier("auto") == "none"
+    assert choose_tier("auto") == "landlock"
     env = {**own_yard.env, "PATH": str(tmp_path), "TRAINYARD_SANDBOX": "bwrap"}
     done = subprocess.run([sys.executable, "-m", "worker"], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from worker import shield
 from worker.processes import children_of, kill_children, kill_tree
-from worker.sandbox import Command
+from worker.sandbox import Command, handed_over
 
 
 def shielded(argv: Sequence[str], *, memory_bytes: int = 0) -> list[str]:
@@ -30,23 +30,25 @@ class Child:
         """Starts it. The session is its own, so that a signal to its group reaches nothing else."""
         self.output, writing = os.pipe()
         self._info, self._said = -1, b""
+        self._attendants = command.attendants
         passed: tuple[int, ...] = ()
-        argv = list(command.argv)
+        info: list[str] = []
         if command.has_info_fd:
             self._info, info_writing = os.pipe()
-            passed = (info_writing,)
-            argv[1:1] = ["--info-fd", str(info_writing)]
+            passed, info = (info_writing,), ["--info-fd", str(info_writing)]
         try:
-            self._process = subprocess.Popen(
-                shielded(argv),
-                cwd=cwd,
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=writing,
-                stderr=writing,
-                start_new_session=True,
-                pass_fds=passed,
-            )
+            with handed_over(command) as (argv, files):
+                argv[1:1] = info
+                self._process = subprocess.Popen(
+                    shielded(argv),
+                    cwd=cwd,
+                    env=dict(env if command.env is None else command.env),
+                    stdin=subprocess.DEVNULL,
+                    stdout=writing,
+                    stderr=writing,
+                    start_new_session=True,
+                    pass_fds=(*passed, *files),
+                )
         finally:
             for fd in (writing, *passed):
                 os.close(fd)
@@ -86,12 +88,16 @@ class Child:
 
     @property
     def payload_pid(self) -> int:
-        """Of the process that runs the step. Inside bwrap it is the only child of the first one of its namespace."""
-        if self._info < 0:
-            return self.pid
-        inner = self._inner_pid()
-        found = children_of(inner) if inner else []
-        return found[0] if found else self.pid
+        """The only child of bwrap's first process inside, or the process itself; or what attendants below it attend."""
+        found = self.pid
+        levels = self._attendants
+        if self._info >= 0:
+            found = self._inner_pid()
+            levels += 1
+        for _ in range(levels):
+            below = children_of(found) if found else []
+            found = below[0] if below else found
+        return found or self.pid
 
     def _inner_pid(self) -> int:
         """The first process inside, 0 while bwrap has not said so."""

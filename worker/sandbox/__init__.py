@@ -1,0 +1,21 @@
+"""Where a step may reach: its run's folder and the libraries behind walls (`bwrap`, `landlock`), or everything
+(`none`).
+
+This file is what others import. The tiers are in `bubblewrap` and `landlock`, the filter of system calls in
+`seccomp`, what is asked for in `walls`, the choice and its self-test in `tiers` and `selftest`.
+"""
+
+from worker.sandbox.tiers import at_least, choose_tier, gaps_of, networks_of, wrap
+from worker.sandbox.walls import Command, NoSandbox, Walls, handed_over
+
+__all__ = [
+    "Command",
+    "NoSandbox",
+    "Walls",
+    "at_least",
+    "choose_tier",
+    "gaps_of",
+    "handed_over",
+    "networks_of",
+    "wrap",
+]

@@ -1,0 +1,245 @@
+"""The filter of system calls, as a program of classic BPF for x86_64 and aarch64.
+
+Owns which calls the code inside of a sandbox cannot make, whatever else the sandbox allows. Knows nothing of tiers: it
+assembles bytes. Called by `worker.sandbox.tiers`, and by whatever installs the filter itself.
+Denied are calls that reach other processes, namespaces, mounts, the kernel's own programs and rarely used sockets; they
+fail with EPERM. Threads, processes, shared memory, inotify, GPU ioctls and signals stay as they are.
+Numbers: `man 2 seccomp`, linux/audit.h, asm/unistd_64.h and asm-generic/unistd.h of Linux 6.12.
+"""
+
+import errno
+import platform
+import struct
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agent.domain.errors import Unavailable
+
+Inet = Literal["any", "tcp", "off"]
+
+_ALLOW, _ASK, _ERRNO = 0x7FFF0000, 0x7FC00000, 0x00050000
+_LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
+_EQUAL, _AT_LEAST, _ANY_BIT, _JUMP = 0x15, 0x35, 0x45, 0x05
+_NR, _ARCH, _ARGS = 0, 4, 16  # offsets in struct seccomp_data
+_X32 = 0x40000000
+_ARCHS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+# CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+_NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_SOCK_STREAM, _SOCK_TYPE = 1, 0xF
+_IPPROTO_TCP, _NETLINK_ROUTE = 6, 0
+_MSG_FASTOPEN = 0x20000000
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+# name: (x86_64, aarch64); None where the machine has no such call
+_DENIED: dict[str, tuple[int | None, int | None]] = {
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "acct": (163, 89),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "syslog": (103, 116),
+    "vhangup": (153, 58),
+    "lookup_dcookie": (212, 18),
+    "fanotify_init": (300, 262),
+    "open_by_handle_at": (304, 265),
+    "nfsservctl": (180, 42),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "modify_ldt": (154, None),
+    "uselib": (134, None),
+    "create_module": (174, None),
+    "query_module": (178, None),
+}
+_LOOKED_AT: dict[str, tuple[int, int]] = {
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "connect": (42, 203),
+    "sendto": (44, 206),
+    "sendmsg": (46, 211),
+    "sendmmsg": (307, 269),
+    "ioctl": (16, 29),
+}
+
+
+def program(*, inet: Inet = "any", ask_connect: bool = False, machine: str = "") -> bytes:
+    """The filter as an array of `struct sock_filter`, eight bytes an instruction.
+
+    `inet`: sockets of IPv4 and IPv6 of any kind, of plain TCP only, or none at all. `ask_connect`: `connect` is left to
+    the listener of the filter (SECCOMP_RET_USER_NOTIF), and unix sockets are streams only, so that no other call names
+    an address. `machine` is this one unless given.
+
+    Raises:
+        Unavailable: the filter is not known for this kind of machine.
+    """
+    machine = machine or platform.machine()
+    if machine not in _ARCHS:
+        raise Unavailable(f"There is no filter of system calls for {machine}, only for {' and '.join(_ARCHS)}.")
+    column = list(_ARCHS).index(machine)
+    numbers = {name: pair[column] for name, pair in _LOOKED_AT.items()}
+    code = _Assembler()
+    code.put(_LOAD, _ARCH)
+    code.jump(_EQUAL, _ARCHS[machine], no="deny")
+    code.put(_LOAD, _NR)
+    if machine == "x86_64":
+        code.jump(_AT_LEAST, _X32, yes="deny")
+    for pair in _DENIED.values():
+        number = pair[column]
+        if number is not None:
+            code.jump(_EQUAL, number, yes="deny")
+    code.jump(_EQUAL, numbers["clone3"], yes="absent")  # its flags lie in memory; libc falls back to clone
+    if ask_connect:
+        code.jump(_EQUAL, numbers["connect"], yes="ask")
+    _look_at_arguments(code, numbers, inet=inet, unix_streams_only=ask_connect)
+    code.put(_RETURN, _ALLOW)
+    code.label("deny")
+    code.put(_RETURN, _ERRNO | errno.EPERM)
+    code.label("absent")
+    code.put(_RETURN, _ERRNO | errno.ENOSYS)
+    code.label("ask")
+    code.put(_RETURN, _ASK)
+    return code.assembled()
+
+
+def _look_at_arguments(code: "_Assembler", numbers: dict[str, int], *, inet: Inet, unix_streams_only: bool) -> None:
+    """The calls that are denied only with some arguments. Each block begins and ends with the call's number loaded."""
+    code.block("clone", numbers["clone"])
+    code.put(_LOAD, _argument(0))
+    code.jump(_ANY_BIT, _NEW_NAMESPACES, yes="deny")
+    code.jump_to("allow")
+    code.label("end-clone")
+
+    code.block("ioctl", numbers["ioctl"])
+    code.put(_LOAD, _argument(1))
+    for command in (_TIOCSTI, _TIOCLINUX):  # typing into somebody's terminal
+        code.jump(_EQUAL, command, yes="deny")
+    code.jump_to("allow")
+    code.label("end-ioctl")
+
+    code.block("socketpair", numbers["socketpair"])
+    code.put(_LOAD, _argument(0))
+    code.jump(_EQUAL, _AF_UNIX, no="deny")
+    code.jump_to("allow")
+    code.label("end-socketpair")
+    if inet == "tcp":  # data sent with the first packet does not pass `connect`
+        for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
+            code.block(name, numbers[name])
+            code.put(_LOAD, _argument(flags))
+            code.jump(_ANY_BIT, _MSG_FASTOPEN, yes="deny")
+            code.jump_to("allow")
+            code.label(f"end-{name}")
+
+    code.jump(_EQUAL, numbers["socket"], no="allow")
+    _look_at_socket(code, inet=inet, unix_streams_only=unix_streams_only)
+    code.label("allow")
+
+
+def _look_at_socket(code: "_Assembler", *, inet: Inet, unix_streams_only: bool) -> None:
+    code.put(_LOAD, _argument(0))
+    code.jump(_EQUAL, _AF_UNIX, yes="unix")
+    code.jump(_EQUAL, _AF_INET, yes="inet")
+    code.jump(_EQUAL, _AF_INET6, yes="inet")
+    code.jump(_EQUAL, _AF_NETLINK, no="deny")
+    code.put(_LOAD, _argument(2))
+    code.jump(_EQUAL, _NETLINK_ROUTE, yes="allow", no="deny")  # how libc and gloo learn the interfaces
+    code.label("unix")
+    if unix_streams_only:
+        code.put(_LOAD, _argument(1))
+        code.put(_AND, _SOCK_TYPE)
+        code.jump(_EQUAL, _SOCK_STREAM, no="deny")
+    code.jump_to("allow")
+    code.label("inet")
+    if inet == "off":
+        code.jump_to("deny")
+    elif inet == "tcp":
+        code.put(_LOAD, _argument(1))
+        code.put(_AND, _SOCK_TYPE)
+        code.jump(_EQUAL, _SOCK_STREAM, no="deny")
+        code.put(_LOAD, _argument(2))
+        code.jump(_EQUAL, 0, yes="allow")
+        code.jump(_EQUAL, _IPPROTO_TCP, no="deny")  # MPTCP and SCTP are streams too
+
+
+def _argument(number: int) -> int:
+    """Where the lower half of an argument lies; all that is looked at are ints of 32 bits."""
+    return _ARGS + 8 * number
+
+
+@dataclass
+class _Assembler:
+    """Instructions with jumps forward to names."""
+
+    lines: list[tuple[int, int, str, str]] = field(default_factory=list)  # code, k, where to if true, if false
+    labels: dict[str, int] = field(default_factory=dict)
+
+    def put(self, code: int, k: int) -> None:
+        self.lines.append((code, k, "", ""))
+
+    def jump(self, code: int, k: int, *, yes: str = "", no: str = "") -> None:
+        """Go on with the next instruction where no name is given."""
+        self.lines.append((code, k, yes, no))
+
+    def jump_to(self, label: str) -> None:
+        self.lines.append((_JUMP, 0, label, ""))
+
+    def block(self, name: str, number: int) -> None:
+        """What follows is for this call only."""
+        self.jump(_EQUAL, number, no=f"end-{name}")
+
+    def label(self, name: str) -> None:
+        self.labels[name] = len(self.lines)
+
+    def assembled(self) -> bytes:
+        pieces = []
+        for at, (code, k, yes, no) in enumerate(self.lines):
+            if code == _JUMP:
+                pieces.append(struct.pack("=HBBI", code, 0, 0, self._distance(at, yes)))
+            else:
+                pieces.append(struct.pack("=HBBI", code, self._distance(at, yes), self._distance(at, no), k))
+        return b"".join(pieces)
+
+    def _distance(self, at: int, label: str) -> int:
+        distance = self.labels[label] - at - 1 if label else 0
+        assert 0 <= distance < 256, label  # noqa: S101 - a program that does not fit is a bug of this file
+        return distance

@@ -1,0 +1,80 @@
+"""The tiers, from the strongest: `bwrap`, `landlock`, `none`. A tier counts only while its self-test passes.
+
+Owns the choice and that it is never lowered in silence. Called by the worker's composition root, by supervisors and by
+inspect and predict. `none` protects from nothing: a script there can do what the worker can do.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from agent.domain.runs import Network
+from worker.sandbox import bubblewrap, landlock, selftest
+from worker.sandbox.walls import Command, NoSandbox, Walls
+
+_STRONGEST_FIRST = ("bwrap", "landlock", "none")
+_COMMANDS = {"bwrap": bubblewrap.command, "landlock": landlock.command}
+_NONE_GAPS = ("Nothing is closed to it: it can read, change and reach whatever the worker can, the network too.",)
+
+log = logging.getLogger(__name__)
+
+
+def choose_tier(wanted: str) -> str:
+    """`wanted`, or for `auto` the strongest tier that passes its self-test. `none` is taken only by its name.
+
+    Raises:
+        NoSandbox: what was wanted does not work; it is never replaced by less.
+    """
+    if wanted == "none":
+        return "none"
+    tried = ("bwrap", "landlock") if wanted == "auto" else (wanted,)
+    reasons: list[str] = []
+    for tier in tried:
+        why = why_not(tier)
+        if not why:
+            if reasons:
+                log.warning("sandbox_tier tier=%s because %s", tier, "; ".join(reasons))
+            return tier
+        reasons.append(f"{tier}: {why}")
+    what = (
+        "No sandbox works on this host"
+        if wanted == "auto"
+        else f"TRAINYARD_SANDBOX is {wanted}, which does not work here"
+    )
+    raise NoSandbox(
+        f"{what} ({'; '.join(reasons)}). Install or allow bubblewrap (Debian and Ubuntu: apt-get install bubblewrap), "
+        "or use a kernel of 6.12 or later with Landlock. To run scripts with no walls at all, on a machine whose files "
+        "and network they may have, set TRAINYARD_SANDBOX=none."
+    )
+
+
+def why_not(tier: str) -> str:
+    """Why a tier cannot be used here, empty when its self-test passed. Tested once a process."""
+    return selftest.verdict(tier, wrap)
+
+
+def wrap(tier: str, argv: Sequence[str], walls: Walls) -> Command:
+    """The command that runs `argv` behind `walls`. Start it as `handed_over` says, with the environment `Command.env`.
+
+    Raises:
+        NoSandbox: the tier cannot give this network policy.
+    """
+    if tier == "none":
+        return Command(tuple(argv), env=dict(walls.env), inside=dict(walls.env))
+    return _COMMANDS[tier](argv, walls)
+
+
+def networks_of(tier: str) -> tuple[Network, ...]:
+    """The network policies that a run can have there. `none` as a tier enforces none of them, which `gaps_of` says."""
+    return ("none", "open") if tier == "none" else ("none", "hub", "open")
+
+
+def gaps_of(tier: str) -> tuple[str, ...]:
+    """What a tier does not stop and people may expect it to, as sentences for an approval card."""
+    return {"landlock": landlock.GAPS, "none": _NONE_GAPS}.get(tier, ())
+
+
+def at_least(tier: str, wanted: str) -> bool:
+    """Whether a tier is as strong as another. A tier that nobody knows is weaker than any."""
+    if tier not in _STRONGEST_FIRST:
+        return False
+    return wanted in _STRONGEST_FIRST and _STRONGEST_FIRST.index(tier) <= _STRONGEST_FIRST.index(wanted)
