@@ -80,7 +80,7 @@ class ApprovalDesk:
                 f"expires {expires:%Y-%m-%d %H:%M} UTC",
             }
         )
-        await self._approvals.ask(approval, Content(card=card))
+        await self._approvals.ask(approval, Content(card=card, files=needed.plan.files))
         self._postman.wake(turn.room.key)
 
     async def waits(self, turn: Turn, call: ToolCall) -> bool:
@@ -97,7 +97,8 @@ class ApprovalDesk:
             NotAllowed, NotFound, Conflict: nothing was done; the text says why.
         """
         approval = await self._approvals.get(approval_id)
-        if not may_decide(person, requester=approval.requester, approvers=self._approvers):
+        room = (await self._conversations.turn(approval.turn_id)).room
+        if not may_decide(person, requester=approval.requester, approvers=self._approvers, room=room):
             raise NotAllowed("Only the person who asked, or an approver of this workspace, can decide this.")
         now = self._clock.now()
         decided = await self._approvals.decide(
@@ -137,7 +138,9 @@ class ApprovalDesk:
         shown = await self._approvals.card(approval.id)
         if shown.card is not None:
             at = approval.decided_at or self._clock.now()
-            shown = Content(text=shown.text, card=decided_card(shown.card, approval.state, by=by, at=at))
+            shown = Content(
+                text=shown.text, files=shown.files, card=decided_card(shown.card, approval.state, by=by, at=at)
+            )
         if not await self._approvals.settle(approval, call, answer, shown):
             return None
         self._postman.wake(turn.room.key)

@@ -1,6 +1,6 @@
 """Puts the brain together from what it needs; names no adapter. Used by the bot's composition root and by tests."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -10,13 +10,17 @@ from agent.loop import TurnLoop
 from agent.ports import Blobs, Bundles, Charts, Clock, Door, Fleet, Model
 from agent.postman import Postman
 from agent.runs.live import LiveCards
+from agent.runs.pictures import Files
 from agent.runs.service import RunService, Timings
 from agent.sessions import FrontDesk
 from agent.stores import Stores
+from agent.tools.changing import Changing
+from agent.tools.control import Control
 from agent.tools.data import Data, DataFiles
 from agent.tools.dispatch import Dispatcher
 from agent.tools.looking import Looking
 from agent.tools.training import Training
+from agent.tools.watching import Watching
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Options:
     edit_gap_s: Mapping[str, float] | None = None
     card_pace_s: float = 1.0
     timings: Timings | None = None
+    listening: Callable[[], bool] = lambda: True  # whether events of hosts can reach us
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +72,20 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
 ) -> Brain:
     """Everything wired, nothing started."""
     postman = Postman(stores.outbox, doors, clock, gap_s=options.edit_gap_s or {})
-    cards = LiveCards(stores.runs, charts, postman, clock, folder=options.pictures, pace_s=options.card_pace_s)
-    service = RunService(stores.runs, fleet, clock, changed=cards.changed, timings=options.timings)
+    drawn = Files(charts, options.pictures)
+    cards = LiveCards(stores.runs, drawn, postman, clock, pace_s=options.card_pace_s)
+    service = RunService(
+        stores.runs, fleet, clock, changed=cards.changed, timings=options.timings, listening=options.listening
+    )
     files = DataFiles(stores.conversations, fleet)
+    control = Control(stores.runs, service, approvers=options.approvers)
     tools = (
-        *Data(files, stores.runs, fleet).tools(),
+        *Data(files, stores.runs, fleet, blobs).tools(),
         *Training(files, stores.runs, service, fleet, bundles).tools(),
-        *Looking(stores.runs, fleet, clock).tools(),
+        *control.tools(),
+        *Changing(stores.runs, service, control, bundles, fleet, files, blobs, drawn).tools(),
+        *Looking(stores.runs, service, fleet, drawn, clock).tools(),
+        *Watching(stores.runs, bundles, drawn).tools(),
     )
     dispatcher = Dispatcher({tool.name: tool for tool in tools})
     approvals = ApprovalDesk(

@@ -1,45 +1,191 @@
-"""The commands: one registry for `/train …`, `!train …`, `@bot status`, and the help text."""
+"""The commands: one registry for `/train …`, `!train …`, `@bot status`, the buttons, and the help text.
+
+A command is another way to call a tool: the dispatcher applies the same rules to it as to a model's call. What people
+must approve first is called within a turn (`call_in`), so that its question is asked and answered like any other.
+"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from agent.domain.content import Card, Content, Table
+from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
 from agent.domain.ids import is_run_id, new_ulid
+from agent.domain.policy import Effect
+from agent.domain.runs import PRIORITIES
 from agent.ports import ToolCall
 from agent.tools.dispatch import Dispatcher, NeedsApproval
+from agent.tools.log_views import view_in, view_of
 from agent.tools.tool import Caller
+
+Parser = Callable[[str, Sequence[str]], dict[str, Any]]
+CALL = "command-"  # how the ids of calls begin that a command made, not a model
+FILE_NOTE = "[file: "
+MOST_COMPARED = 5
+
+
+def _run_id(word: str) -> str:
+    if not is_run_id(word.lower()):
+        raise BadRequest(f"`{word}` is not a run id. Run ids look like `r-abc123`; `runs` lists them.")
+    return word.lower()
+
+
+def _nothing(name: str, rest: Sequence[str]) -> dict[str, Any]:
+    if [word.lower() for word in rest] not in ([], ["info"]):
+        raise BadRequest(f"`{name}` takes nothing more.")
+    return {}
+
+
+def _one_run(name: str, rest: Sequence[str]) -> dict[str, Any]:
+    if len(rest) > 1:
+        raise BadRequest(f"`{name}` takes one run id.")
+    return {"run": _run_id(rest[0])} if rest else {}
+
+
+def _logs(_name: str, rest: Sequence[str]) -> dict[str, Any]:
+    """`[run] [words] [level=error] [older]`; the run may be a page's subject from a button."""
+    view = view_of(rest[0].lower()) or view_of(rest[0]) if rest else None
+    if rest and view is None and rest[0].lower().startswith("r-"):
+        _run_id(rest[0])
+    words = rest[1:] if view is not None else rest
+    older = bool(words) and words[-1].lower() == "older"
+    asked = view_in(words[:-1] if older else words)
+    found = {
+        "run": view.run if view else None,
+        "level": asked.level or (view.level if view else None),
+        "search": asked.search or (view.search if view else "") or None,
+        "before": view.before if view else None,
+        "older": older or None,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _metrics(name: str, rest: Sequence[str]) -> dict[str, Any]:
+    as_csv = [word for word in rest if word.lower() == "csv"]
+    found = _one_run(name, [word for word in rest if word.lower() != "csv"])
+    return found | ({"csv": True} if as_csv else {})
+
+
+def _priority(name: str, rest: Sequence[str]) -> dict[str, Any]:
+    *runs, level = rest or ("",)
+    if level.lower() not in PRIORITIES:
+        raise BadRequest("Say which run and how soon: `priority r-abc123 high` (or normal, or low).")
+    return _one_run(name, runs) | {"priority": level.lower()}
+
+
+def _compare(_name: str, rest: Sequence[str]) -> dict[str, Any]:
+    runs = [_run_id(word.strip(",")) for word in rest if word.lower() not in {"and", "with"}]
+    if len(runs) == 1 or len(runs) > MOST_COMPARED:
+        raise BadRequest(f"`compare` takes two to {MOST_COMPARED} run ids, such as `compare r-abc123 r-def456`.")
+    return {"runs": runs} if runs else {}
+
+
+def _script(name: str, rest: Sequence[str]) -> dict[str, Any]:
+    versions = [word.lower().removeprefix("v") for word in rest if word.lower().removeprefix("v").isdecimal()]
+    found = _one_run(name, [word for word in rest if not word.lower().removeprefix("v").isdecimal()])
+    if len(versions) > 1:
+        raise BadRequest("`script` takes one version, such as `script r-abc123 1`.")
+    return found | ({"version": int(versions[0])} if versions else {})
+
+
+_CLONE_KEYS = {"hours": "max_hours", "retries": "auto_resume"}
+_CLONE_SPEC = frozenset(
+    {"target", "seed", "test_frac", "max_hours", "gpus", "network", "host", "auto_resume", "priority", "repack"}
+)
+
+
+def _clone(_name: str, rest: Sequence[str]) -> dict[str, Any]:
+    """`[run] key=value …`: what decides about a run by its own name, everything else is a hyperparameter."""
+    found: dict[str, Any] = {}
+    if rest and "=" not in rest[0]:
+        found["run"] = _run_id(rest[0])
+        rest = rest[1:]
+    settings: dict[str, Any] = {}
+    for word in rest:
+        key, equals, value = word.rstrip(",").partition("=")
+        if not equals or not key or not value:
+            raise BadRequest(
+                f"`{word}` is not a change. Write changes as `key=value`, such as `lr=0.1 seed=3 hours=2`."
+            )
+        key = _CLONE_KEYS.get(key.lower(), key.lower())
+        (found if key in _CLONE_SPEC else settings)[key] = _value(value)
+    for key in {"target", "network", "host", "priority"} & set(found):
+        found[key] = str(found[key])
+    return found | ({"settings": settings} if settings else {})
+
+
+def _value(text: str) -> Any:
+    known = {"default": None, "yes": True, "no": False, "none": "none"}
+    if text.lower() in known:
+        return known[text.lower()]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _update(name: str, rest: Sequence[str]) -> dict[str, Any]:
+    return _one_run(name, rest)
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A word that people type; `tool` carries it out, `takes_run` says that a run id may follow."""
+    """A word that people type; `tool` carries it out, `parse` reads what follows, `usage` shows that."""
 
     name: str
     tool: str
     does: str
-    takes_run: bool = True
+    group: str = "look"
+    usage: str = "[run]"
+    parse: Parser = _one_run
 
 
-COMMANDS: dict[str, Command] = {
+GROUPS = {"look": "Look", "control": "Control a run", "change": "Change (people approve first)", "answer": "Answer"}
+COMMANDS: Mapping[str, Command] = {
     command.name: command
     for command in (
         Command("status", "run_status", "where a run stands, or its result"),
-        Command("runs", "list_runs", "the runs of this thread", takes_run=False),
-        Command("stop", "stop_run", "stop a run; it saves a checkpoint first"),
-        Command("logs", "run_logs", "the last lines of a run's log"),
-        Command("metrics", "run_metrics", "a run's metrics as a table"),
-        Command("hosts", "list_hosts", "the connected GPU hosts", takes_run=False),
+        Command("runs", "list_runs", "the runs of this thread", usage="", parse=_nothing),
+        Command(
+            "logs",
+            "run_logs",
+            "its log, by words, level and page",
+            usage="[run] [words] [level=error] [older]",
+            parse=_logs,
+        ),
+        Command("metrics", "run_metrics", "its metrics as a table, or as a file", usage="[run] [csv]", parse=_metrics),
+        Command("checkpoints", "run_checkpoints", "its checkpoints"),
+        Command("attempts", "run_attempts", "where it ran, and why each attempt ended"),
+        Command("script", "run_script", "its train.py, or an earlier version", usage="[run] [version]", parse=_script),
+        Command("compare", "compare_runs", "two to five runs side by side", usage="<run> <run> …", parse=_compare),
+        Command("queue", "list_queue", "who waits for a place, and why", usage="", parse=_nothing),
+        Command("cluster", "list_hosts", "hosts, GPUs and who has them", usage="", parse=_nothing),
+        Command("pause", "pause_run", "save a checkpoint and free the GPUs", "control"),
+        Command("resume", "resume_run", "go on from the checkpoint", "control"),
+        Command("stop", "stop_run", "end it, with a checkpoint", "control"),
+        Command("kill", "kill_run", "end it at once, without one", "control"),
+        Command("retry", "retry_run", "try a failed or stopped run again", "control"),
+        Command("priority", "set_priority", "its place in the queue", "control", "<run> high|normal|low", _priority),
+        Command("clone", "clone_run", "the same run with changes", "change", "[run] key=value …", _clone),
+        Command("update", "update_script", "a new script: attach train.py", "change", "[run]", _update),
     )
 }
+ALIASES = {"hosts": "cluster", "history": "attempts", "log": "logs", "prioritise": "priority", "prioritize": "priority"}
 DECISIONS = {"approve": True, "yes": True, "reject": False, "no": False}
 POLITE = frozenset({"please", "thanks", "thank", "you", "it", "this", "that", "do", "go", "ahead"})
 EXAMPLES = (
     "train a model that predicts `visited_doctor` from the attached csv",
     "predict on the attached csv with r-abc123",
-    "how is it going?",
+    "train r-abc123 again with learning rate 0.1",
+    "why did it fail?",
 )
+
+
+def command_of(word: str) -> Command | None:
+    """The command that a word names."""
+    name = word.lower()
+    return COMMANDS.get(ALIASES.get(name, name))
 
 
 def words_of(text: str) -> tuple[str, ...] | None:
@@ -52,11 +198,26 @@ def words_of(text: str) -> tuple[str, ...] | None:
     head, rest = words[0].lower().strip("?!.,"), words[1:]
     if head == "help" and not rest:
         return ("help",)
-    if head in COMMANDS and (not rest or (len(rest) == 1 and is_run_id(rest[0].lower()))):
+    command = command_of(head)
+    if command is not None and _bare(command, rest):
         return (head, *rest)
     if head in DECISIONS:
         return _decision(head, rest)
     return None
+
+
+def _bare(command: Command, rest: Sequence[str]) -> bool:
+    """Whether words without `/train` before them can only be this command: ids, changes and its own few words."""
+    own = {"csv", "info", "older", "errors", "warnings", *PRIORITIES} if rest else set()
+    for word in rest:
+        plain = word.lower().strip(",")
+        if not (view_of(plain) or "=" in plain or plain in own or (command.name == "script" and plain.isdecimal())):
+            return False
+    try:
+        command.parse(command.name, rest)
+    except BadRequest:
+        return False
+    return True
 
 
 def _decision(head: str, rest: Sequence[str]) -> tuple[str, ...] | None:
@@ -76,6 +237,45 @@ def is_decision(words: Sequence[str]) -> bool:
     return bool(words) and words[0].lower() in DECISIONS
 
 
+def asks_people(words: Sequence[str], dispatcher: Dispatcher) -> bool:
+    """Whether a command is one that people approve first. Raises `BadRequest` where it cannot be read."""
+    command = command_of(words[0]) if words else None
+    if command is None or dispatcher.effect(command.tool) is not Effect.SPEND:
+        return False
+    command.parse(command.name, words[1:])
+    return True
+
+
+def call_in(text: str, turn_id: str, dispatcher: Dispatcher) -> ToolCall | None:
+    """The call that a turn's request makes as a command, without a model; None where it is for the model.
+
+    It is made of what is stored, so that a turn that was cut off makes the same call again. A file that came with it is
+    the one that is meant.
+
+    Raises:
+        BadRequest: the command cannot be read.
+    """
+    lines = text.splitlines()
+    files = [line.removeprefix(FILE_NOTE).rpartition(", ")[0] for line in lines if line.startswith(FILE_NOTE)]
+    said = "\n".join(line for line in lines if not line.startswith("[file"))
+    words = words_of(said)
+    if not words or not asks_people(words, dispatcher):
+        return None
+    command = COMMANDS[ALIASES.get(words[0].lower(), words[0].lower())]
+    arguments = command.parse(command.name, words[1:])
+    if command.name == "update" and files:
+        arguments["file"] = files[0]
+    return ToolCall(f"{CALL}{turn_id}", command.tool, json.dumps(arguments))
+
+
+def command_answer(call_id: str, answer: str) -> str | None:
+    """What people are told of the answer to a command's call; None for a model's call."""
+    if not call_id.startswith(CALL):
+        return None
+    told: dict[str, Any] = json.loads(answer)
+    return str(told.get("error") or told.get("text") or "Done.")
+
+
 async def carry_out(words: Sequence[str], caller: Caller, dispatcher: Dispatcher) -> Content:
     """What a command answers.
 
@@ -85,39 +285,30 @@ async def carry_out(words: Sequence[str], caller: Caller, dispatcher: Dispatcher
     name = words[0].lower() if words else "help"
     if name == "help":
         return help_content()
-    command = COMMANDS.get(name)
+    command = command_of(name)
     if command is None:
         known = ", ".join(f"`{known}`" for known in (*COMMANDS, "approve", "reject", "help"))
         raise BadRequest(f"There is no command `{name}`. Commands: {known}.")
-    call = ToolCall(new_ulid(), command.tool, json.dumps(_arguments(command, words[1:])))
+    call = ToolCall(new_ulid(), command.tool, json.dumps(command.parse(command.name, words[1:])))
     result = await dispatcher.call(caller, call)
     if isinstance(result, NeedsApproval):
-        raise BadRequest(f"`{name}` has to be asked for in words, so that people can approve it.")
-    return Content(text="" if result.card else result.text, card=result.card)
-
-
-def _arguments(command: Command, rest: Sequence[str]) -> dict[str, str]:
-    if not rest:
-        return {}
-    run_id = rest[0].lower()
-    if not command.takes_run or len(rest) > 1:
-        raise BadRequest(f"`{command.name}` takes {'one run id' if command.takes_run else 'nothing more'}.")
-    if not is_run_id(run_id):
-        raise BadRequest(f"`{rest[0]}` is not a run id. Run ids look like `r-abc123`; `runs` lists them.")
-    return {"run": run_id}
+        raise BadRequest(f"`{name}` has to be asked for in a thread, so that people can approve it.")
+    return Content(text="" if result.card else result.text, card=result.card, files=result.files)
 
 
 def help_content() -> Content:
-    """What the bot understands."""
-    rows = [(f"{name}{' [run]' if command.takes_run else ''}", command.does) for name, command in COMMANDS.items()]
-    rows += [("approve, reject", "answer the open question (or use its buttons)"), ("help", "this text")]
+    """What the bot understands, by what it is for."""
     asks = "\n".join(f"• {example}" for example in EXAMPLES)
-    return Content(
-        card=Card(
-            kind="notice",
-            title="What I can do",
-            body=f"Say it in your own words, in a thread with me:\n{asks}\n\n"
-            "Or as a command: `/train status`, `!train status`, or just `status` to me.",
-            table=Table(columns=("command", "what it does"), rows=tuple(rows)),
-        )
-    )
+    parts = [f"Say it in your own words, in a thread with me:\n{asks}"]
+    for group, title in GROUPS.items():
+        lines = [_help_line(command) for command in COMMANDS.values() if command.group == group]
+        if group == "answer":
+            lines = ["• `approve`, `reject`: the open question (or use its buttons)", "• `help`: this text"]
+        parts.append(f"**{title}**\n" + "\n".join(lines))
+    parts.append("`/train status`, `!train status` or just `status` to me. Without a run id, the run of this thread.")
+    return Content(card=Card(kind="notice", title="What I can do", body="\n\n".join(parts)))
+
+
+def _help_line(command: Command) -> str:
+    usage = f" {command.usage}" if command.usage else ""
+    return f"• `{command.name}{usage}`: {command.does}"

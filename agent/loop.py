@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from agent.approvals import ApprovalDesk
+from agent.commands import call_in, command_answer
 from agent.domain.content import Button, Card, Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.policy import Effect
@@ -19,9 +20,7 @@ from agent.tools.tool import Caller, Result
 
 log = logging.getLogger(__name__)
 MOST_MODEL_CALLS = 16
-CARD_TOOLS = frozenset(
-    {"inspect_dataset", "predict", "list_runs", "run_logs", "run_metrics", "run_status", "list_hosts"}
-)
+ASKED, NOTICED = "t-", "n-"  # how the ids of turns begin that a person asked for, and that nobody did
 UNKNOWN_OUTCOME = (
     '{"error": "This call was begun before a restart and its outcome is unknown. '
     'Check the state before you repeat it."}'
@@ -51,7 +50,7 @@ class TurnLoop:
         context = context or await self._conversations.context(turn.session_id)
         history = list(context.history)
         for _ in range(MOST_MODEL_CALLS):
-            if await self._answer_calls(turn, history):
+            if await self._answer_calls(turn, history) or await self._command(turn, history):
                 return
             if await self._step(turn, history, context.files):
                 return
@@ -82,8 +81,33 @@ class TurnLoop:
             history.append(said)
         return waits
 
+    async def _command(self, turn: Turn, history: list[ModelMessage]) -> bool:
+        """Where the request is a command: make its call, or answer with what that gave; whether the turn is over.
+
+        No model is asked. That the call waits for people, and goes on after their click, is the same as for a model's.
+        """
+        last = history[-1]
+        if last.role == "user" and not turn.id.startswith(NOTICED):
+            call = call_in(last.text, turn.id, self._dispatcher)
+            if call is None:
+                return False
+            said = ModelMessage("assistant", "", (call,))
+            await self._conversations.append(turn, [said])
+            history.append(said)
+            if await self._answer_calls(turn, history):
+                return True
+            last = history[-1]
+        text = command_answer(last.call_id, last.text) if last.role == "tool" else None
+        if text is None:
+            return False
+        key = f"reply:{turn.id}:{len(history)}"
+        await self._conversations.end_turn(turn, ModelMessage("assistant", text), key=key, content=Content(text=text))
+        self._postman.wake(turn.room.key)
+        return True
+
     async def _carry_out(self, turn: Turn, call: ToolCall) -> str | None:
-        caller = Caller(turn.person, turn.session_id, turn.room, turn.id)
+        unattended = turn.id.startswith(NOTICED)
+        caller = Caller(turn.person, turn.session_id, turn.room, turn.id, unattended=unattended)
         effect = self._dispatcher.effect(call.name)
         if effect is Effect.SPEND and await self._desk.waits(turn, call):
             return None
@@ -97,13 +121,15 @@ class TurnLoop:
         if isinstance(result, NeedsApproval):
             await self._desk.ask(turn, call, result)
             return None
-        await self._show_card(turn, call, result)
+        await self._show(turn, call, result)
         return answer_of(result)
 
-    async def _show_card(self, turn: Turn, call: ToolCall, result: Result) -> None:
-        if result.card is not None and call.name in CARD_TOOLS:
-            key = f"card:{turn.id}:{call.id}"
-            await self._postman.put(key, turn.room, Content(card=result.card), urgent=True)
+    async def _show(self, turn: Turn, call: ToolCall, result: Result) -> None:
+        """What a tool has for people's eyes: its card and its files."""
+        if result.card is not None or result.files:
+            text = "" if result.card else result.text
+            content = Content(text=text, card=result.card, files=result.files)
+            await self._postman.put(f"card:{turn.id}:{call.id}", turn.room, content, urgent=True)
 
     async def _step(self, turn: Turn, history: list[ModelMessage], files: Sequence[DatasetRef]) -> bool:
         """Ask the model once and store its reply; whether that was the answer."""

@@ -11,15 +11,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from agent.approvals import ApprovalDesk
-from agent.commands import DECISIONS, carry_out, is_decision, may_be_talk, words_of
+from agent.commands import DECISIONS, asks_people, carry_out, is_decision, may_be_talk, words_of
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Content
 from agent.domain.errors import AppError, BadData, BadRequest, NotFound, TransientError
 from agent.domain.ids import new_ulid
-from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Room, Said
-from agent.loop import TurnLoop
+from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Noticed, Room, Said
+from agent.loop import ASKED, NOTICED, TurnLoop
 from agent.ports import Blobs, Clock, Door, ModelMessage, Whisper
 from agent.postman import Postman
+from agent.prompt import NOTICE
 from agent.stores import InboxItem, Stores, Turn
 from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Caller
@@ -28,7 +29,8 @@ log = logging.getLogger(__name__)
 IDLE_S = 600.0
 STORE_AWAY_S = (0.5, 30.0)  # first and longest pause while the database is away
 FILE_LIMIT_BYTES = 1_000_000_000
-BUTTON_COMMANDS = {"stop": "stop", "logs": "logs", "status": "status", "metrics": "metrics"}
+BUTTON_COMMANDS = frozenset({"pause", "resume", "stop", "kill", "retry", "logs", "status", "metrics"})
+ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
 
 
 class FrontDesk:
@@ -65,6 +67,14 @@ class FrontDesk:
             return False
         self._hand(inbound.room, item)
         return True
+
+    async def notice(self, inbound: Inbound) -> bool:
+        """Start a turn that nobody asked for: `inbound.act` is a `Noticed`, its person the run's requester.
+
+        In such a turn tools that write are refused, and those that people approve ask as usual. False when the same
+        event was noticed before.
+        """
+        return await self.accept(inbound)
 
     def _hand(self, room: Room, work: "InboxItem | Turn") -> None:
         """Give work to its room's actor; what belongs to a platform that is not connected now stays stored."""
@@ -138,6 +148,8 @@ class FrontDesk:
                 await self._command(item, words)
             case Clicked() as click:
                 await self._click(item, click)
+            case Noticed(text=text):
+                await self._turn(item, Said(text=NOTICE + text), prefix=NOTICED)
             case Said(text=text) as said:
                 if not inbound.mentions_bot and not await self._conversations.session_of(inbound.room, create=False):
                     return  # a thread of others
@@ -147,9 +159,9 @@ class FrontDesk:
                 else:
                     await self._turn(item, said)
 
-    async def _turn(self, item: InboxItem, said: Said) -> None:
+    async def _turn(self, item: InboxItem, said: Said, *, prefix: str = ASKED) -> None:
         inbound = item.inbound
-        turn = Turn(f"t-{new_ulid()}", "", item.id, inbound.room, inbound.person, "running")
+        turn = Turn(f"{prefix}{new_ulid()}", "", item.id, inbound.room, inbound.person, "running")
         asked = ModelMessage("user", "\n".join((said.text, *await self._take_files(item, said))))
         begun = await self._conversations.begin_turn(turn, asked)
         if begun is not None:
@@ -191,6 +203,13 @@ class FrontDesk:
             approval_id = words[1].lower() if len(words) > 1 else await self._only_question(inbound.room)
             await self._decide(item, approval_id, approve=DECISIONS[words[0].lower()], digest=None)
             return
+        if asks_people(words, self._dispatcher):
+            await self._turn(item, Said(text=" ".join(("/train", *words))))
+            if (whisper := _whisper(item)) is not None:  # a slash command is owed an answer of its own
+                await self._postman.put(
+                    f"command:{item.id}", inbound.room, Content(text=ON_ITS_WAY), whisper=whisper, urgent=True
+                )
+            return
         session_id = await self._conversations.session_of(inbound.room, create=False) or ""
         caller = Caller(inbound.person, session_id, inbound.room)
         content = await carry_out(words, caller, self._dispatcher)
@@ -208,7 +227,12 @@ class FrontDesk:
             return mine[0]
         if not mine:
             raise BadRequest("No question is open in this thread.")
-        raise BadRequest(f"Several questions are open here; say which: {', '.join(mine)}.")
+        cards = [(await self._approvals.card(approval_id)).card for approval_id in mine]
+        listed = "\n".join(
+            f"• `approve {approval_id}`: {card.title if card else 'a question'}"
+            for approval_id, card in zip(mine, cards, strict=True)
+        )
+        raise BadRequest(f"{len(mine)} questions are open here. Say which one:\n{listed}")
 
     async def _click(self, item: InboxItem, click: Clicked) -> None:
         inbound = item.inbound
@@ -217,7 +241,7 @@ class FrontDesk:
         elif click.action == "continue":
             await self._turn(item, Said(text="Go on."))
         elif click.action in BUTTON_COMMANDS:
-            await self._command(item, (BUTTON_COMMANDS[click.action], click.subject))
+            await self._command(item, (click.action, click.subject))
         else:
             log.warning("unknown button", extra={"action": click.action, "room": inbound.room.key})
             raise BadRequest("This button belongs to an older version of me; say in words what you want.")

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from agent.domain.rooms import Person
+from agent.domain.rooms import Person, Room
 
 
 class Effect(StrEnum):
@@ -22,15 +22,38 @@ class Verdict(StrEnum):
     DENY = "deny"
 
 
-def judge(effect: Effect, *, person: Person) -> Verdict:
-    """What costs GPU time or destroys something is asked first; a guest of another organisation only reads."""
+def judge(effect: Effect, *, person: Person, unattended: bool = False) -> Verdict:
+    """What costs GPU time or destroys something is asked first; a guest of another organisation only reads.
+
+    `unattended` is a turn that nobody asked for (the monitor's): it may look and propose, and changes nothing itself.
+    """
     if effect is Effect.READ:
         return Verdict.ALLOW
-    if person.external:
+    if person.external or (unattended and effect is not Effect.SPEND):
         return Verdict.DENY
     return Verdict.ALLOW if effect is Effect.WRITE else Verdict.ASK
 
 
-def may_decide(person: Person, *, requester: str, approvers: frozenset[str]) -> bool:
-    """Whether this person may answer an approval: who asked, or a named approver; never a guest."""
-    return not person.external and (person.key == requester or person.key in approvers or person.id in approvers)
+def is_approver(person: Person, approvers: frozenset[str]) -> bool:
+    """Whether the settings name this person: by the whole key (platform/tenant/id) or by tenant/id."""
+    return not person.external and (person.key in approvers or f"{person.tenant}/{person.id}" in approvers)
+
+
+def may_decide(person: Person, *, requester: str, approvers: frozenset[str], room: Room) -> bool:
+    """Whether this person may answer an approval: who asked, or a named approver; never a guest.
+
+    A bare id in `approvers` counts for people of the workspace that the question stands in: the same id may be
+    somebody else's in another one.
+    """
+    if person.external:
+        return False
+    at_home = (person.platform, person.tenant) == (room.platform, room.tenant)
+    return person.key == requester or is_approver(person, approvers) or (at_home and person.id in approvers)
+
+
+def may_control(person: Person, *, requester: str, approvers: frozenset[str], room: Room) -> bool:
+    """Whether this person may kill somebody's run, or change the program that it executes: the same people.
+
+    `room` is the run's. Pausing, resuming, stopping and retrying lose nothing and are open to the whole team.
+    """
+    return may_decide(person, requester=requester, approvers=approvers, room=room)

@@ -1,7 +1,7 @@
 """The planner at the end of the chain: rules instead of a language model, and honest about it.
 
 Stateless: it reads the conversation as a model would and answers with text or tool calls. It understands the everyday
-requests (train, predict, status, runs, stop, logs, metrics, hosts, help) and says so when it does not understand.
+requests (train, predict, watch, control, compare) and says so when it does not understand.
 """
 
 import json
@@ -18,18 +18,23 @@ from agent.llm.phrases import (
     TRAIN_WORD,
     intent_of,
     left_out,
+    log_arguments,
     names_a_target,
+    priority_in,
     quoted_target,
     settings_in,
     target_in,
+    wants_csv,
 )
 from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
+from agent.prompt import NOTICE
 
 NAME = "offline planner"
 UNDERSTANDS = (
     "• **train**: attach a csv and say what to predict, e.g. “train a model that predicts `churn`”\n"
     "• **predict**: attach a csv with the same columns and say “predict on this”\n"
-    "• **status**, **runs**, **logs**, **metrics**, **stop**, **hosts**, **help**"
+    "• **pause**, **resume**, **stop**, **retry**, **kill**; “train r-abc123 again with learning rate 0.1”\n"
+    "• **status**, **runs**, **logs**, **metrics**, **checkpoints**, **compare**, **queue**, **cluster info**, **help**"
 )
 NOT_UNDERSTOOD = f"I did not understand that: I have no language model and go by rules. I know:\n{UNDERSTANDS}"
 TALK = {
@@ -38,7 +43,22 @@ TALK = {
     "no": "All right, I leave everything as it is.",
     "cannot": f"I cannot do that yet. I know:\n{UNDERSTANDS}",
 }
+_NO_PLAN = {
+    "start_training": "All right, nothing was started. Tell me what to change, and I ask again.",
+    "clone_run": "All right, nothing was started. Tell me what to change, and I ask again.",
+    "update_script": "All right, the script stays as it is.",
+}
+_MEND = re.compile(r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script)\b", re.IGNORECASE)
 _TEXT_MODEL = re.compile(r"\b(text|bert|transformer|encoder)\b", re.IGNORECASE)
+
+
+_ABOUT_RUNS = frozenset(
+    {
+        *("run_status", "run_logs", "run_metrics", "run_checkpoints", "run_attempts", "run_script"),
+        *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority"),
+        *("list_runs", "list_hosts", "list_queue", "compare_runs", "clone_run"),
+    }
+)
 
 
 class OfflinePlanner:
@@ -57,18 +77,25 @@ def _say(text: str) -> ModelReply:
     return ModelReply(text, (), NAME)
 
 
-def _call(name: str, text: str = "", **arguments: Any) -> ModelReply:
+def _call(name: str, text: str = "", /, **arguments: Any) -> ModelReply:
     said = {key: value for key, value in arguments.items() if value not in (None, {}, ())}
     return ModelReply(text, (ToolCall(f"call-{new_ulid()}", name, json.dumps(said)),), NAME)
 
 
 def _to_request(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
+    if asked.startswith(NOTICE):
+        return _say(asked.removeprefix(NOTICE))
     refused = REFUSED.search(asked)
     if refused:
         return _say(refused.group(1))
     file, run = FILE.search(asked), RUN_ID.search(asked.lower())
     name, run_id = file.group(1) if file else None, run.group(0) if run else None
-    match _wanted(asked, messages):
+    if name is not None and name.endswith(".py"):
+        if _MEND.search(asked):
+            return _call("update_script", run=run_id, file=name)
+        return _say(f"Is `{name}` a new training script? Then say “update r-abc123 with this script”.")
+    wanted = _wanted(asked, messages)
+    match wanted:
         case "train" | "yes":
             target = quoted_target(asked) or _offered(messages)
             return _call("inspect_dataset", "I look at the data first.", file=name, target=target)
@@ -78,17 +105,39 @@ def _to_request(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
             return _call("predict", run=run_id, file=name)
         case "inspect_dataset":
             return _call("inspect_dataset", file=name)
-        case "run_status" | "run_logs" | "run_metrics" | "stop_run" as tool:
-            return _call(tool, run=run_id)
-        case "list_runs" | "list_hosts" as tool:
-            return _call(tool)
+        case str() if wanted in _ABOUT_RUNS:
+            return _call(wanted, **_about_runs(wanted, asked, run_id))
         case talk:
             return _say(TALK.get(talk or "", NOT_UNDERSTOOD))
+
+
+def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
+    """The arguments of a tool about runs, as far as the person said them."""
+    match tool:
+        case "list_runs" | "list_hosts" | "list_queue":
+            return {}
+        case "compare_runs":
+            return {"runs": tuple(dict.fromkeys(RUN_ID.findall(asked.lower())))}
+        case "clone_run":
+            settings = settings_in(asked)
+            seed = settings.pop("seed", None)
+            seed = int(seed) if seed is not None else None
+            return {"run": run_id, "settings": settings, "seed": seed, "target": quoted_target(asked)}
+        case "run_logs":
+            return {"run": run_id, **log_arguments(asked)}
+        case "run_metrics":
+            return {"run": run_id, "csv": wants_csv(asked) or None}
+        case "set_priority":
+            return {"run": run_id, "priority": priority_in(asked)}
+        case _:
+            return {"run": run_id}
 
 
 def _wanted(asked: str, messages: Sequence[ModelMessage]) -> str | None:
     """What a request is about, where it also depends on what was said and done before."""
     intent = intent_of(asked)
+    if intent == "again" and RUN_ID.search(asked.lower()):
+        return "clone_run"
     if intent == "again" and not _last_plan(messages):
         return "train" if FILE.search(asked) or TRAIN_WORD.search(asked) else None
     if intent == "yes" and _offered(messages) is None:
@@ -139,8 +188,8 @@ def _after_tool(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
     if tool == "inspect_dataset":
         plans = _wanted(asked, messages) in {"train", "again", "yes"}
         return _plan(asked, answer, messages) if plans else _say(_what_next(answer))
-    if tool == "start_training" and "approval" in answer:
-        return _say("All right, nothing was started. Tell me what to change, and I ask again.")
+    if tool in _NO_PLAN and "approval" in answer:
+        return _say(_NO_PLAN[tool])
     return _say(answer.get("text") or "Done.")
 
 

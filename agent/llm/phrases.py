@@ -58,14 +58,30 @@ _RUN = (
 
 # The first that fits. What acts must be asked for as such: a run is not stopped because a sentence has the word in it.
 _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("stop_run", _words(rf"{_ASKED}(?:stop|cancel|abort|kill)\W*(?:$|please\W*$|{_RUN})")),
-    ("cannot", _words(rf"{_ASKED}(?:pause|resume|deploy|compare|cluster|delete|remove)\b")),
+    ("stop_run", _words(rf"{_ASKED}(?:stop|cancel|abort|end)\W*(?:$|please\W*$|{_RUN})")),
+    ("kill_run", _words(rf"{_ASKED}kill\W*(?:$|please\W*$|{_RUN})")),
+    ("pause_run", _words(rf"{_ASKED}(?:pause|hold)\W*(?:$|please\W*$|{_RUN})")),
+    (
+        "resume_run",
+        _words(rf"{_ASKED}(?:(?:resume|unpause)\W*(?:$|please\W*$|{_RUN})|(?:continue|go on with)\W+{_RUN})"),
+    ),
+    ("retry_run", _words(rf"{_ASKED}(?:(?:retry|restart)\W*(?:$|please\W*$|{_RUN})|try\W+{_RUN}\W+again\W*$)")),
+    ("set_priority", _words(rf"{_ASKED}(?:prioriti[sz]e|(?:give|set|make|put|move|raise|lower)\b.*\bpriority)\b")),
+    ("compare_runs", _words(rf"{_ASKED}compare\b|r-[0-9a-z]{{6}}\W+(?:vs\.?|versus|against)\W+r-[0-9a-z]{{6}}\b")),
+    ("list_hosts", _words(r"\bcluster\W*(?:$|info|status|state|load)|\b(?:in|on|of) the cluster\b")),
+    ("clone_run", _words(rf"{_ASKED}(?:clone|copy|duplicate)\W+{_RUN}")),
+    ("run_script", _words(r"\b(?:show|see|read|print|what(?: is|'s) in)\b.*(?:\btrain\.py\b|\bscript\b|\bits code\b)")),
+    ("cannot", _words(rf"{_ASKED}(?:pause|resume|deploy|cluster|delete|remove)\b")),
     ("again", _words(r"\b(?:re-?train|again|instead)\b")),
     ("predict", _words(r"\b(?:run|use|apply|try)\s+(?:the|this|that|my)\s+model\b")),
     ("train", _words(r"\b(train|fine-?tune|build|learn|fit)\b|\bmodel\b.*\b(predict|classif|tell)")),
+    ("run_logs", _words(r"\b(?:errors?|warnings?)\b.*\blogs?\b|\blogs?\b.*\b(?:errors?|warnings?)\b")),
     ("run_status", _words(r"\bwhy\b|\bwent wrong\b|\bit fail|\bfailed\b|\bhow good\b|\bbetter than\b")),
     ("predict", _words(r"\b(predict(ions?)?|score|apply|try)\b")),
-    ("run_logs", _words(r"\b(logs?|output)\b")),
+    ("run_logs", _words(r"\b(logs?|output|errors|warnings)\b")),
+    ("run_checkpoints", _words(r"\bcheckpoints?\b")),
+    ("run_attempts", _words(r"\battempts?\b|\brestarted\b")),
+    ("list_queue", _words(r"\bqueued?\b|\b(?:who|what|which)\b.*\bwait(?:s|ing)?\b")),
     ("list_runs", _words(r"\b(runs|history)\b")),
     ("list_hosts", _words(r"\b(hosts?|gpus?|machines?)\b")),
     ("run_metrics", _words(r"\b(metrics?|loss|accuracy|numbers|curves?|chart)\b")),
@@ -83,6 +99,39 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("thanks", _words(r"\b(?:thanks|thank you|thx|great|nice|cool|perfect)\b")),
     ("help", _words(r"^\W*(help|hi|hello|hey|what can you do|who are you)\b")),
 )
+
+
+_FOR = re.compile(r"\b(?:for|with|containing|about|mention(?:s|ing)?)\s+([\w.\-/:]+)\W*$", re.IGNORECASE)
+_CSV = re.compile(r"\bcsv\b|\bas (?:a )?file\b|\bdownload\b|\bexport\b", re.IGNORECASE)
+_OLDER = re.compile(r"\b(?:older|earlier|previous)\b", re.IGNORECASE)
+_LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
+_PRIORITY = re.compile(r"\b(high|normal|low)(?:er|est)?\b", re.IGNORECASE)
+
+
+def log_arguments(asked: str) -> dict[str, str | bool]:
+    """Which lines of a log are wanted: level, words, older ones."""
+    words = words_of(asked)
+    level, quoted, named = _LEVEL.search(words), _QUOTED.search(words), _FOR.search(words)
+    found: dict[str, str | bool] = {}
+    search = quoted.group(1) if quoted else named.group(1) if named else ""
+    if level and not quoted:
+        found["level"] = level.group(1).lower()
+    if search and not RUN_ID.fullmatch(search.lower()) and search.lower() not in {"it", "me", "errors", "warnings"}:
+        found["search"] = search
+    if _OLDER.search(words):
+        found["older"] = True
+    return found
+
+
+def wants_csv(asked: str) -> bool:
+    """Whether numbers are wanted as a file."""
+    return bool(_CSV.search(words_of(asked)))
+
+
+def priority_in(asked: str) -> str:
+    """The priority that a person named; to prioritise something means high."""
+    named = _PRIORITY.search(words_of(asked))
+    return named.group(1).lower() if named else "low" if re.search(r"\blower\b", asked, re.IGNORECASE) else "high"
 
 
 def words_of(asked: str) -> str:

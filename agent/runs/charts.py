@@ -3,13 +3,14 @@
 import math
 import re
 from array import array
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from agent.domain.charts import Baseline, ChartSpec, Panel, Series, Theme
+from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
 from agent.domain.events import MetricRow
-from agent.domain.runs import Run
+from agent.domain.runs import Attempt, Run
 from agent.stores import START, Place
 
 MAX_PANELS = 4
@@ -38,13 +39,16 @@ class Curves:
             for name, value in row.values.items():
                 if not name.startswith(BASELINE):
                     x, y = self.columns.setdefault(name, (array("d"), array("d")))
+                    if x and row.step < x[-1]:  # a later attempt goes on from a checkpoint before this: it trains anew
+                        first = bisect_left(x, row.step)
+                        del x[first:], y[first:]
                     x.append(row.step)
                     y.append(value)
                 elif math.isfinite(value):
                     self.baselines[name.removeprefix(BASELINE)] = value
 
 
-def chart_of(run: Run, curves: Curves, *, theme: Theme = "light") -> ChartSpec | None:
+def chart_of(run: Run, curves: Curves, *, theme: Theme = "light", marks: tuple[Mark, ...] = ()) -> ChartSpec | None:
     """Metric panels of a run, None without data; parts of one metric (train, valid) share a panel."""
     if not curves.columns:
         return None
@@ -57,6 +61,7 @@ def chart_of(run: Run, curves: Curves, *, theme: Theme = "light") -> ChartSpec |
             series=tuple(Series(_part(name), *curves.columns[name]) for name in sorted(names)),
             baselines=_baselines(curves, metric),
             better=_better(metric),
+            marks=marks,
         )
         for metric, names in list(groups.items())[:MAX_PANELS]
     )
@@ -67,6 +72,32 @@ def chart_of(run: Run, curves: Curves, *, theme: Theme = "light") -> ChartSpec |
         x_label="boosting round" if run.spec.recipe == "tabular_classification" else "step",
         theme=theme,
     )
+
+
+def restarts(attempts: Sequence[Attempt]) -> tuple[Mark, ...]:
+    """Where each attempt after the first began."""
+    return tuple(Mark(attempt.first_step, f"attempt {attempt.number}") for attempt in attempts[1:])
+
+
+def comparison_of(runs: Mapping[str, Curves], *, theme: Theme = "light") -> ChartSpec | None:
+    """One panel a metric with a line for each run, by its id; None without a metric that two of them share.
+
+    Of a metric's parts only one is drawn, the held-out one where there is one, so that lines stay apart.
+    """
+    groups: dict[str, dict[str, list[str]]] = {}
+    for run_id, curves in runs.items():
+        for name in curves.columns:
+            groups.setdefault(_metric(name), {}).setdefault(name, []).append(run_id)
+    panels: list[Panel] = []
+    for metric, names in groups.items():
+        name = max(names, key=lambda name: (len(names[name]), _part(name) != "train"))
+        if len(names[name]) < 2:
+            continue
+        series = tuple(Series(run_id, *runs[run_id].columns[name]) for run_id in names[name])
+        panels.append(Panel(title=name.replace("_", " "), series=series, better=_better(metric)))
+    if not panels:
+        return None
+    return ChartSpec(title=" · ".join(runs), panels=tuple(panels[:MAX_PANELS]), theme=theme)
 
 
 def _baselines(curves: Curves, metric: str) -> tuple[Baseline, ...]:

@@ -1,20 +1,19 @@
 """Keeps the live card of each run right: what changed is redrawn, latest wins.
 
-A run that ends also gets its result card, once. Owns the chart pictures on the bot's disk.
+A run that ends also gets its result card, once for each attempt that ended it.
 """
 
 import asyncio
-import hashlib
 import logging
-from pathlib import Path
 
-from agent.cards import result_card, run_card
-from agent.domain.content import Content, Picture
-from agent.domain.errors import AppError
+from agent.domain.charts import Mark
+from agent.domain.content import Content
 from agent.domain.runs import ENDED, Run, RunState
-from agent.ports import Charts, Clock
+from agent.ports import Clock
 from agent.postman import Postman
-from agent.runs.charts import Curves, chart_of
+from agent.runs.cards import result_card, run_card
+from agent.runs.charts import Curves, chart_of, restarts
+from agent.runs.pictures import Files
 from agent.stores import Runs
 
 log = logging.getLogger(__name__)
@@ -24,15 +23,12 @@ LOG_LINES = 6
 class LiveCards:
     """Redraws run cards. `pace_s` is the shortest time between two drawings of the same run."""
 
-    def __init__(
-        self, runs: Runs, charts: Charts, postman: Postman, clock: Clock, *, folder: Path, pace_s: float
-    ) -> None:
-        """`folder` takes the PNG files, one folder a run."""
+    def __init__(self, runs: Runs, files: Files, postman: Postman, clock: Clock, *, pace_s: float) -> None:
+        """`files` draws the charts."""
         self._runs = runs
-        self._charts = charts
+        self._files = files
         self._postman = postman
         self._clock = clock
-        self._folder = folder
         self._pace_s = pace_s
         self._curves: dict[str, Curves] = {}
         self._changed: dict[str, None] = {}
@@ -68,40 +64,22 @@ class LiveCards:
         curves = self._curves.setdefault(run_id, Curves())
         curves.add(*await self._runs.metrics_after(run_id, curves.place))
         lines = await self._runs.log(run_id, LOG_LINES)
-        picture = await self._picture(run, curves)
+        spec = chart_of(run, curves, marks=await self._marks(run))
+        picture = await self._files.draw(spec, about=run.id) if spec else None
         card = run_card(run, tuple(curves.newest), lines, picture, now=self._clock.now())
         ended = run.state in ENDED
         if ended:
             del self._curves[run_id]
         await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
+        key = f"result:{run.id}" + (f":{run.attempt}" if run.attempt > 1 else "")
         if run.state is RunState.SUCCEEDED:
-            await self._postman.put(f"result:{run.id}", room, Content(card=result_card(run)), urgent=True)
+            await self._postman.put(key, room, Content(card=result_card(run)), urgent=True)
         elif ended:
-            await self._postman.put(f"result:{run.id}", room, Content(text=_ending(run)), urgent=True)
+            await self._postman.put(key, room, Content(text=_ending(run)), urgent=True)
 
-    async def _picture(self, run: Run, curves: Curves) -> Picture | None:
-        spec = chart_of(run, curves)
-        if spec is None:
-            return None
-        try:
-            png = await self._charts.render(spec)
-        except AppError as error:
-            log.warning("no chart", extra={"run": run.id, "cause": str(error)})
-            return None
-        digest = hashlib.sha256(png).hexdigest()
-        path = self._folder / run.id / f"{digest[:16]}.png"
-        await asyncio.to_thread(_store, path, png)
-        return Picture(path=str(path), alt=self._charts.describe(spec), sha256=digest)
-
-
-def _store(path: Path, png: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        path.write_bytes(png)
-    kept = sorted(path.parent.glob("*.png"), key=lambda file: file.stat().st_mtime)
-    for old in kept[:-3]:
-        if old != path:
-            old.unlink(missing_ok=True)
+    async def _marks(self, run: Run) -> tuple[Mark, ...]:
+        """Where later attempts began."""
+        return restarts(await self._runs.attempts(run.id)) if run.attempt > 1 else ()
 
 
 def _ending(run: Run) -> str:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pydantic import Field, JsonValue
 
 from agent.cards import data_card
-from agent.domain.content import Card, Fact, Table
+from agent.domain.content import Card, Document, Fact, Table
 from agent.domain.datasets import DataReport, DatasetRef, TaskType
 from agent.domain.errors import BadRequest, NotFound
 from agent.domain.orders import InspectOrder, Predictions, PredictOrder
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunState
-from agent.ports import Fleet
+from agent.ports import Blobs, Fleet
 from agent.stores import Conversations, Runs
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
@@ -20,6 +20,7 @@ PREDICT_TIMEOUT_S = 120.0
 ROWS_SHOWN = 10
 WIDE = 40  # columns
 REPORTS_KEPT = 200
+SCRIPT_ENDING = ".py"
 
 
 class DataFiles:
@@ -38,15 +39,22 @@ class DataFiles:
             NotFound: the text names the files that are there.
         """
         files = await self._conversations.files(session_id)
-        if not files:
+        if name is not None and files:
+            return _named(files, name)
+        data = [file for file in files if not file.name.lower().endswith(SCRIPT_ENDING)]
+        if not data:
             raise NotFound("There is no data file in this thread yet. Attach a csv file to a message.")
-        if name is None:
-            return files[0]
-        for file in files:
-            if file.name.lower() == name.lower():
-                return file
-        known = ", ".join(f"`{file.name}`" for file in files)
-        raise NotFound(f"There is no file `{name}` in this thread. Files here: {known}.")
+        return data[0]
+
+    async def script(self, session_id: str, name: str | None) -> DatasetRef:
+        """A Python file by name; the newest one when no name is given. Raises `NotFound`."""
+        files = await self._conversations.files(session_id)
+        if name is not None and files:
+            return _named(files, name)
+        scripts = [file for file in files if file.name.lower().endswith(SCRIPT_ENDING)]
+        if not scripts:
+            raise NotFound("Attach the new `train.py` to a message, or say which text to replace with which.")
+        return scripts[0]
 
     async def report(self, dataset: DatasetRef, target: str | None, task: TaskType | None) -> DataReport:
         """The audit of a file, with classes and leaks when the target is known or can be guessed."""
@@ -64,6 +72,14 @@ class DataFiles:
         self._reports[order] = report
         while len(self._reports) > REPORTS_KEPT:
             del self._reports[next(iter(self._reports))]  # the oldest
+
+
+def _named(files: Sequence[DatasetRef], name: str) -> DatasetRef:
+    for file in files:
+        if file.name.lower() == name.lower():
+            return file
+    known = ", ".join(f"`{file.name}`" for file in files)
+    raise NotFound(f"There is no file `{name}` in this thread. Files here: {known}.")
 
 
 class InspectArguments(Arguments):
@@ -85,11 +101,12 @@ class PredictArguments(Arguments):
 class Data:
     """The tools of this family."""
 
-    def __init__(self, files: DataFiles, runs: Runs, fleet: Fleet) -> None:
-        """Everything is read on a host."""
+    def __init__(self, files: DataFiles, runs: Runs, fleet: Fleet, blobs: Blobs) -> None:
+        """Everything is read on a host; `blobs` has what a host wrote for people."""
         self._files = files
         self._runs = runs
         self._fleet = fleet
+        self._blobs = blobs
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
@@ -129,7 +146,17 @@ class Data:
         words = ", ".join(f"{label} {count:,}" for label, count in predictions.counts[:5])
         text = f"Predicted `{run.spec.target}` for {predictions.total:,} rows with `{run.id}`: {words}."
         first: list[JsonValue] = [row.model_dump(mode="json") for row in predictions.rows[:ROWS_SHOWN]]
-        return Result(text, {"run": run.id, "first_rows": first}, predictions_card(run, predictions, dataset))
+        card = predictions_card(run, predictions, dataset)
+        return Result(text, {"run": run.id, "first_rows": first}, card, await self._handed(run, predictions))
+
+    async def _handed(self, run: Run, predictions: Predictions) -> tuple[Document, ...]:
+        """The whole file of predictions, where there is one."""
+        file = predictions.file
+        if file is None:
+            return ()
+        path = await self._blobs.get(file.sha256)
+        name = file.name if file.name.endswith(".csv") else f"predictions-{run.id}.csv"
+        return (Document(path=str(path), name=name, sha256=file.sha256, size_bytes=file.size_bytes),)
 
 
 async def finished_run(runs: Runs, session_id: str, run_id: str | None) -> Run:
@@ -177,5 +204,5 @@ def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | N
         title=f"Predictions of {run.id}" + (f" for {dataset.name}" if dataset else ""),
         facts=tuple(Fact(name=label, value=f"{count:,} rows") for label, count in predictions.counts[:6]),
         table=Table(columns=("row", run.spec.target, "probability"), rows=rows),
-        footer=f"and {more:,} more rows" if more > 0 else "",
+        footer=f"and {more:,} more rows" + (", all in the file" if predictions.file else "") if more > 0 else "",
     )

@@ -15,6 +15,8 @@ from agent.ports import ToolCall, ToolSchema
 from agent.tools.tool import OUTPUT_CAP_CHARS, Arguments, Caller, Plan, Result, Tool
 
 log = logging.getLogger(__name__)
+GUEST = "Guests of another organisation may look, but not start or stop anything here."
+UNASKED = "Nobody asked for this, so it is not done. Propose it in words, and leave the decision to people."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,9 @@ class Dispatcher:
         if tool is None:
             raise BadRequest(f"There is no tool `{call.name}`. Tools: {', '.join(self._tools)}.")
         arguments = _parsed(tool, call.arguments)
-        verdict = judge(tool.effect, person=caller.person)
+        verdict = judge(tool.effect, person=caller.person, unattended=caller.unattended)
         if verdict is Verdict.DENY:
-            raise NotAllowed("Guests of another organisation may look, but not start or stop anything here.")
+            raise NotAllowed(UNASKED if caller.unattended else GUEST)
         if tool.run is not None:
             return await self._limited(tool, tool.run(caller, arguments))
         if tool.plan is None:

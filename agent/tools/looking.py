@@ -1,46 +1,53 @@
-"""Tools that look at runs: list, status, metrics, logs, hosts."""
+"""Tools that look at runs side by side and at where they go: list, status, comparison, queue, hosts. Reads only."""
 
-import math
 from collections.abc import Sequence
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
-from agent.cards import duration, number, result_card, run_card, size, state_words
+from agent.cards import duration, metric_name, number
 from agent.domain.content import Card, Table
-from agent.domain.errors import NotFound
+from agent.domain.errors import BadRequest, TransientError
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunState
 from agent.ports import Clock, Fleet
-from agent.stores import Runs
+from agent.runs.cards import result_card, run_card, state_text, state_words
+from agent.runs.charts import Curves, comparison_of
+from agent.runs.host_cards import cluster_card, queue_card
+from agent.runs.pace import seconds_left
+from agent.runs.pictures import Files
+from agent.runs.service import RunService
+from agent.stores import START, Runs
+from agent.tools.changing import differences
+from agent.tools.finding import NO_RUN, named_or_newest
+from agent.tools.placing import books
 from agent.tools.tool import Arguments, Caller, Result, Tool
+from agent.tools.watching import RunArguments
 
-LOG_LINES = 30
-NO_RUN = "There is no run yet. Attach a csv file and say what to predict."
-
-
-class RunArguments(Arguments):
-    """One run."""
-
-    run: str | None = Field(None, description="Run id; the newest run of this thread if unsaid.")
-
-
-class LogArguments(RunArguments):
-    """The log of a run."""
-
-    lines: int = Field(LOG_LINES, ge=1, le=200, description="How many of the last lines.")
+MOST_COMPARED = 5
+METRICS_COMPARED = 8
 
 
 class NoArguments(Arguments):
     """Nothing to say."""
 
 
+class CompareArguments(Arguments):
+    """Runs side by side."""
+
+    runs: tuple[str, ...] = Field(
+        (), max_length=MOST_COMPARED, description="Run ids, two to five; the newest two of this thread if unsaid."
+    )
+
+
 class Looking:
     """The tools of this family."""
 
-    def __init__(self, runs: Runs, fleet: Fleet, clock: Clock) -> None:
-        """Reads only."""
+    def __init__(self, runs: Runs, service: RunService, fleet: Fleet, files: Files, clock: Clock) -> None:
+        """`service` knows the queue, `files` draws."""
         self._runs = runs
+        self._service = service
         self._fleet = fleet
+        self._files = files
         self._clock = clock
 
     def tools(self) -> Sequence[Tool]:
@@ -48,20 +55,23 @@ class Looking:
         read = Effect.READ
         return (
             Tool("list_runs", "The runs of this thread.", NoArguments, read, run=self.list_runs),
-            Tool("run_status", "State, step and result of a run.", RunArguments, read, run=self.status),
-            Tool("run_logs", "The last lines of a run's log.", LogArguments, read, run=self.logs),
-            Tool("run_metrics", "The metrics of a run as a table.", RunArguments, read, run=self.metrics),
-            Tool("list_hosts", "The connected GPU hosts.", NoArguments, read, run=self.hosts),
+            Tool("run_status", "State, step, time left and result of a run.", RunArguments, read, run=self.status),
+            Tool(
+                "compare_runs",
+                "Two to five runs side by side: differing settings, results, metrics, one chart.",
+                CompareArguments,
+                read,
+                run=self.compare,
+            ),
+            Tool("list_queue", "The runs that wait, in order, and why.", NoArguments, read, run=self.queue),
+            Tool(
+                "list_hosts",
+                "The cluster: hosts, GPUs and who has them, walls, disk, queue.",
+                NoArguments,
+                read,
+                run=self.hosts,
+            ),
         )
-
-    async def _run(self, caller: Caller, run_id: str | None) -> Run:
-        """A run by id; the newest of this thread, else the newest of all, when no id is given."""
-        if run_id is not None:
-            return await self._runs.get(run_id)
-        found = await self._runs.of_session(caller.session_id, 1) or await self._runs.recent(1)
-        if not found:
-            raise NotFound(NO_RUN)
-        return found[0]
 
     async def list_runs(self, caller: Caller, _asked: NoArguments) -> Result:
         """The runs of this thread; all runs where this thread has none."""
@@ -77,83 +87,144 @@ class Looking:
 
     async def status(self, caller: Caller, asked: RunArguments) -> Result:
         """Where a run stands."""
-        run = await self._run(caller, asked.run)
+        run = await named_or_newest(self._runs, caller, asked.run)
         rows = await self._runs.metrics(run.id)
-        text = status_text(run)
+        text = state_text(run)
         if run.state is RunState.SUCCEEDED:
             return Result(text, {"run": run.id, "state": run.state.value}, result_card(run))
+        left_s = seconds_left(run, rows[-50:])
+        if left_s is not None:
+            text += f" About {duration(left_s)} are left."
         card = run_card(run, rows, await self._runs.log(run.id, 6), None, now=self._clock.now())
-        last = {name: number(value) for name, value in rows[-1].values.items()} if rows else {}
-        return Result(text, {"run": run.id, "state": run.state.value, "last": dict(last)}, card)
+        last: dict[str, JsonValue] = {name: number(value) for name, value in rows[-1].values.items()} if rows else {}
+        data: dict[str, JsonValue] = {"run": run.id, "state": run.state.value, "last": last}
+        if run.outcome is not None and run.outcome.exit_class is not None:
+            data["exit_class"] = run.outcome.exit_class.value
+        return Result(text, data, card)
 
-    async def logs(self, caller: Caller, asked: LogArguments) -> Result:
-        """The last lines of the log."""
-        run = await self._run(caller, asked.run)
-        lines = await self._runs.log(run.id, asked.lines)
-        if not lines:
-            return Result(f"Run `{run.id}` has written no log yet.", {"run": run.id})
-        card = Card(kind="notice", title=f"Log of {run.id}", log=tuple(lines), footer=f"last {len(lines)} lines")
-        return Result(f"The last {len(lines)} lines of `{run.id}`.", {"run": run.id, "lines": list(lines)}, card)
-
-    async def metrics(self, caller: Caller, asked: RunArguments) -> Result:
-        """Every metric with its first, last, lowest and highest value."""
-        run = await self._run(caller, asked.run)
-        rows = await self._runs.metrics(run.id)
-        if not rows:
-            return Result(f"Run `{run.id}` has logged no metrics yet.", {"run": run.id})
-        columns: dict[str, list[float]] = {}
-        for row in rows:
-            for name, value in row.values.items():
-                columns.setdefault(name, []).append(value)
-        table = Table(
-            columns=("metric", "first", "last", "lowest", "highest"),
-            rows=tuple(
-                (name, *(number(value) for value in (values[0], values[-1], *_range(values))))
-                for name, values in columns.items()
-            ),
+    async def compare(self, caller: Caller, asked: CompareArguments) -> Result:
+        """Settings that differ, results, last metrics, and the curves of metrics that they share."""
+        runs = await self._compared(caller, asked.runs)
+        curves: dict[str, Curves] = {}
+        for run in runs:
+            curves[run.id] = Curves()
+            curves[run.id].add(*await self._runs.metrics_after(run.id, START))
+        spec = comparison_of(curves)
+        about = "-".join(run.id for run in runs)
+        picture = await self._files.draw(spec, about=f"compare/{about}") if spec else None
+        rows = comparison_rows(runs, curves)
+        card = Card(
+            kind="notice",
+            title="Comparison of " + ", ".join(run.id for run in runs),
+            body=_better_words(runs),
+            table=Table(columns=("", *(run.id for run in runs)), rows=rows),
+            picture=picture,
+            footer="Curves of the metrics that they share" if picture else "They share no metric that could be drawn",
         )
-        card = Card(kind="notice", title=f"Metrics of {run.id}", table=table, footer=f"{len(rows):,} rows logged")
-        last = {name: number(values[-1]) for name, values in columns.items()}
-        return Result(f"{len(rows):,} rows of metrics in `{run.id}`.", {"run": run.id, "last": dict(last)}, card)
+        told: list[JsonValue] = [list(row) for row in rows]
+        text = _better_words(runs) or f"{len(runs)} runs side by side."
+        return Result(text, {"columns": ["", *(run.id for run in runs)], "rows": told}, card)
+
+    async def _compared(self, caller: Caller, ids: Sequence[str]) -> list[Run]:
+        ids = list(dict.fromkeys(ids))
+        if not ids:
+            runs = list(await self._runs.of_session(caller.session_id, 2))
+        else:
+            runs = [await self._runs.get(run_id) for run_id in ids]
+        if len(runs) < 2:
+            raise BadRequest("Name two runs to compare, such as `compare r-abc123 r-def456`. `runs` lists them.")
+        return runs
+
+    async def queue(self, _caller: Caller, _asked: NoArguments) -> Result:
+        """Who waits and why."""
+        waiting = await self._service.queue()
+        if not waiting:
+            return Result("The queue is empty: nothing waits for a place.", {"queue": []})
+        told: list[JsonValue] = [
+            {"run": one.run.id, "position": one.position, "priority": one.run.priority, "why": one.why}
+            for one in waiting
+        ]
+        count = f"{len(waiting)} run{' waits' if len(waiting) == 1 else 's wait'}"
+        return Result(f"{count} in the queue.", {"queue": told}, queue_card(waiting))
 
     async def hosts(self, _caller: Caller, _asked: NoArguments) -> Result:
-        """What each connected host has."""
+        """What each connected host has, who uses it, and who waits."""
         found = await self._fleet.hosts()
         if not found:
             return Result("No GPU host is connected. Start one with `trainyard worker`.")
-        rows = tuple(
-            (
-                host.host,
-                str(host.cpus),
-                size(host.memory_bytes),
-                ", ".join(gpu.name for gpu in host.gpus) or "none",
-                host.sandbox,
-            )
+        known = await books(self._runs)
+        try:
+            queue = await self._service.queue()
+        except TransientError:
+            queue = ()  # the hosts were known a moment ago; a queue that cannot be planned now is left out
+        card = cluster_card(found, await self._runs.live(), held=known.held, cordoned=known.cordoned, queue=queue)
+        told: list[JsonValue] = [
+            {
+                "host": host.host,
+                "cpus": host.cpus,
+                "gpus": [
+                    {"index": gpu.index, "name": gpu.name, "run": known.held.get(gpu.uuid), "sick": gpu.sick}
+                    for gpu in host.gpus
+                ],
+                "sandbox": host.sandbox,
+                "networks": list(host.networks),
+            }
             for host in found
-        )
-        table = Table(columns=("host", "cpus", "memory", "gpus", "sandbox"), rows=rows)
-        card = Card(kind="notice", title="Hosts", table=table)
-        return Result(f"{len(found)} hosts are connected.", {"hosts": [list(row) for row in rows]}, card)
+        ]
+        count = "1 host is" if len(found) == 1 else f"{len(found)} hosts are"
+        return Result(f"{count} connected.", {"hosts": told, "queue": len(queue)}, card)
 
 
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    """The lowest and the highest; NaN is neither, unless there is nothing else."""
-    known = [value for value in values if not math.isnan(value)] or values
-    return min(known), max(known)
+def comparison_rows(runs: Sequence[Run], curves: dict[str, Curves]) -> tuple[tuple[str, ...], ...]:
+    """What differs first, then how each ended, then the last value of the metrics."""
+    rows: list[tuple[str, ...]] = [("state", *(state_words(run) for run in runs))]
+    rows += _spec_rows(runs)
+    if any(run.outcome and run.outcome.scorecard for run in runs):
+        rows.append(("result (sealed test)", *(_result(run) for run in runs)))
+        rows.append(("best baseline", *(_baseline(run) for run in runs)))
+    rows.append(("step", *(f"{run.step:,}" for run in runs)))
+    names = dict.fromkeys(name for run in runs for name in curves[run.id].columns)
+    for name in list(names)[:METRICS_COMPARED]:
+        rows.append((f"last {name}", *(_last(curves[run.id], name) for run in runs)))
+    return tuple(rows)
 
 
-def status_text(run: Run) -> str:
-    """A run's state in a sentence."""
-    ended = {RunState.SUCCEEDED: "has succeeded", RunState.FAILED: "has failed", RunState.STOPPED: "was stopped"}
-    text = f"Run `{run.id}` {ended.get(run.state, f'is {state_words(run)}')}"
-    if run.step and run.total_steps:
-        text += f", step {run.step:,} of {run.total_steps:,}"
-    text += "."
-    if run.outcome and run.outcome.reason:
-        text += f" {run.outcome.reason}"
-    if run.started_at and run.ended_at:
-        text += f" It took {duration((run.ended_at - run.started_at).total_seconds())}."
-    return text
+def _spec_rows(runs: Sequence[Run]) -> list[tuple[str, ...]]:
+    """A row for everything in which a run differs from the first."""
+    values: dict[str, dict[str, str]] = {}
+    for run in runs[1:]:
+        for name, first, other in differences(runs[0].spec, run.spec):
+            values.setdefault(name, {runs[0].id: first})[run.id] = other
+    return [(name, *(of.get(run.id, of[runs[0].id]) for run in runs)) for name, of in values.items()]
+
+
+def _better_words(runs: Sequence[Run]) -> str:
+    """Which has the best result, where they were measured alike."""
+    scored = [(run, run.outcome.scorecard) for run in runs if run.outcome and run.outcome.scorecard]
+    if len(scored) < 2 or len({score.metric for _, score in scored}) > 1:
+        return ""
+    pick = max if scored[0][1].higher_is_better else min
+    best, score = pick(scored, key=lambda pair: pair[1].model.value)
+    same = (
+        len({(run.spec.dataset.sha256, run.spec.target, run.spec.seed, run.spec.test_frac) for run, _ in scored}) == 1
+    )
+    note = "" if same else " They were not measured on the same test rows, so this says little."
+    return f"Best {metric_name(score.metric)}: `{best.id}` with {number(score.model.value)}.{note}"
+
+
+def _result(run: Run) -> str:
+    score = run.outcome.scorecard if run.outcome else None
+    return f"{metric_name(score.metric)} {number(score.model.value)}" if score else "–"
+
+
+def _baseline(run: Run) -> str:
+    score = run.outcome.scorecard if run.outcome else None
+    return f"{score.best_baseline.name} {number(score.best_baseline.value)}" if score else "–"
+
+
+def _last(curves: Curves, name: str) -> str:
+    column = curves.columns.get(name)
+    return number(column[1][-1]) if column and column[1] else "–"
 
 
 def _row(run: Run) -> tuple[str, str, str, str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from agent.domain.content import Card
+from agent.domain.content import Card, Document
 from agent.domain.policy import Effect
 from agent.domain.rooms import Person, Room
 from agent.ports import ToolSchema
@@ -22,29 +22,35 @@ class Arguments(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose behalf a tool runs. `turn_id` is empty for commands and buttons."""
+    """On whose behalf a tool runs. `turn_id` is empty for commands and buttons.
+
+    `unattended` says that nobody asked: the monitor noticed something, and may propose but change nothing.
+    """
 
     person: Person
     session_id: str
     room: Room
     turn_id: str = ""
+    unattended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`text` is fit for people; `data` has what a model needs beyond it; a `card` is shown in the room."""
+    """`text` is fit for people; `data` has what a model needs beyond it; a `card` and `files` are shown in the room."""
 
     text: str
     data: dict[str, JsonValue] = field(default_factory=dict)
     card: Card | None = None
+    files: tuple[Document, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The exact arguments that an approval stores, and the card that shows them."""
+    """The exact arguments that an approval stores, and the card (with what is too long for it) that shows them."""
 
     exact: dict[str, JsonValue]
     card: Card
+    files: tuple[Document, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

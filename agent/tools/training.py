@@ -1,24 +1,26 @@
-"""Tools that start and stop training."""
+"""The tool that starts training on a data file, after people have approved its exact plan."""
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import Literal, get_args
 
 from pydantic import Field, JsonValue
 
 from agent.cards import approval_card
 from agent.domain.datasets import DataReport, TaskType
-from agent.domain.errors import BadData, BadRequest, Unavailable
+from agent.domain.errors import BadData, BadRequest
 from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
-from agent.domain.runs import LIVE, RunSpec, RunState
+from agent.domain.runs import PRIORITIES, Network, RunSpec
 from agent.ports import Bundles, Fleet
 from agent.runs.service import RunService
 from agent.stores import Runs
+from agent.tools.changing import start
 from agent.tools.data import DataFiles
+from agent.tools.placing import Books, books, choose_host, default_network
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 
 PLAN_TIMEOUT_S = 120.0
-NO_HOST = "No GPU host is connected, so nothing can be trained. Start one with `trainyard worker`."
+GPU_TASKS = frozenset({"text_classification"})  # whose recipe moves its model to a GPU where there is one
 STEPS: dict[str, tuple[str, ...]] = {
     "tabular_classification": (
         "Split off a sealed test part that training never sees",
@@ -48,12 +50,14 @@ class TrainArguments(Arguments):
     seed: int = 7
     test_frac: float = Field(0.2, gt=0.0, lt=0.9)
     max_hours: float = Field(1.0, gt=0.0, le=720.0)
-
-
-class StopArguments(Arguments):
-    """Stop a run."""
-
-    run: str | None = Field(None, description="Run id; the newest live run of this thread if unsaid.")
+    gpus: int | None = Field(None, ge=0, le=64, description="GPUs, if the person said how many.")
+    network: Network | None = Field(
+        None, description="What the training may reach: none (usual), hub (model hubs only), open (everything)."
+    )
+    secrets: tuple[str, ...] = Field((), description="Names of the host's secrets that the training needs.")
+    priority: Literal["high", "normal", "low"] = "normal"
+    auto_resume: bool = Field(True, description="Whether it is tried again after a lost host, a hang or a GPU fault.")
+    host: str | None = Field(None, description="A host that the person named.")
 
 
 class Training:
@@ -80,21 +84,23 @@ class Training:
                 execute=self.execute,
                 timeout_s=PLAN_TIMEOUT_S,
             ),
-            Tool(
-                "stop_run",
-                "Stop a run gracefully: it saves a checkpoint first.",
-                StopArguments,
-                Effect.WRITE,
-                run=self.stop,
-            ),
         )
 
     async def plan(self, caller: Caller, asked: TrainArguments) -> Plan:
         """The exact run that would be started, and its card; nothing is started."""
         target, task, report = await self._understood(caller, asked)
         leaks = tuple(leak.column for leak in report.leaks if leak.column not in asked.keep_columns)
-        busy = [run.spec.host for run in await self._runs.in_state(sorted(LIVE))]
-        host = pick_host(await self._fleet.hosts(), busy)
+        hosts, known = await self._fleet.hosts(), await books(self._runs)
+        gpus = asked.gpus if asked.gpus is not None else default_gpus(task, hosts, known)
+        network = asked.network or default_network(hosts)
+        host = choose_host(
+            hosts,
+            [attempt.host for _, attempt in await self._runs.live()],
+            known,
+            gpus=gpus,
+            network=network,
+            wanted=asked.host,
+        )
         spec = RunSpec(
             task=task,
             recipe=task,
@@ -106,12 +112,18 @@ class Training:
             seed=asked.seed,
             test_frac=asked.test_frac,
             host=host.host,
+            gpus=gpus,
             max_hours=asked.max_hours,
+            network=network,
+            secrets=asked.secrets,
             sandbox=host.sandbox,
+            auto_resume=asked.auto_resume,
             bundle_sha256=await self._bundles.pack(task),
-            estimate_s=estimate_s(task, report, host),
+            estimate_s=estimate_s(task, report, host, gpus=gpus),
         )
-        return Plan(spec.model_dump(mode="json"), approval_card(spec, report, plan=STEPS[task]))
+        priority = PRIORITIES[asked.priority]
+        exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
+        return Plan(exact, approval_card(spec, report, plan=STEPS[task], priority=priority))
 
     async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str, TaskType, DataReport]:
         """Target, task and audit. Raises `BadRequest`, `BadData`, `NotFound` where they cannot be known or used."""
@@ -129,23 +141,7 @@ class Training:
 
     async def execute(self, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Create the approved run; a repetition with the same token finds it."""
-        spec = RunSpec.model_validate(exact)
-        run = await self._service.create(
-            spec, session_id=caller.session_id, requester=caller.person.key, room=caller.room, token=token
-        )
-        text = f"Started `{run.id}` on {spec.host}; its card follows the training."
-        return Result(text, {"run": run.id, "state": run.state.value})
-
-    async def stop(self, caller: Caller, asked: StopArguments) -> Result:
-        """Stop a run; the newest live one of the thread when none is named."""
-        run_id = asked.run or await self._newest_live(caller.session_id)
-        return Result(await self._service.stop(run_id), {"run": run_id})
-
-    async def _newest_live(self, session_id: str) -> str:
-        for run in await self._runs.of_session(session_id, 50):
-            if run.state in {*LIVE, RunState.QUEUED}:
-                return run.id
-        raise BadRequest("No run of this thread is running. `runs` lists them.")
+        return await start(self._service, caller, exact, token)
 
 
 def _text_column(asked: TrainArguments, report: DataReport) -> str:
@@ -159,23 +155,18 @@ def _text_column(asked: TrainArguments, report: DataReport) -> str:
     return column
 
 
-def pick_host(hosts: Sequence[HostInfo], busy: Sequence[str]) -> HostInfo:
-    """The connected host with the fewest live runs; then the one with the most processors.
-
-    Raises:
-        Unavailable: none is connected.
-    """
-    if not hosts:
-        raise Unavailable(NO_HOST)
-    return min(hosts, key=lambda host: (busy.count(host.host), -host.cpus, host.host))
+def default_gpus(task: TaskType, hosts: Sequence[HostInfo], known: Books) -> int:
+    """One GPU where the recipe is quicker on one and a host has one that nobody uses; else none."""
+    return 1 if task in GPU_TASKS and any(known.free(host) for host in hosts) else 0
 
 
-def estimate_s(task: TaskType, report: DataReport, host: HostInfo) -> float:
+def estimate_s(task: TaskType, report: DataReport, host: HostInfo, *, gpus: int = 0) -> float:
     """Rough training time from the size of the data.
 
-    Source: fitted to the files in `examples/` on 2 cores; meant to be right within a factor of three.
+    Source: fitted to the files in `examples/` on 2 cores; meant to be right within a factor of three. The share that a
+    GPU takes of a text recipe's time on two cores (a twentieth) is an assumption.
     """
     if task == "tabular_classification":
         cells = report.rows * len(report.columns)
         return 8.0 + 2.5e-5 * cells * 2 / max(1, min(host.cpus, 8))
-    return 25.0 + 0.02 * report.rows * 2 / max(1, min(host.cpus, 8))
+    return 25.0 + 0.02 * report.rows * (1 / 20 if gpus else 2 / max(1, min(host.cpus, 8)))

@@ -217,7 +217,7 @@ async def test_errors_are_sentences_and_bugs_have_an_id(house: House, csv: Path)
         await house.until(lambda: any("no column `nope`" in text for text in house.door.texts()))
         await brain.desk.accept(commanded("fly"))
         await brain.desk.accept(commanded("logs", "r-zzzzzz"))
-        await brain.desk.accept(commanded("logs", "../../etc/passwd"))
+        await brain.desk.accept(commanded("stop", "../../etc/passwd"))
         await house.until(lambda: len(house.door.whispers) == 3)
         texts = [content.text for _, content in house.door.whispers]
         assert "no command `fly`" in texts[0]

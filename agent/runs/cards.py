@@ -1,0 +1,201 @@
+"""The cards of runs, built from values. Pure: no clock, no database, no platform.
+
+Called by the live cards, the tools and the commands. Knows which buttons fit which state; whether a click is allowed is
+decided again by the service.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from agent.cards import TASK_NAMES, duration, gpus_words, metric_name, number, size
+from agent.domain.content import Button, Card, Fact, Picture, Table, Tone
+from agent.domain.events import MetricRow
+from agent.domain.runs import LIVE, Run, RunState, Scorecard
+from agent.runs.pace import seconds_left, steps_a_second
+
+LOG_LINES_SHOWN = 6
+TRACEBACK_LINES_SHOWN = 15
+_S = RunState
+TONES: dict[RunState, Tone] = {
+    _S.SUCCEEDED: "good",
+    _S.FAILED: "bad",
+    _S.LOST: "bad",
+    _S.STOPPED: "warn",
+    _S.UNREACHABLE: "warn",
+    _S.PAUSED: "warn",
+}
+# What can be done in each state, most likely first.
+ACTIONS: dict[RunState, tuple[str, ...]] = {
+    _S.AWAITING_APPROVAL: (),
+    _S.QUEUED: ("stop",),
+    _S.STARTING: ("pause", "stop"),
+    _S.RUNNING: ("pause", "stop"),
+    _S.PAUSING: ("stop",),
+    _S.PAUSED: ("resume", "stop"),
+    _S.STOPPING: ("kill",),
+    _S.UNREACHABLE: ("stop",),
+    _S.LOST: ("retry",),
+    _S.STOPPED: ("retry",),
+    _S.FAILED: ("retry",),
+    _S.SUCCEEDED: (),
+}
+BUTTONS: dict[str, Button] = {
+    "pause": Button(action="pause", subject="-", label="Pause"),
+    "resume": Button(action="resume", subject="-", label="Resume", style="primary"),
+    "retry": Button(action="retry", subject="-", label="Retry", style="primary"),
+    "stop": Button(action="stop", subject="-", label="Stop", style="danger"),
+    "kill": Button(action="kill", subject="-", label="Kill", style="danger"),
+    "logs": Button(action="logs", subject="-", label="Logs"),
+}
+
+
+def state_words(run: Run) -> str:
+    """A run's state as people say it."""
+    return run.state.value.replace("_", " ")
+
+
+def state_text(run: Run) -> str:
+    """A run's state in a sentence."""
+    ended = {
+        _S.SUCCEEDED: "has succeeded",
+        _S.FAILED: "has failed",
+        _S.STOPPED: "was stopped",
+        _S.LOST: "is lost",
+        _S.QUEUED: "waits in the queue",
+        _S.UNREACHABLE: "may go on, but its host does not answer",
+    }
+    text = f"Run `{run.id}` {ended.get(run.state, f'is {state_words(run)}')}"
+    if run.step and run.total_steps:
+        text += f", step {run.step:,} of {run.total_steps:,}"
+    text += "."
+    reason = run.note if run.state in {_S.QUEUED, _S.PAUSED, *LIVE} else run.outcome.reason if run.outcome else ""
+    if reason:
+        text += f" {reason}"
+    if run.started_at and run.ended_at:
+        text += f" It took {duration((run.ended_at - run.started_at).total_seconds())}."
+    return text
+
+
+def run_buttons(run: Run) -> tuple[Button, ...]:
+    """The buttons that fit its state; the log where there can be one."""
+    names = ACTIONS[run.state] + (("logs",) if run.attempt else ())
+    return tuple(BUTTONS[name].model_copy(update={"subject": run.id}) for name in names)
+
+
+def run_card(
+    run: Run, rows: Sequence[MetricRow], log: Sequence[str], picture: Picture | None, *, now: datetime
+) -> Card:
+    """Where a run stands. `rows` are its newest metrics, `log` its newest lines."""
+    failed = run.state in {_S.FAILED, _S.LOST}
+    traceback = run.outcome.traceback if failed and run.outcome else ()
+    reason = run.outcome.reason if run.outcome and run.state not in {_S.QUEUED, *LIVE} else run.note
+    progress = None
+    if run.total_steps and run.state in LIVE | {_S.PAUSED}:
+        progress = min(1.0, run.step / run.total_steps)
+    return Card(
+        kind="run",
+        title=f"{run.id} · {run.spec.target} from {run.spec.dataset.name}",
+        tone=TONES.get(run.state, "busy"),
+        body=reason,
+        facts=(*_time_facts(run, rows, now), *_metric_facts(rows), *_usage_facts(run)),
+        progress=progress,
+        log=traceback[-TRACEBACK_LINES_SHOWN:] if traceback else tuple(log)[-LOG_LINES_SHOWN:],
+        picture=picture,
+        buttons=run_buttons(run),
+        footer=f"{TASK_NAMES[run.spec.task]} on {run.spec.host}, {gpus_words(run.spec.gpus)}"
+        + (f" · attempt {run.attempt}" if run.attempt > 1 else ""),
+    )
+
+
+def _time_facts(run: Run, rows: Sequence[MetricRow], now: datetime) -> list[Fact]:
+    facts = [Fact(name="State", value=state_words(run))]
+    if run.step or run.total_steps:
+        facts.append(Fact(name="Step", value=f"{run.step:,}" + (f" of {run.total_steps:,}" if run.total_steps else "")))
+    if run.started_at is not None and run.state is not _S.PAUSED:
+        ended = run.ended_at or now
+        facts.append(Fact(name="Time", value=duration(max(0.0, (ended - run.started_at).total_seconds()))))
+    if run.state not in LIVE:
+        return facts
+    left_s, pace = seconds_left(run, rows), steps_a_second(rows)
+    if left_s is not None:
+        facts.append(Fact(name="Left", value=f"about {duration(left_s)}"))
+    if pace is not None:
+        facts.append(Fact(name="Speed", value=pace_words(pace)))
+    return facts
+
+
+def pace_words(pace: float) -> str:
+    """Steps a second; seconds a step where that is the readable number."""
+    return f"{number(pace)} steps/s" if pace >= 0.1 else f"{number(1 / pace)} s/step"
+
+
+def _metric_facts(rows: Sequence[MetricRow]) -> list[Fact]:
+    last: dict[str, float] = {}
+    for row in rows[-50:]:
+        last.update({name: value for name, value in row.values.items() if not name.startswith("baseline/")})
+    return [Fact(name=name.replace("_", " "), value=number(value)) for name, value in list(last.items())[:4]]
+
+
+def _usage_facts(run: Run) -> list[Fact]:
+    """What it uses now; nothing where it does not run."""
+    used = run.usage if run.state in LIVE else None
+    if used is None:
+        return []
+    facts = [Fact(name="CPU", value=f"{used.cpus:.1f} cores, {size(used.memory_bytes)}")]
+    if len(used.gpus) == 1:
+        facts.append(Fact(name="GPU", value=f"{used.gpus[0].busy:.0%} busy, {size(used.gpus[0].memory_bytes)}"))
+    elif used.gpus:
+        each = " · ".join(f"{gpu.busy:.0%} {size(gpu.memory_bytes)}" for gpu in used.gpus)
+        facts.append(Fact(name=f"{len(used.gpus)} GPUs", value=each))
+    return facts
+
+
+def result_card(run: Run) -> Card:
+    """What a finished run achieved, against its baselines, on the sealed test part."""
+    outcome = run.outcome
+    if outcome is None or outcome.scorecard is None:
+        return Card(kind="result", title=f"{run.id} {state_words(run)}", tone=TONES.get(run.state, "neutral"))
+    score = outcome.scorecard
+    table = Table(
+        columns=("model", metric_name(score.metric)),
+        rows=(
+            (f"{outcome.chosen or 'model'} (this run)", number(score.model.value)),
+            *((f"baseline: {baseline.name}", number(baseline.value)) for baseline in score.baselines),
+        ),
+    )
+    others = tuple(
+        Fact(name=metric_name(name), value=number(value))
+        for name, value in score.all_metrics.items()
+        if name != score.metric
+    )
+    return Card(
+        kind="result",
+        title=f"Result of {run.id}: {metric_name(score.metric)} {number(score.model.value)}",
+        tone="good" if score.beats_baseline else "warn",
+        body=verdict(score, outcome.chosen),
+        facts=(Fact(name="Test rows", value=f"{score.test_rows:,}"), *others),
+        table=table,
+        buttons=run_buttons(run),
+        footer=f"Try it: predict with {run.id} and attach a csv with the same columns",
+    )
+
+
+def verdict(score: Scorecard, chosen: str) -> str:
+    """Whether the model is worth having, in a sentence. `chosen` is the candidate that the recipe kept."""
+    best = score.best_baseline
+    metric = metric_name(score.metric)
+    measured = f"measured once on {score.test_rows:,} sealed test rows"
+    if score.beats_baseline:
+        gain = number(abs(score.model.value - best.value))
+        return (
+            f"Better than the best baseline (**{best.name}**, {number(best.value)}) by **{gain}** {metric}, {measured}."
+        )
+    if chosen == best.name:
+        return (
+            f"The baseline **{best.name}** was kept as the model: nothing more complex beat it on the validation part. "
+            f"{metric[0].upper()}{metric[1:]} {number(score.model.value)}, {measured}."
+        )
+    return (
+        f"**Not better than the baseline {best.name}** ({number(best.value)} {metric}, {measured}): "
+        "use the baseline, or give it more data."
+    )

@@ -1,0 +1,59 @@
+"""Files on the bot's disk that messages carry: charts and documents, named by their content.
+
+Owns their folder and throws old ones away. Called by the live cards and the tools; what stands in a room keeps no file,
+so a few newest of each kind are enough to post again what was not delivered yet.
+"""
+
+import asyncio
+import hashlib
+import logging
+from pathlib import Path
+
+from agent.domain.charts import ChartSpec
+from agent.domain.content import Document, Picture
+from agent.domain.errors import AppError
+from agent.ports import Charts
+
+log = logging.getLogger(__name__)
+KEPT = 3
+
+
+class Files:
+    """Charts under `pictures`, documents in the folder `files` beside it."""
+
+    def __init__(self, charts: Charts, pictures: Path) -> None:
+        """`charts` draws off the event loop."""
+        self._charts = charts
+        self._pictures = pictures
+        self._documents = pictures.parent / "files"
+
+    async def draw(self, spec: ChartSpec, *, about: str) -> Picture | None:
+        """The picture of a chart, None (and a line in the log) where it cannot be drawn. `about` names its folder."""
+        try:
+            png = await self._charts.render(spec)
+        except AppError as error:
+            log.warning("no chart", extra={"about": about, "cause": str(error)})
+            return None
+        digest = hashlib.sha256(png).hexdigest()
+        path = self._pictures / about / f"{digest[:16]}.png"
+        await asyncio.to_thread(_store, path, png)
+        return Picture(path=str(path), alt=self._charts.describe(spec), sha256=digest)
+
+    async def document(self, text: str, *, name: str, about: str) -> Document:
+        """Text as a file that is handed over under `name`."""
+        data = text.encode()
+        digest = hashlib.sha256(data).hexdigest()
+        stem, dot, ending = name.rpartition(".")
+        path = self._documents / about / (stem or name) / f"{digest[:16]}{dot}{ending if stem else ''}"
+        await asyncio.to_thread(_store, path, data)
+        return Document(path=str(path), name=name, sha256=digest, size_bytes=len(data))
+
+
+def _store(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.write_bytes(data)
+    kept = sorted(path.parent.glob(f"*{path.suffix}"), key=lambda file: file.stat().st_mtime)
+    for old in kept[:-KEPT]:
+        if old != path:
+            old.unlink(missing_ok=True)

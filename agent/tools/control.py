@@ -1,0 +1,120 @@
+"""Tools that change what a run does, within the hours that were approved: pause, resume, stop, kill, retry, priority.
+
+The service decides what is legal and answers with a sentence; here stand the names, the arguments and who may. Called
+by the model's calls, the commands and the buttons alike, through the dispatcher.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from agent.domain.errors import NotAllowed
+from agent.domain.policy import Effect, may_control
+from agent.domain.runs import LIVE, PRIORITIES, Run, RunState
+from agent.runs.service import RunService
+from agent.stores import Runs
+from agent.tools.finding import named_or_only
+from agent.tools.tool import Arguments, Caller, Result, Tool
+
+_S = RunState
+GOING = frozenset({_S.STARTING, _S.RUNNING, _S.UNREACHABLE})
+# Which runs are meant by somebody who names none.
+MEANT: dict[str, frozenset[RunState]] = {
+    "pause": GOING | {_S.QUEUED},
+    "resume": frozenset({_S.PAUSED, _S.PAUSING}),
+    "stop": LIVE | {_S.QUEUED, _S.PAUSED},
+    "kill": LIVE,
+    "retry": frozenset({_S.FAILED, _S.LOST, _S.STOPPED}),
+    "prioritise": frozenset({_S.QUEUED}),
+}
+
+
+class ControlArguments(Arguments):
+    """One run."""
+
+    run: str | None = Field(None, description="Run id; may be left out where only one run of this thread fits.")
+
+
+class PriorityArguments(ControlArguments):
+    """A place in the queue."""
+
+    priority: Literal["high", "normal", "low"] = Field(description="How soon it should start.")
+
+
+class Control:
+    """The tools of this family."""
+
+    def __init__(self, runs: Runs, service: RunService, *, approvers: frozenset[str]) -> None:
+        """`approvers` may kill what others started."""
+        self._runs = runs
+        self._service = service
+        self._approvers = approvers
+
+    def tools(self) -> Sequence[Tool]:
+        """Their declarations."""
+
+        def tool(name: str, does: str, run: Callable[[Caller, ControlArguments], Awaitable[Result]]) -> Tool:
+            return Tool(name, does, ControlArguments, Effect.WRITE, run=run)
+
+        return (
+            tool("pause_run", "Pause a run: it saves a checkpoint and frees its GPUs.", self.pause),
+            tool("resume_run", "Go on with a paused run from its checkpoint.", self.resume),
+            tool("stop_run", "Stop a run gracefully: it saves a checkpoint first.", self.stop),
+            tool("kill_run", "End a run at once, without a checkpoint. Only when stopping does not work.", self.kill),
+            tool("retry_run", "Try a failed, lost or stopped run again, from its last checkpoint.", self.retry),
+            Tool(
+                "set_priority",
+                "Move a run in the queue: high, normal or low.",
+                PriorityArguments,
+                Effect.WRITE,
+                run=self.prioritise,
+            ),
+        )
+
+    async def pause(self, caller: Caller, asked: ControlArguments) -> Result:
+        """Save a checkpoint and free the GPUs."""
+        run = await self._meant(caller, asked, "pause")
+        return await self._done(run, await self._service.pause(run.id))
+
+    async def resume(self, caller: Caller, asked: ControlArguments) -> Result:
+        """Go on from the checkpoint."""
+        run = await self._meant(caller, asked, "resume")
+        return await self._done(run, await self._service.resume(run.id))
+
+    async def stop(self, caller: Caller, asked: ControlArguments) -> Result:
+        """End it with a checkpoint."""
+        run = await self._meant(caller, asked, "stop")
+        return await self._done(run, await self._service.stop(run.id))
+
+    async def kill(self, caller: Caller, asked: ControlArguments) -> Result:
+        """End it now. Raises `NotAllowed` for whom it is not."""
+        run = await self._meant(caller, asked, "kill")
+        await self.owned(caller, run, "kill it; `stop` saves a checkpoint first and is open to everybody")
+        return await self._done(run, await self._service.kill(run.id))
+
+    async def retry(self, caller: Caller, asked: ControlArguments) -> Result:
+        """Try it again."""
+        run = await self._meant(caller, asked, "retry")
+        return await self._done(run, await self._service.retry(run.id))
+
+    async def prioritise(self, caller: Caller, asked: PriorityArguments) -> Result:
+        """Move it in the queue."""
+        run = await self._meant(caller, asked, "prioritise")
+        return await self._done(run, await self._service.prioritise(run.id, PRIORITIES[asked.priority]))
+
+    async def owned(self, caller: Caller, run: Run, doing: str) -> None:
+        """Raises `NotAllowed` unless this person started the run or is an approver."""
+        room = await self._runs.room(run.id)
+        if not may_control(caller.person, requester=run.requester, approvers=self._approvers, room=room):
+            raise NotAllowed(
+                f"Run `{run.id}` is somebody else's: only the person who started it, or an approver, may {doing}."
+            )
+
+    async def _meant(self, caller: Caller, asked: ControlArguments, verb: str) -> Run:
+        states: Collection[RunState] = MEANT[verb]
+        return await named_or_only(self._runs, caller, asked.run, states=states, doing=verb)
+
+    async def _done(self, run: Run, text: str) -> Result:
+        after = await self._runs.get(run.id)
+        return Result(text, {"run": run.id, "state": after.state.value})

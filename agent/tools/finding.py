@@ -1,0 +1,47 @@
+"""Which run a person means who names none. Shared by every family of tools about runs."""
+
+from collections.abc import Collection
+
+from agent.domain.errors import BadRequest, NotFound
+from agent.domain.runs import Run, RunState
+from agent.stores import Runs
+from agent.tools.tool import Caller
+
+LOOKED_AT = 50  # newest runs of a thread
+NO_RUN = "There is no run yet. Attach a csv file and say what to predict."
+
+
+async def named_or_newest(runs: Runs, caller: Caller, run_id: str | None) -> Run:
+    """A run by id; the newest of this thread, else the newest of all, when no id is given.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    if run_id is not None:
+        return await runs.get(run_id)
+    found = await runs.of_session(caller.session_id, 1) or await runs.recent(1)
+    if not found:
+        raise NotFound(NO_RUN)
+    return found[0]
+
+
+async def named_or_only(
+    runs: Runs, caller: Caller, run_id: str | None, *, states: Collection[RunState], doing: str
+) -> Run:
+    """A run by id, whatever its state; without an id the one run of this thread in one of `states`.
+
+    Nothing is guessed where more than one fits: what acts on a run has to name it.
+
+    Raises:
+        BadRequest: none fits, or several; the text names them. `doing` is a phrase such as `pause`.
+        NotFound: there is no run with this id.
+    """
+    if run_id is not None:
+        return await runs.get(run_id)
+    found = [run for run in await runs.of_session(caller.session_id, LOOKED_AT) if run.state in states]
+    if not found:
+        raise BadRequest(f"This thread has no run to {doing}. `runs` lists them.")
+    if len(found) > 1:
+        names = ", ".join(f"`{run.id}` ({run.state.value})" for run in found)
+        raise BadRequest(f"More than one run of this thread fits: {names}. Say which one to {doing}.")
+    return found[0]

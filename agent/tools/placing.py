@@ -1,0 +1,96 @@
+"""Which host a plan names, so that its card shows where a run goes and behind which walls. Pure but for `books`.
+
+The queue decides for good when the run starts; another host with the same walls may take it then.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from agent.domain.errors import BadRequest, Unavailable
+from agent.domain.orders import HostInfo
+from agent.domain.runs import Network
+from agent.stores import Runs
+
+NO_HOST = "No GPU host is connected, so nothing can be trained. Start one with `trainyard worker`."
+FOREIGN_BYTES = 1_000_000_000  # held by others: more than the display and the driver need
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What we know of the hosts' GPUs, by uuid: the run that holds one, and why one gets no runs."""
+
+    held: Mapping[str, str]
+    cordoned: Mapping[str, str]
+
+    def usable(self, host: HostInfo) -> int:
+        """How many of its GPUs are in order."""
+        return sum(1 for gpu in host.gpus if not gpu.sick and gpu.uuid not in self.cordoned)
+
+    def free(self, host: HostInfo) -> int:
+        """How many of them nobody has now, of ours or of others."""
+        return sum(
+            1
+            for gpu in host.gpus
+            if not gpu.sick
+            and gpu.uuid not in self.cordoned
+            and gpu.uuid not in self.held
+            and gpu.foreign_bytes < FOREIGN_BYTES
+        )
+
+
+async def books(runs: Runs) -> Books:
+    """Leases and cordons as they are now."""
+    held = {lease.uuid: lease.run for lease in await runs.leases()}
+    return Books(held, {cordon.uuid: cordon.reason for cordon in await runs.cordons()})
+
+
+def choose_host(
+    hosts: Sequence[HostInfo],
+    busy: Sequence[str],
+    known: Books,
+    *,
+    gpus: int = 0,
+    network: Network | None = None,
+    wanted: str | None = None,
+    liked: str = "",
+) -> HostInfo:
+    """The connected host that can keep to what was asked: with enough free GPUs, then the fewest live runs.
+
+    `busy` holds the host of each live run. `network` None: nobody said. `wanted` is a host that was named, `liked` one
+    that is taken where it is as good.
+
+    Raises:
+        Unavailable: none is connected.
+        BadRequest: none can do it; the text says what they have.
+    """
+    if not hosts:
+        raise Unavailable(NO_HOST)
+    if wanted is not None:
+        hosts = [host for host in hosts if host.host == wanted] or _missing(wanted, hosts)
+    able = [host for host in hosts if known.usable(host) >= gpus]
+    if not able:
+        has = ", ".join(f"{host.host} has {known.usable(host)}" for host in hosts)
+        raise BadRequest(f"No connected host has {gpus} GPU{'s' if gpus > 1 else ''} in order: {has}.")
+    if network is not None:
+        able = [host for host in able if network in host.networks] or _cannot(network, able)
+
+    def order(host: HostInfo) -> tuple[bool, int, bool, int, str]:
+        full = known.free(host) < gpus
+        return full, busy.count(host.host), host.host != liked, -host.cpus, host.host
+
+    return min(able, key=order)
+
+
+def default_network(hosts: Sequence[HostInfo]) -> Network:
+    """The strictest policy that a connected host can keep to; `open`, which the card then says, where none can."""
+    return "none" if not hosts or any("none" in host.networks for host in hosts) else "open"
+
+
+def _missing(wanted: str, hosts: Sequence[HostInfo]) -> NoReturn:
+    raise BadRequest(f"There is no host `{wanted}` connected. Connected: {', '.join(host.host for host in hosts)}.")
+
+
+def _cannot(network: Network, hosts: Sequence[HostInfo]) -> NoReturn:
+    can = "; ".join(f"{host.host}: {', '.join(host.networks)}" for host in hosts)
+    raise BadRequest(f"No connected host can keep to the network policy `{network}` ({can}).")

@@ -1,0 +1,99 @@
+"""Changes of a training script: exact replacements, the syntax check, the diff that people see. Pure text work.
+
+Called by the tools that plan a change, before anybody is asked and before anything is stopped.
+"""
+
+import ast
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.domain.errors import BadRequest
+from agent.tools.tool import Arguments
+
+SHOWN_LINES, SHOWN_CHARS, SHOWN_WIDTH = 40, 1500, 150  # what every platform's card shows without cutting
+CONTEXT_LINES = 3
+
+
+class Replacement(Arguments):
+    """One exact change: `old` must stand in the script exactly once."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """A unified diff; `shown` is what fits on a card, `cut` the lines that do not."""
+
+    text: str
+    added: int
+    removed: int
+    shown: tuple[str, ...]
+    cut: int
+
+    @property
+    def counts(self) -> str:
+        """`3 lines added, 1 removed`."""
+        return f"{self.added:,} line{'' if self.added == 1 else 's'} added, {self.removed:,} removed"
+
+
+def replaced(script: str, changes: Sequence[Replacement]) -> str:
+    """The script with every change made, one after the other.
+
+    Raises:
+        BadRequest: an `old` text is empty, missing, or stands there more than once.
+    """
+    for change in changes:
+        found = script.count(change.old) if change.old else 0
+        if found != 1:
+            first = change.old.strip().partition("\n")[0][:80]
+            what = f"stands {found} times in the script" if found else "does not stand in the script"
+            raise BadRequest(
+                f"The text to replace, `{first}`, {what}. Give text that stands there once, with its indentation."
+            )
+        script = script.replace(change.old, change.new)
+    return script
+
+
+def check(script: str, *, name: str = "train.py") -> None:
+    """Raises `BadRequest` with line and text where this is no Python program."""
+    try:
+        compile(ast.parse(script, filename=name), name, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        line = (error.text or "").strip()
+        where = f"line {error.lineno}" if error.lineno else "the end"
+        raise BadRequest(
+            f"The new {name} is not valid Python, so nothing was changed or stopped: {error.msg} in {where}"
+            + (f", `{line[:120]}`." if line else ".")
+        ) from None
+    except (ValueError, RecursionError, MemoryError) as error:  # NUL bytes; nesting that no parser takes
+        raise BadRequest(
+            f"The new {name} cannot be read as Python ({error}), so nothing was changed or stopped."
+        ) from None
+
+
+def diff_of(before: str, after: str, *, name: str = "train.py") -> Diff:
+    """What changes, as a unified diff with three lines of context."""
+    lines = list(
+        difflib.unified_diff(
+            before.splitlines(), after.splitlines(), f"{name} (now)", f"{name} (new)", lineterm="", n=CONTEXT_LINES
+        )
+    )
+    body = lines[2:]
+    shown: list[str] = []
+    used = 0
+    for line in body:
+        kept = line if len(line) <= SHOWN_WIDTH else line[: SHOWN_WIDTH - 1] + "…"
+        used += len(kept) + 1
+        if len(shown) == SHOWN_LINES or used > SHOWN_CHARS:
+            break
+        shown.append(kept)
+    whole = all(len(line) <= SHOWN_WIDTH for line in body[: len(shown)])
+    return Diff(
+        "\n".join(lines) + "\n",
+        sum(line.startswith("+") for line in body),
+        sum(line.startswith("-") for line in body),
+        tuple(shown),
+        len(body) - len(shown) or (0 if whole else 1),
+    )

@@ -1,0 +1,313 @@
+"""Tools that look into one run: log, metrics, checkpoints, attempts, script. Reads only; called by the dispatcher."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pydantic import Field, JsonValue
+
+from agent.cards import duration, number, size
+from agent.domain.content import Card, Table
+from agent.domain.errors import BadRequest
+from agent.domain.events import MetricRow
+from agent.domain.policy import Effect
+from agent.domain.runs import Attempt, Run
+from agent.ports import Bundles
+from agent.runs.pictures import Files
+from agent.stores import LogQuery, Runs
+from agent.tools.finding import named_or_newest
+from agent.tools.log_views import Level, LogView, buttons
+from agent.tools.scripts import SHOWN_CHARS, SHOWN_LINES, SHOWN_WIDTH
+from agent.tools.tool import Arguments, Caller, Result, Tool
+
+LOG_LINES = 30
+LOG_CHARS = 1700  # of one card; fewer lines where they are long, so that no platform cuts them
+MOST_PAGES = 100
+SCRIPT = "train.py"
+SCRIPT_CHARS = 9_000  # of a script at once, for a model
+ROWS_SHOWN = 20
+RUN_SAID = "Run id; the newest run of this thread if unsaid."
+
+
+class RunArguments(Arguments):
+    """One run."""
+
+    run: str | None = Field(None, description=RUN_SAID)
+
+
+class LogArguments(RunArguments):
+    """The log of a run."""
+
+    lines: int = Field(LOG_LINES, ge=1, le=200, description="How many lines.")
+    search: str = Field("", max_length=200, description="Only lines that contain this text.")
+    level: Level | None = Field(None, description="error, or warning (which includes errors).")
+    before: int | None = Field(None, description="Cursor `older` of an earlier answer: the page before it.")
+    older: bool = Field(False, description="The page before the newest one.")
+
+
+class MetricArguments(RunArguments):
+    """The metrics of a run."""
+
+    csv: bool = Field(False, description="Hand over every row as a csv file.")
+
+
+class ScriptArguments(RunArguments):
+    """The training script of a run."""
+
+    version: int | None = Field(None, ge=1, description="An earlier version; the present one if unsaid.")
+    first_line: int = Field(1, ge=1, description="Where to begin, for long scripts.")
+
+
+class Watching:
+    """The tools of this family."""
+
+    def __init__(self, runs: Runs, bundles: Bundles, files: Files) -> None:
+        """`bundles` has the scripts; `files` hands over what is too long for a card."""
+        self._runs = runs
+        self._bundles = bundles
+        self._files = files
+
+    def tools(self) -> Sequence[Tool]:
+        """Their declarations."""
+        read = Effect.READ
+        return (
+            Tool("run_logs", "A run's log: newest lines, search, level, pages.", LogArguments, read, run=self.logs),
+            Tool("run_metrics", "The metrics of a run: table, or csv file.", MetricArguments, read, run=self.metrics),
+            Tool("run_checkpoints", "The checkpoints of a run.", RunArguments, read, run=self.checkpoints),
+            Tool("run_attempts", "A run's attempts and why each ended.", RunArguments, read, run=self.attempts),
+            Tool("run_script", "The train.py of a run, or its versions.", ScriptArguments, read, run=self.script),
+        )
+
+    async def logs(self, caller: Caller, asked: LogArguments) -> Result:
+        """A page of the log."""
+        run = await named_or_newest(self._runs, caller, asked.run)
+        view = LogView(run.id, asked.level, asked.search, asked.before)
+        page = await self._runs.log_page(run.id, _query(view, asked.lines))
+        if asked.older and asked.before is None and page.older is not None:
+            view = replace(view, before=page.older)
+            page = await self._runs.log_page(run.id, _query(view, asked.lines))
+        if not page.lines:
+            return _no_lines(run, view)
+        shown = buttons(view, older=page.older, newer=await self._newer(view, asked.lines))
+        kind = {"error": " errors", "warning": " warnings and errors"}.get(view.level or "", " lines")
+        words = f" with “{view.search}”" if view.search else ""
+        place = "older " if view.before is not None else "newest "
+        title = f"Log of {run.id}" + (f": {kind.strip()}" if view.level else "") + words
+        rest = "this is the beginning" if page.older is None else "there are older ones"
+        card = Card(
+            kind="notice",
+            title=title,
+            log=_fitting(page.lines),
+            buttons=shown,
+            footer=f"{place}{len(page.lines)}{kind}; {rest}",
+        )
+        data: dict[str, JsonValue] = {"run": run.id, "lines": list(page.lines), "older": page.older}
+        return Result(f"The {place}{len(page.lines)}{kind} of `{run.id}`{words}.", data, card)
+
+    async def _newer(self, view: LogView, lines: int) -> LogView | None:
+        """The page that follows this one; None on the newest. Pages are walked from the newest, since more may come."""
+        if view.before is None:
+            return None
+        newer = replace(view, before=None)
+        for _ in range(MOST_PAGES):
+            older = (await self._runs.log_page(view.run, _query(newer, lines))).older
+            if older is None or older <= view.before:
+                return newer
+            newer = replace(newer, before=older)
+        return replace(view, before=None)
+
+    async def metrics(self, caller: Caller, asked: MetricArguments) -> Result:
+        """Every metric with its first, last, lowest and highest value, or every row as a file."""
+        run = await named_or_newest(self._runs, caller, asked.run)
+        rows = await self._runs.metrics(run.id)
+        if not rows:
+            return Result(f"Run `{run.id}` has logged no metrics yet.", {"run": run.id})
+        columns: dict[str, list[float]] = {}
+        for row in rows:
+            for name, value in row.values.items():
+                columns.setdefault(name, []).append(value)
+        last: dict[str, JsonValue] = {name: number(values[-1]) for name, values in columns.items()}
+        if asked.csv:
+            text = metrics_csv(rows, await self._attempt_of_rows(run, len(rows)))
+            file = await self._files.document(text, name=f"{run.id}-metrics.csv", about=run.id)
+            words = f"All {len(rows):,} rows of metrics of `{run.id}`, {len(columns)} metrics, as a file."
+            return Result(words, {"run": run.id, "file": file.name, "last": last}, files=(file,))
+        table = Table(
+            columns=("metric", "first", "last", "lowest", "highest"),
+            rows=tuple(
+                (name, *(number(value) for value in (values[0], values[-1], *_range(values))))
+                for name, values in columns.items()
+            ),
+        )
+        footer = f"{len(rows):,} rows logged; `metrics {run.id} csv` hands them over"
+        card = Card(kind="notice", title=f"Metrics of {run.id}", table=table, footer=footer)
+        return Result(f"{len(rows):,} rows of metrics in `{run.id}`.", {"run": run.id, "last": last}, card)
+
+    async def _attempt_of_rows(self, run: Run, count: int) -> list[int]:
+        """The attempt of each of the first `count` rows: what is behind its start, less what follows it."""
+        behind = [count]
+        later_ones = range(2, run.attempt + 1)
+        behind += [len((await self._runs.metrics_after(run.id, (attempt, 0)))[0]) for attempt in later_ones]
+        of_rows: list[int] = []
+        for attempt, (here, later) in enumerate(zip(behind, [*behind[1:], 0], strict=True), 1):
+            of_rows += [attempt] * max(0, here - later)
+        return of_rows[:count] + [run.attempt] * (count - len(of_rows))
+
+    async def checkpoints(self, caller: Caller, asked: RunArguments) -> Result:
+        """What its hosts hold."""
+        run = await named_or_newest(self._runs, caller, asked.run)
+        found = await self._runs.checkpoints(run.id)
+        if not found:
+            return Result(f"Run `{run.id}` has saved no checkpoint yet.", {"run": run.id})
+        hosts = {attempt.number: attempt.host for attempt in await self._runs.attempts(run.id)}
+        newest = list(reversed(found))
+        table = Table(
+            columns=("step", "size", "saved (UTC)", "attempt", "host"),
+            rows=tuple(
+                (f"{saved.step:,}", size(saved.size_bytes), f"{saved.at:%m-%d %H:%M:%S}", str(saved.attempt), host)
+                for saved in newest[:ROWS_SHOWN]
+                for host in (hosts.get(saved.attempt, "–"),)
+            ),
+        )
+        more = len(found) - ROWS_SHOWN
+        footer = "newest first" + (f", {more:,} older ones not shown" if more > 0 else "")
+        card = Card(kind="notice", title=f"Checkpoints of {run.id}", table=table, footer=footer)
+        text = f"Run `{run.id}` has saved {len(found):,} checkpoints, the newest at step {newest[0].step:,}."
+        return Result(text, {"run": run.id, "steps": [saved.step for saved in newest[:ROWS_SHOWN]]}, card)
+
+    async def attempts(self, caller: Caller, asked: RunArguments) -> Result:
+        """Each attempt: where, from which step, and why it ended."""
+        run = await named_or_newest(self._runs, caller, asked.run)
+        found = await self._runs.attempts(run.id)
+        if not found:
+            return Result(f"Run `{run.id}` has not been sent to a host yet. {run.note}".strip(), {"run": run.id})
+        notes = await self._runs.notes(run.id)
+        card = Card(
+            kind="notice",
+            title=f"Attempts of {run.id}",
+            body="\n".join(f"• {note.at:%H:%M} attempt {note.attempt}: {note.text}" for note in notes[-5:]),
+            table=Table(
+                columns=("#", "host", "from step", "time", "ended"),
+                rows=tuple(_attempt_row(attempt) for attempt in found[-ROWS_SHOWN:]),
+            ),
+            footer=f"{duration(run.used_s)} of {duration(run.spec.max_hours * 3600)} used",
+        )
+        told: list[JsonValue] = [
+            {"attempt": attempt.number, "host": attempt.host, "ended": _ended(attempt)} for attempt in found
+        ]
+        said: list[JsonValue] = [note.text for note in notes[-20:]]
+        text = f"Run `{run.id}` has had {len(found)} attempt{'' if len(found) == 1 else 's'}."
+        return Result(text, {"run": run.id, "attempts": told, "notes": said}, card)
+
+    async def script(self, caller: Caller, asked: ScriptArguments) -> Result:
+        """The program, as text and as a file."""
+        run = await named_or_newest(self._runs, caller, asked.run)
+        versions = {script.version: script.bundle_sha256 for script in await self._runs.scripts(run.id)}
+        newest = max(versions, default=1)
+        version = asked.version or newest
+        if asked.version is not None and version not in versions:
+            known = ", ".join(map(str, versions)) or "1"
+            raise BadRequest(f"Run `{run.id}` has no version {version} of its script. Versions: {known}.")
+        text = await self._bundles.read(versions.get(version, run.spec.bundle_sha256), SCRIPT)
+        lines = text.splitlines()
+        if asked.first_line > max(1, len(lines)):
+            raise BadRequest(f"The script has {len(lines):,} lines.")
+        name = SCRIPT if version == newest else f"train_v{version}.py"
+        file = await self._files.document(text, name=name, about=f"{run.id}-v{version}")
+        shown, cut = _beginning(lines)
+        of = f"version {version} of {newest}" if newest > 1 else "its only version"
+        card = Card(
+            kind="notice",
+            title=f"Script of {run.id}: {name}",
+            log=shown,
+            footer=f"{of}, {len(lines):,} lines" + (f"; {cut:,} more in the file" if cut else ""),
+        )
+        data: dict[str, JsonValue] = {"run": run.id, "version": version, "versions": newest}
+        return Result(f"{name} of `{run.id}`, {of}.", data | _paged(lines, asked.first_line), card, (file,))
+
+
+def _query(view: LogView, lines: int) -> LogQuery:
+    return LogQuery(limit=lines, contains=view.search, level=view.level, before=view.before)
+
+
+def _no_lines(run: Run, view: LogView) -> Result:
+    if not view.search and view.level is None:
+        return Result(f"Run `{run.id}` has written no log yet.", {"run": run.id, "lines": []})
+    what = {"error": "error", "warning": "warning or error"}.get(view.level or "", "line")
+    words = f" with “{view.search}”" if view.search else ""
+    return Result(f"The log of `{run.id}` has no {what}{words}.", {"run": run.id, "lines": []})
+
+
+def _fitting(lines: Sequence[str]) -> tuple[str, ...]:
+    """The lines as a card shows them: long ones cut, and as many of the last as have room."""
+    kept: list[str] = []
+    used = 0
+    for line in reversed(lines):
+        short = line if len(line) <= SHOWN_WIDTH else line[: SHOWN_WIDTH - 1] + "…"
+        used += len(short) + 1
+        if kept and used > LOG_CHARS:
+            return (f"… {len(lines) - len(kept)} lines before this do not fit here", *reversed(kept))
+        kept.append(short)
+    return tuple(reversed(kept))
+
+
+def _beginning(lines: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    """The first lines that have room on a card, and how many are left."""
+    shown: list[str] = []
+    used = 0
+    for line in lines[:SHOWN_LINES]:
+        short = line if len(line) <= SHOWN_WIDTH else line[: SHOWN_WIDTH - 1] + "…"
+        used += len(short) + 1
+        if used > SHOWN_CHARS:
+            break
+        shown.append(short)
+    return tuple(shown), len(lines) - len(shown)
+
+
+def _paged(lines: Sequence[str], first: int) -> dict[str, JsonValue]:
+    """Lines from `first` on, as many as a model gets at once, and where the rest begins."""
+    taken: list[str] = []
+    used = 0
+    for line in lines[first - 1 :]:
+        used += len(line) + 1
+        if taken and used > SCRIPT_CHARS:
+            return {"script": "\n".join(taken), "goes_on_at_line": first + len(taken)}
+        taken.append(line)
+    return {"script": "\n".join(taken)}
+
+
+def metrics_csv(rows: Sequence[MetricRow], attempts: Sequence[int]) -> str:
+    """Every row as it was logged: `repr` of each number, `nan` and `inf` kept, empty where nothing was logged."""
+    names = list(dict.fromkeys(name for row in rows for name in row.values))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("attempt", "step", "at", *names))
+    for attempt, row in zip(attempts, rows, strict=True):
+        writer.writerow((attempt, row.step, repr(row.at), *(_exact(row.values, name) for name in names)))
+    return text.getvalue()
+
+
+def _exact(values: Mapping[str, float], name: str) -> str:
+    return repr(float(values[name])) if name in values else ""
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """The lowest and the highest; NaN is neither, unless there is nothing else."""
+    known = [value for value in values if not math.isnan(value)] or values
+    return min(known), max(known)
+
+
+def _attempt_row(attempt: Attempt) -> tuple[str, str, str, str, str]:
+    where = attempt.host + (f" ({len(attempt.gpus)} GPU)" if attempt.gpus else "")
+    took = duration(attempt.outcome.seconds) if attempt.outcome else "–"
+    return str(attempt.number), where, f"{attempt.first_step:,}", took, _ended(attempt)
+
+
+def _ended(attempt: Attempt) -> str:
+    if attempt.outcome is None:
+        return "it is the present one"
+    ended = attempt.outcome
+    kind = f" ({ended.exit_class.value})" if ended.exit_class else ""
+    return f"{ended.state.value}{kind}" + (f": {ended.reason}" if ended.reason else "")
