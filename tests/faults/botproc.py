@@ -1,0 +1,109 @@
+"""The whole bot as a process, with a folder as its chat platform: `python -m tests.faults.botproc`.
+
+Everything is the real thing (`bot.app.App`: database, fleet, feed, cards, postman) but for the door, and for bundles:
+a recipe's program is the tiny one in `<home>/payload.tar` where that exists. Orders in `<home>/orders/<name>.json` are
+carried out through the run service, each once (`name` is the client token) and answered in `<name>.answer`.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import bot.app
+from agent.domain.errors import AppError
+from agent.domain.restarts import RestartPolicy
+from agent.domain.runs import RunSpec
+from agent.runs.service import Timings
+from bot.logs import configure
+from bot.settings import Settings
+from tests.faults.filedoor import ALICE, ROOM, FileDoor
+
+
+class TinyBundles(bot.app.PackedBundles):
+    """The recipes' files, or one tiny program in their place."""
+
+    async def pack(self, recipe: str) -> str:
+        tiny = Path(os.environ["TRAINYARD_HOME"]) / "payload.tar"
+        if not tiny.exists():
+            return await super().pack(recipe)
+        stored = await asyncio.to_thread(self._blobs.put_bytes, tiny.read_bytes(), name="bundle.tar")
+        return stored.sha256
+
+
+async def obey(app: bot.app.App, folder: Path) -> None:
+    """Carry out orders until cancelled."""
+    folder.mkdir(parents=True, exist_ok=True)
+    while True:
+        for path in sorted(folder.glob("*.json")):
+            if not path.with_suffix(".answer").exists():
+                answer = await _carried_out(app, path.stem, json.loads(path.read_text()))
+                path.with_suffix(".tmp").write_text(json.dumps(answer))
+                path.with_suffix(".tmp").rename(path.with_suffix(".answer"))
+        await asyncio.sleep(0.03)
+
+
+async def _carried_out(app: bot.app.App, name: str, order: dict[str, Any]) -> dict[str, str]:
+    service, room = app.brain.service, ROOM.model_copy(update={"thread": order.get("thread", ROOM.thread)})
+    try:
+        if order["do"] == "create":
+            session = await app.brain.stores.conversations.session_of(room, create=True)
+            spec = RunSpec.model_validate(order["spec"])
+            more = {key: order[key] for key in ("priority",) if key in order}
+            run = await service.create(
+                spec, session_id=session or "", requester=ALICE.key, room=room, token=name, **more
+            )
+            return {"run": run.id}
+        return {"text": await getattr(service, order["do"])(order["run"])}
+    except AppError as error:
+        return {"error": error.text, "kind": type(error).__name__}
+
+
+def timings() -> Timings:
+    """The run service's, as TRAINYARD_FAULT_TIMINGS (JSON) has them; nested policies too."""
+    told = json.loads(os.environ.get("TRAINYARD_FAULT_TIMINGS", "{}"))
+    known = {one.name for one in dataclasses.fields(Timings)}
+    return Timings(**{name: value for name, value in told.items() if name in known})
+
+
+def scale_restarts() -> None:
+    """Retries of runs after half a second instead of half a minute."""
+    scaled = float(os.environ.get("TRAINYARD_FAULT_RESTART_S", "0.5"))
+    defaults = dict(
+        zip(RestartPolicy.__init__.__code__.co_varnames[1:], RestartPolicy.__init__.__defaults__, strict=False)
+    )  # type: ignore[arg-type]
+    defaults["first_delay_s"] = scaled
+    RestartPolicy.__init__.__defaults__ = tuple(defaults.values())
+
+
+async def serve() -> None:
+    """Until SIGTERM."""
+    settings = Settings()
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with bot.app.App(settings, [FileDoor(settings.home / "platform")], worker=False, timings=timings()) as app:
+        (settings.home / "bot.ready").write_text(str(os.getpid()))
+        obeying = asyncio.create_task(obey(app, settings.home / "orders"))
+        waiting = asyncio.create_task(stopped.wait())
+        await asyncio.wait({obeying, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (obeying, waiting):
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await obeying
+
+
+if __name__ == "__main__":
+    configure("INFO", None)
+    bot.app.PackedBundles = TinyBundles  # type: ignore[misc]
+    scale_restarts()
+    try:
+        asyncio.run(serve())
+    except AppError as refused:
+        sys.stderr.write(f"{refused.text}\n")
+        sys.exit(1)

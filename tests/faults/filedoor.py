@@ -1,0 +1,156 @@
+"""A chat platform that is a folder: it outlives every process, so a test sees what people would have seen.
+
+`inbound/*.json` is delivered until it was accepted (as Slack delivers until it is acknowledged); every post and edit is
+a line of `room.jsonl`. `find` reads it back, as `conversations.replies` does, so whoever posts twice is found out.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.domain.content import Content
+from agent.domain.errors import BadData
+from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room
+from agent.ports import Accept, MessageRef, Whisper
+
+ROOM = Room(platform="console", tenant="local", channel="terminal", thread="t-1")
+ALICE = Person(platform="console", tenant="local", id="alice", name="alice")
+POLL_S = 0.03
+
+
+@dataclass
+class Shown:
+    """A message as it stands now. `versions` is everything that it ever showed, newest last."""
+
+    key: str
+    id: str
+    thread: str
+    versions: list[dict[str, Any]] = field(default_factory=list)
+    whisper: str = ""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        return self.versions[-1]
+
+    @property
+    def words(self) -> str:
+        """All text of it."""
+        return json.dumps(self.content, ensure_ascii=False)
+
+    @property
+    def buttons(self) -> dict[str, dict[str, str]]:
+        """By label."""
+        card = self.content.get("card") or {}
+        return {button["label"]: button for button in card.get("buttons") or ()}
+
+
+def standing(folder: Path) -> list[Shown]:
+    """The messages of all rooms, in the order of their posting."""
+    shown: dict[str, Shown] = {}
+    path = folder / "room.jsonl"
+    for line in path.read_text().splitlines() if path.exists() else ():
+        entry = json.loads(line)
+        if entry["op"] == "post":
+            shown[entry["id"]] = Shown(entry["key"], entry["id"], entry["thread"], whisper=entry["whisper"])
+        shown[entry["id"]].versions.append(entry["content"])
+    return list(shown.values())
+
+
+class FileDoor:
+    """`agent.ports.Door`."""
+
+    platform: Platform = "console"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / "inbound").mkdir(parents=True, exist_ok=True)
+
+    async def run(self, accept: Accept) -> None:
+        while True:
+            for path in sorted((self._folder / "inbound").glob("*.json")):
+                await accept(Inbound.model_validate_json(path.read_text()))
+                path.rename(path.with_suffix(".accepted"))
+            await asyncio.sleep(POLL_S)
+
+    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        number = str(sum(1 for _ in standing(self._folder)) + 1)
+        person = whisper.person if whisper else ""
+        self._note(op="post", key=key, id=number, thread=room.thread, content=_plain(content), whisper=person)
+        return MessageRef(channel=room.channel, id=number, thread=room.thread)
+
+    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+        self._note(op="edit", id=ref.id, content=_plain(content))
+        return ref
+
+    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+        found = next((shown for shown in standing(self._folder) if shown.key == key), None)
+        return MessageRef(channel=room.channel, id=found.id, thread=room.thread) if found else None
+
+    async def stream(self, room: Room, *, key: str) -> "FileStream":
+        return FileStream(self, room, key)
+
+    async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
+        if attachment.size_bytes > limit_bytes:
+            raise BadData(f"`{attachment.name}` is too large.")
+        await asyncio.to_thread(shutil.copyfile, attachment.locator, into)
+
+    def _note(self, **entry: Any) -> None:
+        with (self._folder / "room.jsonl").open("ab") as file:
+            file.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class FileStream:
+    """An answer that grows: posted with its key by the first words."""
+
+    def __init__(self, door: FileDoor, room: Room, key: str) -> None:
+        self._door, self._room, self._key = door, room, key
+        self._ref: MessageRef | None = None
+        self._text = ""
+
+    async def append(self, text: str) -> MessageRef | None:
+        self._text += text
+        if self._ref is None and self._text:
+            self._ref = await self._door.post(self._room, Content(text=self._text), key=self._key)
+        return self._ref
+
+    async def finish(self, content: Content) -> MessageRef:
+        if self._ref is None:
+            return await self._door.post(self._room, content, key=self._key)
+        return await self._door.edit(self._room, self._ref, content)
+
+
+class Folder:
+    """The people's side of the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "inbound").mkdir(parents=True, exist_ok=True)
+        self._numbers = itertools.count(1)
+
+    def deliver(self, inbound: Inbound) -> None:
+        """Deliver until it is accepted."""
+        aside = self.folder / "inbound" / f"{next(self._numbers):06d}.tmp"
+        aside.write_text(inbound.model_dump_json())
+        aside.rename(aside.with_suffix(".json"))
+
+    def again(self) -> None:
+        """Deliver everything once more, as a platform does that missed the acknowledgements."""
+        for path in (self.folder / "inbound").glob("*.accepted"):
+            with contextlib.suppress(FileNotFoundError):
+                path.rename(path.with_suffix(".json"))
+
+    @property
+    def shown(self) -> list[Shown]:
+        return standing(self.folder)
+
+
+def _plain(content: Content) -> dict[str, Any]:
+    return json.loads(content.model_dump_json())  # type: ignore[no-any-return]

@@ -1,0 +1,103 @@
+"""Rows 1, 2, 3, 7, 8: processes of the host die, runs do not, or are lost and taken up again."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from tests.faults.killer import traced
+from tests.faults.site import Site, eventually, measured
+from tests.worker.conftest import processes_naming
+
+
+def supervisors(site: Site, run: str) -> list[int]:
+    """Living supervisors of a run."""
+    found = processes_naming(f"{site.folder(run).path}\0")
+    return [pid for pid in found if b"worker.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def test_row_01_kill_worker_main_in_mid_run(own_site: Site) -> None:
+    worker = own_site.start_worker()
+    own_site.start_bot()
+    run = own_site.create("endless")
+    own_site.progresses(run, beyond=0)
+    own_site.kill_worker(worker)
+    own_site.progresses(run, beyond=own_site.run_row(run)["step"] + 10)
+    assert len(supervisors(own_site, run)) == 1
+    own_site.start_worker()  # a new one adopts what it finds and starts nothing twice
+    own_site.progresses(run)
+    assert len(supervisors(own_site, run)) == 1
+    own_site.let_go(run)
+    assert own_site.ends(run)["state"] == "succeeded"
+    assert len(own_site.attempts(run)) == 1
+
+
+def test_row_02_kill_pool_child_during_launch(own_site: Site, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    own_site.start_killed_worker(trace, at=1, only="spawn")
+    own_site.start_bot()
+    run = own_site.create("endless")
+    took_s = measured(lambda: own_site.run_row(run)["step"] > 0, what="a start after the lost one")
+    assert took_s <= 30
+    assert traced(trace)[:2] == ["spawn:before", "spawn:before"]
+    assert len(supervisors(own_site, run)) == 1
+    own_site.let_go(run)
+    assert own_site.ends(run)["state"] == "succeeded"
+    assert len(own_site.attempts(run)) == 1
+
+
+def test_row_03_worker_dies_between_spawn_and_ack(own_site: Site, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    worker = own_site.start_killed_worker(trace, at=2, only="spawn", victim="parent")
+    own_site.start_bot()
+    run = own_site.create("endless")
+    worker.wait(60)
+    assert traced(trace) == ["spawn:before", "spawn:after"]
+    own_site.start_worker()
+    own_site.progresses(run, beyond=0)
+    first = supervisors(own_site, run)
+    assert len(first) == 1
+    eventually(lambda: own_site.attempts(run)[0]["sent"] >= 1)
+    own_site.progresses(run, beyond=own_site.run_row(run)["step"] + 20)  # time for the second delivery
+    assert supervisors(own_site, run) == first
+    own_site.let_go(run)
+    assert own_site.ends(run)["state"] == "succeeded"
+
+
+def test_row_07_sigterm_of_the_worker_in_mid_run(own_site: Site) -> None:
+    worker = own_site.start_worker()
+    own_site.start_bot()
+    run = own_site.create("endless")
+    own_site.progresses(run, beyond=0)
+    worker.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    assert worker.wait(25) == 0
+    assert time.monotonic() - began < 25
+    own_site.progresses(run)
+    own_site.let_go(run)
+    assert own_site.ends(run)["state"] == "succeeded"
+
+
+def test_row_08_kill_supervisor(own_site: Site) -> None:
+    own_site.start_worker()
+    own_site.start_bot()
+    run = own_site.create("endless")
+    own_site.progresses(run, beyond=3)
+    (supervisor,) = supervisors(own_site, run)
+    os.kill(supervisor, signal.SIGKILL)
+    payload = f"TRAINYARD_RUN_DIR={own_site.folder(run).path}"
+    assert measured(lambda: not processes_naming(payload), limit_s=20, what="the end of the training") <= 2.0
+    with own_site.explained(run):
+        eventually(lambda: len(own_site.attempts(run)) == 2, what="a second attempt")
+    before = own_site.run_row(run)["step"]
+    own_site.progresses(run, beyond=before)
+    own_site.let_go(run)
+    assert own_site.ends(run)["state"] == "succeeded"
+    steps = [row["step"] for row in _metrics(own_site, run)]
+    assert steps == list(range(1, len(steps) + 1)), "it went on where its checkpoint was"
+
+
+def _metrics(site: Site, run: str) -> list[dict[str, int]]:
+    import json
+
+    return [json.loads(line) for line in (site.folder(run).path / "metrics.jsonl").read_text().splitlines()]
