@@ -1,0 +1,1 @@
+"""Warm start: processes with the libraries already loaded, from which a step begins inside its sandbox."""

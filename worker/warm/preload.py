@@ -1,0 +1,215 @@
+"""What each set of libraries consists of, and a rehearsal that finds what a training imports late.
+
+Owns the sets' names and contents. Standard library only, loaded by its path; the field's libraries are imported when a
+set is loaded. Called by `worker.warm.zygote`; the names are read by `worker.warm.sets`.
+Libraries import much on first use (torch its compiler when the first optimizer is made, transformers a model's module).
+A rehearsal trains for two steps in a forked process that ends afterwards, and tells which modules it had to load.
+"""
+
+# ruff: noqa: PLC0415 - the field's libraries are imported when they are wanted
+
+import contextlib
+import functools
+import gc
+import importlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+
+SETS: dict[str, tuple[str, ...]] = {
+    "torch": (
+        "numpy",
+        "torch",
+        "torch._dynamo",
+        "torch.utils.data",
+        "torch.nn.functional",
+        "torch.optim.lr_scheduler",
+        "safetensors.torch",
+    ),
+    "tabular": (
+        "numpy",
+        "scipy.sparse",
+        "pandas",
+        "sklearn.linear_model",
+        "sklearn.pipeline",
+        "sklearn.compose",
+        "sklearn.preprocessing",
+        "sklearn.impute",
+        "sklearn.ensemble",
+        "sklearn.metrics",
+        "sklearn.model_selection",
+        "lightgbm",
+        "lightgbm.callback",
+        "skops.io",
+    ),
+    "transformers": (
+        "numpy",
+        "torch",
+        "torch._dynamo",
+        "torch.utils.data",
+        "torch.nn.functional",
+        "torch.optim.lr_scheduler",
+        "safetensors.torch",
+        "pandas",
+        "sklearn.feature_extraction.text",
+        "sklearn.linear_model",
+        "sklearn.pipeline",
+        "sklearn.metrics",
+        "skops.io",
+        "tokenizers",
+        "accelerate",
+        "transformers",
+        "transformers.trainer",
+        "transformers.training_args",
+        "transformers.models.auto.modeling_auto",
+        "transformers.models.auto.tokenization_auto",
+        "transformers.models.bert.modeling_bert",
+        "transformers.models.roberta.modeling_roberta",
+        "transformers.models.distilbert.modeling_distilbert",
+        "transformers.data.data_collator",
+    ),
+}
+# Everything that a recipe or a person's script would import anyway: standard library modules that training pulls in.
+_COMMON = (
+    "argparse", "asyncio", "csv", "ctypes.util", "dataclasses", "difflib", "importlib.metadata", "json",
+    "logging.handlers", "mmap", "multiprocessing.connection", "multiprocessing.popen_fork", "multiprocessing.queues",
+    "multiprocessing.resource_sharer", "multiprocessing.synchronize", "platform", "secrets", "shutil", "socket",
+    "sqlite3", "statistics", "struct", "subprocess", "tarfile", "traceback", "uuid", "zipfile",
+)  # fmt: skip
+_CACHED = type(functools.lru_cache(int))  # an exact type: asking any object for attributes runs code of libraries
+_FORGET = ("cuda", "gpu", "accelerator", "device", "bf16", "tf32", "env")
+
+
+def load(name: str) -> list[str]:
+    """Import the set; the modules that could not be imported, with the reason."""
+    missing = []
+    for module in (*_COMMON, *SETS[name]):
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # noqa: BLE001 - a library that is broken or absent must not cost the others
+            missing.append(f"{module} ({type(error).__name__}: {error})")
+    return missing
+
+
+def rehearse(name: str) -> list[str]:
+    """Train in a forked process and import here what it had to load; the modules. Nothing when it fails."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        _rehearse_and_end(name, writing)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answers:
+        said = answers.read()
+    os.waitpid(pid, 0)
+    found: list[str] = json.loads(said) if said else []
+    for module in found:
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
+    return found
+
+
+def forget_devices() -> None:
+    """Drop remembered answers about devices and the environment: those of a run differ from the zygote's."""
+    for item in gc.get_objects():
+        if type(item) is _CACHED:
+            word = str(getattr(item, "__name__", "")).lower()
+            if any(part in word for part in _FORGET):
+                item.cache_clear()
+
+
+def is_fit() -> str:
+    """Why a fork of this process could not train, empty when it could: CUDA must not have been touched."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return ""
+    if torch.cuda.is_initialized():
+        return "CUDA is initialised"
+    return "CUDA was asked for its devices" if torch.cuda._is_in_bad_fork() else ""  # noqa: SLF001 - what torch itself asks
+
+
+def _rehearse_and_end(name: str, writing: int) -> None:
+    known = set(sys.modules)
+    code = 1
+    try:
+        quiet = os.open(os.devnull, os.O_RDWR)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            os.environ.update(CUDA_VISIBLE_DEVICES="", HOME=folder, MPLBACKEND="agg")  # noqa: TID251 - a throw-away process
+            _REHEARSALS[name]()
+        code = 0
+    finally:
+        new = sorted(
+            module
+            for module, loaded in sys.modules.items()
+            if module not in known and getattr(loaded, "__spec__", None) is not None
+        )
+        os.write(writing, json.dumps(new).encode()) if len(new) < 2000 else None
+        os._exit(code)
+
+
+def _torch() -> None:
+    import torch
+
+    network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
+    data = torch.utils.data.TensorDataset(torch.randn(8, 4), torch.zeros(8, dtype=torch.long))
+    for inputs, wanted in torch.utils.data.DataLoader(data, batch_size=4, shuffle=True):
+        loss = torch.nn.functional.cross_entropy(network(inputs), wanted)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+    torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict()}, "state.pt")
+    torch.load("state.pt", weights_only=True)
+
+
+def _transformers() -> None:
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
+
+    _torch()
+    _texts()
+    config = BertConfig(
+        vocab_size=16, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8,
+        max_position_embeddings=8,
+    )  # fmt: skip
+    rows = [{"input_ids": torch.arange(4), "labels": 0} for _ in range(4)]
+    arguments = TrainingArguments(
+        "out", max_steps=2, per_device_train_batch_size=2, report_to=[], use_cpu=True, disable_tqdm=True, save_steps=1
+    )
+    network = BertForSequenceClassification(config)
+    Trainer(model=network, args=arguments, train_dataset=rows, callbacks=[TrainerCallback()]).train()
+
+
+def _texts() -> None:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(["a bc", "d ef", "a ef", "d bc"], [0, 1, 0, 1])
+
+
+def _tabular() -> None:
+    import lightgbm
+    import numpy as np
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rows = np.random.default_rng(0).normal(size=(64, 3))
+    labels = (rows[:, 0] > 0).astype(int)
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(rows, labels)
+    roc_auc_score(labels, model.predict_proba(rows)[:, 1])
+    data = lightgbm.Dataset(rows, label=labels)
+    lightgbm.train({"objective": "binary", "verbosity": -1, "num_threads": 1}, data, num_boost_round=2)
+
+
+_REHEARSALS: dict[str, Callable[[], None]] = {"torch": _torch, "transformers": _transformers, "tabular": _tabular}

@@ -1,0 +1,150 @@
+"""What stands ready on this host, and which of it a step may begin from: pure decisions, and one small file.
+
+Owns `ready.json` in the warm folder and the rules of fitness. Starts nothing. Written by `worker.warm.pool`, read by
+supervisors and by the host's word about itself.
+"""
+
+import hashlib
+import json
+import sys
+import sysconfig
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from worker.folders import write_atomically
+from worker.supervisor.steps import basic_environment
+from worker.warm.preload import SETS
+
+# Where the zygote believes its home to be. Each sandbox has a link there to its run's folder, because libraries compute
+# their caches' places once, when they are imported.
+HOME = Path("/trainyard-home")
+READY = "ready.json"
+
+_RECIPES = {"text_classification": ("transformers",), "tabular_classification": ("tabular",)}
+_ANY = ("torch", "transformers")  # for a script of somebody: the smaller one first
+# Read by libraries when they are imported: a step with other values than the zygote's must start cold.
+_EARLY = (
+    "ACCELERATE_", "BLIS_", "GOMP_", "GOTO_", "HF_", "HUGGINGFACE_", "KMP_", "LANG", "LC_", "LD_", "MALLOC_", "MKL_",
+    "NUMEXPR_", "OMP_", "OPENBLAS_", "PYTHON", "PYTORCH_", "TORCH", "TRANSFORMERS_", "XDG_",
+)  # fmt: skip
+# Read whenever they are needed, or handed on by the zygote.
+_LATE = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN", "PYTORCH_NVML_BASED_CUDA_CHECK"})
+_DRIVER = Path("/proc/driver/nvidia/version")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadySet:
+    """A zygote that answers. `state` is what `environment_state` was when it loaded its libraries."""
+
+    name: str
+    socket: str
+    pid: int
+    held_bytes: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """How a step may begin warm: `folder` is the host's warm folder, `sets` in the order of preference."""
+
+    folder: Path
+    argv: tuple[str, ...]
+    sets: tuple[str, ...]
+
+    def ready(self) -> ReadySet | None:
+        """The first of the sets that stands ready."""
+        standing = {ready.name: ready for ready in read_ready(self.folder)}
+        return next((standing[name] for name in self.sets if name in standing), None)
+
+
+def warm_start(folder: Path, recipe: str, argv: Sequence[str]) -> WarmStart:
+    """For a step that executes `argv`, of a run with this recipe."""
+    return WarmStart(folder, tuple(argv), _RECIPES.get(recipe, _ANY))
+
+
+def wanted_sets(setting: str) -> tuple[str, ...]:
+    """What `warm = auto | off | comma list` asks for.
+
+    Raises:
+        ValueError: a name is not a set.
+    """
+    if setting.strip().lower() in {"off", "none", ""}:
+        return ()
+    if setting.strip().lower() == "auto":
+        return ("transformers", "tabular")
+    names = tuple(dict.fromkeys(word.strip() for word in setting.split(",") if word.strip()))
+    unknown = [name for name in names if name not in SETS]
+    if unknown:
+        raise ValueError(
+            f"TRAINYARD_WARM names {', '.join(unknown)}, which is no set of libraries. "
+            f"Use auto, off, or some of: {', '.join(SETS)}."
+        )
+    return names
+
+
+def zygote_environment() -> dict[str, str]:
+    """The zygote's whole environment: a step's, without anything of a run."""
+    return {
+        **basic_environment(HOME),
+        "HF_HUB_OFFLINE": "1",
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # libraries that ask for devices when imported must not touch CUDA
+    }
+
+
+def why_cold(argv: Sequence[str], env: Mapping[str, str]) -> str:
+    """Why this step cannot begin from a zygote, empty when it can."""
+    if len(argv) < 2 or argv[0] != sys.executable or (argv[1].startswith("-") and argv[1] != "-m"):
+        return "it is not a plain start of this interpreter"
+    if argv[1] == "-m" and len(argv) > 2 and argv[2].split(".")[0] == "torch":
+        return "torchrun starts its own interpreters"
+    own = zygote_environment()
+    changed = [
+        name
+        for name in sorted(own.keys() | env.keys())
+        if name.startswith(_EARLY) and name not in _LATE and own.get(name) != env.get(name)
+    ]
+    return f"libraries read {', '.join(changed)} when they are loaded" if changed else ""
+
+
+def environment_state() -> str:
+    """Changes when the interpreter, an installed package or the GPU driver changes. About 200 stat calls."""
+    digest = hashlib.sha256(sys.version.encode())
+    places = {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}
+    for file in (Path(sys.executable), *(Path(place) for place in sorted(places))):
+        digest.update(_stamp(file))
+    for place in sorted(places):
+        for info in sorted(Path(place).glob("*.dist-info")):
+            digest.update(_stamp(info))
+    if _DRIVER.exists():
+        digest.update(_DRIVER.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def write_ready(folder: Path, ready: Sequence[ReadySet]) -> None:
+    """Tell supervisors and the host's beat what stands."""
+    rows = [{field: getattr(one, field) for field in ReadySet.__slots__} for one in ready]
+    write_atomically(folder / READY, json.dumps({"sets": rows}).encode(), mode=0o600)
+
+
+def read_ready(folder: Path) -> list[ReadySet]:
+    """What stands ready now; nothing when no pool writes there. A zygote that is gone is left out."""
+    try:
+        rows = json.loads((folder / READY).read_bytes())["sets"]
+        found = [ReadySet(**row) for row in rows]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return []
+    return [one for one in found if Path(one.socket).exists() and Path(f"/proc/{one.pid}").exists()]
+
+
+def ready_sets(folder: Path) -> tuple[str, ...]:
+    """The names of the sets that stand ready: `HostInfo.warm`."""
+    return tuple(one.name for one in read_ready(folder))
+
+
+def _stamp(path: Path) -> bytes:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return f"{path.name} is gone".encode()
+    return f"{path.name} {found.st_mtime_ns} {found.st_ino}".encode()

@@ -1,0 +1,252 @@
+"""`python zygote.py`: loads one set of libraries, then forks a ready process for each request.
+
+Owns the socket, the forks, and the watch over each forked process. Standard library only besides the set, and no module
+of ours stays importable here: the code of a bundle must be what runs. Started by `worker.warm.pool`, asked by
+`worker.warm.start`; ends when its standard input closes.
+
+First line of standard input: `{"set": …, "socket": path}`. Standard output: `{"ready": {…}}`, then `{"used": n}`.
+A request is one message: JSON `{"argv", "cwd", "env", "seccomp" (base64), "spaces" [names]}` with open files: output,
+status, then one for each namespace. Answers go to the status pipe, a JSON line each: `pid`, `started` or `failed`,
+`code`. The forked process enters the sandbox's namespaces, gives up all rights, loads the filter and only then
+runs code of others. A second process stays outside as its parent: it reports the exit, and kills it when the asker
+goes away.
+"""
+
+import array
+import base64
+import contextlib
+import faulthandler
+import gc
+import importlib.util
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_MESSAGE_BYTES = 180_000
+_MOST_FILES = 16
+_REQUEST_LIMIT_S = 5.0
+_FIRST_FREE_FILE = 3
+_NICE = 10
+
+
+def _sibling(name: str) -> ModuleType:
+    """A module of this folder, without a name that a bundle's import could find."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"_trainyard_{name}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(str(path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def main() -> None:
+    """Never returns in the zygote; in a forked process it returns into the end of the interpreter."""
+    sys.path.pop(0)  # this file's folder
+    asked = json.loads(_first_line())
+    joining, running, preload = _sibling("joining"), _sibling("running"), _sibling("preload")
+    own_files = frozenset({__file__, running.__file__ or ""})
+    nice = _be_nice()
+    missing = preload.load(asked["set"])
+    preload.rehearse(asked["set"])
+    preload.forget_devices()
+    why = preload.is_fit() or _forks_well(preload)
+    if nice:
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    gc.collect()
+    gc.freeze()
+    if why:
+        _say({"unfit": why, "missing": missing})
+        sys.exit(3)
+    listener = _listen(asked["socket"])
+    _say({"ready": {"missing": missing, "modules": len(sys.modules)}})
+    task = _serve(listener, joining, running)
+    if task is None:
+        os._exit(0)  # nothing of the libraries' ends needs to run here
+    code: int | None = None
+    try:
+        running.run(task)
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - what a fresh interpreter prints, and ends with 1
+        code = running.report(error, own_files=own_files)
+    sys.exit(code)
+
+
+def _first_line() -> bytes:
+    said = b""
+    while not said.endswith(b"\n"):
+        piece = os.read(0, 1)
+        if not piece:
+            os._exit(0)
+        said += piece
+    return said
+
+
+def _say(word: dict[str, Any]) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        os.write(1, json.dumps(word).encode() + b"\n")
+
+
+def _be_nice() -> bool:
+    """Load at low priority where it can be taken back: a forked process inherits it."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NICE)
+    if os.geteuid() != 0 and soft < 20:
+        return False
+    os.nice(_NICE)
+    return True
+
+
+def _forks_well(preload: ModuleType) -> str:
+    """Fork once: BLAS libraries end their threads for it. Then ask whether the process is fit to be forked from."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(1 if preload.is_fit() else 0)
+    if os.waitpid(pid, 0)[1] != 0:
+        return "CUDA was asked for its devices"
+    threads = os.listdir("/proc/self/task")  # noqa: PTH208 - names are enough
+    if len(threads) != 1:
+        return f"the libraries keep {len(threads) - 1} threads, which a fork would lose"
+    extra = [name for name in os.listdir("/proc/self/fd") if int(name) > _FIRST_FREE_FILE]  # noqa: PTH208
+    return f"the libraries keep open files ({', '.join(extra)})" if extra else ""
+
+
+def _listen(path: str) -> socket.socket:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)  # noqa: PTH108 - no pathlib needed for one call
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    mask = os.umask(0o177)
+    listener.bind(path)
+    os.umask(mask)
+    listener.listen(16)
+    return listener
+
+
+def _serve(listener: socket.socket, joining: ModuleType, running: ModuleType) -> list[str] | None:
+    """Answer requests until the pool goes away (None). In a forked process: what it has to run."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the watching processes
+    waiting = select.poll()
+    waiting.register(0, select.POLLIN)
+    waiting.register(listener, select.POLLIN)
+    used = 0
+    while True:
+        ready = {fd for fd, _ in waiting.poll()}
+        if 0 in ready and not os.read(0, 4096):
+            return None
+        if listener.fileno() not in ready:
+            continue
+        connection, _ = listener.accept()
+        with connection:
+            request, files = _receive(connection)
+            if request is not None:
+                used += 1
+                if os.fork() == 0:
+                    listener.close()
+                    return _attend(connection, request, files, joining, running)
+                _say({"used": used})
+            for fd in files:
+                os.close(fd)
+
+
+def _receive(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    connection.settimeout(_REQUEST_LIMIT_S)
+    files = array.array("i")
+    try:
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        if struct.unpack("3i", peer)[1] != os.geteuid():
+            return None, []
+        said, extra, _, _ = connection.recvmsg(_MESSAGE_BYTES, socket.CMSG_SPACE(_MOST_FILES * files.itemsize))
+        for level, kind, data in extra:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                files.frombytes(data[: len(data) - len(data) % files.itemsize])
+        request = json.loads(said)
+        return (request if len(files) == 2 + len(request["spaces"]) else None), list(files)
+    except (OSError, ValueError, KeyError):
+        return None, list(files)
+
+
+def _attend(
+    connection: socket.socket, request: dict[str, Any], files: list[int], joining: ModuleType, running: ModuleType
+) -> list[str]:
+    """In the forked process: enter, fork once more, and watch. Returns in the second one only."""
+    os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    output, status, *spaces = files
+    try:
+        joining.enter(dict(zip(request["spaces"], spaces, strict=True)))
+        pid = os.fork()
+    except OSError as error:
+        _tell(status, {"failed": str(error)})
+        os._exit(1)
+    if pid == 0:
+        connection.detach()  # closed below with everything else, by number
+        return _settle(output, status, request, joining, running)
+    _watch(pid, connection, status)
+    os._exit(0)
+
+
+def _watch(pid: int, connection: socket.socket, status: int) -> None:
+    """Until both the process and the asker are gone. The process stays a zombie, so that its id is not given away."""
+    handle = os.pidfd_open(pid)
+    keep = {connection.fileno(), status, handle}
+    for fd in range(_FIRST_FREE_FILE + _MOST_FILES * 2):
+        if fd not in keep:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+    _tell(status, {"pid": pid})
+    waiting = select.poll()
+    waiting.register(connection, select.POLLIN)
+    waiting.register(handle, select.POLLIN)
+    ready = {fd for fd, _ in waiting.poll()}
+    if connection.fileno() in ready:
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    code = (
+        ended.si_status if ended is not None and ended.si_code == os.CLD_EXITED else -(ended.si_status if ended else 9)
+    )
+    _tell(status, {"code": code})
+    if connection.fileno() not in ready:
+        waiting.unregister(handle)
+        waiting.poll()
+
+
+def _settle(output: int, status: int, request: dict[str, Any], joining: ModuleType, running: ModuleType) -> list[str]:
+    """In the sandbox's pid namespace: take the streams, give up the rights, become the program."""
+    argv: list[str] = request["argv"]
+    try:
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for fd, place in ((nothing, 0), (output, 1), (output, 2)):
+            os.dup2(fd, place)
+        os.dup2(status, _FIRST_FREE_FILE, inheritable=False)
+        os.closerange(_FIRST_FREE_FILE + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        os.chdir(request["cwd"])
+        running.become(argv, request["env"])
+        joining.give_up_rights()
+        joining.filter_calls(base64.b64decode(request["seccomp"]))
+        _tell(_FIRST_FREE_FILE, {"started": time.monotonic()})
+        os.close(_FIRST_FREE_FILE)
+    except OSError as error:
+        _tell(_FIRST_FREE_FILE, {"failed": str(error)})
+        os._exit(1)
+    if faulthandler.is_enabled():
+        faulthandler.enable()
+    return argv
+
+
+def _tell(fd: int, word: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        os.write(fd, json.dumps(word).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()
