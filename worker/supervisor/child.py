@@ -1,10 +1,11 @@
-"""One step as a process: started behind the shield, its output in a pipe.
+"""One step as a process: started behind the shield or from a warm process, its output in a pipe.
 
 Owns the process and its group. Knows nothing of what the step does. Used by `worker.supervisor.attempt`.
 """
 
 import contextlib
 import json
+import logging
 import os
 import select
 import subprocess
@@ -15,6 +16,10 @@ from pathlib import Path
 from worker import shield
 from worker.processes import children_of, kill_children, kill_tree
 from worker.sandbox import Command, handed_over
+from worker.warm.sets import WarmStart
+from worker.warm.start import ColdStart, WarmProcess
+
+log = logging.getLogger(__name__)
 
 
 def shielded(argv: Sequence[str], *, memory_bytes: int = 0) -> list[str]:
@@ -24,11 +29,78 @@ def shielded(argv: Sequence[str], *, memory_bytes: int = 0) -> list[str]:
 
 
 class Child:
-    """A running step. `output` is the reading end of its stdout and stderr."""
+    """A running step. `output` is the reading end of its stdout and stderr; `warm` whether it began as a fork."""
 
-    def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str]) -> None:
-        """Starts it. The session is its own, so that a signal to its group reaches nothing else."""
+    def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str], warm: WarmStart | None = None) -> None:
+        """Starts it. The session is its own, so that a signal to its group reaches nothing else.
+
+        With `warm` it begins from a process with the libraries loaded, if one stands ready; else, and whenever that
+        fails before the step's own code runs, in a new interpreter behind the same walls.
+        """
         self.output, writing = os.pipe()
+        try:
+            self._way: _Cold | WarmProcess = _begin(command, cwd=cwd, env=env, warm=warm, output=writing)
+        except BaseException:
+            os.close(self.output)
+            raise
+        finally:
+            os.close(writing)
+
+    @property
+    def warm(self) -> bool:
+        """Whether the step began warm."""
+        return isinstance(self._way, WarmProcess)
+
+    @property
+    def pid(self) -> int:
+        """Of the outermost process: the sandbox where there is one."""
+        return self._way.anchor_pid if isinstance(self._way, WarmProcess) else self._way.pid
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """Processes that, with all below them, are the step: a warm one is no descendant of the outermost."""
+        return (self._way.anchor_pid, self._way.pid) if isinstance(self._way, WarmProcess) else (self._way.pid,)
+
+    @property
+    def payload_pid(self) -> int:
+        """Of the process that runs the step, inside of the walls."""
+        return self._way.pid if isinstance(self._way, WarmProcess) else self._way.payload_pid
+
+    def poll(self) -> int | None:
+        """The exit code (negative for a signal, as bwrap's 128+n too), None while it runs."""
+        return self._way.poll()
+
+    def signal(self, number: int) -> None:
+        """Signal the payload only: its helpers and the sandbox around it must outlive its last checkpoint."""
+        self._way.signal(number)
+
+    def kill(self) -> None:
+        """End the payload, its group and everything it started."""
+        kill_tree(self.pid)
+
+    def close(self) -> None:
+        """Kill what the step left behind, also what left its group, and close the pipes. The step must have ended."""
+        kill_tree(self.pid)
+        self._way.close()
+        kill_children()
+        os.close(self.output)
+
+
+def _begin(
+    command: Command, *, cwd: Path, env: Mapping[str, str], warm: WarmStart | None, output: int
+) -> "_Cold | WarmProcess":
+    if warm is not None:
+        try:
+            return WarmProcess(warm, command, cwd=cwd, output=output)
+        except ColdStart as why:
+            log.info("cold_start why=%s", why)
+    return _Cold(command, cwd=cwd, env=env, output=output)
+
+
+class _Cold:
+    """A new interpreter, or whatever the command says."""
+
+    def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str], output: int) -> None:
         self._info, self._said = -1, b""
         self._attendants = command.attendants
         passed: tuple[int, ...] = ()
@@ -44,47 +116,32 @@ class Child:
                     cwd=cwd,
                     env=dict(env if command.env is None else command.env),
                     stdin=subprocess.DEVNULL,
-                    stdout=writing,
-                    stderr=writing,
+                    stdout=output,
+                    stderr=output,
                     start_new_session=True,
                     pass_fds=(*passed, *files),
                 )
         finally:
-            for fd in (writing, *passed):
+            for fd in passed:
                 os.close(fd)
 
     @property
     def pid(self) -> int:
-        """Of the outermost process."""
         return self._process.pid
 
     def poll(self) -> int | None:
-        """The exit code (negative for a signal, as bwrap's 128+n too), None while it runs."""
         code = self._process.poll()
         if code is not None and self._info >= 0 and code > 128:
             return 128 - code
         return code
 
     def signal(self, number: int) -> None:
-        """Signal the payload only: its helpers and the sandbox around it must outlive its last checkpoint."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.payload_pid, number)
 
-    def kill(self) -> None:
-        """End the payload, its group and everything it started."""
-        kill_tree(self.pid)
-
     def close(self) -> None:
-        """Kill what the step left behind, also what left its group, and close the pipes. The step must have ended."""
-        kill_tree(self.pid)
-        kill_children()
-        for fd in {self.output, self._info} - {-1}:
-            os.close(fd)
-
-    @property
-    def roots(self) -> tuple[int, ...]:
-        """Processes that, with all below them, are the step."""
-        return (self.pid,)
+        if self._info >= 0:
+            os.close(self._info)
 
     @property
     def payload_pid(self) -> int:
