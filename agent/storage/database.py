@@ -3,24 +3,34 @@
 Writes are plain functions of a connection. The writer runs what is waiting in one transaction, each function in a
 savepoint of its own, so that many sessions share one commit and one failing function harms no other. The transaction
 is durable before any of their callers goes on.
+
+A transaction that broke before its commit (the connection was lost, another process held the lock) is run once more;
+one whose commit broke is not, because it may have happened. On PostgreSQL the writer's connection holds an advisory
+lock: a second bot is refused, and a bot that lost its connection writes no more once another one has taken over.
 """
 
 import asyncio
+import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from agent.domain.errors import Unavailable
+from agent.domain.errors import Conflict, Unavailable
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 GROUP = 200
 LOCK_WAIT_MS = 10_000
+TRIALS, PAUSE_S = 3, 0.2
+ONE_BOT = 0x747261696E796172  # "trainyar": the key of the advisory lock
+TAKE_OVER_S = 5.0  # how long the session of a bot that has just died may hold its lock
 
 
 @dataclass(slots=True)
@@ -39,12 +49,14 @@ class Database:
         self._engine: Engine | None = None
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._writer: Connection | None = None
 
     async def start(self) -> None:
         """Bring the schema up to date and start writing.
 
         Raises:
             Unavailable: the database cannot be opened; the text says which and what to do.
+            Conflict: another bot uses it.
         """
         try:
             await asyncio.to_thread(self._open)
@@ -62,7 +74,14 @@ class Database:
         if url.get_backend_name() == "sqlite" and url.database:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
         self._engine = open_engine(self.url)
-        upgrade(self._engine)
+        try:
+            self._writer = _writing(self._engine, TAKE_OVER_S)
+            upgrade(self._engine)
+        except BaseException:
+            self._let_go()
+            self._engine.dispose()
+            self._engine = None
+            raise
         self._thread = threading.Thread(target=self._write_forever, name="database-writer", daemon=True)
         self._thread.start()
 
@@ -99,8 +118,16 @@ class Database:
             await asyncio.to_thread(self._thread.join)
             self._thread = None
         if self._engine is not None:
+            self._let_go()
             self._engine.dispose()
             self._engine = None
+
+    def _let_go(self) -> None:
+        """Close the writer's connection for good, and with it the lock."""
+        if self._writer is not None:
+            self._writer.invalidate()
+            self._writer.close()
+            self._writer = None
 
     def _opened(self) -> Engine:
         if self._engine is None:
@@ -125,14 +152,78 @@ class Database:
     def _commit(self, batch: Sequence[_Job]) -> None:
         settled: list[tuple[_Job, Any, BaseException | None]] = []
         try:
-            with self._opened().begin() as connection:
-                settled = [_attempt(job, connection, alone=len(batch) == 1) for job in batch]
+            settled = self._tried(batch)
         except BaseException as error:  # noqa: BLE001 - handed to every caller that waits for this commit
             settled = [(job, None, error) for job in batch]
         loops = {job.loop for job in batch}
         for loop in loops:
             mine = [entry for entry in settled if entry[0].loop is loop]
             loop.call_soon_threadsafe(_resolve, mine)
+
+    def _taken_up(self) -> Connection:
+        """A new connection for the writer; another bot may have taken over meanwhile."""
+        try:
+            return _writing(self._opened(), TAKE_OVER_S)
+        except Conflict as error:
+            raise Unavailable(f"This bot may not write any more. {error}") from error
+
+    def _tried(self, batch: Sequence[_Job]) -> list[tuple[_Job, Any, BaseException | None]]:
+        """Run a batch in one transaction; again when it broke before its commit for a reason that may pass."""
+        for trial in range(1, TRIALS + 1):
+            try:
+                if self._writer is None:
+                    self._writer = self._taken_up()
+                transaction = self._writer.begin()
+                try:
+                    settled = [_attempt(job, self._writer, alone=len(batch) == 1) for job in batch]
+                except BaseException:
+                    transaction.rollback()
+                    raise
+            except DBAPIError as error:
+                if not _passes(error) or trial == TRIALS:
+                    raise
+                log.warning("transaction is tried again", extra={"cause": _cause(error), "trial": trial})
+                if error.connection_invalidated:
+                    self._let_go()
+                time.sleep(PAUSE_S * trial)
+            else:
+                try:
+                    transaction.commit()
+                except BaseException:
+                    self._let_go()  # what became of it is unknown: the next transaction begins with a new connection
+                    raise
+                return settled
+        raise AssertionError("the last trial returns or raises")
+
+
+def _passes(error: DBAPIError) -> bool:
+    """Whether the same transaction may succeed: the connection was lost, or somebody else held the lock."""
+    locked = isinstance(error, OperationalError) and "locked" in str(error.orig)
+    return error.connection_invalidated or locked
+
+
+def _writing(engine: Engine, wait_s: float) -> Connection:
+    """The connection that writes. On PostgreSQL it holds the lock that only one bot has. Raises `Conflict`."""
+    connection = engine.connect()
+    if engine.dialect.name != "postgresql":
+        return connection
+    try:
+        end = time.monotonic() + wait_s
+        while not (alone := connection.execute(select(func.pg_try_advisory_lock(ONE_BOT))).scalar_one()):
+            connection.rollback()
+            if time.monotonic() >= end:
+                break
+            time.sleep(PAUSE_S)
+        connection.commit()
+    except BaseException:
+        connection.invalidate()
+        connection.close()
+        raise
+    if not alone:
+        connection.close()
+        where = engine.url.render_as_string(hide_password=True)
+        raise Conflict(f"Another Trainyard bot uses the database {where}. Stop it, or set TRAINYARD_DATABASE_URL.")
+    return connection
 
 
 def _cause(error: Exception) -> str:
@@ -150,7 +241,9 @@ def _attempt(job: _Job, connection: Connection, *, alone: bool) -> tuple[_Job, A
     savepoint = connection.begin_nested()
     try:
         result = job.run(connection)
-    except BaseException as error:  # noqa: BLE001 - handed to the caller of this one job
+    except BaseException as error:
+        if isinstance(error, DBAPIError) and _passes(error):
+            raise  # the whole transaction is lost
         savepoint.rollback()
         return job, None, error
     savepoint.commit()
@@ -187,6 +280,11 @@ def _prepare_sqlite(raw: Any, _record: object) -> None:
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+    raw.create_function("lower", 1, _lower, deterministic=True)  # their own knows ASCII only
+
+
+def _lower(text: Any) -> Any:
+    return text.lower() if isinstance(text, str) else text
 
 
 def _begin_sqlite(connection: Connection) -> None:

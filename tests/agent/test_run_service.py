@@ -13,7 +13,7 @@ from agent.domain.orders import LaunchOrder
 from agent.domain.runs import Outcome, Run, RunSpec, RunState
 from agent.stores import Place
 from tests.agent.conftest import House
-from tests.agent.test_storage import SPEC
+from tests.agent.engine import SPEC
 from tests.fakes import ALICE, ROOM, commanded, host
 
 ONCE = SPEC.model_copy(update={"auto_resume": False})

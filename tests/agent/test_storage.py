@@ -16,32 +16,18 @@ from sqlalchemy import Connection, insert, select, text
 from agent import wire
 from agent.domain.approvals import Approval, ApprovalState
 from agent.domain.content import Content
-from agent.domain.datasets import DatasetRef
 from agent.domain.errors import Unavailable
 from agent.domain.events import Ended, Logged, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.ids import is_run_id, new_run_id, new_ulid
-from agent.domain.runs import ENDED, TRANSITIONS, Outcome, Run, RunSpec, RunState, may_become
+from agent.domain.runs import ENDED, TRANSITIONS, Outcome, Run, RunState, may_become
 from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.storage.tables import metadata, session
-from agent.stores import Stores, Turn, Verdict
+from agent.stores import Stores, Turn
+from tests.agent.engine import ENDING, a_run
 from tests.agent.postgres import cluster
 from tests.fakes import ALICE, ROOM, START, said
-
-SPEC = RunSpec(
-    task="tabular_classification",
-    recipe="tabular_classification",
-    dataset=DatasetRef(sha256="a" * 64, name="visits.csv", size_bytes=10),
-    target="y",
-    host="gpu-1",
-    bundle_sha256="b" * 64,
-)
-
-
-def ENDING(run: Run, earlier: object, attempt: object, outcome: Outcome) -> Verdict:
-    """Never tried again."""
-    return Verdict(outcome.state, outcome)
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +64,6 @@ async def a_turn(stores: Stores) -> Turn:
     turn = Turn(f"t-{new_ulid()}", session_id, item.id, ROOM, ALICE, "running")
     assert await stores.conversations.begin_turn(turn, ModelMessage("user", "go"))
     return turn
-
-
-async def a_run(stores: Stores, token: str = "token") -> Run:
-    session_id = await stores.conversations.session_of(ROOM, create=True)
-    assert session_id is not None
-    run = Run(
-        id=new_run_id(), session_id=session_id, requester=ALICE.key, state=RunState.QUEUED, spec=SPEC, created_at=START
-    )
-    return await stores.runs.create(run, ROOM, client_token=token)
 
 
 def event(run: Run, seq: int, body: object, attempt: int = 1) -> WorkerEvent:

@@ -1,0 +1,180 @@
+"""The database under trouble: a lock that others hold, a connection that is cut, two bots, a killed migration."""
+
+import asyncio
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, create_engine, insert, inspect, select, text
+
+from agent.domain.errors import Conflict, Unavailable
+from agent.domain.runs import RunState
+from agent.storage import database as module
+from agent.storage import sql_stores
+from agent.storage.database import Database, open_engine
+from agent.storage.schema import MIGRATIONS, NEWEST, upgrade
+from agent.storage.tables import metadata, session
+from tests.agent.engine import a_run
+from tests.agent.postgres import cluster
+from tests.fakes import START
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with cluster() as address:
+        yield address
+
+
+async def test_a_lock_that_somebody_holds_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOCK_WAIT_MS", 300)
+    database = Database(f"sqlite:///{tmp_path / 'test.db'}")
+    await database.start()
+    runs = sql_stores(database).runs
+    run = await a_run(sql_stores(database))
+    holder = sqlite3.connect(tmp_path / "test.db", isolation_level=None, check_same_thread=False)
+    holder.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.8, holder.execute, ["COMMIT"])  # longer than one wait, shorter than all trials
+    release.start()
+    moves = [runs.move(run.id, expect=RunState.QUEUED, to=RunState.PAUSED) for _ in range(5)]
+    assert sorted(await asyncio.gather(*moves)) == [False] * 4 + [True]
+    release.join()
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable, match="locked"):
+        await runs.move(run.id, expect=RunState.PAUSED, to=RunState.QUEUED)
+    holder.execute("COMMIT")
+    assert await runs.move(run.id, expect=RunState.PAUSED, to=RunState.QUEUED)
+    holder.close()
+    await database.close()
+
+
+async def test_a_connection_cut_in_the_middle_of_a_transaction_loses_nothing(postgres: str) -> None:
+    database = Database(postgres)
+    await database.start()
+    run = await a_run(sql_stores(database))
+    cut = 0
+
+    def cut_once(connection: Connection) -> bool:
+        nonlocal cut
+        connection.execute(insert(session).values(id=f"s-{cut}", created_at=START))
+        if not cut:
+            cut += 1
+            own = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+            with create_engine(postgres).connect() as other:
+                other.execute(text(f"SELECT pg_terminate_backend({own})"))
+        connection.execute(select(session))
+        return True
+
+    first = database.write(cut_once)
+    dispatched = [sql_stores(database).runs.dispatch(run.id, host="gpu-1", gpus=["g"], at=START) for _ in range(5)]
+    results = await asyncio.gather(first, *dispatched)
+    assert sum(result is not None for result in results[1:]) == 1
+    stored = await database.read(lambda connection: connection.execute(select(session.c.id)).scalars().all())
+    assert "s-1" in stored
+    assert "s-0" not in stored  # the first trial was undone as a whole
+    assert len(await sql_stores(database).runs.leases()) == 1
+    await _emptied(database)
+
+
+async def test_a_second_bot_on_one_postgresql_is_refused_and_may_follow(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TAKE_OVER_S", 0.3)
+    first, second = Database(postgres), Database(postgres)
+    await first.start()
+    with pytest.raises(Conflict, match="Another Trainyard bot uses the database"):
+        await second.start()
+    await first.close()
+    await second.start()
+    await second.close()
+
+
+async def test_a_bot_that_was_replaced_while_it_was_cut_off_writes_no_more(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TAKE_OVER_S", 0.3)
+    first, second = Database(postgres), Database(postgres)
+    await first.start()
+    with create_engine(postgres).connect() as other:
+        other.execute(text("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"))
+    await second.start()
+    with pytest.raises(Unavailable, match="may not write any more"):
+        await first.write(lambda connection: connection.execute(insert(session).values(id="x", created_at=START)))
+    await second.close()
+    await first.write(lambda connection: connection.execute(insert(session).values(id="x", created_at=START)))
+    await _emptied(first)
+
+
+KILLED = """
+import os, signal, sys
+from sqlalchemy import event
+from agent.storage.database import open_engine
+from agent.storage.schema import upgrade
+engine, left = open_engine(sys.argv[1]), [int(sys.argv[2])]
+@event.listens_for(engine, "after_cursor_execute")
+def count(connection, cursor, statement, *_):
+    if statement.strip().upper().startswith(("CREATE", "INSERT", "UPDATE")):
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+upgrade(engine)
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("statement", [1, 7, 20, 30])
+async def test_a_migration_killed_at_any_statement_is_completed_by_the_next_start(
+    kind: str, statement: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{tmp_path / 'test.db'}" if kind == "sqlite" else request.getfixturevalue("postgres")
+    if kind == "postgres":
+        with create_engine(url).begin() as connection:
+            connection.execute(text("DROP SCHEMA public CASCADE"))
+            connection.execute(text("CREATE SCHEMA public"))
+    killed = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", KILLED, url, str(statement)], capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    database = Database(url)
+    await database.start()
+    names = await database.read(lambda connection: set(inspect(connection).get_table_names()))
+    assert names == {*metadata.tables, "alembic_version"}
+    assert (await a_run(sql_stores(database))).state is RunState.QUEUED
+    await database.close()
+
+
+def test_down_and_up_again_with_data(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path / 'test.db'}")
+    upgrade(engine)
+
+    def to(revision: str, how: Any) -> None:
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            how(config, revision)
+
+    with engine.begin() as connection:
+        connection.execute(insert(session).values(id="s", created_at=START))
+    to("base", command.downgrade)
+    with engine.connect() as connection:
+        assert set(inspect(connection).get_table_names()) == {"alembic_version"}
+    to(NEWEST, command.upgrade)
+    with engine.begin() as connection:
+        assert set(inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
+        connection.execute(insert(session).values(id="s", created_at=START + timedelta(1)))
+    engine.dispose()
+
+
+async def _emptied(database: Database) -> None:
+    tables = ", ".join(table.name for table in metadata.sorted_tables)
+    await database.write(lambda connection: connection.execute(text(f"TRUNCATE {tables} RESTART IDENTITY CASCADE")))
+    await database.close()
