@@ -55,7 +55,7 @@ def measure() -> Sequence[Row]:
 
 async def _both(home: Path, redis_url: str) -> tuple[float, float]:
     client = redis.Redis.from_url(for_client(redis_url))
-    fleet, plain, order = NoopFleet(redis_url, home / "keys"), plain_app(redis_url), _order()
+    fleet, plain, order = NoopFleet(redis_url, home / "keys"), plain_app(redis_url), an_order()
     text = encode(order).decode()
 
     async def send_ours() -> None:
@@ -80,7 +80,7 @@ async def _both(home: Path, redis_url: str) -> tuple[float, float]:
     return median(ours[WARM_UP:]), median(peer[WARM_UP:])
 
 
-def _order() -> LaunchOrder:
+def an_order() -> LaunchOrder:
     spec = RunSpec(
         task="tabular_classification",
         recipe="tabular_classification",
