@@ -3,7 +3,7 @@
 Silence counts only while the bot listens. Called by the run service for each live run at every tick.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from agent.domain.orders import HostInfo
@@ -75,6 +75,17 @@ class Reconciler:
         if silent_s >= self._timings.unreachable_after_s and run.state is not RunState.UNREACHABLE:
             return await self._runs.move(run.id, expect=run.state, to=RunState.UNREACHABLE)
         return False
+
+    async def health(self, hosts: Mapping[str, HostInfo]) -> None:
+        """Remember since when a host calls a GPU sick. One that is well again gets runs, unless a person says no."""
+        known = {(cordon.host, cordon.uuid): cordon for cordon in await self._runs.cordons()}
+        for name, info in hosts.items():
+            for gpu in info.gpus:
+                cordon = known.get((name, gpu.uuid))
+                if gpu.sick and (cordon is None or (not cordon.sticky and cordon.reason != gpu.sick)):
+                    await self._runs.cordon(name, gpu.uuid, gpu.sick, at=self._clock.now(), sticky=False)
+                elif not gpu.sick and cordon is not None and not cordon.sticky:
+                    await self._runs.uncordon(name, gpu.uuid)
 
     def _silent_s(self, attempt: Attempt) -> float:
         return self._listening.seconds(attempt.heard_at or attempt.sent_at)

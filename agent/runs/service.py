@@ -206,9 +206,8 @@ class RunService:
         if not self._listening.tick():
             return  # nothing is known of any host, and nothing can be sent
         live = await self._runs.live()
-        hosts: dict[str, HostInfo] = {}
-        if live:
-            hosts = await self._hosts()
+        hosts = await self._hosts()
+        await self._reconciler.health(hosts)
         for run, attempt in live:
             try:
                 if await self._reconciler.watch(run, attempt, hosts.get(attempt.host)):

@@ -108,7 +108,8 @@ class SqlRuns(RunReads):
 
     async def move(self, run_id: str, *, expect: RunState, to: RunState) -> bool:
         """Compare-and-set of the state, within the table of transitions."""
-        return await self._database.write(lambda connection: rows.move(connection, run_id, [expect], to))
+        rest = {"note": "", "not_before": None} if to is RunState.PAUSED else {}  # it waits for nothing but people
+        return await self._database.write(lambda connection: rows.move(connection, run_id, [expect], to, **rest))
 
     async def wish(self, run_id: str, *, expect: RunState, how: Literal["stop", "pause", "kill"]) -> bool:
         """Compare-and-set into stopping or pausing, with what its host has to be told."""
