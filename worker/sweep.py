@@ -4,7 +4,9 @@ Owns recovery on a host. Trusts locks, never remembered process ids. Called by `
 """
 
 import contextlib
+import json
 import logging
+import time
 from pathlib import Path
 
 import redis
@@ -12,15 +14,19 @@ import redis
 from agent.domain.events import Ended
 from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import Malformed, decode, encode
+from worker.cgroup import find_leaves
 from worker.client.connect import connect
 from worker.client.redis_url import shown
-from worker.folders import HostFolder, RunFolder, locked, read_fence, write_atomically
-from worker.processes import end_with_environment
+from worker.folders import HostFolder, RunFolder, cgroup_name, locked, marks_of, read_fence, write_atomically
+from worker.processes import boot_id, end_with_environment
 from worker.sender import Sender, acked_seq, note_sent, sent_notes
 from worker.spool import Spool, attempt_of, last_seq
+from worker.supervisor.checkpoints import newest_step
 
 _SEND_LIMIT_S = 10.0
 _LOST = "Its supervisor on host {host} died, so the run was lost. What it saved in checkpoints is still there."
+_REBOOTED = "Host {host} was restarted, so the run was lost. What it saved in checkpoints is still there."
+_REFUSED_KEPT_S = 3600.0
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +48,15 @@ class Sweep:
                 lost += self._one(folder)
             except (OSError, ValueError, Malformed):
                 log.exception("sweep_failed run=%s", folder.run)
+        self._forget_refusals()
         return lost
+
+    def _forget_refusals(self) -> None:
+        """Remove what launches left behind that were killed while they refused an order."""
+        for path in self._home.path.glob("refused-*.jsonl"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > _REFUSED_KEPT_S:
+                    path.unlink()
 
     def _one(self, folder: RunFolder) -> bool:
         attempt = read_fence(folder)
@@ -64,11 +78,16 @@ class Sweep:
             return False  # let in and never started: the launch will be repeated
         lost = not folder.outcome.exists()
         if lost:
-            ended = end_with_environment(f"TRAINYARD_RUN_DIR={folder.path}")
-            reason = _LOST.format(host=self._host)
-            write_atomically(
-                folder.outcome, encode(Outcome(state=RunState.LOST, exit_class=ExitClass.LOST, reason=reason))
+            folder.ballast.unlink(missing_ok=True)
+            rebooted = _boot_of(folder) not in ("", boot_id())
+            ended = 0 if rebooted else _end_leftovers(folder)
+            outcome = Outcome(
+                state=RunState.LOST,
+                exit_class=ExitClass.LOST,
+                reason=(_REBOOTED if rebooted else _LOST).format(host=self._host),
+                checkpoint_step=newest_step(folder.path),
             )
+            write_atomically(folder.outcome, encode(outcome))
             log.warning("run_lost run=%s attempt=%d processes_ended=%d", folder.run, attempt, ended)
         spool = self._open(folder.spool, folder.run, attempt)
         if spool.last_kind != "ended":
@@ -110,3 +129,19 @@ class Sweep:
 
     def _open(self, path: Path, run: str, attempt: int) -> Spool:
         return Spool(path, run=run, attempt=attempt, host=self._host)
+
+
+def _boot_of(folder: RunFolder) -> str:
+    """The boot of the machine in which the attempt's supervisor began; empty when it did not come that far."""
+    try:
+        return str(json.loads(folder.supervisor.read_bytes())["boot_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _end_leftovers(folder: RunFolder) -> int:
+    """End what a dead supervisor left; only in the boot in which it began: after that no process can be its own."""
+    ended = end_with_environment(*marks_of(folder))
+    for leaf in find_leaves(cgroup_name(folder)):
+        leaf.remove()
+    return ended

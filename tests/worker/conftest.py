@@ -86,6 +86,12 @@ TIMINGS = {
     "host_beat_s": "1",
     "ready_s": "20",
     "send_limit_s": "60",
+    "stack_dump_s": "1",
+    "disk_every_s": "0.2",
+    "disk_floor_bytes": "0",
+    "disk_floor_share": "0",
+    "disk_hard_bytes": "0",
+    "guard_s": "0.1",
 }
 
 

@@ -58,7 +58,9 @@ def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: in
     sender = Sender(spool, redis_url=settings.redis_url, flush_s=settings.flush_s, alive_s=settings.heartbeat_s)
     spool.append(Accepted(boot_id=boot_id()))
     sender.start()
-    leaf = cgroup.make_leaf(cgroup_name(folder), limit_bytes=settings.memory_limit_bytes)
+    leaf = None
+    if settings.memory_by == "auto":
+        leaf = cgroup.make_leaf(cgroup_name(folder), limit_bytes=settings.memory_limit_bytes)
     try:
         outcome = _Attempt(folder, order, settings, spool, wishes, sender, leaf).run()
     finally:

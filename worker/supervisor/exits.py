@@ -128,8 +128,10 @@ def traceback_tail(text: str) -> tuple[str, ...]:
         lines = _of_rank(lines, root[1])
     starts = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
     blocks = [lines[start:end] for start, end in pairwise([*starts, len(lines)])]
-    own = [block for block in blocks if not any(_SUPERVISED_BY.search(line) for line in block)]
-    block = _trimmed((own or blocks)[-1], own=bool(own and own[-1] is not blocks[-1])) if blocks else lines
+    if root:
+        whole = [_trimmed(block) for block in blocks]
+        blocks = [block for block in whole if not any(_SUPERVISED_BY.search(line) for line in block)] or blocks
+    block = blocks[-1] if blocks else lines
     return tuple(block[-TRACEBACK_LINES:])
 
 
@@ -143,10 +145,8 @@ def _of_rank(lines: list[str], rank: str) -> list[str]:
     return kept
 
 
-def _trimmed(block: list[str], *, own: bool) -> list[str]:
-    """Up to the exception's own line, where other output follows before the next traceback."""
-    if not own:
-        return block
+def _trimmed(block: list[str]) -> list[str]:
+    """Up to the exception's own line: other output may follow before the next traceback."""
     for number, line in enumerate(block[1:], start=1):
         if line and not line[0].isspace():
             return block[: number + 1]

@@ -1,0 +1,312 @@
+"""What a supervisor watches: silence, disk, memory, its contact to Redis. Clocks are scaled by settings."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.domain.events import MetricRow, WorkerEvent
+from agent.domain.orders import StopOrder
+from agent.domain.runs import ExitClass, Outcome, RunState
+from agent.wire import decode
+from tests.worker.conftest import ENDLESS, EVALUATE, GOOD, Yard, eventually
+from tests.worker.test_sup_control import LOOP, SAVING, notes_of
+from worker import cgroup
+from worker.disk import disk_is_low, floor_of
+from worker.folders import cgroup_name
+from worker.processes import catches, children_of, moved_bytes
+from worker.spool import last_seq
+from worker.supervisor.silence import Silence
+
+
+def outcome_on_disk(yard: Yard, run: str) -> Outcome:
+    path = yard.folder(run).outcome
+    eventually(path.exists, what=f"the outcome of {run} on disk")
+    return decode(Outcome, path.read_bytes())
+
+
+# --- contact to Redis
+
+
+async def test_a_host_that_is_cut_off_saves_and_ends(own_yard: Yard) -> None:
+    own_yard.extra = {"TRAINYARD_FENCE_S": "2"}
+    own_yard.start_worker()
+    await own_yard.launch(
+        own_yard.order("r-fence0", SAVING + LOOP), own_yard.order("r-keep00", SAVING + LOOP, on_partition="keep")
+    )
+    own_yard.running("r-fence0")
+    own_yard.running("r-keep00")
+    assert own_yard.server.pid is not None
+    os.kill(own_yard.server.pid, signal.SIGSTOP)
+    try:
+        outcome = outcome_on_disk(own_yard, "r-fence0")
+        assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.PREEMPTED)
+        assert "cut off from Redis for" in outcome.reason
+        assert outcome.checkpoint_step is not None
+    finally:
+        os.kill(own_yard.server.pid, signal.SIGCONT)
+    assert own_yard.outcome("r-fence0") == outcome
+    assert not own_yard.folder("r-keep00").outcome.exists()
+    (own_yard.folder("r-keep00").path / "go-on").touch()
+    assert own_yard.outcome("r-keep00").state is RunState.SUCCEEDED
+
+
+async def test_a_run_with_nothing_to_say_is_not_cut_off(own_yard: Yard) -> None:
+    own_yard.extra = {"TRAINYARD_FENCE_S": "2", "TRAINYARD_HEARTBEAT_S": "0.5"}
+    own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-quiet0", "start()\nmetric(1, loss=1.0)\ntime.sleep(6)\n" + GOOD))
+    assert own_yard.outcome("r-quiet0").state is RunState.SUCCEEDED
+
+
+# --- silence
+
+
+async def test_a_hung_run_shows_where_it_stands_and_may_still_save(own_yard: Yard) -> None:
+    own_yard.extra = {"TRAINYARD_QUIET_S": "1"}
+    own_yard.start_worker()
+    script = "import faulthandler\nfaulthandler.register(signal.SIGUSR1)\n" + SAVING
+    script += "step = 7\nmetric(step, loss=1.0)\ndef stuck_here():\n    time.sleep(600)\nstuck_here()\n"
+    await own_yard.launch(own_yard.order("r-hang01", script))
+    outcome = own_yard.outcome("r-hang01")
+    assert (outcome.state, outcome.exit_class, outcome.checkpoint_step) == (RunState.FAILED, ExitClass.HANG, 7)
+    assert "in stuck_here" in own_yard.folder("r-hang01").log.read_text()
+    first, second = notes_of(own_yard, "r-hang01")
+    assert "SIGUSR1" in first
+    assert "SIGTERM" in second
+
+
+async def test_what_is_slow_but_alive_is_left_alone(own_yard: Yard) -> None:
+    """A download before the first step; then steps that are far apart, and one that takes five times as long."""
+    own_yard.extra = {"TRAINYARD_QUIET_S": "0.5", "TRAINYARD_FIRST_STEP_QUIET_S": "1"}
+    own_yard.start_worker()
+    script = """
+zero = open("/dev/zero", "rb", buffering=0)
+for _ in range(30):
+    zero.read(100_000)
+    time.sleep(0.1)
+start()
+for step in range(6):
+    metric(step, loss=1.0)
+    time.sleep(0.4)
+time.sleep(2)
+metric(7, loss=1.0)
+finish()
+"""
+    slow = b"import time\nfor _ in range(20):\n    open('/dev/zero', 'rb').read(100_000)\n    time.sleep(0.1)\n"
+    evaluate = slow + EVALUATE
+    files = {"worker/recipes/evaluate.py": evaluate}
+    await own_yard.launch(own_yard.order("r-slow00", script, files=files))
+    outcome = own_yard.outcome("r-slow00")
+    assert outcome.state is RunState.SUCCEEDED, outcome
+
+
+def test_silence_is_measured_against_usual_steps() -> None:
+    now = [0.0]
+    silence = Silence(quiet_s=900, first_quiet_s=2700, median_steps=10, moved=dict, clock=lambda: now[0])
+    assert silence.limit_s == 2700
+    silence.rows([MetricRow(step=1, at=0.0, values={})])
+    assert silence.limit_s == 900
+    silence.rows(MetricRow(step=step, at=200.0 * step, values={}) for step in range(2, 9))
+    assert silence.limit_s == 2000
+    now[0] = 50.0
+    assert silence.look(1, 2) == 0.0
+    now[0] = 80.0
+    assert silence.look(1, 2) == 30.0
+    assert silence.look(1, 3) == 0.0
+
+
+def test_bytes_count_before_the_first_step_only() -> None:
+    now, moved = [0.0], {1: 0}
+    silence = Silence(quiet_s=9, first_quiet_s=9, median_steps=10, moved=lambda: dict(moved), clock=lambda: now[0])
+    silence.look()
+    now[0], moved[1] = 5.0, 100_000
+    assert silence.look() == 0.0
+    now[0], moved[1] = 6.0, 100_100  # what a loop that waits reads
+    assert silence.look() == 1.0
+    silence.rows([MetricRow(step=1, at=0.0, values={})])
+    now[0], moved[1] = 9.0, 900_000
+    assert silence.look() == 4.0
+
+
+def test_processes_tell_what_they_move_and_catch() -> None:
+    program = (
+        "import signal,sys,time\nsignal.signal(signal.SIGUSR1, lambda *_: 0)\nprint('x', flush=True)\ntime.sleep(60)"
+    )
+    with subprocess.Popen(["python3", "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert catches(process.pid, signal.SIGUSR1)
+        assert not catches(process.pid, signal.SIGUSR2)
+        assert moved_bytes([process.pid, 2**22 + 1])[process.pid] > 1000
+        process.kill()
+    assert not catches(process.pid, signal.SIGUSR1)
+
+
+# --- disk
+
+
+@pytest.fixture
+def small_disk(own_yard: Yard) -> Iterator[Path]:
+    """The host's folder on a file system of 24 MiB."""
+    place = own_yard.home / "hosts" / own_yard.host
+    place.mkdir(parents=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)], check=False)
+    if done.returncode:
+        pytest.skip("LOUD: no tmpfs can be mounted here, so full disks are not tested")
+    try:
+        yield place
+    finally:
+        own_yard.close()
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+FILLING = """
+while True:
+    step += 1
+    metric(step, loss=1.0)
+    with open("filling", "ab") as file:
+        file.write(bytes(512 * 1024))
+    time.sleep(0.1)
+"""
+
+
+async def test_a_disk_that_fills_up_is_told_then_the_run_is_saved_and_ended(own_yard: Yard, small_disk: Path) -> None:
+    own_yard.extra = {"TRAINYARD_DISK_FLOOR_BYTES": str(15 * 1024**2), "TRAINYARD_DISK_HARD_BYTES": str(8 * 1024**2)}
+    own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-disk00", SAVING + FILLING))
+    outcome = own_yard.outcome("r-disk00")
+    assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.DISK_FULL)
+    assert outcome.checkpoint_step is not None
+    first, *rungs = notes_of(own_yard, "r-disk00")
+    assert "fills up" in first
+    assert "SIGTERM" in rungs[0]
+    assert small_disk.is_mount()
+
+
+async def test_a_full_disk_leaves_whole_records(own_yard: Yard, small_disk: Path) -> None:
+    """The script takes every byte, tells nobody and goes on: what we write is whole or not there."""
+    own_yard.start_worker()
+    script = """
+start()
+step = 0
+while True:
+    step += 1
+    try:
+        with open("filling", "ab") as file:
+            file.write(bytes(1024 * 1024))
+    except OSError:
+        pass
+    print("line", step, "x" * 500, flush=True)
+    time.sleep(0.02)
+"""
+    await own_yard.launch(own_yard.order("r-disk01", script))
+    outcome = own_yard.outcome("r-disk01")
+    assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.DISK_FULL)
+    folder = own_yard.folder("r-disk01")
+    assert decode(Outcome, folder.outcome.read_bytes()) == outcome
+    lines = folder.spool.read_bytes().splitlines()
+    events = [decode(WorkerEvent, line) for line in lines]
+    assert [event.seq for event in events] == list(range(1, len(lines) + 1))
+    assert last_seq(folder.spool) == len(lines)
+    assert events[-1].body.kind == "ended"
+    assert not list(folder.path.glob("*.tmp"))
+    assert small_disk.is_mount()
+
+
+async def test_a_run_that_takes_more_than_its_share_is_ended(own_yard: Yard) -> None:
+    own_yard.extra = {"TRAINYARD_RUN_LIMIT_BYTES": str(4 * 1024**2)}
+    own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-disk02", SAVING + FILLING))
+    outcome = own_yard.outcome("r-disk02")
+    assert outcome.exit_class is ExitClass.DISK_FULL
+    assert "a run may take 4 MiB" in outcome.reason
+
+
+def test_the_floor_of_a_disk_is_the_larger_of_two(tmp_path: Path) -> None:
+    assert floor_of(1000, floor_bytes=100, floor_share=0.05) == 100
+    assert floor_of(10_000, floor_bytes=100, floor_share=0.05) == 500
+    assert not disk_is_low(tmp_path, floor_bytes=1, floor_share=0.0)
+    assert disk_is_low(tmp_path, floor_bytes=2**62, floor_share=0.0)
+
+
+# --- memory
+
+GREEDY = (
+    "start()\nmetric(1, loss=1.0)\nheld = []\nwhile True:\n    held.append(b'x' * 5_000_000)\n    time.sleep(0.02)\n"
+)
+
+
+async def test_memory_over_the_limit_is_seen_by_polling(own_yard: Yard) -> None:
+    own_yard.extra = {"TRAINYARD_MEMORY_LIMIT_BYTES": str(200 * 1024**2), "TRAINYARD_MEMORY_BY": "poll"}
+    own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-mem000", GREEDY))
+    outcome = own_yard.outcome("r-mem000")
+    assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.HOST_OOM)
+    assert "may use 200 MiB" in outcome.reason
+    assert "SIGKILL" in notes_of(own_yard, "r-mem000")[-1]
+
+
+async def test_memory_over_the_limit_ends_in_the_kernel(own_yard: Yard) -> None:
+    probe = cgroup.make_leaf("trainyard-test-probe", limit_bytes=64 * 1024**2)
+    if probe is None:
+        pytest.skip("LOUD: no memory control group can be made here, so limits by the kernel are not tested")
+    probe.remove()
+    own_yard.extra = {"TRAINYARD_MEMORY_LIMIT_BYTES": str(200 * 1024**2)}
+    own_yard.start_worker()
+    greedy = "held = []\nwhile True: held.append(b'x' * 5_000_000)"
+    helper = f"import subprocess\nsubprocess.run([sys.executable, '-c', {greedy!r}])\n"
+    await own_yard.launch(own_yard.order("r-mem001", GREEDY), own_yard.order("r-mem002", helper + "1 / 0\n"))
+    for run in ("r-mem001", "r-mem002"):  # also where the kernel picks a process that is not the first
+        outcome = own_yard.outcome(run)
+        assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.HOST_OOM), outcome
+        own_yard.gone(run)
+        eventually(lambda run=run: not cgroup.find_leaves(cgroup_name(own_yard.folder(run))), what="no group left")
+
+
+async def test_a_kill_that_is_not_for_memory_is_told_apart(own_yard: Yard) -> None:
+    own_yard.extra = {"TRAINYARD_MEMORY_LIMIT_BYTES": str(500 * 1024**2)}
+    own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-mem003", "os.kill(os.getpid(), signal.SIGKILL)\n"))
+    assert own_yard.outcome("r-mem003").exit_class is ExitClass.KILLED
+
+
+# --- after a worker's or a machine's restart
+
+
+async def test_a_restarted_worker_leaves_living_runs_alone(own_yard: Yard) -> None:
+    worker = own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-adopt0", ENDLESS))
+    own_yard.running("r-adopt0")
+    supervisor = own_yard.supervisor_pid("r-adopt0")
+    own_yard.kill_worker(worker)
+    own_yard.start_worker()
+    before = len(own_yard.events("r-adopt0"))
+    eventually(lambda: len(own_yard.events("r-adopt0")) > before + 5, what="a run that goes on")
+    assert own_yard.supervisor_pid("r-adopt0") == supervisor
+    await own_yard.stop(StopOrder(run="r-adopt0", attempt=1))
+    assert own_yard.outcome("r-adopt0").state is RunState.STOPPED
+
+
+async def test_after_a_reboot_nobody_else_is_killed(own_yard: Yard) -> None:
+    worker = own_yard.start_worker()
+    await own_yard.launch(own_yard.order("r-boot00", SAVING + "step = 3\ncheckpoint()\n" + LOOP))
+    own_yard.running("r-boot00")
+    folder = own_yard.folder("r-boot00")
+    own_yard.kill_worker(worker)
+    os.kill(own_yard.supervisor_pid("r-boot00"), signal.SIGKILL)
+    own_yard.gone("r-boot00")
+    who = json.loads(folder.supervisor.read_bytes())
+    folder.supervisor.write_text(json.dumps({**who, "boot_id": "another"}))
+    env = {"PATH": "/usr/bin:/bin", "TRAINYARD_RUN_DIR": str(folder.path), "TRAINYARD_SUPERVISED": "1"}
+    with subprocess.Popen(["sleep", "600"], env=env) as innocent:
+        own_yard.start_worker()
+        outcome = own_yard.outcome("r-boot00")
+        assert (outcome.state, outcome.checkpoint_step) == (RunState.LOST, 3)
+        assert "was restarted" in outcome.reason
+        assert innocent.poll() is None
+        assert innocent.pid in children_of(os.getpid())
+        innocent.kill()
