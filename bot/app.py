@@ -182,6 +182,7 @@ class App:
                 edit_gap_s=settings.edit_gap_s,
                 card_pace_s=settings.card_pace_s,
                 timings=self._timings,
+                listening=lambda: not self.feed.away,
             ),
         )
         self._stack.push_async_callback(self.brain.close)

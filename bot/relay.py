@@ -11,13 +11,15 @@ from agent.runs.service import RunService
 
 log = logging.getLogger(__name__)
 PAUSE_S = 0.5
+BATCH = 200  # events in one transaction, so that no write waits long for another
 
 
 async def relay(feed: EventFeed, service: RunService) -> None:
     """Run until cancelled. An event that was stored and not acknowledged comes again and changes nothing."""
     while True:
-        batch = await feed.read()
-        if batch:
+        read = await feed.read()
+        for start in range(0, len(read), BATCH):
+            batch = read[start : start + BATCH]
             await _store(service, [event for _, event in batch])
             await feed.ack([entry for entry, _ in batch])
 
@@ -34,8 +36,9 @@ async def _store(service: RunService, events: Sequence[WorkerEvent]) -> None:
             if len(events) == 1:
                 log.exception("event dropped", extra={"run": events[0].run, "seq": events[0].seq})
                 return
-            for event in events:
-                await _store(service, [event])
+            half = len(events) // 2
+            await _store(service, events[:half])
+            await _store(service, events[half:])
             return
         else:
             return
