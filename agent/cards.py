@@ -18,8 +18,8 @@ TASK_NAMES = {"tabular_classification": "tabular classification", "text_classifi
 def size(count: int) -> str:
     """Bytes for people."""
     value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
             return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
         value /= 1000
     return f"{count} B"
@@ -40,6 +40,11 @@ def duration(seconds: float) -> str:
 def number(value: float) -> str:
     """Four significant digits, without noise."""
     return f"{value:.4g}"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 line`, `2,000 lines`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def metric_name(name: str) -> str:
@@ -63,8 +68,7 @@ def data_card(report: DataReport) -> Card:
         for column in report.columns[:MAX_COLUMNS_SHOWN]
     ]
     hidden = len(report.columns) - len(rows)
-    lines = [f"• {text}" for text in report.problems]
-    lines += [f"• {text}" for text in report.warnings]
+    lines = [f"- {text}" for text in (*report.problems, *report.warnings)]
     facts = [
         Fact(name="Rows", value=f"{report.rows:,}"),
         Fact(name="Columns", value=str(len(report.columns))),
@@ -103,7 +107,7 @@ def approval_card(spec: RunSpec, report: DataReport, *, plan: Sequence[str], pri
     ]
     body = "\n".join(f"{number_}. {step}" for number_, step in enumerate(plan, 1))
     if report.warnings:
-        body += "\n\n" + "\n".join(f"• {warning}" for warning in report.warnings)
+        body += "\n\n" + "\n".join(f"- {warning}" for warning in report.warnings)
     return Card(kind="approval", title=f"Train a model for {spec.target}?", tone="busy", body=body, facts=tuple(facts))
 
 
@@ -111,7 +115,7 @@ def spec_facts(spec: RunSpec, *, priority: int = 0) -> list[Fact]:
     """What people have to know before they approve: cost, place, walls, what it may reach, what a fault means."""
     facts = [
         Fact(name="Host", value=f"{spec.host}, {gpus_words(spec.gpus)}"),
-        Fact(name="Cost", value=f"about {duration(spec.estimate_s)}, stops at {duration(spec.max_hours * 3600)}"),
+        Fact(name="Cost", value=_cost(spec)),
         Fact(name="Test part", value=f"{spec.test_frac:.0%}, sealed, seed {spec.seed}"),
         Fact(name="Network", value=NETWORKS[spec.network]),
         Fact(name="Sandbox", value=sandbox_words(spec.sandbox)),
@@ -129,9 +133,14 @@ def spec_facts(spec: RunSpec, *, priority: int = 0) -> list[Fact]:
     return facts
 
 
+def _cost(spec: RunSpec) -> str:
+    most = duration(spec.max_hours * 3600)
+    return f"about {duration(spec.estimate_s)}, stops at {most}" if spec.estimate_s else f"stops at {most}"
+
+
 def gpus_words(count: int) -> str:
     """How many GPUs, in words."""
-    return f"{count} GPU{'s' if count > 1 else ''}" if count else "CPU"
+    return counted(count, "GPU") if count else "CPU"
 
 
 def priority_words(priority: int) -> str:

@@ -298,12 +298,12 @@ async def carry_out(words: Sequence[str], caller: Caller, dispatcher: Dispatcher
 
 def help_content() -> Content:
     """What the bot understands, by what it is for."""
-    asks = "\n".join(f"• {example}" for example in EXAMPLES)
+    asks = "\n".join(f"- {example}" for example in EXAMPLES)
     parts = [f"Say it in your own words, in a thread with me:\n{asks}"]
     for group, title in GROUPS.items():
         lines = [_help_line(command) for command in COMMANDS.values() if command.group == group]
         if group == "answer":
-            lines = ["• `approve`, `reject`: the open question (or use its buttons)", "• `help`: this text"]
+            lines = ["- `approve`, `reject`: the open question (or use its buttons)", "- `help`: this text"]
         parts.append(f"**{title}**\n" + "\n".join(lines))
     parts.append("`/train status`, `!train status` or just `status` to me. Without a run id, the run of this thread.")
     return Content(card=Card(kind="notice", title="What I can do", body="\n\n".join(parts)))
@@ -311,4 +311,4 @@ def help_content() -> Content:
 
 def _help_line(command: Command) -> str:
     usage = f" {command.usage}" if command.usage else ""
-    return f"• `{command.name}{usage}`: {command.does}"
+    return f"- `{command.name}{usage}`: {command.does}"

@@ -229,7 +229,7 @@ class FrontDesk:
             raise BadRequest("No question is open in this thread.")
         cards = [(await self._approvals.card(approval_id)).card for approval_id in mine]
         listed = "\n".join(
-            f"• `approve {approval_id}`: {card.title if card else 'a question'}"
+            f"- `approve {approval_id}`: {card.title if card else 'a question'}"
             for approval_id, card in zip(mine, cards, strict=True)
         )
         raise BadRequest(f"{len(mine)} questions are open here. Say which one:\n{listed}")

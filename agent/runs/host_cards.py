@@ -1,8 +1,9 @@
 """The cards of the hosts and of the queue, built from values. Pure; lines, not wide tables, for a phone's width."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from agent.cards import gpus_words, priority_words, sandbox_words, size
+from agent.cards import counted, gpus_words, priority_words, sandbox_words, size
 from agent.domain.content import Card, Table
 from agent.domain.orders import GpuInfo, HostInfo
 from agent.domain.runs import Attempt, Run
@@ -26,11 +27,10 @@ def cluster_card(
         if len(queue) > SHOWN_IN_QUEUE:
             parts.append(f"and {len(queue) - SHOWN_IN_QUEUE} more")
     trouble = any(host.disk_low or not host.consuming or any(gpu.sick for gpu in host.gpus) for host in hosts)
-    count = f"{len(hosts)} host{'' if len(hosts) == 1 else 's'}"
     gpus = sum(len(host.gpus) for host in hosts)
     return Card(
         kind="notice",
-        title=f"Cluster: {count}, {gpus} GPU{'' if gpus == 1 else 's'}",
+        title=f"Cluster: {counted(len(hosts), 'host')}, {counted(gpus, 'GPU')}",
         tone="warn" if trouble or cordoned else "neutral",
         body="\n\n".join(parts),
         footer=f"{len(live)} running, {len(queue)} waiting",
@@ -41,15 +41,15 @@ def _host(
     host: HostInfo, live: Sequence[tuple[Run, Attempt]], held: Mapping[str, str], cordoned: Mapping[str, str]
 ) -> str:
     on_cpu = [run.id for run, attempt in live if attempt.host == host.host and not attempt.gpus]
-    lines = [f"**{host.host}** · {host.cpus} CPUs, {size(host.memory_bytes)}"]
+    lines = [f"**{host.host}** · {host.cpus} CPUs, {size(host.memory_bytes)}{_models(host.gpus)}"]
     if not host.consuming:
-        lines.append("• it takes no new runs now: restart `trainyard worker` there")
+        lines.append("- it takes no new runs now: restart `trainyard worker` there")
     lines += [_gpu(gpu, held, cordoned) for gpu in sorted(host.gpus, key=lambda gpu: gpu.index)]
-    lines.append(f"• CPU slots: {len(on_cpu)} of {host.slots} in use" + (f" ({', '.join(on_cpu)})" if on_cpu else ""))
-    lines.append(f"• disk: {size(host.disk_free_bytes)} free" + (", **low**" if host.disk_low else ""))
-    lines.append(f"• sandbox: {sandbox_words(host.sandbox)}; network: {', '.join(host.networks)}")
+    lines.append(f"- CPU slots: {len(on_cpu)} of {host.slots} in use" + (f" ({', '.join(on_cpu)})" if on_cpu else ""))
+    lines.append(f"- disk: {size(host.disk_free_bytes)} free" + (", **low**" if host.disk_low else ""))
+    lines.append(f"- sandbox: {sandbox_words(host.sandbox)}; network: {', '.join(host.networks)}")
     if host.warm:
-        lines.append(f"• warm: {', '.join(host.warm)}")
+        lines.append(f"- warm: {', '.join(host.warm)}")
     return "\n".join(lines)
 
 
@@ -64,9 +64,16 @@ def _gpu(gpu: GpuInfo, held: Mapping[str, str], cordoned: Mapping[str, str]) -> 
         state = "used by others"
     else:
         state = "free"
-    used = f"{size(gpu.used_bytes)} of {size(gpu.memory_bytes)}"
-    others = f", {size(gpu.foreign_bytes)} of it others'" if gpu.foreign_bytes and not bad else ""
-    return f"• GPU {gpu.index} {gpu.name}: {state} · {gpu.busy:.0%} busy, {used}{others}"
+    if bad or not (gpu.used_bytes or gpu.busy):
+        return f"- GPU {gpu.index}: {state}"
+    others = f" ({size(gpu.foreign_bytes)} by others)" if gpu.foreign_bytes and who else ""
+    return f"- GPU {gpu.index}: {state}, {gpu.busy:.0%} busy, {size(gpu.used_bytes)} in use{others}"
+
+
+def _models(gpus: Sequence[GpuInfo]) -> str:
+    """`, 4 × H100 80GB HBM3 (85.0 GB)`."""
+    kinds = Counter((gpu.name.removeprefix("NVIDIA "), gpu.memory_bytes) for gpu in gpus)
+    return "".join(f", {count} × {name} ({size(memory)})" for (name, memory), count in kinds.items())
 
 
 def _waits(waiting: Waiting) -> str:

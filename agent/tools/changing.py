@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import number, priority_words, spec_facts
+from agent.cards import counted, number, priority_words, spec_facts
 from agent.domain.content import Card, Document, Fact, Table
 from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadData, BadRequest, Conflict
@@ -29,6 +29,14 @@ from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 SCRIPT = "train.py"
 SCRIPT_BYTES = 1_000_000
 PLAN_TIMEOUT_S = 120.0
+SHORT_NAMES = {  # what people call settings; a changed one must replace the original's, not stand beside it
+    "lr": "learning_rate",
+    "epoch": "epochs",
+    "round": "rounds",
+    "batch": "batch_size",
+    "steps": "max_steps",
+    "patience": "early_stopping_patience",
+}
 SPEC_NAMES = {
     "target": "target",
     "drop_columns": "columns left out",
@@ -197,7 +205,7 @@ class Changing:
 
     async def _changed(self, before: RunSpec, asked: CloneArguments) -> RunSpec:
         """The original's specification with what was asked otherwise, on a host that can keep to it."""
-        settings = before.settings | asked.settings
+        settings = before.settings | {SHORT_NAMES.get(name, name): value for name, value in asked.settings.items()}
         changes: dict[str, object] = {
             "settings": {name: value for name, value in settings.items() if value is not None}
         }
@@ -265,7 +273,7 @@ def update_card(run: Run, diff: Diff, *, why: str) -> Card:
         f"The present script is kept as `train_v{run.script}.py`. Its syntax was checked; what it does was not."
     )
     if diff.cut:
-        lines.append(f"{diff.cut:,} more lines of the diff are in the file below.")
+        lines.append(f"{counted(diff.cut, 'more line')} of the diff: see the file with this card.")
     return Card(
         kind="approval",
         title=f"Change the script of {run.id}?",

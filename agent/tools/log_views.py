@@ -49,7 +49,7 @@ def view_of(subject: str) -> LogView | None:
     if (level and level not in _LEVELS) or not (before in {"", "-"} or (before.isascii() and before.isdigit())):
         return None
     try:
-        search = base64.urlsafe_b64decode(words + "=" * (-len(words) % 4)).decode()
+        search = base64.b64decode(words + "=" * (-len(words) % 4), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError, ValueError):
         return None
     return LogView(run, _LEVELS.get(level), search, int(before) if before.isdigit() else None)

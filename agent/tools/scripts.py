@@ -8,6 +8,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.cards import counted
 from agent.domain.errors import BadRequest
 from agent.tools.tool import Arguments
 
@@ -35,7 +36,7 @@ class Diff:
     @property
     def counts(self) -> str:
         """`3 lines added, 1 removed`."""
-        return f"{self.added:,} line{'' if self.added == 1 else 's'} added, {self.removed:,} removed"
+        return f"{counted(self.added, 'line')} added, {self.removed:,} removed"
 
 
 def replaced(script: str, changes: Sequence[Replacement]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pydantic import Field, JsonValue
 
-from agent.cards import duration, number, size
+from agent.cards import counted, duration, number, size
 from agent.domain.content import Card, Table
 from agent.domain.errors import BadRequest
 from agent.domain.events import MetricRow
@@ -95,7 +95,7 @@ class Watching:
         words = f" with “{view.search}”" if view.search else ""
         place = "older " if view.before is not None else "newest "
         title = f"Log of {run.id}" + (f": {kind.strip()}" if view.level else "") + words
-        rest = "this is the beginning" if page.older is None else "there are older ones"
+        rest = "there are older ones" if page.older is not None else "there are no older ones"
         card = Card(
             kind="notice",
             title=title,
@@ -132,7 +132,7 @@ class Watching:
         if asked.csv:
             text = metrics_csv(rows, await self._attempt_of_rows(run, len(rows)))
             file = await self._files.document(text, name=f"{run.id}-metrics.csv", about=run.id)
-            words = f"All {len(rows):,} rows of metrics of `{run.id}`, {len(columns)} metrics, as a file."
+            words = f"{counted(len(rows), 'row')} of `{run.id}`, with {counted(len(columns), 'metric')}, as a file."
             return Result(words, {"run": run.id, "file": file.name, "last": last}, files=(file,))
         table = Table(
             columns=("metric", "first", "last", "lowest", "highest"),
@@ -174,7 +174,7 @@ class Watching:
         more = len(found) - ROWS_SHOWN
         footer = "newest first" + (f", {more:,} older ones not shown" if more > 0 else "")
         card = Card(kind="notice", title=f"Checkpoints of {run.id}", table=table, footer=footer)
-        text = f"Run `{run.id}` has saved {len(found):,} checkpoints, the newest at step {newest[0].step:,}."
+        text = f"Run `{run.id}` has saved {counted(len(found), 'checkpoint')}, the newest at step {newest[0].step:,}."
         return Result(text, {"run": run.id, "steps": [saved.step for saved in newest[:ROWS_SHOWN]]}, card)
 
     async def attempts(self, caller: Caller, asked: RunArguments) -> Result:
@@ -187,7 +187,7 @@ class Watching:
         card = Card(
             kind="notice",
             title=f"Attempts of {run.id}",
-            body="\n".join(f"• {note.at:%H:%M} attempt {note.attempt}: {note.text}" for note in notes[-5:]),
+            body="\n".join(f"- {note.at:%H:%M} attempt {note.attempt}: {note.text}" for note in notes[-5:]),
             table=Table(
                 columns=("#", "host", "from step", "time", "ended"),
                 rows=tuple(_attempt_row(attempt) for attempt in found[-ROWS_SHOWN:]),
@@ -198,7 +198,7 @@ class Watching:
             {"attempt": attempt.number, "host": attempt.host, "ended": _ended(attempt)} for attempt in found
         ]
         said: list[JsonValue] = [note.text for note in notes[-20:]]
-        text = f"Run `{run.id}` has had {len(found)} attempt{'' if len(found) == 1 else 's'}."
+        text = f"Run `{run.id}` has had {counted(len(found), 'attempt')}."
         return Result(text, {"run": run.id, "attempts": told, "notes": said}, card)
 
     async def script(self, caller: Caller, asked: ScriptArguments) -> Result:
@@ -222,7 +222,7 @@ class Watching:
             kind="notice",
             title=f"Script of {run.id}: {name}",
             log=shown,
-            footer=f"{of}, {len(lines):,} lines" + (f"; {cut:,} more in the file" if cut else ""),
+            footer=f"{of}, {counted(len(lines), 'line')}" + (f"; {cut:,} more in the file" if cut else ""),
         )
         data: dict[str, JsonValue] = {"run": run.id, "version": version, "versions": newest}
         return Result(f"{name} of `{run.id}`, {of}.", data | _paged(lines, asked.first_line), card, (file,))

@@ -1,0 +1,271 @@
+"""A new script and a copy of a run: planned exactly, shown as a difference, executed once after the approval."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.domain.content import Card, Content
+from agent.domain.errors import BadRequest
+from agent.domain.orders import GpuInfo, HostInfo
+from agent.domain.rooms import Attachment
+from agent.domain.runs import RunSpec, RunState
+from agent.tools.changing import differences
+from agent.tools.scripts import Replacement, check, diff_of, replaced
+from tests.agent.conftest import House
+from tests.agent.engine import SPEC
+from tests.agent.stage import Stage, saved
+from tests.agent.test_turns import asked_to_train
+from tests.fakes import ALICE, BOB, START, clicked, said
+
+_S = RunState
+GPUS = tuple(
+    GpuInfo(uuid=f"GPU-{n}", index=n, name="H100", memory_bytes=80_000_000_000, sick="too hot" if n == 2 else "")
+    for n in range(3)
+)
+HOST = HostInfo(
+    host="gpu-1",
+    cpus=8,
+    memory_bytes=64_000_000_000,
+    disk_free_bytes=10**12,
+    gpus=GPUS,
+    sandbox="bwrap",
+    networks=("none", "hub", "open"),
+    at=START,
+)
+
+
+def script(folder: Path, text: str, name: str = "train.py") -> tuple[Attachment, ...]:
+    path = folder / name
+    path.write_text(text)
+    return (Attachment(id="F2", name=name, size_bytes=len(text), locator=str(path)),)
+
+
+def card_of(content: Content) -> Card:
+    assert content.card is not None
+    return content.card
+
+
+def facts(content: Content) -> dict[str, str]:
+    return {fact.name: fact.value for fact in card_of(content).facts}
+
+
+def table(content: Content) -> dict[str, tuple[str, str]]:
+    found = card_of(content).table
+    return {row[0]: (row[1], row[2]) for row in found.rows} if found else {}
+
+
+async def test_a_new_script_is_shown_as_a_diff_and_takes_over_after_the_approval(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        files = script(house.folder, "print('training')\nprint('better')\n")
+        await brain.desk.accept(said(f"update {run.id}", files=files))
+        asked = card_of(await stage.asked())
+        assert "+print('better')" in asked.log
+        assert "paused with a checkpoint first" in asked.body
+        assert "train_v1.py" in asked.body
+        assert house.fleet.stopped == []
+        await brain.desk.accept(clicked(asked.buttons[0]))
+        await house.until(lambda: any("takes over" in text for text in house.door.texts()))
+        assert [order.how for order in house.fleet.stopped] == ["pause"]
+        await stage.says(run, saved(10))
+        await stage.ended(run, _S.PAUSED)
+        await brain.service.tick()
+        after = await brain.stores.runs.get(run.id)
+        assert (after.attempt, after.script) == (2, 2)
+        assert house.fleet.launched[-1].spec.bundle_sha256 == after.spec.bundle_sha256 != run.spec.bundle_sha256
+        old = card_of(await stage.asks("script", run.id, "1"))
+        assert old.title.endswith("train_v1.py")
+        assert old.log == ("print('training')",)
+        assert "print('better')" in card_of(await stage.asks("script", run.id)).log
+
+
+async def test_a_script_with_a_syntax_error_stops_nothing(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        files = script(house.folder, "for x in range(3)\n    print(x)\n")
+        await brain.desk.accept(said(f"update {run.id}", files=files))
+        await house.until(lambda: any("not valid Python" in text for text in house.door.texts()))
+        (text,) = [text for text in house.door.texts() if "not valid Python" in text]
+        assert "line 1" in text
+        assert "for x in range(3)" in text
+        assert house.fleet.stopped == []
+        assert (await brain.stores.runs.get(run.id)).state is _S.RUNNING
+
+
+async def test_a_strangers_script_and_the_same_script_are_refused(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        files = script(house.folder, "print('training')\n")
+        await brain.desk.accept(said(f"update {run.id}", files=files, person=BOB))
+        await house.until(lambda: any("change its program" in text for text in house.door.texts()))
+        await brain.desk.accept(said(f"update {run.id}", files=files))
+        await house.until(lambda: any("nothing would change" in text for text in house.door.texts()))
+        assert house.fleet.stopped == []
+
+
+async def test_a_card_that_was_overtaken_changes_nothing(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        for number in (1, 2):
+            files = script(house.folder, f"print({number})\n", f"train{number}.py")
+            await brain.desk.accept(said(f"update {run.id}", files=files))
+            await house.until(lambda number=number: len(open_cards(house)) == number)  # type: ignore[misc]
+        first, second = open_cards(house)
+        await brain.desk.accept(clicked(second.buttons[0]))
+        await house.until(lambda: any("takes over" in text for text in house.door.texts()))
+        await brain.desk.accept(clicked(first.buttons[0]))
+        await house.until(lambda: any("has changed since this card" in text for text in house.door.texts()))
+        assert (await brain.stores.runs.get(run.id)).script == 2
+
+
+def open_cards(house: House) -> list[Card]:
+    cards = [content.card for content in house.door.shown if content.card and content.card.kind == "approval"]
+    return [card for card in cards if card.buttons]
+
+
+async def test_a_clone_shows_what_differs_and_runs_once_approved(house: House) -> None:
+    house.fleet.infos = (HOST,)
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        spec = SPEC.model_copy(update={"settings": {"learning_rate": 0.05, "rounds": 100}, "sandbox": "bwrap"})
+        run = await stage.running(spec)
+        words = ("lr=0.1", "rounds=default", "seed=3", "hours=2", "gpus=1", "network=hub", "priority=high")
+        answer = await stage.asks("clone", run.id, *words)
+        assert "answer stands in this channel" in answer.text
+        asked = await stage.asked()
+        assert table(asked) == {
+            "seed": ("7", "3"),
+            "GPUs": ("0", "1"),
+            "hours at most": ("1", "2"),
+            "network": ("none", "hub"),
+            "learning_rate": ("0.05", "0.1"),
+            "rounds": ("100", "default"),
+            "priority": ("normal", "high"),
+        }
+        assert "model hubs only" in facts(asked)["Network"]
+        assert facts(asked)["Host"] == "gpu-1, 1 GPU"
+        assert len(house.fleet.launched) == 1
+        approve = card_of(asked).buttons[0]
+        await brain.desk.accept(clicked(approve))
+        await brain.desk.accept(clicked(approve))
+        await house.until(lambda: len(house.fleet.launched) == 2)
+        new = house.fleet.launched[-1]
+        assert new.spec.settings == {"learning_rate": 0.1}
+        assert new.spec.bundle_sha256 == run.spec.bundle_sha256
+        assert new.gpu_uuids == ("GPU-0",)
+        await brain.desk.idle()
+        assert len(house.fleet.launched) == 2
+        (created,) = [one for one in await brain.stores.runs.recent(5) if one.id != run.id]
+        assert (created.priority, created.requester) == (1, ALICE.key)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("lr",), "is not a change"),
+        (("gpus=9",), "has 2"),
+        (("host=gpu-7",), "no host `gpu-7`"),
+        (("target=nope",), "no column `nope`"),
+        (("network=everything",), "cannot use these arguments"),
+    ],
+)
+async def test_a_clone_that_cannot_be_is_refused_before_anybody_is_asked(
+    house: House, words: tuple[str, ...], says: str
+) -> None:
+    house.fleet.infos = (HOST,)
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.asks("clone", run.id, *words)
+        await house.until(lambda: any(says in text for text in told(house)))
+        await brain.desk.idle()
+        assert open_cards(house) == []
+
+
+def told(house: House) -> list[str]:
+    """Everything that was said in words, to all or to one."""
+    return [*house.door.texts(), *(content.text for _, content in house.door.whispers)]
+
+
+async def test_a_command_that_people_approve_goes_on_after_a_restart(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.tells("hello")
+        await brain.desk.accept(said(f"clone {run.id} seed=5"))
+        approve = card_of(await stage.asked()).buttons[0]
+    async with house.open() as brain:
+        await brain.desk.accept(clicked(approve))
+        await house.until(lambda: any("Started `r-" in text for text in house.door.texts()))
+        assert house.fleet.launched[-1].spec.seed == 5
+        await brain.desk.idle()
+        assert sum("Started" in text for text in house.door.texts()) == 1
+
+
+async def test_people_say_in_words_what_to_change(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await brain.desk.accept(said(f"train {run.id} again with learning rate 0.01 and seed 9"))
+        assert table(await stage.asked()) == {"seed": ("7", "9"), "learning_rate": ("default", "0.01")}
+
+
+async def test_the_card_of_a_training_says_walls_gpus_and_what_a_fault_means(house: House, csv: Path) -> None:
+    house.fleet.infos = (HOST,)
+    async with house.open() as brain:
+        await asked_to_train(house, brain, csv)
+        (card,) = open_cards(house)
+        shown = {fact.name: fact.value for fact in card.facts}
+        assert shown["Host"] == "gpu-1, CPU"
+        assert shown["Network"].startswith("none")
+        assert shown["Sandbox"] == "bubblewrap"
+        assert "tried again by itself" in shown["If it fails"]
+        await brain.desk.accept(clicked(card.buttons[0]))
+        await house.until(lambda: len(house.fleet.launched) == 1)
+        assert house.fleet.launched[0].spec.network == "none"
+
+
+async def test_a_host_that_cannot_cut_the_network_off_is_not_hidden(house: House, csv: Path) -> None:
+    house.fleet.infos = (HOST.model_copy(update={"networks": ("open",), "sandbox": "none"}),)
+    async with house.open() as brain:
+        await asked_to_train(house, brain, csv)
+        (card,) = open_cards(house)
+        assert {fact.name: fact.value for fact in card.facts}["Network"] == "open: it reaches everything"
+
+
+def test_replacements_are_exact() -> None:
+    text = "lr = 0.1\nsteps = 10\nlr2 = 0.1\n"
+    assert replaced(text, [Replacement(old="steps = 10", new="steps = 20")]) == text.replace("10", "20")
+    for old, says in (("0.1", "2 times"), ("nothing", "does not stand"), ("", "does not stand")):
+        with pytest.raises(BadRequest, match=says):
+            replaced(text, [Replacement(old=old, new="x")])
+
+
+@pytest.mark.parametrize("text", ["print(", "def f():\nreturn 1\n", "x = \x00", "(" * 5000, "return 1\n", "await x\n"])
+def test_what_is_no_program_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="so nothing was changed or stopped"):
+        check(text)
+
+
+def test_a_long_diff_is_cut_and_counted() -> None:
+    before, after = "\n".join(map(str, range(500))), "\n".join(f"{n}!" for n in range(500))
+    diff = diff_of(before, after)
+    assert (diff.added, diff.removed) == (500, 500)
+    assert len(diff.shown) <= 40
+    assert diff.cut == 1001 - len(diff.shown)
+    assert diff.text.startswith("--- train.py (now)\n+++ train.py (new)\n@@")
+    assert diff_of("a", "b" * 400).cut > 0  # a line that is too wide is not shown whole either
+
+
+def test_differences_name_what_people_know() -> None:
+    other = RunSpec.model_validate(SPEC.model_dump() | {"max_hours": 3.0, "auto_resume": False, "settings": {"a": 1}})
+    assert differences(SPEC, SPEC) == []
+    assert differences(SPEC, other) == [
+        ("hours at most", "1", "3"),
+        ("retries by itself", "yes", "no"),
+        ("a", "default", "1"),
+    ]

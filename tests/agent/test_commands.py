@@ -1,0 +1,143 @@
+"""What words mean as a command, with `/train` before them and bare."""
+
+import json
+from typing import Any
+
+import pytest
+
+from agent.commands import COMMANDS, GROUPS, call_in, command_answer, command_of, help_content, words_of
+from agent.domain.errors import BadRequest
+from agent.domain.policy import Effect
+from agent.tools.dispatch import Dispatcher
+from tests.agent.conftest import House
+
+A, B = "r-abc123", "r-def456"
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("status", {}),
+        (f"status {A.upper()}", {"run": A}),
+        ("hosts", {}),
+        ("cluster info", {}),
+        (f"logs {A}", {"run": A}),
+        (f"logs {A} older", {"run": A, "older": True}),
+        (f"logs {A} level=error", {"run": A, "level": "error"}),
+        (f"logs {A} cuda out of memory", {"run": A, "search": "cuda out of memory"}),
+        ("logs errors", {"level": "error"}),
+        (f"logs {A} level=warning loss older", {"run": A, "level": "warning", "search": "loss", "older": True}),
+        (f"metrics {A} csv", {"run": A, "csv": True}),
+        ("metrics csv", {"csv": True}),
+        (f"script {A} v2", {"run": A, "version": 2}),
+        (f"script {A}", {"run": A}),
+        (f"compare {A} {B}", {"runs": [A, B]}),
+        (f"compare {A}, and {B}", {"runs": [A, B]}),
+        ("compare", {}),
+        (f"history {A}", {"run": A}),
+        (f"priority {A} high", {"run": A, "priority": "high"}),
+        ("priority low", {"priority": "low"}),
+        (f"clone {A}", {"run": A}),
+        (f"clone {A} lr=1e-4, rounds=200", {"run": A, "settings": {"lr": 1e-4, "rounds": 200}}),
+        (f"clone {A} hours=2 gpus=1 seed=3", {"run": A, "max_hours": 2, "gpus": 1, "seed": 3}),
+        (f"clone {A} network=none retries=no", {"run": A, "network": "none", "auto_resume": False}),
+        (f"clone {A} model=bert/base depth=default", {"run": A, "settings": {"model": "bert/base", "depth": None}}),
+        (f"clone {A} target=2024", {"run": A, "target": "2024"}),
+        ("clone seed=1", {"seed": 1}),
+        (f"update {A}", {"run": A}),
+    ],
+)
+def test_what_follows_a_command(text: str, arguments: dict[str, Any]) -> None:
+    head, *rest = text.split()
+    command = command_of(head)
+    assert command is not None
+    assert command.parse(command.name, rest) == arguments
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "status now please",
+        "stop ../../etc/passwd",
+        f"stop {A} {B}",
+        "stop r-abc12",
+        "logs r-../..",
+        f"priority {A}",
+        f"priority {A} soon",
+        f"compare {A}",
+        f"compare {A} all",
+        f"clone {A} faster",
+        f"clone {A} =3",
+        f"script {A} 1 2",
+        "queue jump",
+        "metrics table",
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_a_sentence(text: str) -> None:
+    head, *rest = text.split()
+    command = command_of(head)
+    assert command is not None
+    with pytest.raises(BadRequest) as refused:
+        command.parse(command.name, rest)
+    assert refused.value.text.endswith((".", "`."))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("pause", ("pause",)),
+        (f"Pause {A}", ("pause", A)),
+        (f"compare {A} {B}", ("compare", A, B)),
+        (f"clone {A} lr=0.1", ("clone", A, "lr=0.1")),
+        (f"logs {A}.e.123", ("logs", f"{A}.e.123")),
+        (f"priority {A} high", ("priority", A, "high")),
+        ("cluster info", ("cluster", "info")),
+        ("/train logs everything about it", ("logs", "everything", "about", "it")),
+        ("pause the run", None),
+        ("stop wasting my time", None),
+        (f"logs {A} of the first night", None),
+        ("clone it with a smaller learning rate", None),
+        ("cluster these customers", None),
+        ("compare the last two runs", None),
+        ("kill all humans", None),
+        ("queue jump", None),
+        ("script kiddies", None),
+    ],
+)
+def test_bare_words_are_a_command_only_where_they_can_mean_nothing_else(
+    text: str, words: tuple[str, ...] | None
+) -> None:
+    assert words_of(text) == words
+
+
+async def test_every_command_has_a_tool_and_a_line_of_help(house: House) -> None:
+    async with house.open() as brain:
+        dispatcher: Dispatcher = brain.desk._dispatcher
+        tools = {schema.name for schema in dispatcher.schemas()}
+        card = help_content().card
+        assert card is not None
+        for command in COMMANDS.values():
+            assert command.tool in tools
+            assert f"`{command.name}" in card.body
+            assert command.group in GROUPS
+        controlled = {command.tool for command in COMMANDS.values() if command.group != "look"}
+        assert controlled == tools - {tool for tool in tools if dispatcher.effect(tool) is Effect.READ} - {
+            "start_training"
+        }
+        assert len(card.body) < 4_000
+
+
+async def test_only_what_people_approve_becomes_a_call_of_a_turn(house: House) -> None:
+    async with house.open() as brain:
+        dispatcher: Dispatcher = brain.desk._dispatcher
+        call = call_in(f"/train clone {A} seed=3", "t-1", dispatcher)
+        assert call is not None
+        assert (call.id, call.name, json.loads(call.arguments)) == ("command-t-1", "clone_run", {"run": A, "seed": 3})
+        call = call_in(f"update {A}\n[file: new train.py, 12 bytes]", "t-1", dispatcher)
+        assert call is not None
+        assert json.loads(call.arguments) == {"run": A, "file": "new train.py"}
+        for text in (f"stop {A}", "status", "clone it please", "train a model", "", "\n"):
+            assert call_in(text, "t-1", dispatcher) is None
+    assert command_answer("command-t-1", '{"text": "Done it."}') == "Done it."
+    assert command_answer("command-t-1", '{"error": "No."}') == "No."
+    assert command_answer("call-1", "{}") is None

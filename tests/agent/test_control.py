@@ -1,0 +1,239 @@
+"""Pause, resume, stop, kill, retry, priority: the same rules for a command, a button and a model's call."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from agent.domain.content import Button
+from agent.domain.policy import is_approver, may_control, may_decide
+from agent.domain.rooms import Inbound, Noticed, Person
+from agent.domain.runs import ExitClass, Run, RunState
+from agent.ports import ModelMessage, ModelReply, ToolCall
+from agent.runs.cards import ACTIONS, BUTTONS, run_buttons
+from tests.agent.conftest import House
+from tests.agent.engine import SPEC
+from tests.agent.stage import Stage, rows, saved
+from tests.fakes import ALICE, BOB, GUEST, ROOM, START, ScriptedModel, clicked
+
+_S = RunState
+STRANGER = Person(platform="slack", tenant="T9", id=BOB.id, name="bob of elsewhere")
+
+
+def button(action: str, run: Run) -> Button:
+    return BUTTONS[action].model_copy(update={"subject": run.id})
+
+
+async def state(stage: Stage, run: Run) -> RunState:
+    return (await stage.brain.stores.runs.get(run.id)).state
+
+
+async def test_a_run_is_paused_resumed_and_stopped_by_commands(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        assert "saves a checkpoint" in (await stage.asks("pause", run.id)).text
+        assert [order.how for order in house.fleet.stopped] == ["pause"]
+        await stage.says(run, saved(40))
+        paused = await stage.ended(run, _S.PAUSED)
+        assert paused.state is _S.PAUSED
+        assert [shown.action for shown in run_buttons(paused)] == ["resume", "stop", "logs"]
+        assert "as attempt 2" in (await stage.asks("resume", run.id)).text
+        assert house.fleet.launched[-1].attempt == 2
+        assert "stopping" in (await stage.asks("stop")).text  # the only run that fits
+        assert await state(stage, run) is _S.STOPPING
+
+
+async def test_buttons_do_what_commands_do_and_the_card_has_those_that_fit(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await house.until(lambda: any(c.card and c.card.kind == "run" for c in house.door.shown))
+        for action, to in (("pause", _S.PAUSING), ("stop", _S.STOPPING), ("kill", _S.STOPPING)):
+            await house.until(lambda action=action: bool(shown_actions(house) & {action}))  # type: ignore[misc]
+            before = len(house.door.whispers)
+            await brain.desk.accept(clicked(house.door.button(action), person=ALICE))
+            await house.until(lambda before=before: len(house.door.whispers) > before)  # type: ignore[misc]
+            assert await state(stage, run) is to
+        assert [order.how for order in house.fleet.stopped] == ["pause", "stop", "kill"]
+
+
+def shown_actions(house: House) -> set[str]:
+    """The actions on the newest run card."""
+    cards = [content.card for content in house.door.shown if content.card and content.card.kind == "run"]
+    return {one.action for one in cards[-1].buttons} if cards else set()
+
+
+async def test_a_failed_run_is_tried_again_by_its_button(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        failed = await stage.ended(run, _S.FAILED, ExitClass.CUDA_OOM, "Out of GPU memory at step 3.")
+        assert [one.action for one in run_buttons(failed)] == ["retry", "logs"]
+        await brain.desk.accept(clicked(button("retry", run)))
+        await house.until(lambda: len(house.fleet.launched) == 2)
+        assert await state(stage, run) is _S.STARTING
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [(("resume",), "cannot be resumed"), (("retry",), "cannot be tried again"), (("pause", "r-zzzzzz"), "no run")],
+)
+async def test_what_is_not_legal_is_refused_in_a_sentence(house: House, words: tuple[str, ...], says: str) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        asked = words if len(words) > 1 else (*words, run.id)
+        assert says in (await stage.asks(*asked)).text
+        assert await state(stage, run) is _S.RUNNING
+
+
+async def test_nothing_is_guessed_where_several_runs_fit(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        assert "no run to pause" in (await stage.asks("pause")).text
+        one, two = await stage.running(), await stage.running()
+        answer = (await stage.asks("pause")).text
+        assert one.id in answer
+        assert two.id in answer
+        assert house.fleet.stopped == []
+
+
+async def test_killing_is_for_the_owner_and_for_approvers(house: House) -> None:
+    house.options = replace(house.options, approvers=frozenset({"T1/U-carol"}))
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        assert "only the person who started it" in (await stage.asks("kill", run.id, person=BOB)).text
+        assert "Guests" in (await stage.asks("stop", run.id, person=GUEST)).text
+        assert house.fleet.stopped == []
+        carol = BOB.model_copy(update={"id": "U-carol"})
+        assert "being killed" in (await stage.asks("kill", run.id, person=carol)).text
+        assert "stopping" in (await stage.asks("stop", (await stage.running()).id, person=BOB)).text
+
+
+async def test_the_queue_has_positions_and_priorities(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        assert "queue is empty" in (await stage.asks("queue")).text
+        for _ in range(2):
+            await stage.running()
+        first, second = await stage.create(), await stage.create()
+        assert first.state is _S.QUEUED
+        assert [one.action for one in run_buttons(first)] == ["stop"]
+        card = (await stage.asks("queue")).card
+        assert card is not None
+        assert card.table is not None
+        assert [row[1] for row in card.table.rows] == [first.id, second.id]
+        assert "number 1 in the queue" in (await stage.asks("priority", second.id, "high")).text
+        card = (await stage.asks("queue")).card
+        assert card is not None
+        assert card.table is not None
+        assert [(row[1], row[2]) for row in card.table.rows] == [(second.id, "high"), (first.id, "normal")]
+        assert all(row[3] for row in card.table.rows)
+        assert "how soon" in (await stage.asks("priority", second.id)).text
+        assert "stopped" in (await stage.asks("stop", second.id)).text
+
+
+async def test_the_words_of_people_reach_the_same_tools(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        assert "is pausing" in await stage.tells(f"please pause {run.id}")
+        await stage.ended(run, _S.PAUSED)
+        assert "as attempt 2" in await stage.tells("can you resume it?")
+        assert "nothing to" not in await stage.tells("kill it")
+        assert await state(stage, run) is _S.STOPPING
+
+
+async def test_what_nobody_asked_for_may_look_and_propose_and_changes_nothing(house: House) -> None:
+    stop, look = ToolCall("c1", "stop_run", "{}"), ToolCall("c2", "run_status", "{}")
+    clone = ToolCall("c3", "clone_run", json.dumps({"settings": {"learning_rate": 0.01}}))
+
+    def advice(messages: Sequence[ModelMessage]) -> ModelReply:
+        refused, seen = messages[-2].text, messages[-1].text
+        assert "Nobody asked for this" in refused
+        assert "running" in seen
+        return ModelReply("It diverges; I propose a smaller learning rate.", (clone,), "m")
+
+    house.model = ScriptedModel(ModelReply("", (stop, look), "m"), advice)
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, 3))
+        notice = Noticed(run=run.id, finding="nan", text=f"Run {run.id}: train_loss is NaN since step 3.")
+        inbound = Inbound(event_id=f"notice:{run.id}:nan", room=ROOM, person=ALICE, act=notice, at=START)
+        assert await brain.desk.notice(inbound)
+        assert not await brain.desk.notice(inbound)
+        card = (await stage.asked()).card
+        assert card is not None
+        assert run.id in card.title
+        assert house.fleet.stopped == []
+        assert len(house.fleet.launched) == 1
+        (turn,) = [said for said in house.model.asked[0] if said.role == "user"]
+        assert turn.text.startswith("[monitor] ")
+
+
+async def test_without_a_model_a_notice_is_said_as_it_is(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        notice = Noticed(run=run.id, finding="stall", text=f"Run `{run.id}`: stop it, it has been silent for 10 min.")
+        await brain.desk.notice(Inbound(event_id="n1", room=ROOM, person=ALICE, act=notice, at=START))
+        await house.until(lambda: any("silent for 10 min" in text for text in house.door.texts()))
+        assert await state(stage, run) is _S.RUNNING
+
+
+async def test_several_open_questions_are_told_apart(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.asks("clone", run.id, "seed=1")
+        await house.until(lambda: len(approvals(house)) == 1)
+        await stage.asks("clone", run.id, "seed=2")
+        await house.until(lambda: len(approvals(house)) == 2)
+        answer = await stage.tells("approve")
+        assert answer.startswith("2 questions are open here")
+        first, second = approvals(house)
+        assert f"`approve {first}`" in answer
+        await stage.tells(f"approve {second}")
+        await house.until(lambda: len(house.fleet.launched) == 2)
+        assert house.fleet.launched[-1].spec.seed == 2
+        assert "Nothing was started" in await stage.tells("reject")  # the one that is left
+
+
+def approvals(house: House) -> list[str]:
+    """The ids of the open questions that are shown, oldest first."""
+    cards = [content.card for content in house.door.shown if content.card and content.card.kind == "approval"]
+    return [card.buttons[0].subject for card in cards if card.buttons]
+
+
+def test_every_state_has_its_buttons_and_no_button_is_always_refused() -> None:
+    assert set(ACTIONS) == set(RunState)
+    assert "pause" not in ACTIONS[_S.PAUSED]
+    assert ACTIONS[_S.SUCCEEDED] == ()
+
+
+def test_an_id_counts_in_its_own_workspace_only() -> None:
+    bare, whole = frozenset({BOB.id}), frozenset({BOB.key})
+    assert may_decide(BOB, requester=ALICE.key, approvers=bare, room=ROOM)
+    assert not may_decide(STRANGER, requester=ALICE.key, approvers=bare, room=ROOM)
+    assert not may_decide(STRANGER, requester=BOB.key, approvers=whole, room=ROOM)
+    assert is_approver(BOB, frozenset({"T1/U-bob"}))
+    assert not is_approver(STRANGER, frozenset({"T1/U-bob", BOB.key, BOB.id}))
+    assert not may_control(GUEST, requester=GUEST.key, approvers=frozenset({GUEST.id}), room=ROOM)
+
+
+async def test_an_approver_of_another_workspace_with_the_same_id_decides_nothing(house: House) -> None:
+    house.options = replace(house.options, approvers=frozenset({BOB.id}))
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        await stage.asks("clone", (await stage.running(SPEC)).id, "seed=1")
+        card = (await stage.asked()).card
+        assert card is not None
+        before = len(house.door.whispers)
+        await brain.desk.accept(clicked(card.buttons[0], person=STRANGER))
+        await house.until(lambda: len(house.door.whispers) > before)
+        assert "Only the person who asked" in house.door.whispers[-1][1].text
+        assert len(house.fleet.launched) == 1

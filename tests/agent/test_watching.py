@@ -1,0 +1,309 @@
+"""Log, metrics, checkpoints, attempts, comparison and cluster: what people see of a run that lives."""
+
+import csv
+import io
+import math
+from pathlib import Path
+
+import pytest
+
+from agent.domain.content import Card, Content
+from agent.domain.datasets import DatasetRef
+from agent.domain.events import Beat, Ended, Measured, MetricRow, Noted
+from agent.domain.orders import GpuInfo, HostInfo, Prediction, Predictions, PredictOrder
+from agent.domain.runs import Artifact, ExitClass, GpuUsage, Outcome, RunState, Score, Scorecard, Usage
+from agent.runs.charts import Curves, chart_of, comparison_of, restarts
+from agent.runs.pace import steps_a_second
+from agent.tools.log_views import LogView, view_of
+from tests.agent.conftest import House
+from tests.agent.engine import SPEC
+from tests.agent.stage import Stage, lines, rows, saved
+from tests.agent.test_turns import attached
+from tests.fakes import START, clicked, said
+from worker.client.blobs import FolderBlobs
+
+_S = RunState
+
+
+def card_of(content: Content) -> Card:
+    assert content.card is not None, content
+    return content.card
+
+
+def button(card: Card, label: str) -> str:
+    (found,) = [one.subject for one in card.buttons if one.label == label]
+    return found
+
+
+async def test_a_log_is_paged_there_and_back(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        for begin in range(0, 100, 7):
+            await stage.says(run, lines(*(f"line {n}" for n in range(begin, min(100, begin + 7)))))
+        newest = card_of(await stage.asks("logs", run.id))
+        assert newest.log == tuple(f"line {n}" for n in range(70, 100))
+        pages = [newest]
+        while any(one.label == "Older" for one in pages[-1].buttons):
+            (older,) = [one for one in pages[-1].buttons if one.label == "Older"]
+            before = len(house.door.whispers)
+            await brain.desk.accept(clicked(older))
+            await house.until(lambda before=before: len(house.door.whispers) > before)  # type: ignore[misc]
+            pages.append(card_of(house.door.whispers[-1][1]))
+        assert [line for page in reversed(pages) for line in page.log] == [f"line {n}" for n in range(100)]
+        assert "no older" in pages[-1].footer
+        back = card_of(await stage.asks("logs", button(pages[-1], "Newer")))
+        assert back.log == pages[-2].log
+        assert card_of(await stage.asks("logs", button(pages[1], "Newer"))).log == newest.log
+        assert card_of(await stage.asks("logs", run.id, "older")).log == pages[1].log
+
+
+async def test_a_log_is_searched_and_filtered(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        assert "no log yet" in (await stage.asks("logs")).text
+        await stage.says(run, lines("Loss is 3", "WARNING: loss grows", "ERROR: out of luck", "loss is 2", "bye"))
+        assert card_of(await stage.asks("logs", "level=error")).log == ("ERROR: out of luck",)
+        assert len(card_of(await stage.asks("logs", run.id, "level=warning")).log) == 2
+        found = card_of(await stage.asks("logs", run.id, "loss", "is"))
+        assert found.log == ("Loss is 3", "loss is 2")
+        assert "“loss is”" in found.title
+        assert "no line with “nothing”" in (await stage.asks("logs", run.id, "nothing")).text
+        assert "not a level" in (await stage.asks("logs", run.id, "level=loud")).text
+        told = await stage.tells("show errors in the log")
+        assert "1 errors" in told or "1 error" in told
+
+
+@pytest.mark.parametrize("search", ["", "loss", "Ärger & 50 %", "a:b/c.d_e-f", "x" * 40])
+@pytest.mark.parametrize("before", [None, 0, 2**62])
+def test_a_view_of_a_log_survives_a_button(search: str, before: int | None) -> None:
+    view = LogView("r-abc123", "warning", search, before)
+    subject = view.subject()
+    assert view_of(subject) == view
+    assert all(letter.isascii() and (letter.isalnum() or letter in "._-") for letter in subject)
+    assert len(f"v1:logs:{subject}:") <= 100
+
+
+@pytest.mark.parametrize(
+    "subject", ["r-abc123.x", "r-abc123.a.1x", "r-abc123.a.-.????", "nope", "r-abc123.a.1.a.b", ""]
+)
+def test_what_is_no_view_is_none(subject: str) -> None:
+    assert view_of(subject) is None
+
+
+async def test_words_too_long_for_a_button_leave_the_page_without_buttons(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        long = "x" * 120
+        await stage.says(run, lines(*([long] * 40)))
+        assert card_of(await stage.asks("logs", run.id, long)).buttons == ()
+
+
+async def test_metrics_are_handed_over_exactly(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        at = START.timestamp()
+        first = (
+            MetricRow(step=1, at=at, values={"loss": 0.1 + 0.2, "lr": 1e-5}),
+            MetricRow(step=2, at=at + 1, values={"loss": math.nan}),
+        )
+        await stage.says(run, Measured(rows=first[:1]), Measured(rows=first[1:]), saved(2))
+        await stage.asks("pause", run.id)
+        await stage.ended(run, _S.PAUSED)
+        await stage.asks("resume", run.id)
+        await stage.says(run, Measured(rows=(MetricRow(step=3, at=at + 9, values={"loss": math.inf, "acc": 1}),)))
+        content = await stage.asks("metrics", run.id, "csv")
+        (file,) = content.files
+        assert file.name == f"{run.id}-metrics.csv"
+        data = Path(file.path).read_bytes()
+        assert len(data) == file.size_bytes
+        table = list(csv.reader(io.StringIO(data.decode())))
+        assert table[0] == ["attempt", "step", "at", "loss", "lr", "acc"]
+        assert [row[:2] for row in table[1:]] == [["1", "1"], ["1", "2"], ["2", "3"]]
+        assert [row[3] for row in table[1:]] == ["0.30000000000000004", "nan", "inf"]
+        assert float(table[1][4]) == 1e-5
+        assert table[2][4:] == ["", ""]
+        shown = card_of(await stage.asks("metrics", run.id)).table
+        assert shown is not None
+        assert ("lr", "1e-05", "1e-05", "1e-05", "1e-05") in shown.rows
+        assert "file" in await stage.tells(f"metrics of {run.id} as csv")
+        assert any(content.files for content in house.door.shown)
+
+
+async def test_checkpoints_attempts_and_notes_are_listed(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        assert "no checkpoint yet" in (await stage.asks("checkpoints")).text
+        await stage.says(run, rows(10, 20), saved(10), saved(20), Noted(text="The disk fills up."))
+        await stage.ended(run, _S.FAILED, ExitClass.HOST_OOM, "It used more memory than the host has.")
+        await stage.asks("retry", run.id)
+        table = card_of(await stage.asks("checkpoints", run.id)).table
+        assert table is not None
+        assert [row[0] for row in table.rows] == ["20", "10"]
+        card = card_of(await stage.asks("attempts", run.id))
+        assert "The disk fills up." in card.body
+        assert card.table is not None
+        assert "host_oom" in card.table.rows[0][4]
+        assert "more memory" in card.table.rows[0][4]
+        assert card.table.rows[1][:3] == ("2", "gpu-1", "20")
+        assert "2 attempts" in await stage.tells("how many attempts did it take?")
+
+
+async def test_a_live_run_shows_pace_time_left_and_what_it_uses(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running(steps=1000)
+        used = Usage(cpus=1.5, memory_bytes=2_000_000_000, gpus=(GpuUsage(uuid="G", busy=0.93, memory_bytes=10**10),))
+        await stage.says(run, rows(*range(100, 200)), Beat(usage=used))
+        facts = {fact.name: fact.value for fact in card_of(await stage.asks("status", run.id)).facts}
+        assert facts["Speed"] == "0.5 steps/s"
+        assert facts["Left"] == "about 26 min 42 s"
+        assert facts["CPU"] == "1.5 cores, 2.0 GB"
+        assert facts["GPU"] == "93% busy, 10.0 GB"
+        assert "26 min 42 s are left" in await stage.tells("how long will it take?")
+
+
+def test_the_pace_leaves_out_breaks() -> None:
+    def at(*pairs: tuple[int, float]) -> list[MetricRow]:
+        return [MetricRow(step=step, at=when, values={}) for step, when in pairs]
+
+    assert steps_a_second(at((1, 0), (2, 2), (3, 4))) == 0.5
+    assert steps_a_second(at((90, 0), (100, 1), (50, 9000), (51, 9001), (52, 9002))) == 1.0  # resumed at 50
+    assert steps_a_second(at((1, 0), (2, 1), (3, 5000), (4, 5001), (5, 5002))) == 1.0  # paused after 2
+    assert steps_a_second(at((1, 0))) is None
+    assert steps_a_second(at((1, 5), (1, 6))) is None
+    assert steps_a_second([]) is None
+
+
+async def test_runs_are_compared_with_one_chart(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        one = await stage.running()
+        two = await stage.running(SPEC.model_copy(update={"settings": {"learning_rate": 0.5}, "seed": 9}))
+        for run, accuracy in ((one, 0.7), (two, 0.9)):
+            await stage.says(run, rows(1, 2, 3))
+            score = Scorecard(
+                metric="accuracy",
+                higher_is_better=True,
+                model=Score(name="model", value=accuracy),
+                baselines=(Score(name="majority", value=0.6),),
+                all_metrics={"accuracy": accuracy},
+                test_rows=100,
+            )
+            outcome = Outcome(state=_S.SUCCEEDED, scorecard=score, seconds=9)
+            await stage.says(run, Ended(outcome=outcome))
+        card = card_of(await stage.asks("compare", one.id, two.id))
+        assert card.picture is not None
+        assert Path(card.picture.path).exists()
+        assert card.table is not None
+        found = {row[0]: row[1:] for row in card.table.rows}
+        assert found["learning_rate"] == ("default", "0.5")
+        assert found["seed"] == ("7", "9")
+        assert found["result (sealed test)"] == ("accuracy 0.7", "accuracy 0.9")
+        assert f"`{two.id}` with 0.9" in card.body
+        assert "not measured on the same test rows" in card.body  # another seed, another split
+        assert two.id in await stage.tells("compare the last two runs")
+        assert "two to 5" in (await stage.asks("compare", one.id)).text
+
+
+def test_lines_of_runs_share_a_panel_by_metric() -> None:
+    curves = {"r-a": Curves(), "r-b": Curves(), "r-c": Curves()}
+    for n, run in enumerate(curves):
+        values = {"train_loss": 1.0, "valid_loss": 2.0} if n < 2 else {"other": 1.0}
+        curves[run].add([MetricRow(step=s, at=0, values=values) for s in (1, 2)], (1, 1))
+    spec = comparison_of(curves)
+    assert spec is not None
+    (panel,) = spec.panels
+    assert panel.title == "valid loss"
+    assert [series.name for series in panel.series] == ["r-a", "r-b"]
+    assert comparison_of({"r-c": curves["r-c"], "r-a": curves["r-a"]}) is None
+
+
+async def test_a_restart_is_marked_and_what_is_trained_anew_replaces_what_was(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, 3, 4), saved(2))
+        await stage.asks("pause", run.id)
+        await stage.ended(run, _S.PAUSED)
+        await stage.asks("resume", run.id)
+        now = await stage.says(run, rows(3, 4, 5, train_loss=0.0))
+        curves = Curves()
+        curves.add(*await brain.stores.runs.metrics_after(run.id, (0, 0)))
+        spec = chart_of(now, curves, marks=restarts(await brain.stores.runs.attempts(run.id)))
+        assert spec is not None
+        (series,) = spec.panels[0].series
+        assert list(series.x) == [1, 2, 3, 4, 5]
+        assert list(series.y)[2:] == [0.0, 0.0, 0.0]
+        assert [mark.name for mark in spec.panels[0].marks] == ["attempt 2"]
+
+
+async def test_the_cluster_is_told_in_lines_for_a_phone(house: House) -> None:
+    def gpu(n: int, **more: object) -> GpuInfo:
+        fields = {"uuid": f"GPU-{n}", "index": n, "name": "NVIDIA A10", "memory_bytes": 24_000_000_000} | more
+        return GpuInfo.model_validate(fields)
+
+    gpus = (
+        gpu(0, used_bytes=10**9, busy=0.5),
+        gpu(1, used_bytes=10**9, foreign_bytes=10**9),
+        gpu(2, sick="ECC"),
+        gpu(3),
+    )
+    house.fleet.infos = (
+        HostInfo(
+            host="gpu-1",
+            cpus=8,
+            memory_bytes=64_000_000_000,
+            disk_free_bytes=5 * 10**12,
+            gpus=gpus,
+            sandbox="bwrap",
+            warm=("torch",),
+            slots=1,
+            at=START,
+        ),
+    )
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running(SPEC.model_copy(update={"gpus": 1, "sandbox": "bwrap"}))
+        await brain.stores.runs.cordon("gpu-1", "GPU-3", "3 faults in an hour", at=START, sticky=False)
+        waiting = await stage.create(SPEC.model_copy(update={"gpus": 3}))
+        card = card_of(await stage.asks("cluster", "info"))
+        text = card.body.splitlines()
+        assert "gpu-1" in text[0]
+        assert "4 × A10 (24.0 GB)" in text[0]
+        assert f"- GPU 0: {run.id}, 50% busy, 1.0 GB in use" in text
+        assert "- GPU 1: used by others, 0% busy, 1.0 GB in use" in text
+        assert "- GPU 2: **cordoned**: ECC" in text
+        assert "- GPU 3: **cordoned**: 3 faults in an hour" in text
+        assert "- disk: 5.0 TB free" in text
+        assert any(waiting.id in line for line in text)
+        assert card.tone == "warn"
+        assert "1 host is connected" in await stage.tells("how is the cluster?")
+
+
+async def test_predictions_of_a_file_are_handed_back_as_a_file(house: House, csv: Path) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        artifact = Artifact(sha256="a" * 64, size_bytes=3, files=("model",))
+        await stage.says(run, Ended(outcome=Outcome(state=_S.SUCCEEDED, artifact=artifact)))
+        stored = FolderBlobs(house.folder / "blobs").put_bytes(b"age,prediction\n1,yes\n", name="predictions.csv")
+
+        async def predict(order: PredictOrder) -> Predictions:
+            assert order.dataset is not None
+            answer = Prediction(label="yes", probabilities=(("yes", 0.9),))
+            return Predictions(rows=(answer,), total=2000, counts=(("yes", 2000),), file=stored)
+
+        house.fleet.predict = predict  # type: ignore[method-assign]
+        await brain.desk.accept(said(f"predict on this with {run.id}", files=attached(csv)))
+        await house.until(lambda: any(content.files for content in house.door.shown))
+        (content,) = [content for content in house.door.shown if content.files]
+        (file,) = content.files
+        assert Path(file.path).read_bytes() == b"age,prediction\n1,yes\n"
+        assert isinstance(stored, DatasetRef)
+        assert file.sha256 == stored.sha256
+        assert "all in the file" in card_of(content).footer
