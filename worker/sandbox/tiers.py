@@ -56,10 +56,12 @@ def wrap(tier: str, argv: Sequence[str], walls: Walls) -> Command:
     """The command that runs `argv` behind `walls`. Start it as `handed_over` says, with the environment `Command.env`.
 
     Raises:
-        NoSandbox: the tier cannot give this network policy.
+        NoSandbox: there is no such tier, or it cannot give this network policy.
     """
     if tier == "none":
         return Command(tuple(argv), env=dict(walls.env), inside=dict(walls.env))
+    if tier not in _COMMANDS:
+        raise NoSandbox(f"There is no sandbox {tier}. TRAINYARD_SANDBOX is auto, bwrap, landlock or none.")
     return _COMMANDS[tier](argv, walls)
 
 

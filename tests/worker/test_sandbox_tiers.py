@@ -1,0 +1,534 @@
+"""Each tier against each probe, the probes themselves, the filter of system calls, and what training needs."""
+
+import errno
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.domain.errors import Unavailable
+from agent.domain.orders import StopOrder
+from agent.domain.runs import RunState
+from tests.worker.conftest import ENDLESS, GOOD, Yard, eventually, opened, processes_naming
+from worker.processes import adopt_orphans
+from worker.sandbox import (
+    Command,
+    NoSandbox,
+    Walls,
+    at_least,
+    choose_tier,
+    gaps_of,
+    handed_over,
+    networks_of,
+    seccomp,
+    selftest,
+    wrap,
+)
+from worker.sandbox import probes as probe_script
+from worker.sandbox.tiers import why_not
+from worker.supervisor.child import Child
+
+ESCAPES = [probe.__name__ for probe in probe_script.ESCAPES]
+NEEDS = [need.__name__ for need in probe_script.NEEDS]
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can show this escape without walls")
+TIERS = [
+    pytest.param(tier, marks=pytest.mark.skipif(why_not(tier) != "", reason=f"{tier}: {why_not(tier)}"))
+    for tier in ("bwrap", "landlock")
+]
+ROOT_ONLY = {"trace_process", "write_system", "raw_socket", "mount", "capabilities", "change_user", "devices",
+             "make_device", "kernel_settings", "kernel_calls"}  # fmt: skip
+CLEAN = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+
+
+@pytest.fixture(scope="module")
+def results() -> Mapping[str, Mapping[str, str]]:
+    tiers = ["none", *(tier for tier in ("bwrap", "landlock") if not why_not(tier))]
+    return {tier: selftest.run_probes(tier, wrap) for tier in tiers}
+
+
+def run_in(tier: str, code: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Runs `code` as train.py in `folder`."""
+    (folder / "train.py").write_text(code)
+    command = wrap(tier, [sys.executable, "train.py"], Walls(folder, env={**CLEAN, "HOME": str(folder)}))
+    with handed_over(command) as (full, files):
+        return subprocess.run(
+            full, env=dict(command.env or {}), cwd=folder, pass_fds=files, capture_output=True, text=True, timeout=200,
+            check=False,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("probe", ESCAPES)
+def test_a_tier_stops_every_probe(results: Mapping[str, Mapping[str, str]], tier: str, probe: str) -> None:
+    if probe in selftest.NOT_CLAIMED.get(tier, ()):
+        assert results[tier][probe] != "", "the tier does more than it claims; take the probe from NOT_CLAIMED"
+        assert gaps_of(tier)
+    else:
+        assert results[tier][probe] == ""
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("need", NEEDS)
+def test_a_tier_leaves_what_training_needs(results: Mapping[str, Mapping[str, str]], tier: str, need: str) -> None:
+    assert results[tier][need] == ""
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [pytest.param(name, marks=needs_root if name in ROOT_ONLY else ()) for name in ESCAPES if name != "open_files"],
+)
+def test_a_probe_gets_out_where_there_are_no_walls(results: Mapping[str, Mapping[str, str]], probe: str) -> None:
+    assert results["none"][probe] != ""
+    assert "broke" not in results["none"][probe]
+
+
+def test_a_file_left_open_is_found(tmp_path: Path) -> None:
+    place = str(Path(probe_script.__file__).parent)
+    code = f"import sys; sys.path.insert(0, {place!r}); import probes; print(probes.open_files({{}}))"
+    with (tmp_path / "open").open("w") as file:
+        argv = [sys.executable, "-I", "-c", code]
+        said = subprocess.run(argv, pass_fds=(file.fileno(),), capture_output=True, text=True, check=True).stdout
+    assert str(tmp_path / "open") in said
+
+
+def test_a_need_that_is_not_met_is_found(tmp_path: Path) -> None:
+    missing: dict[str, Any] = {"work": str(tmp_path / "missing")}
+    with pytest.raises(OSError, match="missing"):
+        probe_script.works_write(missing)
+    with pytest.raises(OSError, match="missing"):
+        probe_script.works_sockets(missing)
+    assert probe_script.works_inotify(missing) != ""
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("need", "limit"), [("works_processes", resource.RLIMIT_NPROC), ("works_memory", resource.RLIMIT_NOFILE)]
+)
+def test_a_need_for_processes_or_memory_that_is_not_met_is_found(need: str, limit: int) -> None:
+    code = f"""
+import os, resource, sys
+sys.path.insert(0, {str(Path(probe_script.__file__).parent)!r})
+import probes
+os.setresuid(65534, 65534, 65534)
+resource.setrlimit({limit}, (0, 0))
+try:
+    print("met", probes.{need}({{}}))
+except OSError:
+    print("not met")
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "not met\n", done.stderr
+
+
+def test_the_verdict_names_the_probe(caplog: pytest.LogCaptureFixture) -> None:
+    """A tier whose walls have a hole is not used: here one that is no sandbox at all."""
+    why = selftest.verdict("full-of-holes", lambda _tier, argv, walls: wrap("none", argv, walls))
+    assert "(probe secret_file)" in why
+    assert "(probe tcp)" in why
+    assert "sandbox_probe_failed tier=full-of-holes probe=secret_file" in caplog.text
+
+
+HOLES = [
+    ("--unshare-net", "tcp udp"),
+    ("--unshare-pid", "host_processes"),
+    ("--seccomp", "filtered rare_socket"),
+    ("--remount-ro /", "write_system"),
+    ("--cap-drop ALL", "capabilities"),
+    ("--ro-bind-try /proc/sys /proc/sys", "kernel_settings"),
+]
+
+
+@pytest.mark.skipif(why_not("bwrap") != "", reason=f"bwrap: {why_not('bwrap')}")
+@pytest.mark.parametrize(("option", "probes"), HOLES)
+@needs_root
+def test_one_hole_in_bubblewrap_is_found(option: str, probes: str) -> None:
+    def holed(_tier: str, argv: Sequence[str], walls: Walls) -> Command:
+        made = wrap("bwrap", argv, walls)
+        line = "\0".join(made.argv).replace("\0" + option.replace(" ", "\0"), "", 1)
+        passes = tuple(entry for entry in made.passes if entry[0] != option)
+        return Command(tuple(line.split("\0")), passes=passes, env=made.env, inside=made.inside)
+
+    found = selftest.run_probes("bwrap", holed)
+    assert set(probes.split()) <= {name for name, text in found.items() if text}
+
+
+def test_none_is_taken_only_by_its_name(tmp_path: Path, own_yard: Yard) -> None:
+    """Neither bubblewrap on the PATH nor Landlock in the kernel: the worker does not start, and says what to do."""
+    deny = _denying(444)  # landlock_create_ruleset
+    code = f"""
+import ctypes, sys
+program = bytes.fromhex({deny.hex()!r})
+class Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(Program(len(program) // 8, program)), 0, 0) == 0
+import worker.app
+worker.app.main()
+"""
+    env = {**own_yard.env, "PATH": str(tmp_path), "TRAINYARD_SANDBOX": "auto"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, timeout=100,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "No sandbox works on this host" in done.stderr
+    assert "no program `bwrap`" in done.stderr
+    assert "TRAINYARD_SANDBOX=none" in done.stderr
+    assert choose_tier("none") == "none"
+
+
+def _denying(number: int) -> bytes:
+    steps = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | errno.ENOSYS), (0x06, 0, 0, 0x7FFF0000)]
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def test_the_order_of_the_tiers() -> None:
+    assert at_least("bwrap", "landlock")
+    assert at_least("landlock", "landlock")
+    assert at_least("landlock", "none")
+    assert not at_least("landlock", "bwrap")
+    assert not at_least("none", "landlock")
+    assert not at_least("mystery", "none")
+    assert not at_least("bwrap", "mystery")
+    assert "hub" in networks_of("bwrap")
+    assert "hub" not in networks_of("none")
+    assert gaps_of("bwrap") == ()
+    assert all(text.endswith(".") for tier in ("landlock", "none") for text in gaps_of(tier))
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_only_the_allocated_gpus_are_bound(tier: str, tmp_path: Path) -> None:
+    said = " ".join(wrap(tier, ["true"], Walls(tmp_path, gpus=(3, 10))).argv)
+    assert "/dev/nvidia3" in said
+    assert "/dev/nvidia10" in said
+    assert "/dev/nvidiactl" in said
+    for other in ("/dev/nvidia0", "/dev/nvidia1 ", '/dev/nvidia1"'):
+        assert other not in said
+    assert "nvidia" not in " ".join(wrap(tier, ["true"], Walls(tmp_path)).argv)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_the_environment_is_clean_and_its_secrets_are_in_no_list_of_processes(tier: str, tmp_path: Path) -> None:
+    secret = "canary-" + os.urandom(8).hex()
+    code = (
+        "import json, os, pathlib, time\n"
+        "first = pathlib.Path('/proc/1/environ')\n"
+        "said = first.read_bytes().decode() if os.getpid() < 10 else ''\n"
+        "print(json.dumps([dict(os.environ), said]), flush=True)\n"
+        "time.sleep(600)"
+    )
+    env = {"TOKEN": secret, **CLEAN}
+    child = Child(wrap(tier, [sys.executable, "-I", "-c", code], Walls(tmp_path, env=env)), cwd=tmp_path, env=env)
+    try:
+        data = b""
+        while not data.endswith(b"\n"):
+            data += os.read(child.output, 65536)
+        inside, first = json.loads(data)
+        assert inside.pop("TOKEN") == secret
+        assert inside.keys() <= {*CLEAN, "PWD", "TMPDIR", "LC_CTYPE"}
+        assert secret not in first
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                assert secret.encode() not in (folder / "cmdline").read_bytes()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    finally:
+        child.kill()
+        eventually(lambda: child.poll() is not None)
+        child.close()
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize(
+    ("code", "number", "expected"),
+    [
+        ("import sys; sys.exit(3)", None, 3),
+        ("import os; os.kill(os.getpid(), 9)", None, -9),
+        ("import os; os.abort()", None, -6),
+        ("print('up', flush=True); import time; time.sleep(600)", signal.SIGTERM, -15),
+        (
+            "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\n"
+            "print('up', flush=True); time.sleep(600)",
+            signal.SIGTERM,
+            -15,
+        ),
+        (
+            "import signal, sys, time; signal.signal(signal.SIGUSR1, lambda *_: sys.exit(4))\n"
+            "print('up', flush=True); time.sleep(600)",
+            signal.SIGUSR1,
+            4,
+        ),
+    ],
+)
+def test_signals_and_ends_pass_through(tier: str, tmp_path: Path, code: str, number: int | None, expected: int) -> None:
+    command = wrap(tier, [sys.executable, "-I", "-c", code], Walls(tmp_path, env=CLEAN))
+    child = Child(command, cwd=tmp_path, env=CLEAN)
+    try:
+        if number is not None:
+            assert os.read(child.output, 100) == b"up\n"
+            child.signal(number)
+        found = eventually(lambda: [code] if (code := child.poll()) is not None else [])[0]
+    finally:
+        child.close()
+    assert found in (expected, 143 if expected == -15 else expected)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_what_a_step_left_behind_dies_with_it(tier: str, tmp_path: Path) -> None:
+    """A daemon in a session of its own, and a bomb of forks."""
+    code = f"""
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execvp("sleep", ["sleep", "600", {str(tmp_path)!r}]) if False else time.sleep(600)
+    os._exit(0)
+for _ in range(6):
+    os.fork()
+print("up", flush=True)
+time.sleep(600)
+"""
+    env = {**CLEAN, "MARK": str(tmp_path)}
+    adopt_orphans()
+    child = Child(wrap(tier, [sys.executable, "-I", "-c", code], Walls(tmp_path, env=env)), cwd=tmp_path, env=env)
+    said = b""
+    while said.count(b"up") < 64:
+        said += os.read(child.output, 4096)
+    assert len(processes_naming(str(tmp_path))) > 64
+    child.kill()
+    eventually(lambda: child.poll() is not None)
+    child.close()
+    eventually(lambda: not processes_naming(str(tmp_path)), what="the end of everything")
+
+
+LOADER = """
+import multiprocessing, multiprocessing.shared_memory, os, subprocess, sys
+import torch
+from torch.utils.data import DataLoader
+
+def double(number):
+    return number * 2
+
+if __name__ == "__main__":
+    loader = DataLoader(torch.arange(64.0).reshape(32, 2), batch_size=4, num_workers=2, persistent_workers=True)
+    for _ in range(2):
+        assert sum(float(batch.sum()) for batch in loader) == 2016.0
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            assert pool.map(double, [1, 2, 3]) == [2, 4, 6]
+    with multiprocessing.get_context("fork").Manager() as manager:
+        shared = manager.dict(a=1)
+        assert shared["a"] == 1
+    block = multiprocessing.shared_memory.SharedMemory(create=True, size=1 << 20)
+    block.buf[0] = 7
+    block.close()
+    block.unlink()
+    assert subprocess.run(["/bin/sh", "-c", "echo $((6*7))"], capture_output=True, text=True).stdout == "42\\n"
+    torch.set_num_threads(2)
+    assert (torch.ones(300, 300) @ torch.ones(300, 300)).sum() == 300.0 ** 3
+    print("trained")
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_data_loaders_and_process_pools_work(tier: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    done = run_in(tier, LOADER, tmp_path)
+    assert done.stdout.endswith("trained\n"), done.stderr
+
+
+def filtered(code: str, **options: Any) -> str:
+    """What a program says behind the filter alone."""
+    program = seccomp.program(**options)
+    head = f"""
+import ctypes, errno, fcntl, os, signal, socket, sys, threading
+class Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+libc = ctypes.CDLL(None, use_errno=True)
+data = bytes.fromhex({program.hex()!r})
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(Program(len(data) // 8, data)), 0, 0) == 0
+def tried(act, *arguments):
+    try:
+        made = act(*arguments)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    if hasattr(made, "close"):
+        made.close()
+    return "done"
+def called(number, *arguments):
+    result = libc.syscall(number, *arguments)
+    if result == 0 and number == CLONE:
+        os._exit(0)
+    return "done" if result >= 0 else errno.errorcode[ctypes.get_errno()]
+CLONE, CLONE3 = (56, 435) if os.uname().machine == "x86_64" else (220, 435)
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", head + code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_namespaces_are_refused_and_processes_are_not() -> None:
+    spaces = [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000]
+    for space in spaces:
+        assert filtered(f"print(called(CLONE, {space} | 17, 0, 0, 0, 0))") == "EPERM"
+    assert filtered("print(called(CLONE, 17, 0, 0, 0, 0)); os.wait()") == "done"
+    assert filtered("print(called(CLONE3, 0, 0))") == "ENOSYS"
+    assert filtered("print(tried(fcntl.ioctl, 0, 0x5412, b'x'), tried(fcntl.ioctl, 0, 0x541C, b'x'))") == "EPERM EPERM"
+    assert filtered("thread = threading.Thread(target=print, args=('ran',)); thread.start(); thread.join()") == "ran"
+
+
+def test_sockets_are_refused_by_family_kind_and_protocol() -> None:
+    plain = (
+        "socket.AF_INET, socket.SOCK_STREAM",
+        "socket.AF_INET6, socket.SOCK_DGRAM",
+        "socket.AF_UNIX, socket.SOCK_DGRAM",
+    )
+    for family in (*plain, "socket.AF_NETLINK, socket.SOCK_RAW, 0"):
+        assert filtered(f"print(tried(socket.socket, {family}))") == "done", family
+    for family in ("socket.AF_VSOCK, socket.SOCK_STREAM", "socket.AF_PACKET, socket.SOCK_RAW", "44, socket.SOCK_RAW",
+                   "socket.AF_NETLINK, socket.SOCK_RAW, 12", "socket.AF_ALG, socket.SOCK_SEQPACKET"):  # fmt: skip
+        assert filtered(f"print(tried(socket.socket, {family}))") == "EPERM", family
+    closed = {"inet": "off", "ask_connect": True}
+    for family in plain:
+        assert filtered(f"print(tried(socket.socket, {family}))", **closed) == "EPERM"
+    assert filtered("print(tried(socket.socketpair))", **closed) == "done"
+    only_tcp = {"inet": "tcp"}
+    assert filtered("print(tried(socket.socket, socket.AF_INET, socket.SOCK_STREAM))", **only_tcp) == "done"
+    for family in ("socket.AF_INET, socket.SOCK_DGRAM", "socket.AF_INET, socket.SOCK_STREAM, 262",
+                   "socket.AF_INET, socket.SOCK_STREAM, 132", "socket.AF_INET6, socket.SOCK_RAW"):  # fmt: skip
+        assert filtered(f"print(tried(socket.socket, {family}))", **only_tcp) == "EPERM", family
+    early = "made = socket.socket(); print(tried(made.sendto, b'x', 0x20000000, ('127.0.0.1', 9)))"
+    assert filtered(early, **only_tcp) == "EPERM"
+
+
+def test_the_filter_is_known_for_two_machines() -> None:
+    sizes = {machine: len(seccomp.program(machine=machine)) for machine in ("x86_64", "aarch64")}
+    assert all(size % 8 == 0 and 0 < size <= 4096 * 8 for size in sizes.values())
+    with pytest.raises(Unavailable, match="riscv64"):
+        seccomp.program(machine="riscv64")
+
+
+landlock_only = pytest.mark.skipif(why_not("landlock") != "", reason=f"landlock: {why_not('landlock')}")
+
+
+@landlock_only
+def test_no_link_leads_the_broker_out_of_the_folder(tmp_path: Path) -> None:
+    """The broker connects with rights that the script does not have; it must not be led elsewhere."""
+    outside = tmp_path / "outside"
+    folder = tmp_path / "run"
+    outside.mkdir()
+    folder.mkdir()
+    (folder / "link").symlink_to(outside / "s")
+    (folder / "folder").symlink_to(outside)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(outside / "s"))
+        server.listen()
+        code = f"""
+import os, socket
+for name in ("link", "folder/s", "../outside/s", {str(outside / "s")!r}, "/proc/self/cwd/../outside/s"):
+    try:
+        socket.socket(socket.AF_UNIX).connect(name)
+        print("reached", name)
+    except OSError as error:
+        print(type(error).__name__)
+try:
+    os.link({str(outside / "s")!r}, "hard")
+    print("linked")
+except OSError:
+    print("refused")
+"""
+        done = run_in("landlock", code, folder)
+    assert done.stdout.split() == ["PermissionError"] * 5 + ["refused"], done.stdout + done.stderr
+
+
+@landlock_only
+def test_the_brokers_sockets_keep_their_flags(tmp_path: Path) -> None:
+    code = """
+import fcntl, os, socket
+server = socket.socket(socket.AF_UNIX)
+server.bind("s")
+server.listen()
+for blocking in (True, False):
+    client = socket.socket(socket.AF_UNIX)
+    client.setblocking(blocking)
+    client.connect("s")
+    peer = server.accept()[0]
+    assert os.get_blocking(client.fileno()) == blocking
+    assert fcntl.fcntl(client.fileno(), fcntl.F_GETFD) == fcntl.FD_CLOEXEC
+    client.sendall(b"x")
+    assert peer.recv(1) == b"x"
+try:
+    socket.socket(socket.AF_UNIX).connect("missing")
+except FileNotFoundError:
+    print("fine")
+"""
+    assert run_in("landlock", code, tmp_path).stdout == "fine\n"
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+    with opened(tmp_path_factory.mktemp("locked"), sandbox="landlock") as found:
+        found.start_worker()
+        yield found
+
+
+@landlock_only
+async def test_a_run_behind_landlock_sees_neither_labels_nor_keys(locked: Yard) -> None:
+    look = f"""
+sealed = os.environ["TRAINYARD_RUN_DIR"] + "/../../sealed"
+for path in ({str(locked.keys)!r}, {str(locked.home)!r}, sealed, "/root", "/etc/shadow"):
+    try:
+        os.listdir(path) if os.path.isdir(path) else open(path)
+        raise AssertionError(path + " can be read")
+    except OSError:
+        pass
+"""
+    await locked.launch(locked.order("r-locked1", look + GOOD, sandbox="landlock"))
+    outcome = locked.outcome("r-locked1")
+    assert outcome.state is RunState.SUCCEEDED, outcome
+
+
+@landlock_only
+async def test_a_stop_reaches_a_run_behind_landlock(locked: Yard) -> None:
+    saving = "signal.signal(signal.SIGTERM, lambda *_: (pathlib.Path('saved').touch(), sys.exit(143)))\n"
+    await locked.launch(locked.order("r-locked2", saving + ENDLESS, sandbox="landlock"))
+    locked.running("r-locked2")
+    await locked.stop(StopOrder(run="r-locked2", attempt=1))
+    assert locked.outcome("r-locked2").state is RunState.STOPPED
+    assert (locked.folder("r-locked2").path / "saved").exists()
+    locked.gone("r-locked2")
+
+
+@landlock_only
+async def test_a_killed_supervisor_leaves_nothing_behind_landlock(locked: Yard) -> None:
+    await locked.launch(locked.order("r-locked3", "os.fork() or time.sleep(600)\n" + ENDLESS, sandbox="landlock"))
+    locked.running("r-locked3")
+    os.kill(locked.supervisor_pid("r-locked3"), signal.SIGKILL)
+    locked.gone("r-locked3")
+    assert locked.outcome("r-locked3").state is RunState.LOST
+
+
+@landlock_only
+async def test_a_run_approved_with_more_is_refused(locked: Yard) -> None:
+    await locked.launch(locked.order("r-locked4", GOOD, sandbox="bwrap"))
+    outcome = locked.outcome("r-locked4")
+    assert outcome.state is RunState.FAILED
+    assert "approved with bwrap" in outcome.reason
+
+
+def test_an_unknown_tier_is_no_tier(tmp_path: Path) -> None:
+    with pytest.raises(NoSandbox, match="mystery"):
+        wrap("mystery", ["true"], Walls(tmp_path))
+    with pytest.raises(NoSandbox, match="mystery"):
+        choose_tier("mystery")
