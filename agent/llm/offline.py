@@ -84,7 +84,7 @@ def _call(name: str, text: str = "", /, **arguments: Any) -> ModelReply:
 
 def _to_request(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
     if asked.startswith(NOTICE):
-        return _say(asked.removeprefix(NOTICE))
+        return _say(asked.removeprefix(NOTICE).partition("\n\n")[0])  # the rules' own words, without the data
     refused = REFUSED.search(asked)
     if refused:
         return _say(refused.group(1))

@@ -37,7 +37,7 @@ def _command(
     async def called(interaction: Interaction, run: str | None = None) -> None:
         await on_command(interaction, (name, *(run.split() if run else ())))
 
-    described = app_commands.describe(run="A run's id, such as r-abc123")(called)
+    described = app_commands.describe(run="A run's id, such as r-abc123, and what else the command takes")(called)
     return app_commands.Command(name=name, description=description, callback=described)
 
 

@@ -9,19 +9,22 @@ from dataclasses import dataclass
 
 import discord
 
+from agent.commands import COMMANDS as REGISTRY
+from agent.commands import Command
 from agent.domain.ids import is_run_id
 from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Person, Room, Said
 from bot.discord.addresses import DIRECT, Handle, Locator
 from bot.discord.embeds import CUSTOM_ID
 
-COMMANDS = {
-    "help": "What I can do",
-    "status": "How the runs are doing",
-    "runs": "The latest runs",
-    "stop": "Stop a run",
-    "logs": "The last lines of a run's log",
-    "metrics": "A run's metrics as a chart",
-}
+DESCRIPTION_CHARS = 100  # Discord's limit
+
+
+def _described(command: Command) -> str:
+    usage = f" ({command.usage})" if command.usage not in {"", "[run]"} else ""
+    return f"{command.does[0].upper()}{command.does[1:]}{usage}"[:DESCRIPTION_CHARS]
+
+
+COMMANDS = {"help": "What I can do"} | {name: _described(command) for name, command in REGISTRY.items()}
 TALK = (discord.MessageType.default, discord.MessageType.reply)
 BANG = re.compile(r"^!train\b\s*", re.IGNORECASE)
 

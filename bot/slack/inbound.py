@@ -79,7 +79,7 @@ def _event(body: Payload, event: Payload, me: Self) -> Inbound | None:
         twin=f"{channel}:{ts}",
         room=Room(platform="slack", tenant=tenant, channel=channel, thread=str(event.get("thread_ts") or ts)),
         person=Person(platform="slack", tenant=tenant, id=str(person), name=_name(event), external=external),
-        act=Commanded(words=tuple(words[1:])) if banged else Said(text=text, attachments=files),
+        act=Commanded(words=tuple(words[1:])) if banged and not files else Said(text=text, attachments=files),
         mentions_bot=named,
         at=_when(ts),
     )
