@@ -58,7 +58,7 @@ TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     _S.PAUSED: frozenset({_S.QUEUED, _S.STOPPED}),
     _S.STOPPING: _ENDINGS | {_S.UNREACHABLE},
     _S.UNREACHABLE: (_ANY_TIME | {_S.STARTING, _S.RUNNING}) - {_S.UNREACHABLE},
-    _S.LOST: (_ANY_TIME | {_S.RUNNING}) - {_S.LOST, _S.UNREACHABLE},  # its host may come back, even with it running
+    _S.LOST: (_ANY_TIME | {_S.STARTING, _S.RUNNING}) - {_S.LOST, _S.UNREACHABLE},  # its host may come back with it
     _S.STOPPED: frozenset({_S.QUEUED}),
     _S.FAILED: frozenset({_S.QUEUED}),
     _S.SUCCEEDED: frozenset(),
