@@ -119,7 +119,9 @@ async def test_the_queue_has_positions_and_priorities(house: House) -> None:
         assert "queue is empty" in (await stage.asks("queue")).text
         for _ in range(2):
             await stage.running()
-        first, second = await stage.create(), await stage.create()
+        first = await stage.create()
+        house.clock.forward(1)
+        second = await stage.create()
         assert first.state is _S.QUEUED
         assert [one.action for one in run_buttons(first)] == ["stop"]
         card = (await stage.asks("queue")).card
