@@ -7,15 +7,16 @@ carried out through the run service, each once (`name` is the client token) and 
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import os
 import signal
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import bot.app
+from agent.clock import SystemClock
 from agent.domain.errors import AppError
 from agent.domain.restarts import RestartPolicy
 from agent.domain.runs import RunSpec
@@ -65,20 +66,21 @@ async def _carried_out(app: bot.app.App, name: str, order: dict[str, Any]) -> di
 
 
 def timings() -> Timings:
-    """The run service's, as TRAINYARD_FAULT_TIMINGS (JSON) has them; nested policies too."""
+    """The run service's, as TRAINYARD_FAULT_TIMINGS (JSON) has them; `restart_s` is the first delay of a retry."""
     told = json.loads(os.environ.get("TRAINYARD_FAULT_TIMINGS", "{}"))
-    known = {one.name for one in dataclasses.fields(Timings)}
-    return Timings(**{name: value for name, value in told.items() if name in known})
+    policy = RestartPolicy(first_delay_s=told.pop("restart_s", 0.5))
+    return Timings(**told, restarts=policy)
 
 
-def scale_restarts() -> None:
-    """Retries of runs after half a second instead of half a minute."""
-    scaled = float(os.environ.get("TRAINYARD_FAULT_RESTART_S", "0.5"))
-    defaults = dict(
-        zip(RestartPolicy.__init__.__code__.co_varnames[1:], RestartPolicy.__init__.__defaults__, strict=False)
-    )  # type: ignore[arg-type]
-    defaults["first_delay_s"] = scaled
-    RestartPolicy.__init__.__defaults__ = tuple(defaults.values())
+class OffsetClock(SystemClock):
+    """The system's clock, with as many seconds added as a file says."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def now(self) -> datetime:
+        offset_s = float(self._path.read_text()) if self._path.exists() else 0.0
+        return super().now() + timedelta(seconds=offset_s)
 
 
 async def serve() -> None:
@@ -101,7 +103,8 @@ async def serve() -> None:
 if __name__ == "__main__":
     configure("INFO", None)
     bot.app.PackedBundles = TinyBundles  # type: ignore[misc]
-    scale_restarts()
+    if told := os.environ.get("TRAINYARD_FAULT_CLOCK"):
+        bot.app.SystemClock = lambda: OffsetClock(Path(told))  # type: ignore[misc, assignment]
     try:
         asyncio.run(serve())
     except AppError as refused:

@@ -1,12 +1,25 @@
 """A site for each module that breaks nothing for its neighbours, and one of its own for each test that does."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.faults import invariants
 from tests.faults.site import Site, opened
+
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let fixtures know whether their test failed."""
+    report = yield
+    if report.when == "call":
+        item.stash[FAILED] = report.failed
+    return report
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +40,24 @@ def site(shared_site: Site) -> Iterator[Site]:
 
 
 @pytest.fixture
-def own_site(tmp_path: Path) -> Iterator[Site]:
+def own_site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     """Redis and a proxy; the test starts worker and bot. All invariants hold at its end."""
     with opened(tmp_path / "home") as found:
         yield found
+        if request.node.stash.get(FAILED, False):
+            return  # what follows from a failure is not worth the wait
         invariants.check(found)
         if found.database.exists() and not found.bot_ended:
             invariants.settled(found)
+
+
+@pytest.fixture
+def sandboxed_site(tmp_path: Path) -> Iterator[Site]:
+    """A site whose host has the bubblewrap tier."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed: nothing was tried inside a sandbox")
+    with opened(tmp_path / "home", sandbox="bwrap") as found:
+        found.start_worker()
+        found.start_bot()
+        yield found
+        invariants.settled(found)

@@ -1,7 +1,8 @@
-"""A TCP proxy in front of Redis that can go bad: half-open, cut or slow, per direction, switched while it runs.
+"""A TCP proxy in front of Redis that can go bad: half-open, cut, held or slow, per direction, switched while it runs.
 
 Runs an event loop in a thread of its own. Knows no protocol. A connection that was blackholed never comes back, as with
 a firewall that forgot it: nothing is forwarded and nothing is closed; new connections follow the mode of the moment.
+What is held arrives later, in order, as after a partition that TCP outlived.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ class Proxy:
         self.port = 0
         self.mode: Mode = "pass"  # of new connections
         self.delay_s = {"up": 0.0, "down": 0.0}  # of each chunk to and from the server
+        self.held: set[str] = set()  # directions in which nothing moves, as in a partition that will heal
         self._links: set[_Link] = set()
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -131,6 +133,8 @@ class _Link:
                 continue
             if delay_s := self._proxy.delay_s[direction]:
                 await asyncio.sleep(delay_s)
+            while direction in self._proxy.held:
+                await asyncio.sleep(0.02)
             writer.write(data)
             await writer.drain()
         if not self.dead:  # of a half-open connection neither end hears that the other is gone

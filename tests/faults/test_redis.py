@@ -1,0 +1,129 @@
+"""Rows 19 to 22: Redis dies, forgets, freezes, refuses; connections to it are half-open."""
+
+import os
+import signal
+import time
+
+import pytest
+import redis
+
+from tests.faults.site import Site, eventually, measured
+
+
+def kill_redis(site: Site, *, forget: bool = False) -> None:
+    """SIGKILL and a new start, with the data of a second ago or with none."""
+    assert site.server.pid is not None
+    os.kill(site.server.pid, signal.SIGKILL)
+    site.server.stop()
+    if forget:
+        for path in (site.home / "redis").rglob("appendonly*"):
+            if path.is_file():
+                path.unlink()
+    site.server.start()
+
+
+def start_and_wait(site: Site) -> str:
+    """Worker, bot and a run in the middle of its training."""
+    site.start_worker()
+    site.start_bot()
+    run = site.create("endless")
+    site.progresses(run, beyond=3)
+    return run
+
+
+def test_row_19_redis_dies_bounces_and_comes_back_empty(own_site: Site) -> None:
+    run = start_and_wait(own_site)
+    kill_redis(own_site)
+    own_site.progresses(run)
+    for _ in range(3):
+        kill_redis(own_site)
+        time.sleep(0.3)
+    own_site.progresses(run)
+    kill_redis(own_site, forget=True)
+    own_site.progresses(run)
+    second = own_site.create("good")  # and orders arrive
+    assert own_site.ends(second)["state"] == "succeeded"
+    own_site.let_go(run)
+    assert own_site.ends(run)["state"] == "succeeded"
+    assert len(own_site.attempts(run)) == 1
+
+
+@pytest.mark.faults
+def test_row_20_redis_is_frozen_and_the_bot_answers(own_site: Site) -> None:
+    own_site.timings |= {"unreachable_after_s": 6.0, "lost_after_s": 12.0}
+    run = start_and_wait(own_site)
+    assert own_site.server.pid is not None
+    os.kill(own_site.server.pid, signal.SIGSTOP)
+    try:
+        asked = time.monotonic()
+        own_site.says("help")
+        own_site.sees("What I can do", limit_s=20)
+        assert time.monotonic() - asked < 10
+        time.sleep(max(0.0, asked + 20 - time.monotonic()))  # longer than a host may be silent while we listen
+        assert own_site.state(run) == "running", "a Redis that is away says nothing about hosts"
+    finally:
+        os.kill(own_site.server.pid, signal.SIGCONT)
+    own_site.progresses(run)
+    own_site.let_go(run)
+    assert own_site.ends(run)["state"] == "succeeded"
+    assert len(own_site.attempts(run)) == 1
+
+
+def test_row_21_a_half_open_connection_to_the_worker(own_site: Site) -> None:
+    own_site.behind["worker"] = True
+    own_site.start_worker()
+    own_site.start_bot()
+    first = own_site.create("endless")
+    own_site.progresses(first, beyond=0)
+    assert own_site.proxy.half_open() >= 3  # the worker's, its pool's, the supervisor's
+    second = own_site.create("good")
+    took_s = measured(lambda: own_site.run_row(second)["step"] > 0, what="a worker that consumes again")
+    assert took_s <= 20
+    own_site.progresses(first)
+    own_site.let_go(first)
+    assert own_site.ends(first)["state"] == "succeeded"
+
+
+@pytest.mark.faults
+def test_row_21_half_open_connections_of_the_bot(own_site: Site) -> None:
+    own_site.behind["bot"] = True
+    run = start_and_wait(own_site)
+    assert own_site.proxy.half_open() >= 1
+    own_site.progresses(run, limit_s=40)
+    second = own_site.create("good")
+    assert own_site.ends(second)["state"] == "succeeded"
+    own_site.let_go(run)
+    assert own_site.ends(run)["state"] == "succeeded"
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("trouble", ["oom", "readonly", "noauth", "evicted"])
+def test_row_22_redis_refuses(own_site: Site, trouble: str) -> None:
+    run = start_and_wait(own_site)
+    client = redis.Redis.from_url(own_site.server.url)
+    step = own_site.run_row(run)["step"]
+    match trouble:
+        case "oom":
+            client.config_set("maxmemory", 1)
+        case "readonly":
+            client.replicaof("127.0.0.1", 1)
+        case "noauth":
+            client.config_set("requirepass", "trainyard")
+            client.execute_command("CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES")
+        case "evicted":
+            client.delete(f"trainyard:ev:{own_site.host}")
+    time.sleep(3)
+    match trouble:
+        case "oom":
+            client.config_set("maxmemory", 0)
+        case "readonly":
+            client.replicaof("NO", "ONE")
+        case "noauth":
+            client.config_set("requirepass", "")
+    own_site.progresses(run, beyond=step + 5)
+    own_site.let_go(run)
+    assert own_site.ends(run)["state"] == "succeeded"
+    assert len(own_site.attempts(run)) == 1
+    lines = own_site.bot_log.count("redis_away") + own_site.bot_log.count("Traceback")
+    assert lines < 10, "trouble that lasts is told once, not at every try"
+    eventually(lambda: client.xlen(f"trainyard:ev:{own_site.host}") > 0)
