@@ -160,6 +160,7 @@ class _Life:
         self._run |= {"outcome": None, "ended_at": None, "note": ""}
         self._attempt |= {"outcome": None, "ended_at": None, "used_s": 0.0}
         self._write()
+        self._run["used_s"] = rows.used_s(self._connection, event.run)
         self._facts(event)
         return True
 

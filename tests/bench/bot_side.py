@@ -1,0 +1,165 @@
+"""The bot's way of events for a measurement: real Redis streams, relay, SQLite and live cards; a door that only counts.
+
+Pictures are not drawn, because another process does that. Used by `tests.bench.ingest` and `tests.bench.backlog`.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import redis
+from sqlalchemy import text
+
+from agent.brain import Brain, Options, build
+from agent.clock import SystemClock
+from agent.domain.content import Content
+from agent.domain.datasets import DatasetRef
+from agent.domain.events import EventBody, WorkerEvent
+from agent.domain.rooms import Room
+from agent.domain.runs import RunSpec
+from agent.llm.offline import OfflinePlanner
+from agent.ports import MessageRef, Whisper
+from agent.runs.fair import Limits
+from agent.runs.service import Timings
+from agent.storage import sql_stores
+from agent.storage.database import Database
+from agent.wire import encode
+from bot.relay import relay
+from tests.fakes import ROOM, FakeBundles, FakeCharts, FakeDoor, FakeFleet, host
+from worker.client.blobs import FolderBlobs
+from worker.client.feed import RedisFeed
+
+HOST = "gpu-1"
+STREAM = f"trainyard:ev:{HOST}"
+SPEC = RunSpec(
+    task="tabular_classification",
+    recipe="tabular_classification",
+    dataset=DatasetRef(sha256="0" * 64, name="visits.csv", size_bytes=1),
+    target="visited",
+    host=HOST,
+    bundle_sha256="b" * 64,
+)
+
+
+class CountingDoor(FakeDoor):
+    """Takes everything and keeps only numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.posts = self.edits = 0
+
+    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        """A new message."""
+        self.posts += 1
+        self.keys[key] = f"m{self.posts}"
+        return MessageRef(room.channel, self.keys[key])
+
+    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+        """A changed message."""
+        self.edits += 1
+        return ref
+
+
+@dataclass(slots=True)
+class Bot:
+    """What runs, and the seconds from each event's making to its commit."""
+
+    brain: Brain
+    database: Database
+    door: CountingDoor
+    runs: list[str] = field(default_factory=list)
+    late_s: list[float] = field(default_factory=list)
+    stored: int = 0
+
+    async def rows(self) -> tuple[int, int]:
+        """Metric events that are stored, and how many of them are different."""
+        query = text("SELECT count(*), count(DISTINCT run_id || ':' || attempt || ':' || seq) FROM metric_chunk")
+        total, distinct = await self.database.read(lambda connection: connection.execute(query).one())
+        return int(total), int(distinct)
+
+
+@contextlib.asynccontextmanager
+async def bot(home: Path, redis_url: str, *, runs: int, listens: asyncio.Event) -> AsyncIterator[Bot]:
+    """A bot with live runs; it reads the streams as soon as `listens` is set."""
+    database = Database(f"sqlite:///{home / 'bench.db'}")
+    await database.start()
+    door, fleet = CountingDoor(), FakeFleet()
+    fleet.infos = (host(HOST, slots=runs),)
+    limits = Limits(running_per_user=runs, queued_per_user=runs)
+    brain = build(
+        stores=sql_stores(database),
+        doors={"slack": door},
+        fleet=fleet,
+        blobs=FolderBlobs(home / "blobs"),
+        bundles=FakeBundles(),
+        charts=FakeCharts(),
+        model=OfflinePlanner(),
+        clock=SystemClock(),
+        options=Options(pictures=home / "charts", timings=Timings(limits=limits)),
+    )
+    made = Bot(brain, database, door)
+    session_id = await brain.stores.conversations.session_of(ROOM, create=True) or ""
+    for number in range(runs):
+        run = await brain.service.create(
+            SPEC, session_id=session_id, requester="slack:T1:U1", room=ROOM, token=str(number)
+        )
+        made.runs.append(run.id)
+    _measured(made)
+    feed = RedisFeed(redis_url)
+    tasks = [
+        asyncio.create_task(_relay(feed, brain, listens)),
+        asyncio.create_task(brain.cards.run()),
+        asyncio.create_task(_ticks(brain)),
+    ]
+    try:
+        yield made
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await feed.close()
+        await brain.close()
+        await database.close()
+
+
+async def _relay(feed: RedisFeed, brain: Brain, listens: asyncio.Event) -> None:
+    await listens.wait()
+    await relay(feed, brain.service)
+
+
+async def _ticks(brain: Brain) -> None:
+    while True:
+        await brain.service.tick()
+        await asyncio.sleep(2.0)
+
+
+def _measured(made: Bot) -> None:
+    """Note for each event when its transaction was durable."""
+    take = made.brain.service.take
+
+    async def timed(events: Sequence[WorkerEvent]) -> None:
+        await take(events)
+        now = time.time()
+        made.late_s += [now - event.at.timestamp() for event in events]
+        made.stored += len(events)
+
+    made.brain.service.take = timed  # type: ignore[method-assign]
+
+
+def send(client: "redis.Redis", events: Sequence[tuple[str, int, EventBody]]) -> None:
+    """Put (run, seq, body) on the host's stream, as a supervisor's sender does."""
+    pipeline = client.pipeline(transaction=False)
+    for run, seq, body in events:
+        event = WorkerEvent(run=run, attempt=1, seq=seq, host=HOST, at=datetime.now(UTC), body=body)
+        pipeline.xadd(STREAM, {"e": encode(event)}, maxlen=100_000, approximate=True)
+    pipeline.execute()
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which this share of them is."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
