@@ -10,6 +10,7 @@ from agent.loop import TurnLoop
 from agent.ports import Blobs, Bundles, Charts, Clock, Door, Fleet, Model
 from agent.postman import Postman
 from agent.runs.live import LiveCards
+from agent.runs.monitor import Monitor
 from agent.runs.pictures import Files
 from agent.runs.service import RunService, Timings
 from agent.sessions import FrontDesk
@@ -34,6 +35,9 @@ class Options:
     card_pace_s: float = 1.0
     timings: Timings | None = None
     listening: Callable[[], bool] = lambda: True  # whether events of hosts can reach us
+    monitor: bool = True  # whether live runs are watched by rules
+    monitor_every_s: float = 30.0
+    advised: bool = False  # whether a language model may think about what the monitor finds
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +49,15 @@ class Brain:
     service: RunService
     cards: LiveCards
     postman: Postman
+    monitor: Monitor | None
 
     async def recover(self) -> None:
         """Go on where a stopped bot left off."""
         await self.desk.recover()
         await self.cards.recover()
         await self.postman.recover()
+        if self.monitor is not None:
+            await self.monitor.recover()
 
     async def close(self) -> None:
         """Stop handling and delivering; what is left goes on after the next start."""
@@ -74,8 +81,14 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     postman = Postman(stores.outbox, doors, clock, gap_s=options.edit_gap_s or {})
     drawn = Files(charts, options.pictures)
     cards = LiveCards(stores.runs, drawn, postman, clock, pace_s=options.card_pace_s)
+    told: list[Callable[[str], None]] = [cards.changed]
+
+    def changed(run_id: str) -> None:
+        for tell in told:
+            tell(run_id)
+
     service = RunService(
-        stores.runs, fleet, clock, changed=cards.changed, timings=options.timings, listening=options.listening
+        stores.runs, fleet, clock, changed=changed, timings=options.timings, listening=options.listening
     )
     files = DataFiles(stores.conversations, fleet)
     control = Control(stores.runs, service, approvers=options.approvers)
@@ -99,4 +112,10 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     )
     loop = TurnLoop(stores.conversations, model, dispatcher, approvals, postman)
     desk = FrontDesk(stores, loop, approvals, dispatcher, postman, blobs, doors, clock)
-    return Brain(stores, desk, service, cards, postman)
+    monitor = None
+    if options.monitor:
+        notice = desk.notice if options.advised else None
+        every_s = options.monitor_every_s
+        monitor = Monitor(stores.runs, stores.outbox, postman, fleet, clock, notice=notice, every_s=every_s)
+        told.append(monitor.changed)
+    return Brain(stores, desk, service, cards, postman, monitor)

@@ -130,6 +130,8 @@ class App:
             self._background(f"door {door.platform}", lambda door=door: door.run(self.brain.desk.accept))  # type: ignore[misc]
         self._background("relay", lambda: relay(self.feed, self.brain.service))
         self._background("cards", self.brain.cards.run)
+        if self.brain.monitor is not None:
+            self._background("monitor", self.brain.monitor.run)
         self._background("clock", self._tick_forever)
 
     async def _redis(self) -> str:
@@ -181,6 +183,8 @@ class App:
                 approval_lifetime=settings.approval_lifetime,
                 edit_gap_s=settings.edit_gap_s,
                 card_pace_s=settings.card_pace_s,
+                monitor=settings.monitor,
+                advised=bool(settings.model_names),
                 timings=self._timings,
                 listening=lambda: not self.feed.away,
             ),

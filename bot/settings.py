@@ -25,6 +25,7 @@ class Settings(BaseSettings):
     approval_hours: float = Field(24.0, gt=0)
     tick_s: float = Field(2.0, gt=0)
     card_pace_s: float = Field(1.0, gt=0)
+    monitor: bool = True  # watch live runs and give advice in their threads
     slack_edit_gap_s: float = Field(15.0, ge=0)
     discord_edit_gap_s: float = Field(15.0, ge=0)
     log_level: str = "INFO"

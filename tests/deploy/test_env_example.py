@@ -14,7 +14,7 @@ EXAMPLE = ROOT / ".env.example"
 LINES = EXAMPLE.read_text().splitlines()
 ENTRY = re.compile(r"#([A-Z][A-Z0-9_]*)=(.*)")
 ENTRIES = {match[1]: match[2] for line in LINES if (match := ENTRY.fullmatch(line))}
-OF_HOSTS = {"TRAINYARD_HOST_ID", "TRAINYARD_PUBLIC_KEY", "TRAINYARD_SANDBOX"}
+OF_HOSTS = {"TRAINYARD_HOST_ID", "TRAINYARD_PUBLIC_KEY", "TRAINYARD_SANDBOX", "TRAINYARD_SLOTS"}
 OF_PROVIDERS = {"ANTHROPIC_API_KEY", "OPENAI_API_KEY"}
 
 
@@ -63,7 +63,7 @@ def test_what_it_says_of_defaults_is_true(bare):
 
     for name in (
         "blobs", "approvers", "approval_hours", "tick_s", "card_pace_s", "slack_edit_gap_s", "discord_edit_gap_s",
-        "log_level", "slack_http_host", "discord_message_content", "discord_guilds",
+        "log_level", "monitor", "slack_http_host", "discord_message_content", "discord_guilds",
     ):  # fmt: skip
         assert getattr(shown, name) == getattr(default, name), name
 
