@@ -18,6 +18,7 @@ from typing import Any
 NO_NVML = 3
 MARKER = b"TRAINYARD_RUN_DIR="
 _SUPERVISOR = b"worker.supervisor"
+_ZYGOTE = b"/worker/warm/zygote.py"  # what a run that began warm keeps of the process that it was forked from
 _PROC = Path("/proc")
 _MOST_PIDS = 4_194_304  # the kernel's highest pid_max on 64 bits
 _LEAST_BYTES = 2**20  # less is no GPU memory of a process: a context alone takes hundreds of MiB
@@ -138,7 +139,8 @@ def _processes(nvml: Any, device: Any) -> list[tuple[int, int | None]]:
 def foreign_bytes(processes: list[tuple[int, int | None]], uuid: str, *, total: int, used: int) -> int:
     """Memory of a GPU that processes hold which are not of our runs.
 
-    A pid is ours when it, or a process above it, has the marker of a run in its environment or is a supervisor. Entries
+    A pid is ours when it, or a process above it, has the marker of a run in its environment, is a supervisor or was
+    forked from a warm process (which itself never touches a GPU). Entries
     with swapped fields (a known fault of process lists) are turned around, impossible ones left out. A pid that is not
     there has just ended; only in a container, where NVML speaks of the host's pids, it counts as foreign unless one of
     our runs was given this GPU.
@@ -183,7 +185,8 @@ def is_ours(pid: int) -> bool:
         except OSError:
             pass  # another user's, or one that gave up its rights: what is above it tells
         try:
-            if _SUPERVISOR in (folder / "cmdline").read_bytes().split(b"\0"):
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            if _SUPERVISOR in words or any(word.endswith(_ZYGOTE) for word in words):
                 return True
             pid = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except (OSError, ValueError):

@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 
 
 class Sampler:
-    """Measures the process `pid` with all below it, and the run folder `folder`.
+    """Measures the process `pid` (or several that belong together) with all below it, and the run folder `folder`.
 
     `gpus` are the uuids that the attempt was given; without any, the driver is never asked.
     """
 
     def __init__(
         self,
-        pid: int,
+        pid: int | Sequence[int],
         folder: Path,
         *,
         gpus: Sequence[str] = (),
@@ -68,11 +68,11 @@ class Sampler:
 
 
 class Tree:
-    """Processor time and memory of a process with all below it."""
+    """Processor time and memory of processes with all below them."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int | Sequence[int]) -> None:
         """Nothing is read yet."""
-        self._pid = pid
+        self._roots = (pid,) if isinstance(pid, int) else tuple(pid)
         self._spent_s: float | None = None
         self._at = 0.0
 
@@ -83,7 +83,7 @@ class Tree:
         their parent count once. The time of children that ended is found in their parents, which waited for them.
         """
         now, spent, memory = time.monotonic(), 0.0, 0
-        for pid in (self._pid, *descendants_of(self._pid)):
+        for pid in dict.fromkeys(pid for root in self._roots for pid in (root, *descendants_of(root))):
             try:
                 process = psutil.Process(pid)
                 times = process.cpu_times()

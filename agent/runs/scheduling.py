@@ -156,4 +156,4 @@ def holding_of(run: Run, attempt: Attempt) -> Holding:
     """What a live run holds, at the longest until its approved time is over."""
     since = attempt.dispatched_at or attempt.sent_at
     ends_at = since + timedelta(seconds=max(0.0, hours_left_s(run)))
-    return Holding(run.id, run.requester, attempt.host, attempt.gpus, ends_at)
+    return Holding(run.id, run.requester, attempt.host, attempt.gpus, ends_at, run.queued_at or run.created_at)

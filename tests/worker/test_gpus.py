@@ -177,8 +177,9 @@ def test_only_memory_of_others_is_foreign(world: World, processes: Any) -> None:
     while not (children := Path(f"/proc/{below}/task/{below}/children").read_text().split()):
         time.sleep(0.01)
     supervisor = processes((sys.executable, "-c", "import time; time.sleep(600)", "worker.supervisor"))
+    warm = processes((sys.executable, "-c", "import time; time.sleep(600)", "/opt/site/worker/warm/zygote.py"))
     stranger = processes()
-    held = [[mine, 10 * GIB], [int(children[0]), 5 * GIB], [supervisor, GIB], [stranger, 2 * GIB]]
+    held = [[mine, 10 * GIB], [int(children[0]), 5 * GIB], [supervisor, GIB], [warm, GIB], [stranger, 2 * GIB]]
     world.is_({"uuid": "GPU-a", "used": 18 * GIB, "processes": held})
     (gpu,) = world.look().gpus
     assert gpu.foreign_bytes == 2 * GIB

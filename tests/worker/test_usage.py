@@ -65,6 +65,12 @@ def test_memory_is_what_the_tree_holds(started: list[subprocess.Popen[bytes]], t
     assert 200_000_000 < used < 300_000_000
 
 
+def test_several_roots_count_once_each(started: list[subprocess.Popen[bytes]], tmp_path: Path) -> None:
+    first, second = run(started, _HOLDS), run(started, _HOLDS)
+    used = Sampler((first, second, first), tmp_path).sample().memory_bytes
+    assert 400_000_000 < used < 600_000_000
+
+
 def test_a_process_that_is_gone_uses_nothing(tmp_path: Path) -> None:
     process = subprocess.Popen(["true"])
     process.wait()
