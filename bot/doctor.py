@@ -154,7 +154,10 @@ async def _hosts(settings: Settings) -> Sequence[Line]:
 def _sandbox() -> Line:
     if shutil.which("bwrap"):
         return Line("sandbox", True, "bubblewrap is installed; the worker tests it when it starts")
-    text = "bubblewrap is not installed: runs are processes of their own with a clean environment, and no more"
+    text = (
+        "bubblewrap is not installed: the worker uses Landlock instead where the kernel is 6.12 or later, and else "
+        "does not start, unless TRAINYARD_SANDBOX=none"
+    )
     return Line("sandbox", None, f"{text} (apt install bubblewrap)")
 
 

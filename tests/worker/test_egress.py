@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -223,6 +224,21 @@ def test_the_proxy_ends_with_whoever_started_it(tmp_path: Path) -> None:
     owner.wait()
     owner.stdout.close()
     eventually(lambda: not processes_naming(str(place)), what="the end of the proxy")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_socket_of_its_own_goes_with_the_proxy(killed: bool) -> None:
+    proxy = EgressProxy()
+    proxy.start()
+    place = proxy.socket_path
+    assert place.parent.stat().st_mode & 0o077 == 0
+    assert proxy.alive
+    if killed:
+        for pid in processes_naming(str(place)):
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not proxy.alive)
+    proxy.stop()
+    assert not place.parent.exists()
 
 
 def test_a_proxy_that_cannot_start_says_so(tmp_path: Path) -> None:

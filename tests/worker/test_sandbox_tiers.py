@@ -31,6 +31,7 @@ from worker.sandbox import (
     networks_of,
     seccomp,
     selftest,
+    tier_for,
     wrap,
 )
 from worker.sandbox import probes as probe_script
@@ -190,6 +191,16 @@ worker.app.main()
 def _denying(number: int) -> bytes:
     steps = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | errno.ENOSYS), (0x06, 0, 0, 0x7FFF0000)]
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def test_an_attempt_never_gets_less_than_was_approved() -> None:
+    assert tier_for("none", "none") == "none"
+    with pytest.raises(NoSandbox, match="approved with the sandbox bwrap"):
+        tier_for("none", "bwrap")
+    if not why_not("landlock"):
+        assert tier_for("landlock", "none") == "landlock"
+        with pytest.raises(NoSandbox, match="has only landlock"):
+            tier_for("landlock", "bwrap")
 
 
 def test_the_order_of_the_tiers() -> None:

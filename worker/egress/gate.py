@@ -8,6 +8,7 @@ import logging
 import select
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,11 +27,13 @@ log = logging.getLogger(__name__)
 
 
 class EgressProxy:
-    """A proxy behind the unix socket `socket_path`. Ends with this process at the latest."""
+    """A proxy behind the unix socket `socket_path`, by default one in a private folder. Ends with this process at the
+    latest.
+    """
 
     def __init__(
         self,
-        socket_path: Path,
+        socket_path: Path | None = None,
         *,
         allow: Sequence[str] = HUB_HOSTS,
         inside: Sequence[str] = (),
@@ -43,9 +46,11 @@ class EgressProxy:
         `log` gets each decision, in a thread of its own: `host`, `port`, `allowed`, and `why` or at the end `up` and
         `down` in bytes.
         """
-        self.socket_path = socket_path
+        self._folder = Path(tempfile.mkdtemp(prefix="trainyard-")) if socket_path is None else None
+        self.socket_path = socket_path or (self._folder or Path()) / "egress.sock"
         self._config = {
-            "socket": str(socket_path),
+            "socket": str(self.socket_path),
+            "folder": str(self._folder or ""),
             "allow": list(allow),
             "inside": list(inside),
             "addresses": {name: list(found) for name, found in (addresses or {}).items()},
@@ -83,8 +88,13 @@ class EgressProxy:
     def stop(self) -> None:
         """End it, its connections too. Does nothing where there is none."""
         process, self._process = self._process, None
-        if process is None:
-            return
+        if process is not None:
+            self._end(process)
+        self.socket_path.unlink(missing_ok=True)
+        if self._folder is not None and self._folder.exists():
+            self._folder.rmdir()
+
+    def _end(self, process: "subprocess.Popen[str]") -> None:
         if process.stdin is not None:
             process.stdin.close()
         try:
@@ -96,7 +106,6 @@ class EgressProxy:
             self._reader.join(_END_S)
         if process.stdout is not None:
             process.stdout.close()
-        self.socket_path.unlink(missing_ok=True)
 
     def _read(self, process: "subprocess.Popen[str]") -> None:
         for line in process.stdout or ():

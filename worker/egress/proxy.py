@@ -1,11 +1,12 @@
 """`python -I -S proxy.py CONFIG`: an HTTP proxy on a unix socket that only connects to hosts of a list.
 
-CONFIG is JSON: `socket` (path), `allow` (`host` or `host:port`, `*` for any characters, port 443 where none is given),
-`inside` (networks that are allowed though they are not public), `addresses` (host: addresses, instead of DNS). Takes
-CONNECT and nothing else, resolves a name once, refuses it when any of its addresses is not public, and connects to an
-address that was checked. Prints one JSON line for each decision and each end; ends when its input ends, which is when
-the supervisor does. Standard library only. It sees host names and byte counts, never what is inside of TLS: whoever
-may reach a hub can also upload there. Started by `worker.egress.gate`.
+CONFIG is JSON: `socket` (path), `folder` (to be removed with it, or ""), `allow` (`host` or `host:port`, `*` for any
+characters, port 443 where none is given), `inside` (networks that are allowed though they are not public),
+`addresses` (host: addresses, instead of DNS). Takes CONNECT and nothing else, resolves a name once, refuses it when
+any of its addresses is not public, and connects to an address that was checked. Prints one JSON line for each
+decision and each end; ends when its input ends, which is when the supervisor does. Standard library only. It sees
+host names and byte counts, never what is inside of TLS: whoever may reach a hub can also upload there. Started by
+`worker.egress.gate`.
 """
 
 import asyncio
@@ -211,8 +212,15 @@ async def _run(config: Mapping[str, Any]) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(0, lambda: None if os.read(0, 64) else ended.set())
-    async with server:
-        await ended.wait()
+    try:
+        async with server:
+            await ended.wait()
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(config["socket"])  # noqa: PTH108 - quick, and nobody else is left to do it
+        if config["folder"]:
+            with contextlib.suppress(OSError):
+                os.rmdir(config["folder"])  # noqa: PTH106 - likewise
 
 
 def _say(what: dict[str, Any]) -> None:

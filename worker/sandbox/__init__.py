@@ -5,7 +5,7 @@ This file is what others import. The tiers are in `bubblewrap` and `landlock`, t
 `seccomp`, what is asked for in `walls`, the choice and its self-test in `tiers` and `selftest`.
 """
 
-from worker.sandbox.tiers import at_least, choose_tier, gaps_of, networks_of, wrap
+from worker.sandbox.tiers import at_least, choose_tier, gaps_of, networks_of, tier_for, wrap
 from worker.sandbox.walls import Command, NoSandbox, Walls, handed_over
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "gaps_of",
     "handed_over",
     "networks_of",
+    "tier_for",
     "wrap",
 ]

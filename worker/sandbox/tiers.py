@@ -47,6 +47,21 @@ def choose_tier(wanted: str) -> str:
     )
 
 
+def tier_for(setting: str, approved: str) -> str:
+    """The tier of one attempt: what the host's setting gives now, if that is no less than what was approved.
+
+    Raises:
+        NoSandbox: nothing works, or only less than people agreed to.
+    """
+    tier = choose_tier(setting)
+    if not at_least(tier, approved):
+        raise NoSandbox(
+            f"This run was approved with the sandbox {approved}, and the host has only {tier} now. Mend it there "
+            "(`trainyard doctor`, the worker's log), or start the run anew and approve what the host has."
+        )
+    return tier
+
+
 def why_not(tier: str) -> str:
     """Why a tier cannot be used here, empty when its self-test passed. Tested once a process."""
     return selftest.verdict(tier, wrap)
