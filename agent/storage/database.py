@@ -97,15 +97,19 @@ class Database:
         self._jobs.put(_Job(run, future, loop))
         try:
             return await future
-        except OperationalError as error:
-            raise _away(error) from error
+        except DBAPIError as error:
+            if isinstance(error, OperationalError) or error.connection_invalidated:
+                raise _away(error) from error
+            raise
 
     async def read(self, run: Callable[[Connection], T]) -> T:
         """Run `run` on a connection of its own; it sees what is committed. Raises `Unavailable` as `write` does."""
         try:
             return await asyncio.to_thread(self._read, run)
-        except OperationalError as error:
-            raise _away(error) from error
+        except DBAPIError as error:
+            if isinstance(error, OperationalError) or error.connection_invalidated:
+                raise _away(error) from error
+            raise
 
     def _read(self, run: Callable[[Connection], T]) -> T:
         with self._opened().connect() as connection:
@@ -231,7 +235,7 @@ def _cause(error: Exception) -> str:
     return next(iter(str(getattr(error, "orig", error)).splitlines()), type(error).__name__)
 
 
-def _away(error: OperationalError) -> Unavailable:
+def _away(error: DBAPIError) -> Unavailable:
     return Unavailable(f"The database cannot be used now ({_cause(error)}). Try again when it is back.")
 
 

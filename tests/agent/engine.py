@@ -91,7 +91,7 @@ class Engine:
     async def now(self, run: Run) -> Run:
         return await self.runs.get(run.id)
 
-    async def passes(self, seconds: float, *, step: float = 20.0) -> None:
+    async def passes(self, seconds: float, *, step: float = 45.0) -> None:
         """Time, with a tick at every step."""
         while seconds > 0:
             self.clock.forward(min(seconds, step))

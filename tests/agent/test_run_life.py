@@ -126,8 +126,10 @@ async def test_a_lost_run_that_still_trains_goes_on_when_nothing_took_its_place(
     await engine.says(run, ACCEPTED, STARTED)
     await engine.passes(920)
     assert (await engine.now(run)).state is S.LOST
+    lost = await engine.now(run)
     run = await engine.says(run, Beat())
     assert (run.state, run.outcome, await leased(engine)) == (S.RUNNING, None, [(run.id, 1)])
+    assert run.used_s <= lost.used_s == 0.0  # it was heard in its first second only
     assert engine.fleet.stopped == []
 
 
