@@ -1,39 +1,73 @@
 """What a training script imports to be seen and to be stopped: `TrainingRuntime`.
 
 One file, standard library only, so that it travels inside a bundle and works where Trainyard is not installed.
-It owns `meta.json`, `metrics.jsonl` and `checkpoints/` of a run's folder. It never breaks a training: what cannot be
-written is said once on stderr and training goes on. Optional libraries (torch, transformers) are imported late.
+It owns `meta.json`, `metrics.journal/`, `metrics.jsonl` and `checkpoints/` of a run's folder. It never breaks a
+training: what cannot be written is said once on stderr and training goes on. torch is imported late.
+
+`log_metrics` packs a row into a memory-mapped journal: no system call, and the kernel owns the bytes once it returns,
+so that SIGKILL loses nothing. `Converter` turns the journal into lines of `metrics.jsonl`, which is what people read.
+It is run by the supervisor where there is one (`TRAINYARD_SUPERVISED=1`), else by a small child of the training
+(`python -I -S runtime.py FOLDER`) that ends after it, else at the end within the training itself.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
-import math
+import mmap
 import os
 import re
+import select
 import shutil
 import signal
 import stat
+import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Status = Literal["running", "completed", "stopped", "failed"]
 Save = Callable[[Path], None]
 
-_META_EVERY_S = 1.0
 _TAIL_BYTES = 65536
 _CHECKPOINT = re.compile(r"step_(\d+)")
+_SEGMENT = re.compile(r"\d{8}-[0-9a-f]{12}\.seg")
+
+JOURNAL = "metrics.journal"
+_SEGMENT_BYTES = 1 << 20  # reserved on disk at once: about 14,000 rows of 5 numbers
+_MOST_SEGMENTS = 256  # a journal that nobody converts ends here
+_MOST_LATE = 10_000  # rows kept in memory while the disk takes none
+_MOST_PLANS = 512  # sets of names known at a time
+_RETRY_S = 5.0
+_CHUNK_BYTES = 256 * 1024
+_FINISH_S = 10.0
+_IDLE_S = (0.02, 0.25)  # pauses of the converting child, busy and idle
+
+# A segment, all numbers native and 8 bytes wide. Head: magic, size, sealed (by the writer); then of the converter:
+# bytes converted, and of a conversion under way its end and the size of metrics.jsonl before it. Then records, each
+# with a mark (kind << 32 | size) that is 0 until the rest of the record is there.
+_MAGIC = 0x314A_4452_4159_5254
+_HEAD_BYTES = 64
+_HEAD = struct.Struct("QQQQQQ")
+_DONE_AT, _DONE = 24, struct.Struct("QQQ")
+_SEALED_WORD = 2
+_WORD = struct.Struct("Q")
+_ROW, _KEYS = 1, 2  # kinds: (where its names are, step, seconds since the epoch, numbers…); names as JSON
+_ROW_BYTES = 32
+_SIZE = 0xFFFF_FFFF
+
+_NUMBER = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][+-]?\d+)?)\s*([^\W\d_]+(?:/[^\W\d_]+)?|%|x)")
+_MULTIPLES = frozenset("kKMBGT")  # "3.2k" is not 3.2
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeInfo:
+class ResumeInfo(NamedTuple):
     """What an earlier attempt left behind. `checkpoint` is the newest whole one, `checkpoint_step` its step."""
 
     step: int
@@ -45,6 +79,8 @@ class ResumeInfo:
 class TrainingRuntime:
     """A script's line to Trainyard. Without arguments it takes run and folder from the environment.
 
+    Under torchrun the process with RANK 0 writes; the others only agree on when to stop.
+
     >>> rt = TrainingRuntime()
     >>> rt.start(model_id="my-model", config={"lr": 0.1}, total_steps=100)
     >>> rt.register_graceful_shutdown(model, dataloader)
@@ -55,10 +91,14 @@ class TrainingRuntime:
     def __init__(self, run_id: str | None = None, run_dir: str | Path | None = None) -> None:
         self.run_dir = Path(run_dir or os.environ.get("TRAINYARD_RUN_DIR") or Path.cwd())
         self.run_id = run_id or os.environ.get("TRAINYARD_RUN_ID") or self.run_dir.name
-        self._journal = _Journal(self.run_dir / "metrics.jsonl")
+        self._ranks = _whole_of(os.environ.get("WORLD_SIZE"), 1)
+        self._writes = self._ranks < 2 or _whole_of(os.environ.get("RANK"), 0) == 0
+        self._warn = _Warnings()
+        self._journal = _Journal(self.run_dir, self._warn, alone=os.environ.get("TRAINYARD_SUPERVISED") != "1")
+        self._ended = weakref.finalize(self, self._journal.close)  # at the latest when the interpreter ends
         self._meta: dict[str, Any] = {}
-        self._meta_at = 0.0
-        self._said: set[str] = set()
+        self._pid = os.getpid()
+        self._step: Any = 0
         self._stop_asked = False
         self._polled = False
         self._save: Save | None = None
@@ -66,24 +106,31 @@ class TrainingRuntime:
     # --- life of a run
 
     def start(self, model_id: str, config: Mapping[str, Any] | None = None, total_steps: int | None = None) -> None:
-        """Say that training runs. Keeps the step, the start time and the metrics of an earlier attempt."""
+        """Say that training runs. Keeps the step, the start time and the metrics of an earlier attempt.
+
+        From here on SIGUSR1 prints where each thread stands.
+        """
         earlier = self._read_meta()
         self._meta = {
             "run_id": self.run_id,
             "status": "running",
             "model": model_id,
             "total_steps": total_steps,
-            "step": _whole(earlier.get("step")),
+            "step": max(_whole(earlier.get("step")), self._last_step() or 0),
             "started_at": earlier.get("started_at") or time.time(),
             "pid": os.getpid(),
         }
+        _dump_stacks_on_usr1()
+        if not self._writes:
+            return
+        self._journal.catch_up()
         self._write_meta()
         kept = self.run_dir / "config.json"
         if config and not kept.exists():
             self._guarded("config.json", lambda: _write_aside(kept, json.dumps(dict(config), default=str)))
 
     def finish(self, status: Status = "completed") -> None:
-        """Say how training ended, and close the metrics."""
+        """Say how training ended, and complete metrics.jsonl."""
         self._meta["status"] = status
         self._write_meta()
         self._journal.close()
@@ -91,21 +138,18 @@ class TrainingRuntime:
     # --- what people see
 
     def log_metrics(self, step: int, **values: Any) -> None:
-        """Append one row of numbers. Accepts numpy and torch scalars, bools, NaN and infinities; names are tidied.
+        """Keep one row of numbers; once this returns, no kill of the process loses it. About a microsecond.
 
-        Anything else is left out with one warning per name. After a SIGTERM, a script that registered something to
-        save and never reads `should_stop` is saved and ended here, between two steps.
+        Accepts numpy and torch scalars, arrays of one element, Decimals, bools, NaN and infinities, and texts such as
+        "1e-4", "85%" or "3.2 ms", of which the number is kept as it stands. Names are tidied. Anything else is left
+        out with one warning per name. After a SIGTERM, a script that registered something to save and never reads
+        `should_stop` is saved and ended here, between two steps.
         """
-        row = self._numbers(values)
-        line = json.dumps({"step": int(step), "at": round(time.time(), 3), "values": row}, separators=(",", ":"))
-        self._guarded("metrics.jsonl", lambda: self._journal.append(line.encode() + b"\n"))
-        self._meta["step"] = max(int(step), _whole(self._meta.get("step")))
-        if time.monotonic() - self._meta_at > _META_EVERY_S:
-            self._write_meta()
-        if self._stop_asked and self._save is not None and not self._polled:
-            self.save_checkpoint(step=int(step))
-            self.finish("stopped")
-            raise SystemExit(0)
+        if self._writes:
+            self._journal.append(step, values)
+            self._step = step
+            if self._stop_asked and self._save is not None and not self._polled:
+                self._stop_here(step)
 
     def log(self, text: str) -> None:
         """Print one line, at once."""
@@ -115,9 +159,13 @@ class TrainingRuntime:
 
     @property
     def should_stop(self) -> bool:
-        """Whether somebody asked this run to end. A loop that reads this ends itself after saving."""
+        """Whether somebody asked this run to end. A loop that reads this ends itself after saving.
+
+        Under torchrun, once torch.distributed is initialised, every process must read it at the same steps: they
+        answer alike, so that none waits for another for ever.
+        """
         self._polled = True
-        return self._stop_asked
+        return self._agreed() if self._ranks > 1 else self._stop_asked
 
     def register_graceful_shutdown(
         self, model: Any = None, dataloader: Any = None, optimizer: Any = None, save: Save | None = None
@@ -135,12 +183,17 @@ class TrainingRuntime:
             self._warn("SIGTERM", f"cannot listen for SIGTERM: {error}")
 
     def save_checkpoint(self, save: Save | None = None, *, step: int | None = None, keep: int = 2) -> Path | None:
-        """Write `checkpoints/step_<n>/` aside, rename it, and keep the newest `keep`. None when it failed."""
+        """Write `checkpoints/step_<n>/` aside, rename it, and keep the newest `keep`. None when it failed.
+
+        Under torchrun only RANK 0 saves: what needs every process (a sharded state) is to be gathered before.
+        """
+        if not self._writes:
+            return None
         save = save or self._save
         if save is None:
             self._warn("checkpoint", "nothing to save: register_graceful_shutdown got neither a model nor save=")
             return None
-        number = _whole(self._meta.get("step")) if step is None else step
+        number = self._reached() if step is None else int(step)
         final = self.run_dir / "checkpoints" / f"step_{number:08d}"
         aside = final.with_name(f".{final.name}.{os.getpid()}")
         try:
@@ -161,7 +214,7 @@ class TrainingRuntime:
 
     def get_resume_info(self) -> ResumeInfo | None:
         """What an earlier attempt in this folder reached, or None if there was none."""
-        meta, last = self._read_meta(), self._journal.last_step()
+        meta, last = self._read_meta(), self._last_step()
         saved = self._checkpoints()
         if not meta and last is None and not saved:
             return None
@@ -178,21 +231,43 @@ class TrainingRuntime:
     def _on_term(self, signum: int, _frame: FrameType | None) -> None:
         self._stop_asked = True
         signal.signal(signum, signal.SIG_DFL)
+        if os.getpid() != self._pid:  # a forked worker inherits the handler, not the checkpoint
+            os.kill(os.getpid(), signum)
+
+    def _stop_here(self, step: int) -> None:
+        if os.getpid() != self._pid or threading.current_thread() is not threading.main_thread():
+            return  # the exit would end a thread or a worker, not the training
+        self.save_checkpoint(step=step)
+        self.finish("stopped")
+        raise SystemExit(0)
+
+    def _agreed(self) -> bool:
+        """What any of the processes was told. Without torch.distributed each knows only its own."""
+        group = getattr(sys.modules.get("torch"), "distributed", None)
+        if group is None or not group.is_available() or not group.is_initialized():
+            return self._stop_asked
+        torch: Any = sys.modules["torch"]
+        try:
+            device = "cpu" if "gloo" in group.get_backend() else torch.device("cuda", torch.cuda.current_device())
+            asked = torch.tensor([int(self._stop_asked)], device=device)
+            group.all_reduce(asked, op=group.ReduceOp.MAX)
+            self._stop_asked = bool(asked.item())
+        except RuntimeError as error:  # a peer is gone: nothing is left to agree on
+            self._warn("should_stop", f"the processes could not agree on stopping: {error}")
+        return self._stop_asked
+
+    def _reached(self) -> int:
+        return max(_whole(self._meta.get("step")), _whole(self._step))
+
+    def _last_step(self) -> int | None:
+        """The largest step of the journal and of the last whole line, None without any."""
+        found = (last_step(self.run_dir / "metrics.jsonl"), *journal_steps(self.run_dir))
+        return max((step for step in found if step is not None), default=None)
 
     def _checkpoints(self) -> list[Path]:
         folder = self.run_dir / "checkpoints"
         found = [path for path in folder.glob("step_*") if _CHECKPOINT.fullmatch(path.name)] if folder.is_dir() else []
         return sorted(found, key=_checkpoint_step)
-
-    def _numbers(self, values: Mapping[str, Any]) -> dict[str, float | int | str]:
-        row: dict[str, float | int | str] = {}
-        for name, value in values.items():
-            number = _scalar(value)
-            if number is None:
-                self._warn(f"metric {name}", f"metric {name!r} left out: {str(value)[:60]!r} is not one number")
-            else:
-                row[re.sub(r"[^a-zA-Z0-9_./-]+", "_", name)] = number
-        return row
 
     def _read_meta(self) -> dict[str, Any]:
         try:
@@ -205,124 +280,655 @@ class TrainingRuntime:
         return found if isinstance(found, dict) else {}
 
     def _write_meta(self) -> None:
-        self._meta_at = time.monotonic()
-        self._guarded("meta.json", lambda: _write_aside(self.run_dir / "meta.json", json.dumps(self._meta)))
+        if self._writes:
+            self._meta["step"] = self._reached()
+            self._guarded("meta.json", lambda: _write_aside(self.run_dir / "meta.json", json.dumps(self._meta)))
 
     def _guarded(self, what: str, write: Callable[[], object]) -> None:
         try:
             write()
         except (OSError, ValueError) as error:  # ValueError: a closed stdout
-            self._warn(what, f"{what} cannot be written, training goes on: {error}")
+            self._warn.of(error, what)
 
-    def _warn(self, about: str, text: str) -> None:
+
+class _Warnings:
+    """The only door for warnings: each subject once, on stderr."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(self, about: str, text: str) -> None:
         if about not in self._said:
             self._said.add(about)
-            print(f"trainyard: {text}", file=sys.stderr)  # noqa: T201 - the only door for warnings
+            try:
+                print(f"trainyard: {text}", file=sys.stderr)  # noqa: T201 - the effect
+            except (OSError, ValueError):  # nobody reads stderr any more, and there is no other place to say it
+                return
+
+    def of(self, error: Exception, what: str) -> None:
+        """A full disk or a forbidden folder is one subject, whatever could not be written."""
+        number = error.errno if isinstance(error, OSError) else None
+        self(f"errno {number}" if number else what, f"{what} cannot be written, training goes on: {error}")
+
+
+class _Plan(NamedTuple):
+    """How rows of one tuple of names are packed in the segment at hand."""
+
+    pack: Callable[..., bytes]
+    size: int
+    mark: int
+    keys_at: int
 
 
 class _Journal:
-    """All file access of metrics: one line, one write. A line torn by a full disk or a kill is closed off first."""
+    """The writing side. A segment belongs to one process: it alone appends, and holds a lock on it while it lives.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd: int | None = None
-        self._torn = False
-        self._lock = threading.Lock()
+    `append` touches no file. What is between two calls of functions is atomic for signals and threads of CPython, and
+    the writing of a record is such a piece: space is taken and the mark set with no call in between, so that neither
+    Ctrl-C nor a handler that logs leaves a hole. The lock is for interpreters without that promise.
+    """
 
-    def append(self, line: bytes) -> None:
+    def __init__(self, run_dir: Path, warn: _Warnings, *, alone: bool) -> None:
+        self._run_dir, self._folder, self._warn, self._alone = run_dir, run_dir / JOURNAL, warn, alone
+        self._follower: _Follower | None = None
+        self._forget()
+        _open_journals.add(self)
+
+    def _forget(self) -> None:
+        """Own nothing: at first, after `close`, and in a forked child."""
+        self._lock = threading.RLock()
+        self._map: Any = None
+        self._words: Any = None
+        self._at = self._end = 0
+        self._plans: dict[tuple[str, ...], _Plan] = {}
+        self._late: deque[tuple[tuple[str, ...], int, float, list[float]]] = deque(maxlen=_MOST_LATE)
+        self._retry_at = 0.0
+
+    def append(self, step: int, values: dict[str, Any]) -> None:
+        """Keep one row. Raises nothing but what `__float__` of a value raises beyond Exception."""
+        now = time.time()
+        plans = self._plans
+        plan = plans.get(tuple(values))
+        if plan is not None:
+            pack, size, mark, keys_at = plan
+            try:
+                record = pack(keys_at, step, now, *values.values())
+            except (struct.error, TypeError, ValueError, RuntimeError):  # something is no plain number
+                self._append_slowly(step, now, values)
+                return
+            with self._lock:
+                at = self._at
+                end = at + size
+                if end <= self._end and plans is self._plans:
+                    self._map[at + 8 : end] = record
+                    self._at = end
+                    self._words[at >> 3] = mark
+                    return
+        self._append_slowly(step, now, values)
+
+    def _append_slowly(self, step: Any, now: float, values: Mapping[str, Any]) -> None:
+        number = _step_number(step)
+        if number is None:
+            self._warn("step", f"a row of metrics is left out: its step {str(step)[:60]!r} is not a whole number")
+            return
+        names, numbers = [], []
+        for name, value in values.items():
+            found = _number(value)
+            if found is None:
+                self._warn(f"metric {name}", f"metric {name!r} left out: {str(value)[:60]!r} is not one number")
+            else:
+                names.append(name)
+                numbers.append(found)
         with self._lock:
-            file = self._open() if self._fd is None else self._fd
-            data = b"\n" + line if self._torn else line
-            self._torn = os.write(file, data) != len(data)
-            if self._torn:
-                raise OSError(errno.ENOSPC, "the disk took only part of a line")
+            self._late.append((tuple(names), number, now, numbers))
+            if time.monotonic() < self._retry_at:
+                return
+            while self._late:
+                row = self._late.popleft()
+                try:
+                    self._store(*row)
+                except (OSError, ValueError) as error:  # ValueError: a file system that maps nothing
+                    self._late.appendleft(row)
+                    self._retry_at = time.monotonic() + _RETRY_S
+                    self._warn.of(error, f"{JOURNAL} (metrics)")
+                    return
+
+    def _store(self, names: tuple[str, ...], step: int, now: float, numbers: Sequence[float]) -> None:
+        """Write a row wherever there is room. Raises: OSError."""
+        self._plans_for(names)
+        size = _ROW_BYTES + 8 * len(names)
+        if self._at + size > self._end:
+            self._roll(names, size)
+        plan = self._plans[names]
+        self._put(plan.mark, plan.size, plan.pack(plan.keys_at, step, now, *numbers))
+
+    def _plans_for(self, names: tuple[str, ...]) -> None:
+        """Make sure that these names are in the segment. Raises: OSError."""
+        if names in self._plans:
+            return
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans = {}
+        text = json.dumps(_tidied(names)).encode()
+        text += b" " * (-len(text) % 8)
+        if self._at + 8 + len(text) > self._end:
+            self._roll(names, 8 + len(text) + _ROW_BYTES + 8 * len(names))
+            return
+        row = struct.Struct(f"Qqd{len(names)}d")
+        keys_at, size = self._at, 8 + row.size
+        self._put(_KEYS << 32 | 8 + len(text), 8 + len(text), text)
+        self._plans[names] = _Plan(row.pack, size, _ROW << 32 | size, keys_at)
+
+    def _put(self, mark: int, size: int, record: bytes) -> None:
+        at = self._at
+        end = at + size
+        self._map[at + 8 : end] = record
+        self._at = end
+        self._words[at >> 3] = mark
+
+    def _roll(self, names: tuple[str, ...], need: int) -> None:
+        """Go on in a new segment that starts with these names and has room for a row. Raises: OSError."""
+        if self._alone and self._map is not None and not (self._follower and self._follower.lives()):
+            self._convert()
+        keys = 16 + len(json.dumps(_tidied(names)))
+        fresh = self._reserve(max(_SEGMENT_BYTES, -(-(need + keys + _HEAD_BYTES) // 4096) * 4096))
+        words, old = memoryview(fresh).cast("Q"), self._words
+        self._map, self._words, self._at, self._end, self._plans = fresh, words, _HEAD_BYTES, len(fresh), {}
+        if old is not None:
+            old[_SEALED_WORD] = 1
+        if self._alone and self._follower is None:
+            self._follower = _Follower(self._run_dir, self._warn)
+        self._plans_for(names)
+
+    def _reserve(self, size: int) -> mmap.mmap:
+        """A new segment with all its blocks on disk, so that a full disk is an error here and no SIGBUS later."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        names = segments(self._folder)
+        if len(names) >= _MOST_SEGMENTS and self._alone:
+            self._convert()
+            names = segments(self._folder)
+        if len(names) >= _MOST_SEGMENTS:
+            raise OSError(errno.ENOSPC, f"{len(names)} segments wait and nobody converts them")
+        number = int(names[-1][:8]) + 1 if names else 1
+        name = f"{number:08d}-{os.urandom(6).hex()}.seg"
+        aside = self._folder / f".{name}"
+        file = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+        try:
+            _try_lock(file)  # kept by the mapping, freed by the kernel when the process is gone
+            _fill(file, size)
+            fresh = mmap.mmap(file, size, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0))
+            fresh[: _HEAD.size] = _HEAD.pack(_MAGIC, size, 0, _HEAD_BYTES, 0, 0)
+            aside.rename(self._folder / name)
+        except BaseException:  # Ctrl-C too leaves nothing behind
+            aside.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(file)
+        return fresh
+
+    def catch_up(self) -> None:
+        """Alone: convert what an earlier attempt left."""
+        if self._alone and self._folder.exists():
+            self._convert()
 
     def close(self) -> None:
+        """Seal what is written; alone, wait until metrics.jsonl is complete. A later `append` opens anew."""
         with self._lock:
-            if self._fd is not None:
-                os.close(self._fd)
-                self._fd = None
+            self._retry_at = 0.0
+            if self._late:
+                self._store_late()
+            mapped, words, follower, late = self._map, self._words, self._follower, self._late
+            self._forget()
+            self._follower, self._late = None, late
+        if words is not None:
+            words[_SEALED_WORD] = 1
+            words.release()
+            mapped.close()
+        done = follower is not None and follower.finish()
+        if self._alone and not done and self._folder.exists():
+            self._convert()
+        if self._alone and mapped is not None:
+            remove_empty(self._folder)
 
-    def last_step(self) -> int | None:
-        """The step of the last whole line, None without one."""
+    def _store_late(self) -> None:
         try:
-            with self._path.open("rb") as file:
-                file.seek(0, os.SEEK_END)
-                file.seek(max(0, file.tell() - _TAIL_BYTES))
-                lines = file.read().splitlines()
-        except FileNotFoundError:
-            return None
-        for line in reversed(lines):
-            try:
-                return int(json.loads(line)["step"])
-            except (ValueError, KeyError, TypeError):  # torn line: look further up
-                continue
-        return None
+            while self._late:
+                self._store(*self._late[0])
+                self._late.popleft()
+        except (OSError, ValueError) as error:
+            self._warn.of(error, f"{JOURNAL} (metrics)")
 
-    def _open(self) -> int:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._fd = file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        info = os.fstat(file)
-        self._torn = stat.S_ISREG(info.st_mode) and info.st_size > 0 and os.pread(file, 1, info.st_size - 1) != b"\n"
-        return file
+    def _convert(self) -> None:
+        try:
+            Converter(self._run_dir).run()
+        except OSError as error:
+            self._warn.of(error, "metrics.jsonl")
+
+    def after_fork(self) -> None:
+        """In a forked child: leave the parent's segment alone. A child that logs gets its own."""
+        if self._follower is not None:
+            self._follower.abandon()
+        self._follower = None
+        self._forget()
+
+
+_open_journals: weakref.WeakSet[_Journal] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for journal in list(_open_journals):
+        journal.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Follower:
+    """A small child that converts while training runs. It sees the end of this process as the end of its input."""
+
+    def __init__(self, run_dir: Path, warn: _Warnings) -> None:
+        self._pid = self._pipe = 0
+        reading, writing = os.pipe()
+        null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+        argv = [sys.executable, "-I", "-S", os.path.abspath(__file__), str(run_dir.absolute())]  # noqa: PTH100 - spawn takes text
+        actions = [(os.POSIX_SPAWN_DUP2, reading, 0), null, (os.POSIX_SPAWN_DUP2, 1, 2)]
+        try:
+            # a session of its own: Ctrl-C and a kill of the training's group must leave it time to drain
+            self._pid = os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
+            self._pipe = writing
+        except (OSError, NotImplementedError, ValueError, TypeError) as error:
+            os.close(writing)
+            warn("follower", f"metrics.jsonl is written at the end only, no process could be started: {error}")
+        finally:
+            os.close(reading)
+
+    def lives(self) -> bool:
+        return self._pid != 0 and not self._gone()
+
+    def finish(self) -> bool:
+        """Let it drain and end; whether it did."""
+        if not self._pid:
+            return False
+        self.abandon()
+        patience = time.monotonic() + _FINISH_S
+        while not self._gone() and time.monotonic() < patience:
+            time.sleep(0.002)
+        return self._pid == 0 and self._code == 0
+
+    def abandon(self) -> None:
+        """Close our end of its input."""
+        if self._pipe:
+            os.close(self._pipe)
+            self._pipe = 0
+
+    def _gone(self) -> bool:
+        try:
+            pid, self._code = os.waitpid(self._pid, os.WNOHANG)
+        except ChildProcessError:  # somebody else waited for it, or it is not ours
+            pid, self._code = self._pid, 1
+        if pid:
+            self._pid = 0
+        return bool(pid)
+
+
+class Converter:
+    """The reading side: makes lines of metrics.jsonl of what the journal holds, each row once.
+
+    Before lines are appended, the segment's head says which rows they are and how long the file was; after a death in
+    between, the next converter looks how many of them arrived and appends the rest. Called by the supervisor, which is
+    outside of the training's walls: it maps nothing (a truncated file would be a SIGBUS), follows no links, and takes
+    nothing that it reads for granted.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self._path, self._folder = run_dir / "metrics.jsonl", run_dir / JOURNAL
+
+    def run(self, *, ended: bool = False) -> int:
+        """Convert what is there; the number of rows. 0 too while another converter is at work.
+
+        `ended`: no process that could still write is left. Raises: OSError, and the rows stay in the journal.
+        """
+        try:
+            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return 0
+        count = 0
+        try:
+            if not _try_lock(folder):
+                return 0
+            for name in segments(folder):
+                count += self._segment(folder, name, ended=ended)
+            if ended:
+                _remove_asides(folder)
+        finally:
+            os.close(folder)
+        if ended:
+            remove_empty(self._folder)
+        return count
+
+    def _segment(self, folder: int, name: str, *, ended: bool) -> int:
+        file = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        try:
+            segment = _Segment(file)
+            over = ended or segment.sealed or _try_lock(file)  # before the rows are read
+            count = self._move(segment, file)
+            if over:
+                os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(file)
+        return count
+
+    def _move(self, segment: _Segment, file: int) -> int:
+        done, count = segment.done, 0
+        while True:
+            intended = segment.intended if segment.intended > done else 0
+            text, rows, at = segment.read(done, intended or segment.size)
+            if at == done:
+                return count
+            if rows:
+                with _Lines(self._path) as lines:
+                    size = segment.size_before if intended else lines.size
+                    os.pwrite(file, _DONE.pack(done, at, size), _DONE_AT)
+                    lines.append(_missing(lines.since(size), text) if intended else lines.closing + text)
+            os.pwrite(file, _DONE.pack(at, 0, 0), _DONE_AT)
+            done, segment.intended = at, 0
+            count += rows
+
+
+class _Segment:
+    """One segment as read from a file that may hold anything."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        found = os.fstat(file)
+        head = os.pread(file, _HEAD_BYTES, 0)
+        self.size = self.done = self.intended = self.size_before = 0
+        self.sealed = False
+        self._rows: dict[tuple[int, int], tuple[struct.Struct, list[str]]] = {}
+        if stat.S_ISREG(found.st_mode) and len(head) == _HEAD_BYTES and _WORD.unpack_from(head)[0] == _MAGIC:
+            _, size, sealed, self.done, self.intended, self.size_before = _HEAD.unpack_from(head)
+            self.size, self.sealed = min(size, found.st_size), bool(sealed)
+
+    def read(self, at: int, end: int) -> tuple[bytes, int, int]:
+        """Lines of the rows from byte `at` on, about `_CHUNK_BYTES` of journal; how many; where they end."""
+        data = os.pread(self._file, min(_CHUNK_BYTES, end - at), at) if at < end else b""
+        if len(data) >= 8 and len(data) < (size := _WORD.unpack_from(data)[0] & _SIZE) <= end - at:
+            data = os.pread(self._file, size, at)  # one record longer than a chunk
+        text: list[str] = []
+        moved = 0
+        while moved + 16 <= len(data):
+            mark = _WORD.unpack_from(data, moved)[0]
+            kind, size = mark >> 32, mark & _SIZE
+            if size < 16 or size % 8 or moved + size > len(data):
+                break  # not there yet, or in the next chunk
+            if kind == _ROW and size >= _ROW_BYTES:
+                moved = self._line_up(data, moved, mark, text)
+            elif kind == _KEYS:
+                moved += size
+            else:
+                break
+        joined = "".join(text)
+        if ":nan" in joined or ":inf" in joined or ":-inf" in joined:  # no name of ours holds a colon
+            for said, meant in ((":nan", ':"NaN"'), (":inf", ':"Infinity"'), (":-inf", ':"-Infinity"')):
+                joined = joined.replace(said, meant)
+        return joined.encode(), len(text), at + moved
+
+    def _line_up(self, data: bytes, at: int, mark: int, text: list[str]) -> int:
+        """Append the lines of all rows alike from `at` on; where they end."""
+        size, keys_at = mark & _SIZE, _WORD.unpack_from(data, at + 8)[0]
+        layout, names = self._layout(keys_at, size)
+        rows = (len(data) - at) // size
+        middle = layout.unpack_from(data, at + rows // 2 * size)
+        template = _template(names, middle if middle[0] == mark else layout.unpack_from(data, at))
+        count = len(text)
+        for found in layout.iter_unpack(memoryview(data)[at : at + rows * size]):
+            if found[0] != mark or found[1] != keys_at:
+                break
+            text.append(template % found[2:])
+        return at + (len(text) - count) * size
+
+    def _layout(self, keys_at: int, size: int) -> tuple[struct.Struct, list[str]]:
+        known = self._rows.get((keys_at, size))
+        if known is None:
+            count = (size - _ROW_BYTES) // 8
+            names = self._names(keys_at)
+            names = names if len(names) == count else [f"unnamed_{number}" for number in range(count)]
+            quoted = [json.dumps(name).replace("%", "%%") for name in names]
+            known = self._rows[keys_at, size] = struct.Struct(f"QQqd{count}d"), quoted
+        return known
+
+    def _names(self, at: int) -> list[str]:
+        head = os.pread(self._file, 8, at) if at < self.size else b""
+        mark = _WORD.unpack(head)[0] if len(head) == 8 else 0
+        if mark >> 32 != _KEYS:
+            return []
+        try:
+            found = json.loads(os.pread(self._file, (mark & _SIZE) - 8, at + 8))
+        except ValueError:
+            return []
+        return [str(name) for name in found] if isinstance(found, list) else []
+
+
+def _template(names: Sequence[str], like: Sequence[Any]) -> str:
+    """How rows become lines, given one of them. Either spelling of a number is exact.
+
+    `repr` is the shortest one, but takes longer than 17 digits do where it needs as many: most measured losses.
+    """
+    values = zip(names, like[4:], strict=True)
+    spelled = ",".join(f"{name}:{'%r' if len(repr(value)) < 17 else '%.17g'}" for name, value in values)
+    return '{"step":%d,"at":%.3f,"values":{' + spelled + "}}\n"
+
+
+class _Lines:
+    """metrics.jsonl, open to append."""
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        self._file = os.open(path, flags, 0o644)
+        found = os.fstat(self._file)
+        self.size = found.st_size
+        if not stat.S_ISREG(found.st_mode):
+            os.close(self._file)
+            raise OSError(errno.EINVAL, f"{path.name} is no plain file")
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
+
+    @property
+    def closing(self) -> bytes:
+        """What ends a last line that somebody left torn."""
+        torn = self.size > 0 and os.pread(self._file, 1, self.size - 1) != b"\n"
+        return b"\n" if torn else b""
+
+    def since(self, size: int) -> bytes:
+        """What was appended when the file was `size` bytes long."""
+        parts, at = [], min(size, self.size)
+        while part := os.pread(self._file, _CHUNK_BYTES, at):
+            parts.append(part)
+            at += len(part)
+        return b"".join(parts)
+
+    def append(self, data: bytes) -> None:
+        """Raises: OSError; some of `data` may be written then."""
+        while data:
+            data = data[os.write(self._file, data) :]
+
+
+def _missing(tail: bytes, text: bytes) -> bytes:
+    """What is still to be appended of `text` (whole lines) where `tail` was appended already.
+
+    Lines of others may stand between. The last line of `tail` may be torn.
+    """
+    *whole, rest = tail.split(b"\n")
+    wanted = text.splitlines(keepends=True)
+    found = 0
+    for line in whole:
+        if found < len(wanted) and line + b"\n" == wanted[found]:
+            found += 1
+    left = b"".join(wanted[found:])
+    if rest and left.startswith(rest):
+        return left[len(rest) :]
+    return b"\n" + left if rest and left else left
+
+
+def last_step(path: Path) -> int | None:
+    """The step of the last whole line of metrics.jsonl, None without one."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:  # not there, or not to be read: no row of it is known
+        return None
+    try:
+        found = os.fstat(file)
+        at = max(0, found.st_size - _TAIL_BYTES)
+        lines = os.pread(file, _TAIL_BYTES, at).splitlines() if stat.S_ISREG(found.st_mode) else []
+    finally:
+        os.close(file)
+    return next((step for line in reversed(lines) if (step := _step_of(line)) is not None), None)
+
+
+def journal_steps(run_dir: Path) -> list[int]:
+    """The last steps in the journal of a run's folder that are not in metrics.jsonl yet, one a segment."""
+    found: list[int] = []
+    for name in segments(run_dir / JOURNAL):
+        try:
+            file = os.open(run_dir / JOURNAL / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:  # converted and removed meanwhile
+            continue
+        try:
+            segment = _Segment(file)
+            at = segment.done
+            while (read := segment.read(at, segment.size))[2] != at:
+                at = read[2]
+                found += [step] if (step := _step_of(read[0].splitlines()[-1] if read[0] else b"")) is not None else []
+        finally:
+            os.close(file)
+    return found
+
+
+def segments(folder: int | Path) -> list[str]:
+    """Names of the segments in a journal's folder, oldest first."""
+    try:
+        return sorted(name for name in os.listdir(folder) if _SEGMENT.fullmatch(name))  # noqa: PTH208 - an open folder
+    except OSError:  # no folder, no segments
+        return []
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove the journal's folder if nothing is in it."""
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+            raise
+
+
+def _remove_asides(folder: int) -> None:
+    """Remove segments that were never finished; no writer is left."""
+    for name in os.listdir(folder):
+        if name.startswith("."):
+            os.unlink(name, dir_fd=folder)
+
+
+def _try_lock(file: int) -> bool:
+    """Take the lock if it is free. True too where the file system knows no locks."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _fill(file: int, size: int) -> None:
+    """Reserve the blocks of a new file. Raises: OSError."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+    else:
+        os.write(file, bytes(size))
+        if os.fstat(file).st_size != size:
+            raise OSError(errno.ENOSPC, "the disk took only part of a segment")
+
+
+def _dump_stacks_on_usr1() -> None:
+    import faulthandler
+
+    if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:  # somebody's own use of the signal goes first
+        try:
+            faulthandler.register(signal.SIGUSR1, file=2, all_threads=True)
+        except (OSError, RuntimeError, ValueError) as error:
+            print(f"trainyard: SIGUSR1 will print no stacks: {error}", file=sys.stderr)  # noqa: T201
 
 
 def trainer_callback(runtime: TrainingRuntime, *, model_id: str = "transformers") -> Any:
-    """A `transformers.TrainerCallback` that starts, logs, stops and finishes through `runtime`."""
-    from transformers import TrainerCallback
+    """A `transformers.TrainerCallback` that reports through `runtime`; it lives in `worker.adapters`."""
+    from worker.adapters import trainer_callback as made
 
-    class TrainyardCallback(TrainerCallback):  # type: ignore[misc]  # the parent ships no types
-        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            del control
-            runtime.register_graceful_shutdown(kwargs.get("model"), optimizer=kwargs.get("optimizer"))
-            runtime.start(model_id=model_id, config=args.to_dict(), total_steps=int(state.max_steps))
-
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-            del args, control, kwargs
-            numbers = {name: value for name, value in (logs or {}).items() if _scalar(value) is not None}
-            if numbers:
-                runtime.log_metrics(step=int(state.global_step), **numbers)
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            del args, state, kwargs
-            if runtime.should_stop:
-                control.should_save = True
-                control.should_training_stop = True
-
-        def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            del args, state, control, kwargs
-            runtime.finish("stopped" if runtime.should_stop else "completed")
-
-    return TrainyardCallback()
+    return made(runtime, model_id=model_id)
 
 
-def _scalar(value: Any) -> float | int | str | None:
-    """One JSON number, or "NaN", "Infinity", "-Infinity"; None when `value` is not one number."""
-    if not isinstance(value, (bool, int, float)) and not isinstance(value, (str, bytes)):
-        value = _unwrapped(value)
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, int):
-        return value if abs(value) < 2**63 else None
-    if not isinstance(value, float):
-        return None
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return float(value)
+def _tidied(names: Sequence[str]) -> list[str]:
+    """Names without what is awkward in charts and queries: `learning rate(group 1)` -> `learning_rate_group_1`."""
+    found: dict[str, None] = {}
+    for name in names:
+        tidy = re.sub(r"[^a-zA-Z0-9_./-]+$", "", name)
+        tidy = re.sub(r"[^a-zA-Z0-9_./-]+", "_", tidy) or "unnamed"
+        number = 2
+        while tidy in found:  # two names that differ only in such characters
+            tidy, number = f"{tidy.removesuffix(f'_{number - 1}') if number > 2 else tidy}_{number}", number + 1
+        found[tidy] = None
+    return list(found)
 
 
-def _unwrapped(value: Any) -> Any:
-    """The Python number inside a numpy or torch scalar or a Decimal; None if there is none."""
+def _number(value: Any) -> float | None:
+    """One number, or None."""
+    if isinstance(value, (str, bytes)):
+        return _read_number(value if isinstance(value, str) else value.decode(errors="replace"))
     try:
-        return value.item() if hasattr(value, "item") else float(value)
+        value = value.item() if hasattr(value, "item") else value
+        return None if value is None else float(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return None
 
 
+def _read_number(text: str) -> float | None:
+    """The number in a text, with or without a unit, which is dropped: "3.2 ms" is 3.2, "85%" is 85."""
+    try:
+        return float(text)
+    except ValueError:
+        found = _NUMBER.fullmatch(text.strip())
+    if found is None or found[2] in _MULTIPLES:
+        return None
+    try:
+        return float(found[1].replace(",", ""))
+    except ValueError:  # a unit alone
+        return None
+
+
+def _step_number(step: Any) -> int | None:
+    """A whole number that fits 64 bits, or None."""
+    try:
+        number = int(step)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _step_of(line: bytes) -> int | None:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):  # torn, or no row
+        return None
+
+
 def _whole(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+    return _step_number(value) or 0
+
+
+def _whole_of(text: str | None, default: int) -> int:
+    return int(text) if text and text.isdecimal() else default
 
 
 def _checkpoint_step(path: Path) -> int:
@@ -341,3 +947,24 @@ def _save_torch(folder: Path, parts: Mapping[str, Any]) -> None:
     import torch
 
     torch.save({name: part.state_dict() for name, part in parts.items()}, folder / "state.pt")
+
+
+def follow(run_dir: Path) -> int:
+    """Convert until standard input ends and nothing is left; the exit code, 1 when lines could not be written."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    converter, pause, failed = Converter(run_dir), _IDLE_S[0], False
+    while True:
+        ended = bool(select.select([0], [], [], pause)[0])  # before the look, so that what is written last is seen
+        try:
+            moved, failed = converter.run(), False
+        except OSError:
+            moved, failed = 0, True
+        if ended and not moved:
+            remove_empty(run_dir / JOURNAL)
+            return int(failed)
+        pause = _IDLE_S[0] if moved else min(2 * pause, _IDLE_S[1])
+
+
+if __name__ == "__main__":
+    sys.exit(follow(Path(sys.argv[1])))

@@ -45,6 +45,7 @@ def _sources() -> dict[str, bytes]:
         "train.py": TRAIN_SCRIPT,
         "requirements.txt": (recipes / "requirements.txt").read_bytes(),
         "worker/__init__.py": (_PACKAGE / "__init__.py").read_bytes(),
+        "worker/adapters.py": (_PACKAGE / "adapters.py").read_bytes(),
         "worker/runtime.py": (_PACKAGE / "runtime.py").read_bytes(),
     }
     files.update({f"worker/recipes/{path.name}": path.read_bytes() for path in recipes.glob("*.py")})

@@ -1,36 +1,61 @@
-"""Follows what the training script writes: metrics.jsonl row by row, meta.json when it changes.
+"""Follows what the training script reports: the journal of its metrics, metrics.jsonl, meta.json when it changes.
 
-Owns the position in the file. Knows no events' transport. A half-written last line is read once it is
-whole: never lost, never twice. A line that is no row (a torn one that the runtime closed off) is left out and counted.
+Owns the position in the file. Knows no events' transport. What `TrainingRuntime` keeps in its journal is made lines of
+metrics.jsonl first, so that rows of scripts that write the file by themselves take the same way. A half-written last
+line is read once it is whole: never lost, never twice. A line that is no row is left out and counted. The files belong
+to the training: no link is followed, and nothing of them is mapped.
 """
 
 import json
+import logging
 import math
+import os
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from agent.domain.events import Measured, MetricRow, Started
+from worker.runtime import Converter
 
 ROWS = 200
 _READ_BYTES = 256 * 1024
 _LOSS_NAMES = ("loss", "train_loss")
 
+log = logging.getLogger(__name__)
+
 
 class MetricsTail:
-    """New rows of metrics.jsonl from where the file ended when this was made."""
+    """New rows of a run's metrics, each once over all attempts if it is known how many were handed out before."""
 
-    def __init__(self, path: Path) -> None:
-        """An earlier attempt's rows are not read again."""
+    def __init__(self, path: Path, *, handed_out: int | None = None) -> None:
+        """`path` is metrics.jsonl, the journal lies beside it.
+
+        `handed_out` is how many rows earlier attempts sent (`rows_in`); reading goes on after them. None: after all
+        lines that are there, but for what is still in the journal.
+        """
         self._path = path
-        self._position = _whole_size(path)
+        self._converter = Converter(path.parent)
+        self._position = _whole_size(path) if handed_out is None else _after(path, handed_out)
+        self._convert_failed = False
         self.malformed = 0
         self.rows_seen = 0
         self.bad_losses = 0  # non-finite losses in a row
 
     def take(self) -> Measured | None:
         """At most `ROWS` new rows, None for none. Call again until None to catch up."""
+        found = self._take()
+        if found is None and self._convert():
+            found = self._take()
+        return found
+
+    def end(self) -> None:
+        """Tidy up once no process of the training is left; rows that come of it are taken as ever."""
+        self._convert(ended=True)
+
+    def _take(self) -> Measured | None:
         rows: list[MetricRow] = []
         for line in self._new_lines():
             self._position += len(line)
@@ -45,13 +70,18 @@ class MetricsTail:
         self.rows_seen += len(rows)
         return Measured(rows=tuple(rows)) if rows else None
 
-    def _new_lines(self) -> list[bytes]:
+    def _convert(self, *, ended: bool = False) -> int:
         try:
-            with self._path.open("rb") as file:
-                file.seek(self._position)
-                data = file.read(_READ_BYTES)
-        except FileNotFoundError:
-            return []
+            moved = self._converter.run(ended=ended)
+            self._convert_failed = False
+        except OSError as error:  # a full disk, or a file of the training that is none: rows stay in the journal
+            if not self._convert_failed:
+                log.warning("metrics_not_converted folder=%s error=%s", self._path.parent, error)
+            self._convert_failed, moved = True, 0
+        return moved
+
+    def _new_lines(self) -> list[bytes]:
+        data = _read(self._path, self._position, _READ_BYTES)
         end = data.rfind(b"\n") + 1
         if not end and len(data) == _READ_BYTES:  # no row is that long: step over it
             self._position += len(data)
@@ -62,6 +92,19 @@ class MetricsTail:
         losses = [row.values[name] for name in _LOSS_NAMES if name in row.values]
         if losses:
             self.bad_losses = 0 if all(math.isfinite(loss) for loss in losses) else self.bad_losses + 1
+
+
+def rows_in(spools: Iterable[Path]) -> int:
+    """How many rows of metrics stand in the spools of a run's attempts: they were handed out."""
+    count = 0
+    for path in spools:
+        for line in path.read_bytes().splitlines() if path.is_file() else ():
+            try:
+                body = json.loads(line)["body"]
+            except (ValueError, KeyError, TypeError):  # the last line of a supervisor that died while writing
+                continue
+            count += len(body["rows"]) if body.get("kind") == "measured" else 0
+    return count
 
 
 class MetaWatch:
@@ -96,12 +139,44 @@ def _row(line: bytes) -> MetricRow | None:
         return None
 
 
+def _read(path: Path, at: int, size: int) -> bytes:
+    """A piece of a plain file; nothing of what is no plain file."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:  # not there yet, or a link that is not ours to follow
+        return b""
+    try:
+        return os.pread(file, size, at) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    finally:
+        os.close(file)
+
+
+def _pieces(path: Path) -> Iterable[bytes]:
+    """Whole lines of a file, some at a time."""
+    at, rest = 0, b""
+    while data := _read(path, at, _READ_BYTES):
+        at += len(data)
+        data = rest + data
+        end = data.rfind(b"\n") + 1
+        yield data[:end]
+        rest = data[end:]
+
+
 def _whole_size(path: Path) -> int:
     """The size up to the last line's end."""
-    try:
-        return path.read_bytes().rfind(b"\n") + 1
-    except FileNotFoundError:
-        return 0
+    return sum(map(len, _pieces(path)))
+
+
+def _after(path: Path, rows: int) -> int:
+    """Where the first `rows` rows end, or all that are there."""
+    at = 0
+    for piece in _pieces(path) if rows else ():
+        for line in piece.splitlines(keepends=True):
+            at += len(line)
+            rows -= _row(line) is not None
+            if not rows:
+                return at
+    return at
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
