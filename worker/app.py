@@ -23,13 +23,16 @@ from worker.disk import disk_is_low
 from worker.folders import HostFolder
 from worker.hostbeat import HostBeat
 from worker.launching import Launcher
-from worker.sandbox import choose_tier
+from worker.sandbox import choose_tier, networks_of
 from worker.scripts import Scripts
 from worker.settings import Settings
 from worker.sweep import Sweep
 from worker.tasks import register
+from worker.warm.pool import Pool
+from worker.warm.sets import ready_sets, wanted_sets
 
 _POOL_SIZE = 2
+_WARM_EVERY_S = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +52,11 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     settings = Settings()
     try:
+        wanted_sets(settings.warm)
         tier = choose_tier(settings.sandbox)
         _require_redis(settings.redis_url)
-    except AppError as error:
-        sys.stderr.write(f"{error.text}\n")
+    except (AppError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
         sys.exit(1)
     HostFolder.of(settings.home, settings.host_id).path.mkdir(parents=True, exist_ok=True)
     log.info("worker_starting host=%s redis=%s sandbox=%s", settings.host_id, shown(settings.redis_url), tier)
@@ -96,18 +100,25 @@ def _start_threads_when_ready(settings: Settings, tier: str) -> None:
         redis_url=settings.redis_url,
         tier=tier,
         slots=settings.slots,
+        networks=networks_of(tier),
         disk_low=lambda: disk_is_low(
             home.path, floor_bytes=settings.disk_floor_bytes, floor_share=settings.disk_floor_share
         ),
         consuming=lambda: is_consuming(home),
+        warm=lambda: ready_sets(home.warm),
     )
     sweep = Sweep(home, host=settings.host_id, redis_url=settings.redis_url)
+    # Without bubblewrap's namespaces to join, a process with loaded libraries would be outside of the walls.
+    sets = wanted_sets(settings.warm) if tier == "bwrap" else ()
     watch = Watch(home, _noop_sender(settings), period_s=settings.noop_s)
 
     def start(**_signal: object) -> None:
         _every(settings.host_beat_s, "host-beat", beat.beat)
         _every(settings.sweep_s, "sweep", sweep.run)
         _every(settings.noop_s, "consuming", watch.tick)
+        if sets:
+            pool = Pool(home.warm, sets, memory_bytes=settings.warm_memory_bytes)
+            _every(_WARM_EVERY_S, "warm", pool.look)
 
     worker_ready.connect(start, weak=False)
 

@@ -121,6 +121,11 @@ class HostFolder:
         return self.path / "models"
 
     @property
+    def warm(self) -> Path:
+        """Where processes with loaded libraries are found."""
+        return self.path / "warm"
+
+    @property
     def blobs(self) -> Path:
         """Local copies of files that came through Redis."""
         return self.path / "blobs"

@@ -25,7 +25,7 @@ from worker.client.blobs import BlobStore
 from worker.folders import HostFolder, RunFolder, is_alive, locked, marks_of, read_fence, write_atomically
 from worker.gpus import gpus
 from worker.processes import end_with_environment
-from worker.sandbox import at_least
+from worker.sandbox import at_least, networks_of
 from worker.sender import Sender
 from worker.settings import Settings
 from worker.signatures import Refused, require_signature
@@ -119,6 +119,12 @@ class Launcher:
         if not at_least(self._tier, order.spec.sandbox):
             raise Refused(
                 f"Host {order.host} has the sandbox {self._tier} and this run was approved with {order.spec.sandbox}.",
+                final=True,
+            )
+        if order.spec.network not in networks_of(self._tier):
+            raise Refused(
+                f"Host {order.host} cannot keep the network policy {order.spec.network}, because its sandbox is "
+                f"{self._tier}. Choose none or open, or a host with a sandbox.",
                 final=True,
             )
         self._check_gpus(order)

@@ -92,6 +92,7 @@ TIMINGS = {
     "disk_floor_share": "0",
     "disk_hard_bytes": "0",
     "guard_s": "0.1",
+    "warm": "off",
 }
 
 
@@ -132,7 +133,7 @@ class Yard:
         return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TRAINYARD_SANDBOX": self.sandbox, **own, **self.extra}
 
     def settings(self) -> Settings:
-        values: dict[str, Any] = {name: float(value) for name, value in TIMINGS.items()}
+        values: dict[str, Any] = dict(TIMINGS)
         return Settings(
             home=self.home,
             redis_url=self.server.url,

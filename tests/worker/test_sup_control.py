@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from agent.domain.errors import Unavailable
 from agent.domain.events import Logged, Measured, Noted, Saved
 from agent.domain.orders import GpuInfo, InspectOrder, LaunchOrder, PredictOrder, StopOrder
 from agent.domain.runs import ExitClass, RunState
-from tests.worker.conftest import ENDLESS, GOOD, LIMIT_S, PREPARE, Yard, eventually
+from tests.worker.conftest import ENDLESS, GOOD, LIMIT_S, PREPARE, Yard, eventually, opened
 from tests.worker.test_launch import pass_queue, send
 from worker.client.fleet import CeleryFleet
 from worker.client.keys import load_or_create, sign
@@ -340,3 +342,35 @@ async def test_a_supervisor_says_who_it_is(yard: Yard) -> None:
     assert yard.outcome("r-who000").state is RunState.SUCCEEDED
     logged = [event.body for event in yard.events("r-who000") if isinstance(event.body, Logged)]
     assert not any("ending" in line for body in logged for line in body.lines)
+
+
+HUB = """
+import socket
+assert os.environ["HTTPS_PROXY"] == os.environ["https_proxy"]
+host, port = os.environ["HTTPS_PROXY"].removeprefix("http://").split(":")
+with socket.create_connection((host, int(port)), timeout=10) as way:
+    way.sendall(b"CONNECT example.com:443 HTTP/1.1\\r\\nHost: example.com\\r\\n\\r\\n")
+    print("answer", way.recv(64).split(b"\\r\\n")[0].decode(), flush=True)
+"""
+
+
+async def test_behind_walls_with_a_way_to_the_hubs_a_run_saves_when_paused(tmp_path: Path) -> None:
+    if subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], check=False).returncode:
+        pytest.skip("LOUD: bubblewrap does not work here")
+    with opened(tmp_path / "yard", sandbox="bwrap") as walled:
+        walled.start_worker()
+        await walled.launch(walled.order("r-hub000", HUB + SAVING + LOOP, network="hub", sandbox="bwrap"))
+        walled.running("r-hub000")
+        await walled.stop(StopOrder(run="r-hub000", attempt=1, how="pause"))
+        outcome = walled.outcome("r-hub000")
+        assert (outcome.state, outcome.exit_code) == (RunState.PAUSED, 0), outcome
+        assert outcome.checkpoint_step is not None
+        assert "answer HTTP/1.1 403" in walled.folder("r-hub000").log.read_text()
+        walled.gone("r-hub000")
+
+
+async def test_a_network_policy_that_a_host_cannot_keep_is_refused(yard: Yard) -> None:
+    await yard.launch(yard.order("r-hub001", GOOD, network="hub"))
+    outcome = yard.outcome("r-hub001")
+    assert outcome.state is RunState.FAILED
+    assert "cannot keep the network policy hub" in outcome.reason

@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from agent.domain.errors import AppError
 from agent.domain.events import Accepted, Ended
@@ -21,8 +21,9 @@ from agent.wire import decode, encode
 from worker import cgroup, secrets
 from worker.client.blobs import BlobStore, make_blobs
 from worker.folders import HostFolder, RunFolder, cgroup_name, write_atomically
+from worker.gpus import gpus
 from worker.processes import adopt_orphans, boot_id
-from worker.sandbox import choose_tier
+from worker.sandbox import tier_for
 from worker.sender import Sender, note_sent
 from worker.settings import Settings
 from worker.spool import Spool
@@ -31,7 +32,7 @@ from worker.supervisor.checkpoints import newest_step
 from worker.supervisor.exits import failed
 from worker.supervisor.records import Records
 from worker.supervisor.stage import Kit, Stage, StepFailed
-from worker.supervisor.steps import steps_for
+from worker.supervisor.steps import Granted, device_numbers, steps_for
 from worker.supervisor.wishes import Wishes
 
 _AGAIN_S = 5.0
@@ -183,8 +184,9 @@ class _Attempt:
         if self._wishes.ending:
             return self._wishes.outcome()
         prepared = self._lay_out(self._records)
-        stage = self._stage(self._records, granted)
-        tier = choose_tier(self._settings.sandbox)
+        minors = device_numbers(self._order, gpus)
+        stage = self._stage(self._records, Granted(secrets=granted, minors=minors))
+        tier = tier_for(self._settings.sandbox, self._order.spec.sandbox)
         for step in steps_for(self._folder, self._order, prepared=prepared):
             stage.run(step, tier=tier)
             if step.trains and (why := outputs.check_training(self._folder.path)):
@@ -199,7 +201,7 @@ class _Attempt:
             chosen=outputs.read_chosen(self._folder.path),
         )
 
-    def _stage(self, records: Records, granted: Mapping[str, str]) -> Stage:
+    def _stage(self, records: Records, granted: Granted) -> Stage:
         kit = Kit(self._folder, self._order, self._settings, records, self._wishes, self._sender, self._leaf, granted)
         return Stage(kit)
 

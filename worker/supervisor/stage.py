@@ -4,16 +4,19 @@ Owns the loop of the supervisor's main thread (children die with the thread that
 Called by `worker.supervisor.attempt`.
 """
 
+import contextlib
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from agent.domain.events import Beat, Noted
 from agent.domain.orders import LaunchOrder
 from agent.domain.runs import Outcome
 from worker.cgroup import Leaf
-from worker.folders import RunFolder
+from worker.egress.gate import EgressProxy
+from worker.folders import HostFolder, RunFolder
 from worker.processes import descendants_of, moved_bytes
 from worker.sender import Sender
 from worker.settings import Settings
@@ -25,9 +28,10 @@ from worker.supervisor.ladder import Ladder
 from worker.supervisor.payload import Payload
 from worker.supervisor.records import Records
 from worker.supervisor.silence import Silence
-from worker.supervisor.steps import Step, command_for
+from worker.supervisor.steps import Granted, Step, command_for
 from worker.supervisor.wishes import DIVERGED_AFTER, Why, Wishes
 from worker.usage import Sampler
+from worker.warm.sets import WarmStart, wanted_sets, warm_start
 
 _LOOK_S = 0.1
 _DRAIN_S = 2.0
@@ -46,7 +50,7 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """What an attempt hands to its stage. `leaf` is the control group of its steps; `secrets` are for the training."""
+    """What an attempt hands to its stage. `leaf` is the control group of its steps; `granted` is for the training."""
 
     folder: RunFolder
     order: LaunchOrder
@@ -55,7 +59,7 @@ class Kit:
     wishes: Wishes
     sender: Sender
     leaf: Leaf | None
-    secrets: Mapping[str, str]
+    granted: Granted
 
 
 class Stage:
@@ -65,7 +69,8 @@ class Stage:
         """Nothing runs yet."""
         self._folder, self._order, self._settings = kit.folder, kit.order, kit.settings
         self._records, self._wishes, self._sender, self._leaf = kit.records, kit.wishes, kit.sender, kit.leaf
-        self._secrets = kit.secrets
+        self._granted = kit.granted
+        self._warm = HostFolder.of(kit.settings.home, kit.settings.host_id).warm
         self._disk = DiskGuard(kit.folder.path, kit.settings)
         self._beat_at = time.monotonic()
         self._flush_at = 0.0
@@ -73,18 +78,43 @@ class Stage:
 
     def run(self, step: Step, *, tier: str) -> None:
         """Raises `StepFailed` unless the step exits with 0 and nobody wanted the attempt to end."""
-        command, env = command_for(step, self._folder, self._order, tier=tier, secrets=self._secrets)
-        child = Child(command, cwd=self._folder.path, env=env)
-        if self._leaf is not None:
-            self._leaf.add(_processes(child))
-        watch = _Watch(self, step, child)
-        try:
-            code = watch.run()
-            self._records.capture.drain(child.output, limit_s=_DRAIN_S)
-        finally:
-            child.close()
+        with self._way_out(step) as egress:
+            granted = replace(self._granted, egress=egress)
+            command, env = command_for(step, self._folder, self._order, tier=tier, granted=granted)
+            child = Child(command, cwd=self._folder.path, env=env, warm=self._warm_for(step))
+            if self._leaf is not None:
+                self._leaf.add(_processes(child))
+            watch = _Watch(self, step, child)
+            try:
+                code = watch.run()
+                self._records.capture.drain(child.output, limit_s=_DRAIN_S)
+            finally:
+                child.close()
         self._records.flush()
         self._judge(step, code, watch.memory)
+
+    @contextlib.contextmanager
+    def _way_out(self, step: Step) -> Iterator[Path | None]:
+        """The proxy to the model hubs while the training runs, for a run that may reach those and nothing else."""
+        if not step.trains or self._order.spec.network != "hub":
+            yield None
+            return
+        proxy = EgressProxy(log=self._refused_host)
+        try:
+            proxy.start()
+            yield proxy.socket_path
+        finally:
+            proxy.stop()
+
+    def _refused_host(self, said: Mapping[str, object]) -> None:
+        """From the proxy's thread: only the log of the host, which people read when a download fails."""
+        level = logging.INFO if said.get("allowed", True) else logging.WARNING
+        log.log(level, "egress run=%s host=%s allowed=%s", self._folder.run, said.get("host"), said.get("allowed"))
+
+    def _warm_for(self, step: Step) -> WarmStart | None:
+        if not wanted_sets(self._settings.warm):
+            return None
+        return warm_start(self._warm, self._order.spec.recipe, step.argv)
 
     def flush_when_due(self) -> bool:
         """Hand on what is new every `flush_s`; whether it was time."""
@@ -166,7 +196,7 @@ class Stage:
 
     def sampler_for(self, child: Child) -> Sampler:
         """What measures one step's usage."""
-        return Sampler(child.pid, self._folder.path, gpus=self._order.gpu_uuids)
+        return Sampler(child.roots, self._folder.path, gpus=self._order.gpu_uuids)
 
     @property
     def records(self) -> Records:

@@ -4,11 +4,11 @@ Owns argument lists, environments and walls. Executes nothing. Called by `worker
 """
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.domain.orders import LaunchOrder
+from agent.domain.orders import GpuInfo, LaunchOrder
 from worker.folders import RunFolder
 from worker.sandbox import Command, Walls, wrap
 
@@ -48,25 +48,47 @@ def steps_for(folder: RunFolder, order: LaunchOrder, *, prepared: bool = False) 
     return (train, evaluate) if prepared else (prepare, train, evaluate)
 
 
+def device_numbers(order: LaunchOrder, ask_gpus: Callable[[], Sequence[GpuInfo]]) -> tuple[int, ...] | bool:
+    """The device files of the order's GPUs; True, all of the host's, where it names none or nobody knows the numbers."""
+    if not order.gpu_uuids:
+        return order.spec.gpus > 0
+    numbers = {gpu.uuid: gpu.minor for gpu in ask_gpus()}
+    found = tuple(numbers.get(uuid, -1) for uuid in order.gpu_uuids)
+    return True if -1 in found else found
+
+
 def gpu_count(order: LaunchOrder) -> int:
     """How many GPUs the attempt has."""
     return len(order.gpu_uuids) or order.spec.gpus
 
 
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What the training gets and no other step does: secrets by name, GPU devices, the socket of the way out.
+
+    `minors` are the numbers of the device files; True is all that this host has.
+    """
+
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    minors: tuple[int, ...] | bool = ()
+    egress: Path | None = None
+
+
 def command_for(
-    step: Step, folder: RunFolder, order: LaunchOrder, *, tier: str, secrets: Mapping[str, str]
+    step: Step, folder: RunFolder, order: LaunchOrder, *, tier: str, granted: Granted
 ) -> tuple[Command, Mapping[str, str]]:
-    """What to execute, and its whole environment. `secrets` go to the training and to no other step."""
+    """What to execute, and its whole environment."""
     env = environment(folder.path, order)
     if step.trains:
-        env |= secrets
+        env |= granted.secrets
     walls = Walls(
         folder=folder.path,
         writable=(folder.sealed,) if step.sealed else (),
         readable=tuple(path for name in _OURS if (path := folder.path / name).exists()),
-        network=step.trains and order.spec.network != "none",
-        gpus=step.trains and gpu_count(order) > 0,
+        network=order.spec.network if step.trains else "none",
+        gpus=granted.minors if step.trains else (),
         env=env,
+        egress=granted.egress if step.trains else None,
     )
     command = wrap(tier, step.argv, walls)
     return command, env
