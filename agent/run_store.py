@@ -214,6 +214,9 @@ class Runs(Protocol):
     async def spent(self, since: datetime) -> dict[str, float]:
         """GPU-seconds (a run without a GPU counts as one) by requester, of attempts that ended since then."""
 
+    async def starts(self, since: datetime) -> Sequence[tuple[str, datetime, datetime]]:
+        """Of attempts that were dispatched since then: requester, when asked for, when dispatched."""
+
     async def leases(self) -> Sequence[Lease]:
         """Every GPU that is held."""
 

@@ -115,9 +115,9 @@ class Scheduler:
         live = await self._runs.live()
         homes = await self._runs.homes([run.id for run in queued if run.attempt])
         connected = {info.host for info in hosts}
-        waiting = [request_of(run, homes.get(run.id), connected) for run in queued]
         since = now - timedelta(seconds=self._timings.fair_window_s)
-        recent = await self._runs.spent(since)
+        recent, starts = await self._runs.spent(since), await self._runs.starts(since)
+        waiting = [_neglected(request_of(run, homes.get(run.id), connected), starts) for run in queued]
         capacities = await self._capacities(hosts, now)
         running = [holding_of(run, attempt) for run, attempt in live]
         return plan(waiting, running, capacities, now=now, limits=self._timings.limits, recent=recent), blind
@@ -150,6 +150,12 @@ def request_of(run: Run, home: Home | None, connected: set[str]) -> Request:
         network=run.spec.network,
         not_before=run.not_before,
     )
+
+
+def _neglected(request: Request, starts: Sequence[tuple[str, datetime, datetime]]) -> Request:
+    """With the time from which waiting counts: runs of the same user that were asked for before are no neglect."""
+    served = [at for user, asked_at, at in starts if user == request.user and asked_at <= request.asked_at]
+    return replace(request, since=max([request.asked_at, *served]))
 
 
 def holding_of(run: Run, attempt: Attempt) -> Holding:

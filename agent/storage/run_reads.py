@@ -94,6 +94,16 @@ class RunReads:
             found[row.requester] = found.get(row.requester, 0.0) + row.used_s * max(1, gpus)
         return found
 
+    async def starts(self, since: datetime) -> Sequence[tuple[str, datetime, datetime]]:
+        """Of attempts that were dispatched since then: requester, when asked for, when dispatched."""
+        query = (
+            select(run.c.requester, run.c.queued_at, attempt.c.dispatched_at)
+            .join(run, run.c.id == attempt.c.run_id)
+            .where(attempt.c.dispatched_at > since)
+        )
+        found = await self._database.read(lambda connection: connection.execute(query).all())
+        return [(row.requester, row.queued_at, row.dispatched_at) for row in found]
+
     async def leases(self) -> Sequence[Lease]:
         """Every GPU that is held."""
         query = select(gpu_lease).order_by(gpu_lease.c.host, gpu_lease.c.uuid)
