@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import duration, metric_name, number
+from agent.cards import counted, duration, metric_name, number
 from agent.domain.content import Card, Table
 from agent.domain.errors import BadRequest, TransientError
 from agent.domain.policy import Effect
@@ -78,12 +78,21 @@ class Looking:
         found = await self._runs.of_session(caller.session_id, 15) or await self._runs.recent(15)
         if not found:
             return Result(NO_RUN)
-        table = Table(columns=("run", "state", "target", "data", "result"), rows=tuple(_row(run) for run in found))
-        return Result(
-            f"{len(found)} runs, newest first.",
-            {"runs": [{"run": run.id, "state": run.state.value, "result": _row(run)[-1]} for run in found]},
-            Card(kind="notice", title="Runs", table=table),
+        names = {run.spec.dataset.name for run in found}
+        told: list[JsonValue] = [
+            {"run": run.id, "state": run.state.value, "data": run.spec.dataset.name, "result": _result(run)}
+            for run in found
+        ]
+        card = Card(
+            kind="notice",
+            title="Runs",
+            table=Table(
+                columns=("run", "state", "target", *(("data",) if len(names) > 1 else ()), "result"),
+                rows=tuple(_row(run, data=len(names) > 1) for run in found),
+            ),
+            footer="newest first" + (f"; all on {names.pop()}" if len(names) == 1 else ""),
         )
+        return Result(f"{counted(len(found), 'run')}, newest first.", {"runs": told}, card)
 
     async def status(self, caller: Caller, asked: RunArguments) -> Result:
         """Where a run stands."""
@@ -112,6 +121,7 @@ class Looking:
         spec = comparison_of(curves)
         about = "-".join(run.id for run in runs)
         picture = await self._files.draw(spec, about=f"compare/{about}") if spec else None
+        footer = "" if picture else "The chart could not be drawn" if spec else "They share no metric to draw"
         rows = comparison_rows(runs, curves)
         card = Card(
             kind="notice",
@@ -119,7 +129,7 @@ class Looking:
             body=_better_words(runs),
             table=Table(columns=("", *(run.id for run in runs)), rows=rows),
             picture=picture,
-            footer="Curves of the metrics that they share" if picture else "They share no metric that could be drawn",
+            footer=footer,
         )
         told: list[JsonValue] = [list(row) for row in rows]
         text = _better_words(runs) or f"{len(runs)} runs side by side."
@@ -227,9 +237,6 @@ def _last(curves: Curves, name: str) -> str:
     return number(column[1][-1]) if column and column[1] else "–"
 
 
-def _row(run: Run) -> tuple[str, str, str, str, str]:
-    result = "–"
-    if run.outcome and run.outcome.scorecard:
-        score = run.outcome.scorecard
-        result = f"{score.metric} {number(score.model.value)} (baseline {number(score.best_baseline.value)})"
-    return run.id, state_words(run), run.spec.target, run.spec.dataset.name, result
+def _row(run: Run, *, data: bool) -> tuple[str, ...]:
+    named = (run.spec.dataset.name,) if data else ()
+    return run.id, state_words(run), run.spec.target, *named, _result(run)

@@ -7,7 +7,6 @@ from rich import box
 from rich.console import Group, RenderableType
 from rich.markdown import Markdown
 from rich.panel import Panel
-from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -15,6 +14,8 @@ from agent.domain.content import Card, Content, Document, Table, Tone
 from bot.documents import size
 
 STYLES: dict[Tone, str] = {"neutral": "blue", "busy": "cyan", "good": "green", "warn": "yellow", "bad": "red"}
+
+BAR_CELLS = 40
 
 
 def painted(content: Content) -> RenderableType:
@@ -42,7 +43,7 @@ def card_panel(card: Card) -> Panel:
     if card.facts:
         parts.append(_facts(card))
     if card.progress is not None:
-        parts.append(ProgressBar(total=1.0, completed=card.progress, width=40))
+        parts.append(Text(f"{_bar(card.progress, BAR_CELLS)} {card.progress:.0%}", style=style))
     if card.table is not None:
         parts.append(_table(card.table))
     if card.log:
@@ -73,11 +74,15 @@ def progress_line(card: Card) -> Text:
     facts = " · ".join(f"{fact.name.lower()} {fact.value}" for fact in card.facts)
     bar = ""
     if card.progress is not None:
-        full = round(card.progress * 20)
-        bar = "█" * full + "░" * (20 - full) + " "
+        bar = f"{_bar(card.progress, BAR_CELLS // 2)} "
     return Text(
         f"{bar}{card.title.split(' · ')[0]} · {facts}", style=STYLES[card.tone], no_wrap=True, overflow="ellipsis"
     )
+
+
+def _bar(share: float, cells: int) -> str:
+    full = round(min(1.0, max(0.0, share)) * cells)
+    return "█" * full + "░" * (cells - full)
 
 
 def _typed(card: Card) -> str:
