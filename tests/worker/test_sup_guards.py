@@ -14,7 +14,7 @@ from agent.domain.orders import StopOrder
 from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import decode
 from tests.worker.conftest import ENDLESS, EVALUATE, GOOD, Yard, eventually
-from tests.worker.test_sup_control import LOOP, SAVING, notes_of
+from tests.worker.test_sup_control import LOOP, SAVING, notes_of, steps_of
 from worker import cgroup
 from worker.disk import disk_is_low, floor_of
 from worker.folders import cgroup_name
@@ -310,3 +310,25 @@ async def test_after_a_reboot_nobody_else_is_killed(own_yard: Yard) -> None:
         assert innocent.poll() is None
         assert innocent.pid in children_of(os.getpid())
         innocent.kill()
+
+
+async def test_rows_that_a_supervisor_died_with_come_with_the_next_attempt(own_yard: Yard) -> None:
+    """The supervisor stands still while rows are written, and is killed: nobody handed them out. Each comes once."""
+    own_yard.start_worker()
+    script = (
+        SAVING
+        + "metric(1, loss=1.0)\nwait_for('go-on')\nfor step in range(2, 40):\n    metric(step, loss=float('nan'))\n"
+    )
+    script += "pathlib.Path('written').touch()\ntime.sleep(600)\n"
+    await own_yard.launch(own_yard.order("r-rows00", script))
+    own_yard.running("r-rows00")
+    supervisor, folder = own_yard.supervisor_pid("r-rows00"), own_yard.folder("r-rows00").path
+    os.kill(supervisor, signal.SIGSTOP)
+    (folder / "go-on").touch()
+    eventually((folder / "written").exists, what="rows that nobody sees")
+    os.kill(supervisor, signal.SIGKILL)
+    assert own_yard.outcome("r-rows00").state is RunState.LOST
+    await own_yard.launch(own_yard.order("r-rows00", SAVING + "metric(40, loss=1.0)\nfinish()\n", attempt=2))
+    assert own_yard.outcome("r-rows00", attempt=2).state is RunState.SUCCEEDED
+    steps = [step for attempt in (1, 2) for step in steps_of(own_yard, "r-rows00", attempt=attempt)]
+    assert steps == list(range(1, 41))

@@ -183,6 +183,7 @@ class _Attempt:
         self._records = Records(self._folder, self._spool, secrets=tuple(granted.values()))
         if self._wishes.ending:
             return self._wishes.outcome()
+        self._records.catch_up()
         prepared = self._lay_out(self._records)
         minors = device_numbers(self._order, gpus)
         stage = self._stage(self._records, Granted(secrets=granted, minors=minors))

@@ -16,7 +16,7 @@ from worker.folders import RunFolder
 from worker.spool import Spool
 from worker.supervisor.capture import Capture
 from worker.supervisor.checkpoints import CheckpointWatch
-from worker.supervisor.follow import MetaWatch, MetricsTail
+from worker.supervisor.follow import MetaWatch, MetricsTail, rows_in
 
 _CHECKPOINTS_EVERY_S = 1.0
 _WAITING = 10_000  # events; with more the oldest beats and log lines would have to go, and a full disk ends it before
@@ -32,7 +32,7 @@ class Records:
         """Opens the log. What lies in the folder already belongs to earlier attempts."""
         self._folder, self._spool = folder, spool
         self.capture = Capture(folder.log, secrets=secrets)
-        self._metrics = MetricsTail(folder.path / "metrics.jsonl")
+        self._metrics = MetricsTail(folder.path / "metrics.jsonl", handed_out=rows_in(folder.spools()))
         self._meta = MetaWatch(folder.path / "meta.json")
         self._old_meta = self._meta_stamp()
         self._checkpoints = CheckpointWatch(folder.path)
@@ -62,6 +62,16 @@ class Records:
         except (OSError, ValueError):
             return ""
         return str(found.get("status", "")) if isinstance(found, dict) else ""
+
+    def catch_up(self) -> None:
+        """Hand on the rows that an earlier attempt's supervisor died with. They say nothing about this attempt."""
+        self.flush()
+        self._metrics.bad_losses = 0
+
+    def step_ended(self) -> None:
+        """No process of the step is left: what it wrote last is whole now."""
+        self._metrics.end()
+        self.flush()
 
     def put(self, body: EventBody) -> None:
         """One event; kept in memory while the disk takes nothing."""

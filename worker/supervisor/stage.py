@@ -90,7 +90,7 @@ class Stage:
                 self._records.capture.drain(child.output, limit_s=_DRAIN_S)
             finally:
                 child.close()
-        self._records.flush()
+        self._records.step_ended()
         self._judge(step, code, watch.memory)
 
     @contextlib.contextmanager

@@ -49,7 +49,7 @@ def steps_for(folder: RunFolder, order: LaunchOrder, *, prepared: bool = False) 
 
 
 def device_numbers(order: LaunchOrder, ask_gpus: Callable[[], Sequence[GpuInfo]]) -> tuple[int, ...] | bool:
-    """The device files of the order's GPUs; True, all of the host's, where it names none or nobody knows the numbers."""
+    """The device files of the order's GPUs; True, all of the host's, where it names none or nobody knows them."""
     if not order.gpu_uuids:
         return order.spec.gpus > 0
     numbers = {gpu.uuid: gpu.minor for gpu in ask_gpus()}
