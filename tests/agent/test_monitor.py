@@ -176,6 +176,7 @@ async def test_three_pieces_of_advice_are_the_most_and_a_restart_keeps_the_count
         footers = [card.footer for card in advice(house)]
         assert [footer.split(" · ")[1] for footer in footers] == ["advice 1 of 3", "advice 2 of 3", "advice 3 of 3"]
         assert len(footers) == MOST
+    before = advice(house)
     async with house.open() as brain:
         monitor = monitor_of(brain)
         await monitor.look()
@@ -183,7 +184,30 @@ async def test_three_pieces_of_advice_are_the_most_and_a_restart_keeps_the_count
             await brain.stores.runs.get(run.id), monitor._watched[run.id], [finding(Kind.GPU_IDLE)], []
         )
         await settled(brain)
-        assert len(advice(house)) == MOST
+        assert advice(house) == before  # none is added, and none is written over
+
+
+async def test_after_a_restart_the_next_advice_is_the_second_one(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, fine(1, 20))
+        await monitor_of(brain).look()
+        await monitor_of(brain)._advise(run, monitor_of(brain)._watched[run.id], [finding(Kind.STALL)], [])
+        await settled(brain)
+        (first,) = advice(house)
+    async with house.open() as brain:
+        monitor = monitor_of(brain)
+        await monitor.look()
+        watched = monitor._watched[run.id]
+        await monitor._advise(run, watched, [finding(Kind.STALL)], [])  # told before the restart: no news
+        await monitor._advise(run, watched, [finding(Kind.PLATEAU)], [])
+        await settled(brain)
+        assert advice(house)[0] == first
+        assert [card.footer for card in advice(house)] == [
+            "Monitor · advice 1 of 3 · attempt 1 · stall",
+            "Monitor · advice 2 of 3 · attempt 1 · plateau",
+        ]
 
 
 def finding(kind: Kind) -> Finding:
