@@ -23,6 +23,7 @@ from worker.warm.sets import ReadySet, environment_state, write_ready, zygote_en
 _LOAD_LIMIT_S = 300.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 600.0
 _END_LIMIT_S = 5.0
+_MEASURE_S = 30.0  # the kernel walks all pages of a process for this
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class _Zygote:
     ready: bool = False
     used_at: float = 0.0
     held_bytes: int = 0
+    measured_at: float = float("-inf")
     heard: bytes = b""
     words: list[dict[str, object]] = field(default_factory=list)
 
@@ -53,6 +55,8 @@ class Pool:
         self._failed: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
         self._told: list[ReadySet] | None = None
+        for left in folder.glob("*.sock"):  # of a worker that was killed
+            left.unlink()
 
     def look(self) -> None:
         """Hear what they say, end what is stale or too big, start what is missing: one at a time."""
@@ -115,7 +119,8 @@ class Pool:
         if late or one.process.poll() is not None:
             self._end(one)
             self._put_off(one.name)
-        elif one.ready:
+        elif one.ready and time.monotonic() - one.measured_at > _MEASURE_S:
+            one.measured_at = time.monotonic()
             one.held_bytes = proportional_bytes(one.process.pid)
 
     def _words(self, one: _Zygote) -> list[dict[str, object]]:

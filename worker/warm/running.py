@@ -35,10 +35,12 @@ def become(argv: list[str], env: dict[str, str]) -> None:
 
 
 def _reseed_libraries() -> None:
-    """Only what a fresh interpreter seeds from the system. torch starts with a fixed seed; nothing drew from it."""
-    numpy = sys.modules.get("numpy")
+    """What a fresh interpreter seeds from the system."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None:
         numpy.random.seed()
+    if torch is not None:
+        torch.default_generator.seed()  # not torch.seed: that would also seed devices, which start with a fixed one
     process = sys.modules.get("multiprocessing.process")
     if process is not None:
         process.current_process().authkey = os.urandom(32)

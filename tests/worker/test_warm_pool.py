@@ -1,0 +1,161 @@
+"""The pool keeps zygotes alive, recycles and bounds them; a step that cannot begin warm begins cold. Real processes."""
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.worker.warm_host import alive, host, kill, said, until
+from worker.warm import sets
+from worker.warm.sets import (
+    ReadySet,
+    WarmStart,
+    read_ready,
+    ready_sets,
+    wanted_sets,
+    warm_start,
+    why_cold,
+    write_ready,
+)
+
+HELLO = "import sys\nprint('numpy' in sys.modules, 'agent' in sys.modules)\n"
+
+
+def test_a_crashed_zygote_comes_back_and_its_steps_go_on(tmp_path: Path) -> None:
+    with host(tmp_path, "tabular") as place:
+        first = place.wait_ready("tabular")
+        script = "import time, os\nprint('up', flush=True)\nwhile not os.path.exists('go-on'):\n    time.sleep(0.02)\n"
+        run = place.run_folder(train=script + "print('done')\n")
+        supervisor = place.begin(run, sets=["tabular"])
+        assert said(supervisor)["warm"]
+        kill(first.pid)
+        cold = place.step(place.run_folder(train=HELLO), sets=["tabular"])
+        assert cold["code"] == 0
+        assert not cold["warm"]
+        second = place.wait_ready("tabular", other_than=first.pid)
+        assert not Path(first.socket).exists()
+        warm = place.step(place.run_folder(train=HELLO), sets=["tabular"])
+        assert warm["warm"]
+        assert warm["output"] == "True False\n"
+        (run / "go-on").write_text("")
+        last = said(supervisor)
+        assert (last["code"], last["output"]) == (0, "up\ndone\n")
+        supervisor.communicate()
+        assert alive(second.pid)
+        zygotes = second.pid
+    assert not alive(zygotes)  # the pool was killed with SIGKILL
+
+
+def test_a_step_that_cannot_begin_warm_begins_cold(tmp_path: Path) -> None:
+    with host(tmp_path, "torch") as place:
+        ready = place.wait_ready("torch")
+        run = place.run_folder(train=HELLO)
+        reasons = {
+            "no set": place.step(run, sets=["tabular"]),
+            "OMP_NUM_THREADS": place.step(run, env={"OMP_NUM_THREADS": "1"}),
+            "plain start": place.step(run, argv=[sys.executable, "-X", "dev", "train.py"]),
+            "sandbox bwrap": place.step(run, tier="none"),
+        }
+        for reason, done in reasons.items():
+            assert not done["warm"], reason
+            assert done["code"] == 0, done["output"]
+            assert reason in done["log"]
+        write_ready(place.folder, [ReadySet("torch", ready.socket, ready.pid, 0, "other packages")])
+        stale = place.step(run)
+        assert not stale["warm"]
+        assert "packages changed" in stale["log"]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as deaf:
+            deaf.bind(str(tmp_path / "deaf"))
+            deaf.listen(1)
+            gone = sets.environment_state()
+            write_ready(place.folder, [ReadySet("torch", str(tmp_path / "deaf"), os.getpid(), 0, gone)])
+            silent = place.step(run)
+        write_ready(place.folder, [ready])
+        assert not silent["warm"]
+        assert silent["code"] == 0
+        assert "did not begin the step in time" in silent["log"]
+
+
+def test_over_the_bound_on_memory_a_set_is_dropped(tmp_path: Path) -> None:
+    with host(tmp_path, "tabular", memory_bytes=1, wait=False) as place:
+        until(lambda: "warm_dropped set=tabular" in place.log.read_text() or None, place.log.read_text)
+        until(lambda: True if read_ready(place.folder) == [] else None, place.log.read_text)
+        assert place.log.read_text().count("warm_ready") == 1  # and it stays away
+
+
+def test_changed_packages_end_a_zygote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from worker.warm import pool as module
+
+    states = ["before"]
+    monkeypatch.setattr(module, "environment_state", lambda: states[-1])
+    pool = module.Pool(tmp_path / "warm", ["tabular"], memory_bytes=2**40)
+
+    def standing() -> ReadySet | None:
+        pool.look()
+        return next(iter(read_ready(tmp_path / "warm")), None)
+
+    try:
+        first = until(standing, lambda: "no zygote")
+        assert first.state == "before"
+        states.append("after")
+        second = until(lambda: one if (one := standing()) and one.pid != first.pid else None, lambda: "not recycled")
+        assert second.state == "after"
+        assert not alive(first.pid)
+        os.kill(second.pid, signal.SIGSTOP)  # one that hangs is ended all the same
+    finally:
+        pool.close()
+    assert not alive(second.pid)
+    assert ready_sets(tmp_path / "warm") == ()
+
+
+def test_what_stands_ready_is_what_lives(tmp_path: Path) -> None:
+    assert ready_sets(tmp_path) == ()
+    there = tmp_path / "there.sock"
+    there.touch()
+    one = ReadySet("torch", str(there), os.getpid(), 7, "state")
+    write_ready(tmp_path, [one, ReadySet("tabular", str(tmp_path / "gone"), os.getpid(), 7, "state")])
+    assert ready_sets(tmp_path) == ("torch",)
+    assert read_ready(tmp_path) == [one]
+    assert (tmp_path / "ready.json").stat().st_mode & 0o777 == 0o600
+    assert WarmStart(tmp_path, (), ("transformers", "torch")).ready() == one
+    assert WarmStart(tmp_path, (), ("tabular",)).ready() is None
+    (tmp_path / "ready.json").write_text("{")
+    assert ready_sets(tmp_path) == ()
+
+
+def test_settings_and_recipes_name_sets(tmp_path: Path) -> None:
+    assert wanted_sets("off") == ()
+    assert wanted_sets("auto") == ("transformers", "tabular")
+    assert wanted_sets(" torch, tabular,torch") == ("torch", "tabular")
+    with pytest.raises(ValueError, match="names jax, which is no set"):
+        wanted_sets("torch,jax")
+    assert warm_start(tmp_path, "text_classification", ["python"]).sets == ("transformers",)
+    assert warm_start(tmp_path, "tabular_classification", ["python"]).sets == ("tabular",)
+    assert warm_start(tmp_path, "a script", ["python"]).sets == ("torch", "transformers")
+
+
+def test_what_libraries_read_early_decides() -> None:
+    env = sets.zygote_environment()
+    script = [sys.executable, "train.py"]
+    assert why_cold(script, env) == ""
+    assert (
+        why_cold(script, env | {"HOME": "/x", "CUDA_VISIBLE_DEVICES": "", "HF_TOKEN": "t", "TRAINYARD_RUN_ID": "r"})
+        == ""
+    )
+    assert "HF_ENDPOINT" in why_cold(script, env | {"HF_ENDPOINT": "http://x"})
+    assert "PYTHONUNBUFFERED" in why_cold(script, {k: v for k, v in env.items() if k != "PYTHONUNBUFFERED"})
+    assert "torchrun" in why_cold([sys.executable, "-m", "torch.distributed.run", "train.py"], env)
+    assert "plain start" in why_cold(["/usr/bin/python3", "train.py"], env)
+    assert "plain start" in why_cold([sys.executable, "-c", "1"], env)
+
+
+def test_the_environment_state_follows_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a-1.dist-info").mkdir()
+    monkeypatch.setattr(sets.sysconfig, "get_paths", lambda: {"purelib": str(tmp_path), "platlib": str(tmp_path)})
+    before = sets.environment_state()
+    assert sets.environment_state() == before
+    (tmp_path / "a-1.dist-info").rename(tmp_path / "a-2.dist-info")
+    assert sets.environment_state() != before
