@@ -9,7 +9,6 @@ import pytest
 from tests.faults import invariants
 from tests.faults.site import Site, opened
 
-
 FAILED = pytest.StashKey[bool]()
 
 

@@ -21,6 +21,7 @@ from agent.ports import Accept, MessageRef, Whisper
 
 ROOM = Room(platform="console", tenant="local", channel="terminal", thread="t-1")
 ALICE = Person(platform="console", tenant="local", id="alice", name="alice")
+BOB = ALICE.model_copy(update={"id": "bob", "name": "bob"})
 POLL_S = 0.03
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from agent.domain.rooms import Attachment, Clicked, Inbound, Said
+from agent.domain.rooms import Attachment, Clicked, Inbound, Person, Said
 from agent.domain.runs import ENDED, RunState
 from tests.faults import killer
 from tests.faults.filedoor import ALICE, ROOM, Folder, Shown
@@ -30,6 +30,7 @@ from worker.client.bundle import pack_files
 from worker.client.keys import load_or_create
 from worker.client.redis_server import EmbeddedRedis
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 PAYLOADS = Path(__file__).parent / "payloads"
 ENDS = tuple(state.value for state in ENDED)
 # Seconds, as a team has minutes. A launch has much more time than it needs: these tests share two cores with others.
@@ -195,6 +196,8 @@ class Site(Yard):
             return []
         with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=20)) as connection:
             connection.row_factory = sqlite3.Row
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'run'").fetchone():
+                return []  # the bot has not made its tables yet
             return [dict(row) for row in connection.execute(query, values)]
 
     def run_row(self, run: str) -> dict[str, Any]:
@@ -253,33 +256,53 @@ class Site(Yard):
 
     # ---- people ----
 
-    def says(self, text: str, *, files: Sequence[Path] = (), event: str = "") -> None:
-        """Alice writes."""
+    def says(self, text: str, *, files: Sequence[Path] = (), thread: str = ROOM.thread, person: Person = ALICE) -> None:
+        """Somebody writes."""
         attachments = tuple(
             Attachment(id=path.name, name=path.name, size_bytes=path.stat().st_size, locator=str(path))
             for path in files
         )
-        self._deliver(Said(text=text, attachments=attachments), event)
+        self._deliver(Said(text=text, attachments=attachments), thread, person)
 
-    def clicks(self, shown: Shown, label: str, *, event: str = "", digest: str | None = None) -> None:
-        """Alice presses a button."""
+    def clicks(
+        self, shown: Shown, label: str, *, times: int = 1, digest: str | None = None, person: Person = ALICE
+    ) -> None:
+        """Somebody presses a button, `times` times; `digest` as another version of the card would have it."""
         button = shown.buttons[label]
-        act = Clicked(
-            action=button["action"],
-            subject=button["subject"],
-            digest=digest if digest is not None else button["digest"],
-        )
-        self._deliver(act, event)
+        told = button["digest"] if digest is None else digest
+        for _ in range(times):
+            self._deliver(
+                Clicked(action=button["action"], subject=button["subject"], digest=told), shown.thread, person
+            )
 
-    def _deliver(self, act: Said | Clicked, event: str) -> None:
-        event = event or f"event-{time.time_ns()}"
-        self.people.deliver(Inbound(event_id=event, room=ROOM, person=ALICE, act=act, at=datetime.now(UTC)))
+    def _deliver(self, act: Said | Clicked, thread: str, person: Person) -> None:
+        event, room = f"event-{time.time_ns()}", ROOM.model_copy(update={"thread": thread})
+        self.people.deliver(Inbound(event_id=event, room=room, person=person, act=act, at=datetime.now(UTC)))
 
-    def sees(self, *words: str, limit_s: float = 60.0) -> Shown:
-        """Wait for a message that shows all of `words`."""
+    def asks_for_a_model(self, thread: str, *, payload: str = "good") -> None:
+        """Alice attaches a csv and wants a model; the recipe's program is a tiny one."""
+        (self.home / "payload.tar").write_bytes(self.bundle(payload)[1])
+        data = self.home / "visits.csv"
+        lines = (EXAMPLES / "doctor_visits.csv").read_text().splitlines(keepends=True)
+        data.write_text("".join(lines[:400]))
+        self.says("train a model that predicts visited_doctor", files=[data], thread=thread)
+
+    def in_thread(self, thread: str, *words: str) -> list[Shown]:
+        """Messages of a thread that show all of `words` now."""
+        return [one for one in self.people.shown if one.thread == thread and all(word in one.words for word in words)]
+
+    def runs_of(self, thread: str) -> list[str]:
+        """The runs that a thread has begun."""
+        return [
+            row["id"] for row in self.rows("SELECT id, room FROM run") if json.loads(row["room"])["thread"] == thread
+        ]
+
+    def sees(self, *words: str, thread: str = "", limit_s: float = 60.0) -> Shown:
+        """Wait for a message (of `thread`, if that is given) that shows all of `words`."""
 
         def there() -> Shown | None:
-            found = [shown for shown in self.people.shown if all(word in shown.words for word in words)]
+            every = [shown for shown in self.people.shown if thread in {"", shown.thread}]
+            found = [shown for shown in every if all(word in shown.words for word in words)]
             return found[-1] if found else None
 
         try:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.faults.site import Site
 
-QUIET = {"TRAINYARD_QUIET_S": "3", "TRAINYARD_FIRST_STEP_QUIET_S": "3", "TRAINYARD_QUIET_MEDIAN_STEPS": "3"}
+QUIET = {"TRAINYARD_QUIET_S": "3", "TRAINYARD_FIRST_STEP_QUIET_S": "3", "TRAINYARD_QUIET_MEDIAN_STEPS": "8"}
 
 
 @pytest.mark.faults

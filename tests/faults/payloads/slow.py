@@ -1,21 +1,21 @@
-"""Slow but alive: a long first step, then a long evaluation, with work that only the kernel sees."""
+"""Slow but alive: a first step that reads for long, usual steps of a second, then an evaluation of several of them."""
 
+import pathlib
 import time
 
 from worker.recipes.prelude import finish, metric, start
 
-start(3)
-
-
-def compute(seconds):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        sum(range(20_000))
-
-
-compute(6)
-metric(1, loss=1.0)
-metric(2, loss=0.9)
-compute(6)
-metric(3, loss=0.8)
+start(6)
+source = pathlib.Path("big.bin")
+source.write_bytes(b"\0" * 1_000_000)
+for _ in range(60):  # six seconds without a word, but of reading
+    source.read_bytes()
+    time.sleep(0.1)
+for step in range(1, 6):
+    metric(step, loss=1 / step)
+    time.sleep(1.0)
+end = time.monotonic() + 4.0
+while time.monotonic() < end:  # the evaluation: no word, no byte, only work
+    sum(range(20_000))
+metric(6, loss=0.1)
 finish()
