@@ -12,6 +12,7 @@ from agent.runs.service import RunService
 log = logging.getLogger(__name__)
 PAUSE_S = 0.5
 BATCH = 200  # events in one transaction, so that no write waits long for another
+LINGER_S = 0.05  # a batch that is not full waits this long for company: a transaction costs more than its events do
 
 
 async def relay(feed: EventFeed, service: RunService) -> None:
@@ -22,6 +23,8 @@ async def relay(feed: EventFeed, service: RunService) -> None:
             batch = read[start : start + BATCH]
             await _store(service, [event for _, event in batch])
             await feed.ack([entry for entry, _ in batch])
+        if 0 < len(read) < BATCH:
+            await asyncio.sleep(LINGER_S)
 
 
 async def _store(service: RunService, events: Sequence[WorkerEvent]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from agent import wire
 from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, Noted, Saved, Started, WorkerEvent
@@ -18,7 +18,18 @@ from agent.runs.levels import level_of
 from agent.storage import run_rows as rows
 from agent.storage.tables import attempt, checkpoint, log_line, metric_chunk, note, run, seen_event
 
-_ASLEEP = (RunState.UNREACHABLE, RunState.LOST)
+# Built once: building a statement costs more than carrying it out does. An update sets what it is given.
+_RUNS = select(run).where(run.c.id.in_(bindparam("runs", expanding=True))).order_by(run.c.id).with_for_update()
+_NEWEST = (
+    select(attempt)
+    .join(run, (attempt.c.run_id == run.c.id) & (attempt.c.number == run.c.attempt))
+    .where(run.c.id.in_(bindparam("runs", expanding=True)))
+)
+_BEYOND = select(seen_event).where(seen_event.c.run_id.in_(bindparam("runs", expanding=True)))
+_CHANGE_RUN = update(run).where(run.c.id == bindparam("of_run"))
+_CHANGE_ATTEMPT = update(attempt).where(
+    attempt.c.run_id == bindparam("of_run"), attempt.c.number == bindparam("of_number")
+)
 
 
 class _Seen:
@@ -186,15 +197,14 @@ class _Life:
         self.own = rows.attempt_row(self._connection, self.row.id, self.own.number)
         self.state = RunState(self.row.state)
 
-    def store(self) -> None:
-        """Write what is left."""
+    def left(self) -> tuple[dict[str, object], dict[str, object]]:
+        """What is still to be written, of the run and of its attempt, each with its key."""
         self.seen.store(self._connection, self.row.id, self.own.number)
         if self.seen.through != self.own.seen_to:
             self._attempt["seen_to"] = self.seen.through
-        if self._run:
-            self._connection.execute(update(run).where(run.c.id == self.row.id).values(**self._run))
-        if self._attempt:
-            rows.change_attempt(self._connection, self.row.id, self.own.number, **self._attempt)
+        key = {"of_run": self.row.id}
+        of_attempt = self._attempt | key | {"of_number": self.own.number} if self._attempt else {}
+        return self._run | key if self._run else {}, of_attempt
 
 
 def apply(connection: Connection, events: Sequence[WorkerEvent], *, at: datetime, ending: Ending) -> Applied:
@@ -220,22 +230,28 @@ def apply(connection: Connection, events: Sequence[WorkerEvent], *, at: datetime
         if not life.take(event, ending):
             stale[key] = Stale(event.run, event.attempt, event.host)
     batch.store(connection)
-    for run_id in changed:
-        lives[run_id].store()
+    _store_left(connection, [lives[run_id].left() for run_id in changed])
     return Applied(tuple(changed), tuple(stale.values()))
+
+
+def _store_left(connection: Connection, left: Sequence[tuple[dict[str, object], dict[str, object]]]) -> None:
+    """One statement for all rows that change in the same columns: a batch is often an event each of many runs."""
+    alike: dict[tuple[int, tuple[str, ...]], list[dict[str, object]]] = {}
+    for change in left:
+        for which, values in enumerate(change):
+            if values:
+                alike.setdefault((which, tuple(sorted(values))), []).append(values)
+    for (which, _), changes in sorted(alike.items()):
+        connection.execute((_CHANGE_RUN, _CHANGE_ATTEMPT)[which], changes)
 
 
 def _lives(connection: Connection, run_ids: Sequence[str], at: datetime) -> dict[str, _Life]:
     """The runs of a batch that have an attempt; on PostgreSQL their rows are held until the end of the transaction."""
-    found = connection.execute(select(run).where(run.c.id.in_(run_ids)).order_by(run.c.id).with_for_update()).all()
-    newest = (
-        select(attempt)
-        .join(run, (attempt.c.run_id == run.c.id) & (attempt.c.number == run.c.attempt))
-        .where(run.c.id.in_(run_ids))
-    )
-    own = {row.run_id: row for row in connection.execute(newest)}
+    which = {"runs": run_ids}
+    found = connection.execute(_RUNS, which).all()
+    own = {row.run_id: row for row in connection.execute(_NEWEST, which)}
     beyond: dict[tuple[str, int], set[int]] = {}
-    for row in connection.execute(select(seen_event).where(seen_event.c.run_id.in_(run_ids))):
+    for row in connection.execute(_BEYOND, which):
         beyond.setdefault((row.run_id, row.attempt), set()).add(row.seq)
     return {
         row.id: _Life(connection, row, own[row.id], beyond.get((row.id, row.attempt), set()), at)
