@@ -302,8 +302,12 @@ class LightGBMCallback:
             self.save(env.model, done)
         if self.stopped:
             self._runtime.log(f"Asked to stop: ending after round {done}, the best so far is round {self.best_round}.")
-        if self.stopped or (self._patience and done - self.best_round >= self._patience):
+        if self.stopped or self.has_lost_patience(done):
             raise EarlyStopException(self.best_round - 1, env.evaluation_result_list)
+
+    def has_lost_patience(self, done: int) -> bool:
+        """Whether more rounds after `done` pay no more."""
+        return bool(self._patience) and done - self.best_round >= self._patience
 
     def save(self, booster: Any, rounds: int) -> None:
         """A checkpoint of all `rounds`."""

@@ -278,7 +278,7 @@ def test_a_stop_keeps_the_best_so_far(make: Make) -> None:
     code, said = run.stop_after(5)
     assert code == 0, said
     assert run.json("meta.json")["status"] == "stopped"
-    assert len(list(run.dir.glob("checkpoints/*/lightgbm.txt"))) == 1
+    assert 1 <= len(list(run.dir.glob("checkpoints/*/lightgbm.txt"))) <= 2
     run.evaluate()
     assert run.json("artifacts/metrics.json")["stopped"] is True
     assert "stopped early" in (run.dir / "artifacts/README.md").read_text()

@@ -15,7 +15,7 @@ from tests.recipes.test_tabular import predict
 
 def state(run: RunFolder) -> dict[str, torch.Tensor]:
     newest = max(run.dir.glob("checkpoints/step_*/state.pt"))
-    return torch.load(newest, weights_only=True)["network"]  # type: ignore[no-any-return]
+    return torch.load(newest, weights_only=True)["parts"]["network"]  # type: ignore[no-any-return]
 
 
 def test_the_better_of_both_candidates_is_kept_and_named(docstrings: RunFolder) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.adapters import LightGBMCallback, SavedBooster
 from worker.recipes.job import Setting, usable_cpus
-from worker.runtime import TrainingRuntime
 
 Rows = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -27,37 +26,6 @@ SETTINGS = {
     "bagging_fraction": Setting(1.0, 0.01, 1.0, ("subsample",)),
     "valid_frac": Setting(0.15, 0.05, 0.5),
 }
-
-
-@dataclass(eq=False)  # LightGBM keeps its callbacks in a set
-class RoundWatcher:
-    """LightGBM callback: logs each round, remembers the best, ends training when told to or when it pays no more."""
-
-    runtime: TrainingRuntime
-    patience: int
-    best_round: int = 0
-    best_loss: float = field(default=float("inf"))
-    stopped: bool = False
-
-    def __call__(self, env: Any) -> None:
-        from lightgbm.callback import EarlyStopException
-
-        done = env.iteration + 1
-        row = {_metric_name(part, metric): value for part, metric, value, _ in env.evaluation_result_list}
-        self.runtime.log_metrics(step=done, **row)
-        if row["valid_loss"] < self.best_loss:
-            self.best_loss, self.best_round = row["valid_loss"], done
-        if self.runtime.should_stop:
-            self.stopped = True
-            self.runtime.log(f"Asked to stop: ending after round {done}, the best so far is round {self.best_round}.")
-        if self.stopped or done - self.best_round >= self.patience:
-            raise EarlyStopException(self.best_round - 1, env.evaluation_result_list)
-
-
-def _metric_name(part: str, metric: str) -> str:
-    if metric == "multi_error":
-        return f"{part}_error"
-    return f"{part}_{'loss' if metric.endswith('logloss') else metric}"
 
 
 def parameters(settings: dict[str, Any], *, classes: int, rows: int, seed: int) -> dict[str, Any]:
@@ -91,17 +59,21 @@ def boost(
     categories: list[int],
     rounds: int,
     valid: tuple[Rows, Codes] | None = None,
-    watcher: RoundWatcher | None = None,
+    watch: LightGBMCallback | None = None,
+    saved: SavedBooster | None = None,
 ) -> Any:
-    """A trained booster. With `valid` and `watcher` it reports each round and may end early."""
+    """A trained booster. With `valid` and `watch` it reports each round and may end early; it goes on from `saved`."""
     import lightgbm
 
     extra = {"categorical_feature": categories or "auto", "params": {"verbosity": -1}}
     train = lightgbm.Dataset(learned[0], label=learned[1], free_raw_data=False, **extra)
-    if valid is None or watcher is None:
+    if valid is None or watch is None:
         return lightgbm.train({**params, "metric": "none"}, train, num_boost_round=rounds)
+    start = saved or SavedBooster(None, {})
+    if start.file and (start.rounds >= rounds or watch.has_lost_patience(start.rounds)):
+        return lightgbm.Booster(model_file=start.file)
     held = lightgbm.Dataset(valid[0], label=valid[1], reference=train, **extra)
     return lightgbm.train(
-        params, train, num_boost_round=rounds, valid_sets=[train, held], valid_names=["train", "valid"],
-        callbacks=[watcher],
+        params, train, num_boost_round=rounds - start.rounds, init_model=start.file, valid_sets=[train, held],
+        valid_names=["train", "valid"], callbacks=[watch],
     )  # fmt: skip

@@ -13,12 +13,12 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.adapters import TorchState
 from worker.recipes.encoder import Encoder
 from worker.recipes.job import Diverged
 from worker.recipes.scores import curves
@@ -26,7 +26,6 @@ from worker.recipes.text_model import padded, tokens
 from worker.runtime import TrainingRuntime
 
 _CHECKPOINT_EVERY_S = 60.0
-_STATE = "state.pt"
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,6 @@ class Loop:
     def __init__(self, encoder: Encoder, settings: dict[str, Any], runtime: TrainingRuntime, *, seed: int) -> None:
         self._encoder, self._settings, self._runtime, self._seed = encoder, settings, runtime, seed
         self._step, self._misses, self._saved_at = 0, 0, time.monotonic()
-        self._key = ""
         self._best: tuple[float, int, dict[str, Any]] = (-1.0, 0, {})
 
     def run(self, texts: Sequence[str], codes: NDArray[np.int64], held: Held) -> Trained:
@@ -69,7 +67,7 @@ class Loop:
         per_epoch = math.ceil(len(rows) / self._settings["batch_size"])
         every = max(1, min(per_epoch, steps // 2))
         self._prepare(steps)
-        self._key = json.dumps([self._settings, self._seed, len(rows), steps, zlib.crc32(repr(rows).encode())])
+        self._state.key = json.dumps([self._settings, self._seed, len(rows), steps, zlib.crc32(repr(rows).encode())])
         self._resume()
         while self._step < steps and self._misses < self._settings["early_stopping_patience"]:
             if self._runtime.should_stop:
@@ -93,6 +91,7 @@ class Loop:
         self._schedule = torch.optim.lr_scheduler.LambdaLR(
             self._optimizer, lambda done: min((done + 1) / warm, max(0.0, (steps - done) / max(1, steps - warm)))
         )
+        self._state = TorchState(network=network, optimizer=self._optimizer, schedule=self._schedule)
 
     def _learn(self, rows: list[list[int]], codes: NDArray[np.int64], per_epoch: int) -> None:
         """One optimizer step."""
@@ -145,41 +144,15 @@ class Loop:
         return Trained(self._best[0], self._best[1], self._step, stopped)
 
     def _save(self) -> None:
-        import torch
-
-        state = {
-            "key": self._key,
-            "step": self._step,
-            "misses": self._misses,
-            "best": list(self._best),
-            "network": self._encoder.network.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-            "schedule": self._schedule.state_dict(),
-            "random": torch.get_rng_state(),
-            "random_cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-        }
-        self._runtime.save_checkpoint(lambda folder: torch.save(state, folder / _STATE), step=self._step)
+        self._state.step = self._step
+        self._state.extra = {"misses": self._misses, "best": list(self._best)}
+        self._runtime.save_checkpoint(self._state.save, step=self._step)
         self._saved_at = time.monotonic()
 
     def _resume(self) -> None:
         """Go on from the newest checkpoint in the run's folder, if there is one."""
-        import torch
-
-        info = self._runtime.get_resume_info()
-        path: Path | None = info.checkpoint / _STATE if info and info.checkpoint else None
-        if path is None or not path.exists():
+        if not self._state.resume(self._runtime, map_location=self._encoder.device):
             return
-        state = torch.load(path, map_location=self._encoder.device, weights_only=True)
-        if state["key"] != self._key:
-            self._runtime.log("The checkpoint belongs to other settings or data: starting from the beginning.")
-            return
-        self._step, self._misses = state["step"], state["misses"]
-        score, step, weights = state["best"]
+        self._step, self._misses = self._state.step, self._state.extra["misses"]
+        score, step, weights = self._state.extra["best"]
         self._best = (score, step, weights)
-        self._encoder.network.load_state_dict(state["network"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self._schedule.load_state_dict(state["schedule"])
-        torch.set_rng_state(state["random"].cpu())
-        if state["random_cuda"]:
-            torch.cuda.set_rng_state_all([part.cpu() for part in state["random_cuda"]])
-        self._runtime.log(f"Going on from the checkpoint at step {self._step}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import sys
 from pathlib import Path
 
@@ -24,8 +25,10 @@ from worker.recipes.table import BadData, Table, read_table, write_rows
 def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
     """Split and seal. Does nothing when it was done before. Raises: BadData."""
     source = job.run_dir / job.data
-    if not source.exists() and (job.run_dir / "data/train.csv").exists() and (sealed_dir / "labels.csv").exists():
+    if _is_split(job, source, sealed_dir):
         print("The data is split already.")
+        if not keep_source:
+            source.unlink(missing_ok=True)
         return
     table = read_table(source, name=job.dataset_name)
     target = find_column(table, job.target)
@@ -46,6 +49,7 @@ def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
             "test_rows": len(test),
             "equal_inputs_kept_together": groups is not None,
             "seed": job.seed,
+            "asked": _asked(job),
             "source_sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
         },
     )
@@ -53,6 +57,24 @@ def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
         source.unlink()
     together = "; rows with equal inputs stay on one side" if groups is not None else ""
     print(f"Split {table.rows} rows: {len(train)} to train, {len(test)} sealed to measure{together}.")
+
+
+def _is_split(job: Job, source: Path, sealed_dir: Path) -> bool:
+    """Whether an earlier attempt finished the split: of this source, if there is one. `split.json` is written last."""
+    folder = job.run_dir / "data"
+    parts = (folder / "train.csv", folder / "test.csv", folder / "split.json", sealed_dir / "labels.csv")
+    if not all(path.is_file() for path in parts):
+        return False
+    if not source.exists():
+        return True
+    known = json.loads((folder / "split.json").read_text(encoding="utf-8"))
+    same = known["seed"] == job.seed and known.get("asked") == _asked(job)
+    return bool(same and known["source_sha256"] == hashlib.sha256(source.read_bytes()).hexdigest())
+
+
+def _asked(job: Job) -> list[object]:
+    """What of a request the split depends on, beyond the seed."""
+    return [job.recipe, job.target, job.text_column, list(job.drop_columns), job.test_frac]
 
 
 def _refuse(problems: list[str]) -> None:

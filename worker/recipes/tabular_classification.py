@@ -6,7 +6,9 @@ the simpler model. The sealed test part plays no role here.
 
 from __future__ import annotations
 
+import json
 import zipfile
+import zlib
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.adapters import LightGBMCallback, resume_booster
 from worker.recipes import tabular_model
-from worker.recipes.boosting import SETTINGS, RoundWatcher, boost, parameters
+from worker.recipes.boosting import SETTINGS, boost, parameters
 from worker.recipes.features import choose_features
 from worker.recipes.finish import Finished, finish, read_parts
 from worker.recipes.job import Job, majority_shares, read_settings, write_json
+from worker.recipes.kept import kept
 from worker.recipes.linear import categorical_columns, fit_logistic
 from worker.recipes.scores import decisive_metric, log_baseline, measure
 from worker.recipes.split import split_rows
@@ -58,8 +62,18 @@ class Study:
         categories = categorical_columns(self.features)
         return boost(params, (self.rows[at], self.codes[at]), categories=categories, rounds=rounds)
 
-    def logistic(self, at: NDArray[np.int64]) -> Any:
-        return fit_logistic(self.rows[at], self.codes[at], self.features, seed=self.job.seed)
+    def logistic(self, at: NDArray[np.int64], *, kept_as: str = "") -> Any:
+        """Logistic regression on these rows; with a name, the one that an earlier attempt fitted on the same."""
+
+        def fit() -> Any:
+            return fit_logistic(self.rows[at], self.codes[at], self.features, seed=self.job.seed)
+
+        return kept(self.job, kept_as, self.key(at), fit, trusted=tabular_model.TRUSTED) if kept_as else fit()
+
+    def key(self, at: NDArray[np.int64]) -> str:
+        """What a training on these rows depends on."""
+        data = zlib.crc32(self.codes[at].tobytes(), zlib.crc32(self.rows[at].tobytes()))
+        return json.dumps([self.settings, self.job.seed, self.features, self.classes, len(at), data], default=str)
 
 
 def train(job: Job, runtime: TrainingRuntime) -> None:
@@ -76,7 +90,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     fit, held = split_rows(labels, frac=settings["valid_frac"], seed=job.seed, groups=groups)
     found = _candidates(study, runtime, fit, held)
     kind, why = _choose(study, runtime, found)
-    estimators = _final(study, found, stopped=found.stopped)
+    estimators = _final(study, runtime, found)
     _save(job, study, kind, estimators[kind])
     model = tabular_model.load(job.artifacts)
     linear = class_shares(estimators["linear"], encode(test.columns, features))
@@ -105,7 +119,7 @@ class _Found:
 def _candidates(study: Study, runtime: TrainingRuntime, fit: NDArray[np.int64], held: NDArray[np.int64]) -> _Found:
     metric, settings = study.metric, study.settings
     majority = majority_shares([study.labels[row] for row in fit], study.classes, len(held))
-    logistic = study.logistic(fit)
+    logistic = study.logistic(fit, kept_as="linear")
     scores = {
         "majority": study.score(majority, held),
         "linear": study.score(class_shares(logistic, study.rows[held]), held),
@@ -113,23 +127,24 @@ def _candidates(study: Study, runtime: TrainingRuntime, fit: NDArray[np.int64], 
     runtime.log(f"Baselines on {len(held)} held-out rows, {metric}: majority {scores['majority'][metric]:.4f}, "
                 f"logistic regression {scores['linear'][metric]:.4f}.")  # fmt: skip
     log_baseline(runtime, "linear", scores["linear"])
-    watcher = RoundWatcher(runtime, settings["early_stopping_patience"])
+    key = study.key(fit)
+    saved = resume_booster(runtime, key=key)
+    watch = LightGBMCallback(runtime, saved=saved, key=key, patience=settings["early_stopping_patience"])
     booster = boost(
         parameters(settings, classes=len(study.classes), rows=len(fit), seed=study.job.seed),
         (study.rows[fit], study.codes[fit]),
         categories=categorical_columns(study.features),
         rounds=settings["rounds"],
         valid=(study.rows[held], study.codes[held]),
-        watcher=watcher,
+        watch=watch,
+        saved=saved,
     )
-    runtime.save_checkpoint(
-        lambda folder: booster.save_model(folder / "lightgbm.txt", num_iteration=watcher.best_round),
-        step=booster.current_iteration(),
-    )
-    best = _At(booster, watcher.best_round)
+    if not watch.stopped:  # a stop has just saved it
+        watch.save(booster, booster.current_iteration())
+    best = _At(booster, watch.best_round)
     scores["lightgbm"] = study.score(class_shares(best, study.rows[held]), held)
-    runtime.log(f"LightGBM: best round {watcher.best_round}, {metric} {scores['lightgbm'][metric]:.4f}.")
-    return _Found({"linear": logistic, "lightgbm": best}, scores, len(held), watcher.best_round, watcher.stopped)
+    runtime.log(f"LightGBM: best round {watch.best_round}, {metric} {scores['lightgbm'][metric]:.4f}.")
+    return _Found({"linear": logistic, "lightgbm": best}, scores, len(held), watch.best_round, watch.stopped)
 
 
 @dataclass
@@ -152,8 +167,12 @@ def _choose(study: Study, runtime: TrainingRuntime, found: _Found) -> tuple[str,
     linear, boosted = found.scores["linear"][metric], found.scores["lightgbm"][metric]
     how = f"{found.held} held-out rows"
     if len(study.labels) < _CROSS_VALIDATED_ROWS and not found.stopped:
-        linear, boosted = _cross_validated(study, found.best_round)
-        how = f"{_FOLDS}-fold cross-validation of the training part"
+        folds = _cross_validated(study, runtime, found.best_round)
+        if folds is None:
+            found.stopped = True
+        else:
+            linear, boosted = folds
+            how = f"{_FOLDS}-fold cross-validation of the training part"
     numbers = f"{metric} {boosted:.4f} against {linear:.4f} on {how}"
     if boosted > linear:
         why = f"LightGBM is kept: it beats logistic regression ({numbers})."
@@ -165,10 +184,12 @@ def _choose(study: Study, runtime: TrainingRuntime, found: _Found) -> tuple[str,
     return kind, why
 
 
-def _cross_validated(study: Study, rounds: int) -> tuple[float, float]:
-    """Mean decisive metric of logistic regression and of LightGBM over the folds."""
+def _cross_validated(study: Study, runtime: TrainingRuntime, rounds: int) -> tuple[float, float] | None:
+    """Mean decisive metric of logistic regression and of LightGBM over the folds; None when asked to stop."""
     linear, boosted = [], []
     for fold in range(_FOLDS):
+        if runtime.should_stop:
+            return None
         fit, held = split_rows(study.labels, frac=1 / _FOLDS, seed=study.job.seed + 1 + fold, groups=study.groups)
         linear.append(study.score(class_shares(study.logistic(fit), study.rows[held]), held)[study.metric])
         booster = study.boosting(fit, rounds=rounds)
@@ -176,13 +197,15 @@ def _cross_validated(study: Study, rounds: int) -> tuple[float, float]:
     return float(np.mean(linear)), float(np.mean(boosted))
 
 
-def _final(study: Study, found: _Found, *, stopped: bool) -> dict[str, Any]:
+def _final(study: Study, runtime: TrainingRuntime, found: _Found) -> dict[str, Any]:
     """Both candidates trained on all training rows; after a stop, those that are there."""
-    if stopped:
+    found.stopped = found.stopped or runtime.should_stop
+    if found.stopped:
         return found.estimators
     everything = np.arange(len(study.labels))
     rounds = found.best_round
-    return {"linear": study.logistic(everything), "lightgbm": _At(study.boosting(everything, rounds=rounds), rounds)}
+    linear = study.logistic(everything, kept_as="linear_on_all")
+    return {"linear": linear, "lightgbm": _At(study.boosting(everything, rounds=rounds), rounds)}
 
 
 def _save(job: Job, study: Study, kind: str, estimator: Any) -> None:

@@ -21,7 +21,7 @@ from worker.recipes.table import is_missing, number
 Feature = dict[str, Any]
 _DATE = re.compile(r"\s*(\d{1,4})[-/.](\d{1,2})[-/.](\d{1,4})(?:[ T](\d{1,2}):(\d{2}))?.*")
 _DATE_PARTS = 4
-_TRUSTED = ["numpy.dtype", "sklearn.compose._column_transformer._RemainderColsList"]
+TRUSTED = ["numpy.dtype", "sklearn.compose._column_transformer._RemainderColsList"]
 
 
 def encode(columns: Mapping[str, Sequence[str]], features: Sequence[Feature]) -> NDArray[np.float64]:
@@ -107,4 +107,4 @@ def load(folder: Path) -> TabularModel:
         return TabularModel(description, lightgbm.Booster(model_file=str(folder / description["file"])))
     from skops.io import load as load_skops
 
-    return TabularModel(description, load_skops(folder / description["file"], trusted=_TRUSTED))
+    return TabularModel(description, load_skops(folder / description["file"], trusted=TRUSTED))

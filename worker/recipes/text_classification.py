@@ -6,7 +6,9 @@ role here.
 
 from __future__ import annotations
 
+import json
 import zipfile
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +19,7 @@ from worker.recipes import text_model
 from worker.recipes.encoder import SETTINGS, Encoder, build
 from worker.recipes.finish import Finished, finish, read_parts
 from worker.recipes.job import Job, majority_shares, read_settings, write_json
+from worker.recipes.kept import kept
 from worker.recipes.loop import Held, Loop, total_steps
 from worker.recipes.scores import decisive_metric, log_baseline, measure
 from worker.recipes.split import split_rows
@@ -47,7 +50,7 @@ class Texts:
         return [self.texts[row] for row in rows], codes
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Found:
     """What was trained on the fitting rows, and what it scores on the held-out ones."""
 
@@ -76,7 +79,8 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     found = _candidates(job, runtime, data, settings, (fit, held))
     kind, why = _choose(data.metric, found)
     runtime.log(why)
-    linear = found.linear if found.stopped else _fit_linear(*data.at(np.arange(len(labels))), seed=job.seed)
+    found.stopped = found.stopped or runtime.should_stop
+    linear = found.linear if found.stopped else _linear(job, "linear_on_all", *data.at(np.arange(len(labels))))
     _save(job, kind, found.encoder if kind == "encoder" else linear, column, classes)
     used = {column, split["target"]}
     ignored = [f"{name} (this recipe reads one text column)" for name in table.names if name not in used]
@@ -101,7 +105,7 @@ def _candidates(
     fit, held = parts
     texts, codes = data.at(fit)
     held_texts, _ = data.at(held)
-    linear = _fit_linear(texts, codes, seed=job.seed)
+    linear = _linear(job, "linear", texts, codes)
     scores = {
         "majority": data.score(majority_shares([data.labels[row] for row in fit], data.classes, len(held)), held),
         "linear": data.score(np.asarray(linear.predict_proba(held_texts)), held),
@@ -116,6 +120,12 @@ def _candidates(
     scores["encoder"] = data.score(encoder.model().predict_proba(held_texts), held)
     runtime.log(f"Encoder: best step {trained.best_step} of {trained.steps}, {data.metric} {trained.best_score:.4f}.")
     return _Found(linear, encoder, scores, len(held), trained.stopped)
+
+
+def _linear(job: Job, name: str, texts: list[str], codes: NDArray[np.int64]) -> Any:
+    """The linear baseline on these texts, the one of an earlier attempt if it learned from the same."""
+    data = zlib.crc32(codes.tobytes(), zlib.crc32("\0".join(texts).encode(errors="replace")))
+    return kept(job, name, json.dumps([job.seed, len(texts), data]), lambda: _fit_linear(texts, codes, seed=job.seed))
 
 
 def _fit_linear(texts: list[str], codes: NDArray[np.int64], *, seed: int) -> Any:
