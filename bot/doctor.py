@@ -155,7 +155,7 @@ def _sandbox() -> Line:
     if shutil.which("bwrap"):
         return Line("sandbox", True, "bubblewrap is installed; the worker tests it when it starts")
     text = (
-        "bubblewrap is not installed: the worker uses Landlock instead where the kernel is 6.12 or later, and else "
+        "bubblewrap is not installed: the worker uses Landlock instead where the kernel is 6.2 or later, and else "
         "does not start, unless TRAINYARD_SANDBOX=none"
     )
     return Line("sandbox", None, f"{text} (apt install bubblewrap)")

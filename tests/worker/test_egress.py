@@ -280,6 +280,14 @@ def datagram():
     made.connect(("192.0.2.1", 53))
     made.send(b"x")
 found["datagram"] = tried(datagram)
+listening = socket.socket()
+found["listen"] = tried(listening.listen)
+found["bind"] = tried(lambda: listening.bind(("0.0.0.0", 0)))
+own = socket.socket(socket.AF_UNIX)
+own.bind("own.sock")
+own.listen()
+socket.socket(socket.AF_UNIX).connect("own.sock")
+own.accept()
 found["other socket"] = tried(lambda: socket.socket(socket.AF_UNIX).connect(outside))
 print(json.dumps(found))
 sys.exit(7)
@@ -307,6 +315,8 @@ def test_from_inside_only_the_listed_host_is_reached(
     found = json.loads(done.stdout)
     assert found["allowed"] == ["weights"] * 3
     assert "403" in found["refused"]
+    if tier == "landlock":  # in bubblewrap the loopback is its own
+        assert (found["listen"], found["bind"]) == ("PermissionError", "PermissionError")
     for name in ("direct", "far", "datagram", "other socket"):
         assert found[name] != "reached", name
     assert any(entry.get("host") == "evil.test" and entry.get("allowed") is False for entry in said)

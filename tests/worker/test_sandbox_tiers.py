@@ -5,20 +5,16 @@ import json
 import os
 import resource
 import signal
-import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.domain.errors import Unavailable
-from agent.domain.orders import StopOrder
-from agent.domain.runs import RunState
-from tests.worker.conftest import ENDLESS, GOOD, Yard, eventually, opened, processes_naming
+from tests.worker.conftest import Yard, eventually, processes_naming
 from worker.processes import adopt_orphans
 from worker.sandbox import (
     Command,
@@ -29,7 +25,6 @@ from worker.sandbox import (
     gaps_of,
     handed_over,
     networks_of,
-    seccomp,
     selftest,
     tier_for,
     wrap,
@@ -356,186 +351,6 @@ def test_data_loaders_and_process_pools_work(tier: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     done = run_in(tier, LOADER, tmp_path)
     assert done.stdout.endswith("trained\n"), done.stderr
-
-
-def filtered(code: str, **options: Any) -> str:
-    """What a program says behind the filter alone."""
-    program = seccomp.program(**options)
-    head = f"""
-import ctypes, errno, fcntl, os, signal, socket, sys, threading
-class Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
-libc = ctypes.CDLL(None, use_errno=True)
-data = bytes.fromhex({program.hex()!r})
-assert libc.prctl(38, 1, 0, 0, 0) == 0
-assert libc.prctl(22, 2, ctypes.byref(Program(len(data) // 8, data)), 0, 0) == 0
-def tried(act, *arguments):
-    try:
-        made = act(*arguments)
-    except OSError as error:
-        return errno.errorcode[error.errno]
-    if hasattr(made, "close"):
-        made.close()
-    return "done"
-def called(number, *arguments):
-    result = libc.syscall(number, *arguments)
-    if result == 0 and number == CLONE:
-        os._exit(0)
-    return "done" if result >= 0 else errno.errorcode[ctypes.get_errno()]
-CLONE, CLONE3 = (56, 435) if os.uname().machine == "x86_64" else (220, 435)
-"""
-    done = subprocess.run([sys.executable, "-I", "-c", head + code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def test_namespaces_are_refused_and_processes_are_not() -> None:
-    spaces = [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000]
-    for space in spaces:
-        assert filtered(f"print(called(CLONE, {space} | 17, 0, 0, 0, 0))") == "EPERM"
-    assert filtered("print(called(CLONE, 17, 0, 0, 0, 0)); os.wait()") == "done"
-    assert filtered("print(called(CLONE3, 0, 0))") == "ENOSYS"
-    assert filtered("print(tried(fcntl.ioctl, 0, 0x5412, b'x'), tried(fcntl.ioctl, 0, 0x541C, b'x'))") == "EPERM EPERM"
-    assert filtered("thread = threading.Thread(target=print, args=('ran',)); thread.start(); thread.join()") == "ran"
-
-
-def test_sockets_are_refused_by_family_kind_and_protocol() -> None:
-    plain = (
-        "socket.AF_INET, socket.SOCK_STREAM",
-        "socket.AF_INET6, socket.SOCK_DGRAM",
-        "socket.AF_UNIX, socket.SOCK_DGRAM",
-    )
-    for family in (*plain, "socket.AF_NETLINK, socket.SOCK_RAW, 0"):
-        assert filtered(f"print(tried(socket.socket, {family}))") == "done", family
-    for family in ("socket.AF_VSOCK, socket.SOCK_STREAM", "socket.AF_PACKET, socket.SOCK_RAW", "44, socket.SOCK_RAW",
-                   "socket.AF_NETLINK, socket.SOCK_RAW, 12", "socket.AF_ALG, socket.SOCK_SEQPACKET"):  # fmt: skip
-        assert filtered(f"print(tried(socket.socket, {family}))") == "EPERM", family
-    closed = {"inet": "off", "ask_connect": True}
-    for family in plain:
-        assert filtered(f"print(tried(socket.socket, {family}))", **closed) == "EPERM"
-    assert filtered("print(tried(socket.socketpair))", **closed) == "done"
-    only_tcp = {"inet": "tcp"}
-    assert filtered("print(tried(socket.socket, socket.AF_INET, socket.SOCK_STREAM))", **only_tcp) == "done"
-    for family in ("socket.AF_INET, socket.SOCK_DGRAM", "socket.AF_INET, socket.SOCK_STREAM, 262",
-                   "socket.AF_INET, socket.SOCK_STREAM, 132", "socket.AF_INET6, socket.SOCK_RAW"):  # fmt: skip
-        assert filtered(f"print(tried(socket.socket, {family}))", **only_tcp) == "EPERM", family
-    early = "made = socket.socket(); print(tried(made.sendto, b'x', 0x20000000, ('127.0.0.1', 9)))"
-    assert filtered(early, **only_tcp) == "EPERM"
-
-
-def test_the_filter_is_known_for_two_machines() -> None:
-    sizes = {machine: len(seccomp.program(machine=machine)) for machine in ("x86_64", "aarch64")}
-    assert all(size % 8 == 0 and 0 < size <= 4096 * 8 for size in sizes.values())
-    with pytest.raises(Unavailable, match="riscv64"):
-        seccomp.program(machine="riscv64")
-
-
-landlock_only = pytest.mark.skipif(why_not("landlock") != "", reason=f"landlock: {why_not('landlock')}")
-
-
-@landlock_only
-def test_no_link_leads_the_broker_out_of_the_folder(tmp_path: Path) -> None:
-    """The broker connects with rights that the script does not have; it must not be led elsewhere."""
-    outside = tmp_path / "outside"
-    folder = tmp_path / "run"
-    outside.mkdir()
-    folder.mkdir()
-    (folder / "link").symlink_to(outside / "s")
-    (folder / "folder").symlink_to(outside)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(outside / "s"))
-        server.listen()
-        code = f"""
-import os, socket
-for name in ("link", "folder/s", "../outside/s", {str(outside / "s")!r}, "/proc/self/cwd/../outside/s"):
-    try:
-        socket.socket(socket.AF_UNIX).connect(name)
-        print("reached", name)
-    except OSError as error:
-        print(type(error).__name__)
-try:
-    os.link({str(outside / "s")!r}, "hard")
-    print("linked")
-except OSError:
-    print("refused")
-"""
-        done = run_in("landlock", code, folder)
-    assert done.stdout.split() == ["PermissionError"] * 5 + ["refused"], done.stdout + done.stderr
-
-
-@landlock_only
-def test_the_brokers_sockets_keep_their_flags(tmp_path: Path) -> None:
-    code = """
-import fcntl, os, socket
-server = socket.socket(socket.AF_UNIX)
-server.bind("s")
-server.listen()
-for blocking in (True, False):
-    client = socket.socket(socket.AF_UNIX)
-    client.setblocking(blocking)
-    client.connect("s")
-    peer = server.accept()[0]
-    assert os.get_blocking(client.fileno()) == blocking
-    assert fcntl.fcntl(client.fileno(), fcntl.F_GETFD) == fcntl.FD_CLOEXEC
-    client.sendall(b"x")
-    assert peer.recv(1) == b"x"
-try:
-    socket.socket(socket.AF_UNIX).connect("missing")
-except FileNotFoundError:
-    print("fine")
-"""
-    assert run_in("landlock", code, tmp_path).stdout == "fine\n"
-
-
-@pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    with opened(tmp_path_factory.mktemp("locked"), sandbox="landlock") as found:
-        found.start_worker()
-        yield found
-
-
-@landlock_only
-async def test_a_run_behind_landlock_sees_neither_labels_nor_keys(locked: Yard) -> None:
-    look = f"""
-sealed = os.environ["TRAINYARD_RUN_DIR"] + "/../../sealed"
-for path in ({str(locked.keys)!r}, {str(locked.home)!r}, sealed, "/root", "/etc/shadow"):
-    try:
-        os.listdir(path) if os.path.isdir(path) else open(path)
-        raise AssertionError(path + " can be read")
-    except OSError:
-        pass
-"""
-    await locked.launch(locked.order("r-locked1", look + GOOD, sandbox="landlock"))
-    outcome = locked.outcome("r-locked1")
-    assert outcome.state is RunState.SUCCEEDED, outcome
-
-
-@landlock_only
-async def test_a_stop_reaches_a_run_behind_landlock(locked: Yard) -> None:
-    saving = "signal.signal(signal.SIGTERM, lambda *_: (pathlib.Path('saved').touch(), sys.exit(143)))\n"
-    await locked.launch(locked.order("r-locked2", saving + ENDLESS, sandbox="landlock"))
-    locked.running("r-locked2")
-    await locked.stop(StopOrder(run="r-locked2", attempt=1))
-    assert locked.outcome("r-locked2").state is RunState.STOPPED
-    assert (locked.folder("r-locked2").path / "saved").exists()
-    locked.gone("r-locked2")
-
-
-@landlock_only
-async def test_a_killed_supervisor_leaves_nothing_behind_landlock(locked: Yard) -> None:
-    await locked.launch(locked.order("r-locked3", "os.fork() or time.sleep(600)\n" + ENDLESS, sandbox="landlock"))
-    locked.running("r-locked3")
-    os.kill(locked.supervisor_pid("r-locked3"), signal.SIGKILL)
-    locked.gone("r-locked3")
-    assert locked.outcome("r-locked3").state is RunState.LOST
-
-
-@landlock_only
-async def test_a_run_approved_with_more_is_refused(locked: Yard) -> None:
-    await locked.launch(locked.order("r-locked4", GOOD, sandbox="bwrap"))
-    outcome = locked.outcome("r-locked4")
-    assert outcome.state is RunState.FAILED
-    assert "approved with bwrap" in outcome.reason
 
 
 def test_an_unknown_tier_is_no_tier(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """`python -I -S confine.py RULES -- ARGV…`: runs ARGV behind Landlock and a filter of system calls.
 
-RULES is JSON: `read`, `write`, `devices` (paths), `folder`, `seccomp` (the filter, base64), `network` (none, hub,
-open) and `egress` (the proxy's unix socket, for hub). Needs no rights, no user namespaces and no program of the system.
+RULES is JSON: `read`, `write`, `devices` (paths), `folder`, `seccomp` (the filter, base64), `newest` (version of
+Landlock), `signals` (calls that the filter stops beside `connect`, number to name), `network` (none, hub, open) and
+`egress` (the proxy's unix socket, for hub). Needs no rights, no user namespaces and no program of the system.
 This process stays outside as the parent of ARGV, hands signals on and ends as it ends. It makes ARGV's connections in
 its place: the filter stops each `connect`, and only a unix socket of the run's own folders, or the way to the proxy, is
 connected here and put in place of the caller's socket. So no memory of the caller is trusted after it was read.
@@ -26,22 +27,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves it out
+if not __package__:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves it out
 
 from worker.egress import proxy_environment
 from worker.egress.forward import attend, end_like, execute, listen, serve
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _OPENAT2 = 444, 445, 446, 437
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _OPENAT2, _PIDFD_GETFD = 444, 445, 446, 437, 438
+_OLDEST = 3  # Linux 6.2: older ones cannot keep a script from cutting files short
 _RULE_PATH_BENEATH = 1
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_BLOCK, _TRUNCATE, _IOCTL_DEV = 1 << 6, 1 << 11, 1 << 14, 1 << 15
 _FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
-_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # Landlock's version: how many rights it knows; later ones as 5
+_FILE_RIGHTS = {3: 15, 4: 15}  # Landlock's version: how many rights it knows; 16 from the fifth on
 _NET_FROM, _NET = 4, 0b11  # bind and connect of TCP
-_SCOPE_FROM, _SCOPE = 6, 0b11  # abstract unix sockets and signals
+SCOPE_FROM, _SCOPE = 6, 0b11  # abstract unix sockets and signals
 
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT = 1, 38, 24, 47
 _PR_CAP_AMBIENT_CLEAR_ALL, _CAPABILITY_VERSION = 4, 0x20080522
@@ -100,7 +103,7 @@ def _start(
     with ours:
         fds = socket.recv_fds(ours, 1, 1)[1]
     if fds:
-        broker = Broker(fds[0], rules, port)
+        broker = Broker(fds[0], rules, port, child)
         threading.Thread(target=broker.serve, daemon=True).start()
     if listener is not None:
         threading.Thread(target=serve, args=(listener, rules["egress"]), daemon=True).start()
@@ -132,14 +135,14 @@ def version() -> int:
 
 def restrict_files(rules: Mapping[str, Any]) -> None:
     """Landlock: files by path, TCP ports unless the network is open, signals and abstract sockets. Raises: OSError."""
-    known = version()
-    if not known:
-        raise OSError(errno.ENOSYS, "this kernel has no Landlock")
+    known = min(version(), rules["newest"])
+    if known < _OLDEST:
+        raise OSError(errno.ENOSYS, "this kernel has no Landlock, or an old one (Linux 6.2 or later is needed)")
     files = (1 << _FILE_RIGHTS.get(known, 16)) - 1
     net = _NET if known >= _NET_FROM and rules["network"] != "open" else 0
-    scope = _SCOPE if known >= _SCOPE_FROM else 0
+    scope = _SCOPE if known >= SCOPE_FROM else 0
     attributes = struct.pack("=QQQ", files, net, scope)
-    size = 24 if known >= _SCOPE_FROM else 16 if known >= _NET_FROM else 8
+    size = 24 if known >= SCOPE_FROM else 16 if known >= _NET_FROM else 8
     ruleset = _call(_LIBC.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0), "landlock_create_ruleset")
     reading = _READ_FILE | _READ_DIR | _EXECUTE
     for path in rules["read"]:
@@ -188,10 +191,12 @@ def filter_calls(program: bytes) -> int:
 
 
 class Broker:
-    """Answers the `connect` calls of everything behind one filter."""
+    """Answers the calls that the filter stopped, for everything behind it."""
 
-    def __init__(self, listener: int, rules: Mapping[str, Any], port: int) -> None:
-        """`port` is the forwarder's, 0 without one."""
+    def __init__(self, listener: int, rules: Mapping[str, Any], port: int, child: int) -> None:
+        """`port` is the forwarder's, 0 without one; `child` is the first process behind the filter."""
+        self._child, self._listen = child, rules["listen"]
+        self._signals = {int(number): name for number, name in rules["signals"].items()}
         self._listener, self._port, self._open = listener, port, rules["network"] == "open"
         self._folders = tuple(os.path.realpath(path) for path in rules["write"])
 
@@ -209,19 +214,61 @@ class Broker:
 
     def _answer(self, asked: bytearray) -> None:
         mark, pid = struct.unpack_from("=QI", asked)
-        fd, address, length = struct.unpack_from("=QQQ", asked, 32)
-        flags = 0
+        number = struct.unpack_from("=i", asked, 16)[0]
+        failed = flags = 0
         try:
-            where = self._address(mark, pid, address, min(length, _ADDRESS_BYTES))
-            failed = 0
-            if self._open and where[0] in (socket.AF_INET, socket.AF_INET6):
-                flags = _CONTINUE
+            if number in self._signals:
+                self._check_receiver(self._signals[number], struct.unpack_from("=i", asked, 32)[0])
+                flags = _CONTINUE  # its arguments are numbers, which nobody can change any more
+            elif number == self._listen:
+                self._listen_for(mark, pid, *struct.unpack_from("=Q", asked, 32))
             else:
-                self._connect(mark, pid, fd & 0xFFFFFFFF, *where)
+                flags = self._connected(mark, pid, asked)
         except OSError as error:
             failed = error.errno or errno.EACCES
         with contextlib.suppress(OSError):  # the caller may be gone
             fcntl.ioctl(self._listener, _NOTIF_SEND, bytearray(struct.pack("=QqiI", mark, 0, -failed, flags)), True)
+
+    def _check_receiver(self, call: str, receiver: int) -> None:
+        """Signals go to the child and what is below it, or to the caller's own group. Raises: OSError."""
+        if call == "kill" and receiver == 0:
+            return
+        if call == "kill" and receiver == -1:
+            raise OSError(errno.EPERM, "everybody")
+        pid = abs(receiver)
+        while pid > 1:
+            if pid == self._child:
+                return
+            try:
+                lines = Path(f"/proc/{pid}/status").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                raise OSError(errno.ESRCH, "nobody") from None
+            leader = int(lines.split("\nTgid:")[1].split()[0])  # a thread stands for its process
+            pid = leader if leader != pid else int(lines.split("\nPPid:")[1].split()[0])
+        raise OSError(errno.EPERM, "a process outside")
+
+    def _listen_for(self, mark: int, pid: int, fd: int) -> None:
+        """Let the caller's own socket listen, if it is a unix socket. Raises: OSError."""
+        leader = int(Path(f"/proc/{pid}/status").read_text().split("\nTgid:")[1].split()[0])
+        process = os.pidfd_open(leader)
+        try:
+            fcntl.ioctl(self._listener, _NOTIF_VALID, struct.pack("=Q", mark))
+            copy = _call(_LIBC.syscall(_PIDFD_GETFD, process, ctypes.c_int(fd & 0x7FFFFFFF), 0), "pidfd_getfd")
+        finally:
+            os.close(process)
+        with socket.socket(fileno=copy) as made:
+            if made.family != socket.AF_UNIX:
+                raise OSError(errno.EACCES, "it would be reachable from the network")
+            made.listen()
+
+    def _connected(self, mark: int, pid: int, asked: bytearray) -> int:
+        """Makes the caller's connection; the flags of the answer. Raises: OSError."""
+        fd, address, length = struct.unpack_from("=QQQ", asked, 32)
+        where = self._address(mark, pid, address, min(length, _ADDRESS_BYTES))
+        if self._open and where[0] in (socket.AF_INET, socket.AF_INET6):
+            return _CONTINUE
+        self._connect(mark, pid, fd & 0xFFFFFFFF, *where)
+        return 0
 
     def _address(self, mark: int, pid: int, address: int, length: int) -> tuple[int, bytes]:
         """Family and the bytes after it, from the caller's memory."""

@@ -1,9 +1,9 @@
 """`python -I -S probes.py BAIT`: tries to get out of a sandbox, and prints what it managed as JSON.
 
-BAIT is JSON: `mark` (stands in a file, in an environment), `secret`, `outside`, `work` (paths), `pid` (of a process
-of the host), `tcp`, `udp` (ports), `abstract`, `socket` (names of unix sockets). Each probe returns "" when it was
-stopped, or what it managed; the `works_…` probes the other way round: what a training script needs and did not get.
-Standard library only, because it runs inside. Started by `worker.sandbox.selftest`.
+BAIT is JSON: `mark` (stands in a file, in an environment), `secret`, `precious`, `outside`, `work` (paths), `pid` (of
+a process of the host), `tcp`, `udp` (ports), `abstract`, `socket` (names of unix sockets). Each probe returns "" when
+it was stopped, or what it managed; the `works_…` probes the other way round: what a training script needs and did not
+get. Standard library only, because it runs inside. Started by `worker.sandbox.selftest`.
 """
 
 import ctypes
@@ -106,6 +106,11 @@ def write_system(_bait: dict[str, Any]) -> str:
 def write_outside(bait: dict[str, Any]) -> str:
     (Path(bait["outside"]) / "written").write_text("x")
     return "a folder of the host can be written to"
+
+
+def truncate_outside(bait: dict[str, Any]) -> str:
+    os.truncate(bait["precious"], 0)
+    return "a file of the host was cut short"
 
 
 def list_outside(bait: dict[str, Any]) -> str:
@@ -311,8 +316,9 @@ def works_inotify(bait: dict[str, Any]) -> str:
 
 ESCAPES: tuple[Callable[[dict[str, Any]], str], ...] = (
     secret_file, host_environment, host_processes, signal_process, trace_process, process_memory, write_system,
-    write_outside, list_outside, tcp, udp, abstract_socket, unix_socket, raw_socket, rare_socket, mount, user_namespace,
-    capabilities, change_user, devices, make_device, kernel_settings, kernel_calls, filtered, open_files,
+    write_outside, truncate_outside, list_outside, tcp, udp, abstract_socket, unix_socket, raw_socket, rare_socket,
+    mount, user_namespace, capabilities, change_user, devices, make_device, kernel_settings, kernel_calls, filtered,
+    open_files,
 )  # fmt: skip
 NEEDS = (works_write, works_memory, works_processes, works_sockets, works_inotify)
 

@@ -96,26 +96,50 @@ _LOOKED_AT: dict[str, tuple[int, int]] = {
     "socket": (41, 198),
     "socketpair": (53, 199),
     "connect": (42, 203),
+    "listen": (50, 201),
     "sendto": (44, 206),
     "sendmsg": (46, 211),
     "sendmmsg": (307, 269),
     "ioctl": (16, 29),
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_send_signal": (424, 424),
 }
+_SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 
 
-def program(*, inet: Inet = "any", ask_connect: bool = False, machine: str = "") -> bytes:
+def listen_call(machine: str = "") -> int:
+    """The number of `listen`, which is asked for too where only plain TCP is open. Raises: Unavailable."""
+    return _LOOKED_AT["listen"][list(_ARCHS).index(_known(machine))]
+
+
+def signal_calls(machine: str = "") -> dict[int, str]:
+    """The calls that send signals and name the receiver as their first argument, by number. Raises: Unavailable."""
+    column = list(_ARCHS).index(_known(machine))
+    return {_LOOKED_AT[name][column]: name for name in _SIGNALS}
+
+
+def _known(machine: str) -> str:
+    machine = machine or platform.machine()
+    if machine not in _ARCHS:
+        raise Unavailable(f"There is no filter of system calls for {machine}, only for {' and '.join(_ARCHS)}.")
+    return machine
+
+
+def program(*, inet: Inet = "any", ask_connect: bool = False, ask_signals: bool = False, machine: str = "") -> bytes:
     """The filter as an array of `struct sock_filter`, eight bytes an instruction.
 
     `inet`: sockets of IPv4 and IPv6 of any kind, of plain TCP only, or none at all. `ask_connect`: `connect` is left to
     the listener of the filter (SECCOMP_RET_USER_NOTIF), and unix sockets are streams only, so that no other call names
-    an address. `machine` is this one unless given.
+    an address. `ask_signals`: so are the calls that send signals to others. `machine` is this one unless given.
 
     Raises:
         Unavailable: the filter is not known for this kind of machine.
     """
-    machine = machine or platform.machine()
-    if machine not in _ARCHS:
-        raise Unavailable(f"There is no filter of system calls for {machine}, only for {' and '.join(_ARCHS)}.")
+    machine = _known(machine)
     column = list(_ARCHS).index(machine)
     numbers = {name: pair[column] for name, pair in _LOOKED_AT.items()}
     code = _Assembler()
@@ -131,6 +155,12 @@ def program(*, inet: Inet = "any", ask_connect: bool = False, machine: str = "")
     code.jump(_EQUAL, numbers["clone3"], yes="absent")  # its flags lie in memory; libc falls back to clone
     if ask_connect:
         code.jump(_EQUAL, numbers["connect"], yes="ask")
+        if inet == "tcp":  # a stream of TCP may be one that listens, and Landlock does not stop that
+            code.jump(_EQUAL, numbers["listen"], yes="ask")
+    if ask_signals:
+        for name in _SIGNALS:
+            code.jump(_EQUAL, numbers[name], yes="ask")
+        code.jump(_EQUAL, numbers["pidfd_send_signal"], yes="deny")  # its receiver is an open file of the caller
     _look_at_arguments(code, numbers, inet=inet, unix_streams_only=ask_connect)
     code.put(_RETURN, _ALLOW)
     code.label("deny")

@@ -91,6 +91,7 @@ def _bait() -> Iterator[tuple[dict[str, Any], Path]]:
         outside = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trainyard-")))
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trainyard-")))
         (outside / "secret").write_text(mark)
+        (outside / "precious").write_text(mark)
         code = f"read x  # {mark[::-1]}"
         sleeper = subprocess.Popen(
             ["/bin/sh", "-c", code], env={"MARK": mark}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
@@ -111,6 +112,7 @@ def _bait() -> Iterator[tuple[dict[str, Any], Path]]:
             {
                 "mark": mark,
                 "secret": str(outside / "secret"),
+                "precious": str(outside / "precious"),
                 "outside": str(outside),
                 "work": str(work),
                 "pid": sleeper.pid,

@@ -42,7 +42,7 @@ def choose_tier(wanted: str) -> str:
     )
     raise NoSandbox(
         f"{what} ({'; '.join(reasons)}). Install or allow bubblewrap (Debian and Ubuntu: apt-get install bubblewrap), "
-        "or use a kernel of 6.12 or later with Landlock. To run scripts with no walls at all, on a machine whose files "
+        "or use a kernel with Landlock (6.2 or later). To run scripts with no walls at all, on a machine whose files "
         "and network they may have, set TRAINYARD_SANDBOX=none."
     )
 
