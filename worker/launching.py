@@ -181,7 +181,7 @@ class Launcher:
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "LANG": "C.UTF-8",
             "HOME": str(folder.path),
-            **self._settings.environment(),
+            **self._settings.model_copy(update={"tier": self._tier}).environment(),
         }
         with (folder.path / "supervisor.log").open("ab") as errors:
             process = subprocess.Popen(

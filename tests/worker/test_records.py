@@ -108,6 +108,8 @@ def captured(tmp_path: Path, data: bytes) -> Capture:
             file.write(data)
         os._exit(0)
     os.close(writing)
+    while capture.pump(reading, wait_s=30):
+        pass
     capture.drain(reading, limit_s=30)
     os.close(reading)
     os.wait()

@@ -187,7 +187,8 @@ class _Attempt:
         prepared = self._lay_out(self._records)
         minors = device_numbers(self._order, gpus)
         stage = self._stage(self._records, Granted(secrets=granted, minors=minors))
-        tier = tier_for(self._settings.sandbox, self._order.spec.sandbox)
+        # The worker tested it, and the launch compared it with what was approved; where it broke since, no step starts.
+        tier = self._settings.tier or tier_for(self._settings.sandbox, self._order.spec.sandbox)
         for step in steps_for(self._folder, self._order, prepared=prepared):
             stage.run(step, tier=tier)
             if step.trains and (why := outputs.check_training(self._folder.path)):

@@ -88,9 +88,13 @@ class Capture:
         return bool(data)
 
     def drain(self, fd: int, *, limit_s: float) -> None:
-        """Read until the end, or until `limit_s`: something that left the group may hold the pipe open."""
+        """Read what is in the pipe once its writer has ended, at most for `limit_s`.
+
+        What the writer wrote is in the pipe by then. The end is not waited for: others may hold it open, such as a
+        process that left the group, or one of ours that watches a warm step.
+        """
         end = time.monotonic() + limit_s
-        while self.pump(fd, wait_s=0.05) and time.monotonic() < end:
+        while select.select([fd], [], [], 0.0)[0] and self.pump(fd, wait_s=0.0) and time.monotonic() < end:
             pass
         if self._partial:
             self._line(self._partial)

@@ -112,7 +112,8 @@ class Stage:
         log.log(level, "egress run=%s host=%s allowed=%s", self._folder.run, said.get("host"), said.get("allowed"))
 
     def _warm_for(self, step: Step) -> WarmStart | None:
-        if not wanted_sets(self._settings.warm):
+        """For the training only: a process with all libraries loaded takes longer to end than the others to begin."""
+        if not step.trains or not wanted_sets(self._settings.warm):
             return None
         return warm_start(self._warm, self._order.spec.recipe, step.argv)
 
