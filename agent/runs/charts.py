@@ -15,6 +15,7 @@ from agent.stores import START, Place
 
 MAX_PANELS = 4
 NEWEST = 50  # rows
+MOST = 8192  # points of a curve; a picture has a thousand columns of pixels, and a run may go on for a week
 BASELINE = "baseline/"
 PART = re.compile(r"^(train|valid|test)[_/](?=.)")
 LOWER_IS_BETTER = ("loss", "error", "rmse", "mae", "perplexity", "log_loss")
@@ -44,8 +45,23 @@ class Curves:
                         del x[first:], y[first:]
                     x.append(row.step)
                     y.append(value)
+                    if len(x) > MOST:
+                        self.columns[name] = thinned(x, y)
                 elif math.isfinite(value):
                     self.baselines[name.removeprefix(BASELINE)] = value
+
+
+def thinned(x: "array[float]", y: "array[float]") -> "tuple[array[float], array[float]]":
+    """Half of the points: of every four the lowest and the highest, or one that is not finite, in their order."""
+    few_x, few_y = array("d"), array("d")
+    for start in range(0, len(x), 4):
+        block = range(start, min(start + 4, len(x)))
+        odd = [n for n in block if not math.isfinite(y[n])]
+        kept = set(odd[:1]) if odd else {min(block, key=y.__getitem__), max(block, key=y.__getitem__)}
+        for n in sorted(kept):
+            few_x.append(x[n])
+            few_y.append(y[n])
+    return few_x, few_y
 
 
 def chart_of(run: Run, curves: Curves, *, theme: Theme = "light", marks: tuple[Mark, ...] = ()) -> ChartSpec | None:

@@ -6,6 +6,7 @@ Pictures are not drawn, because another process does that. Used by `tests.bench.
 import asyncio
 import contextlib
 import time
+from array import array
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -72,7 +73,7 @@ class Bot:
     database: Database
     door: CountingDoor
     runs: list[str] = field(default_factory=list)
-    late_s: list[float] = field(default_factory=list)
+    late_s: "array[float]" = field(default_factory=lambda: array("d"))
     stored: int = 0
 
     async def rows(self) -> tuple[int, int]:
@@ -144,7 +145,7 @@ def _measured(made: Bot) -> None:
     async def timed(events: Sequence[WorkerEvent]) -> None:
         await take(events)
         now = time.time()
-        made.late_s += [now - event.at.timestamp() for event in events]
+        made.late_s.extend(now - event.at.timestamp() for event in events)
         made.stored += len(events)
 
     made.brain.service.take = timed  # type: ignore[method-assign]
