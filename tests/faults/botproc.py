@@ -20,6 +20,7 @@ from agent.clock import SystemClock
 from agent.domain.errors import AppError
 from agent.domain.restarts import RestartPolicy
 from agent.domain.runs import RunSpec
+from agent.runs.fair import Limits
 from agent.runs.service import Timings
 from bot.logs import configure
 from bot.settings import Settings
@@ -69,7 +70,8 @@ def timings() -> Timings:
     """The run service's, as TRAINYARD_FAULT_TIMINGS (JSON) has them; `restart_s` is the first delay of a retry."""
     told = json.loads(os.environ.get("TRAINYARD_FAULT_TIMINGS", "{}"))
     policy = RestartPolicy(first_delay_s=told.pop("restart_s", 0.5))
-    return Timings(**told, restarts=policy)
+    limits = Limits(running_per_user=6, queued_per_user=40)  # all runs are of one person
+    return Timings(**told, restarts=policy, limits=limits)
 
 
 class OffsetClock(SystemClock):

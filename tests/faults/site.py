@@ -67,10 +67,19 @@ class Site(Yard):
     @property
     def env(self) -> dict[str, str]:
         """The worker's; canaries among it, which must not get anywhere."""
-        own = {**super().env, **CANARIES}
+        own = {**super().env, "TRAINYARD_SLOTS": "6", "TRAINYARD_WARM": "off", **CANARIES, **self.extra}
         if self.behind["worker"]:
             own["TRAINYARD_REDIS_URL"] = self.proxy.url
         return own
+
+    def start_other_worker(self, host: str) -> "subprocess.Popen[bytes]":
+        """A second host on this machine; it reaches Redis directly."""
+        env = {**self.env, "TRAINYARD_HOST_ID": host, "TRAINYARD_REDIS_URL": self.server.url}
+        with (self.home / "worker.log").open("ab") as log:
+            worker = subprocess.Popen([sys.executable, "-m", "worker"], env=env, stdout=log, stderr=log)
+        self.workers.append(worker)
+        eventually(lambda: self.redis().exists(f"trainyard:host:{host}"), what="the other worker's first beat")
+        return worker
 
     def start_killed_worker(
         self, trace: Path, *, at: int, only: str, victim: str = "self"

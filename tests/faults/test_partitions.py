@@ -82,16 +82,40 @@ def test_row_23_a_long_one_fences_and_resumes_once(far_site: Site) -> None:
     assert len(far_site.attempts(run)) == 2
 
 
-def test_row_24_a_heartbeat_after_lost(far_site: Site) -> None:
+def test_row_24_a_heartbeat_after_lost_of_what_was_to_go_on(far_site: Site) -> None:
+    """Nobody took the run over meanwhile, so its host has the truth: it goes on under the same attempt."""
     run = far_site.create("endless", on_partition="keep", auto_resume=False)
     far_site.progresses(run, beyond=3)
     with cut_off(far_site):
         far_site.until(run, "lost", limit_s=60)
         assert len(supervisors(far_site, run)) == 1, "it was asked to go on"
-    with far_site.explained(run):
-        eventually(lambda: not supervisors(far_site, run), limit_s=60, what="an attempt that was told to stop")
-    assert far_site.state(run) in {"lost", "stopped"}
+    far_site.until(run, "running", limit_s=60)
+    far_site.let_go(run)
+    assert far_site.ends(run)["state"] == "succeeded"
     assert len(far_site.attempts(run)) == 1
+
+
+def test_row_24_a_heartbeat_after_lost_of_an_older_attempt(far_site: Site) -> None:
+    """Somebody tried it again on another host: what the first one says is refused, and it is told to stop."""
+    far_site.start_other_worker("h2")
+    run = far_site.create("endless", on_partition="keep", auto_resume=False)
+    far_site.progresses(run, beyond=3)
+    with cut_off(far_site):
+        far_site.until(run, "lost", limit_s=60)
+        far_site.redis().delete(f"trainyard:host:{far_site.host}")  # a beat of this host lives for a minute
+        far_site.order_bot("retry", run=run)
+        with far_site.explained(run):
+            eventually(lambda: [row["host"] for row in far_site.attempts(run)] == ["h1", "h2"], what="attempt 2 on h2")
+        far_site.until(run, "running")
+        assert len(supervisors(far_site, run)) == 1
+    with far_site.explained(run):
+        eventually(
+            lambda: not supervisors(far_site, run), limit_s=60, what="the end of attempt 1, which is told to stop"
+        )
+    assert far_site.state(run) == "running"
+    (far_site.home / "hosts" / "h2" / "runs" / run / "go-on").touch()
+    assert far_site.ends(run)["state"] == "succeeded"
+    assert [row["number"] for row in far_site.attempts(run)] == [1, 2]
 
 
 @pytest.mark.parametrize("jump_s", [7200, -7200])

@@ -5,10 +5,11 @@ import json
 import pytest
 
 from agent.domain.runs import ExitClass
-from tests.faults.site import Site, eventually
+from tests.faults.site import CANARIES, Site, eventually
 from tests.worker.conftest import processes_naming
 
 C = ExitClass
+OF_A_STEP = {"TRAINYARD_RUN_DIR", "TRAINYARD_RUN_ID", "TRAINYARD_ATTEMPT", "TRAINYARD_SUPERVISED"}
 # seed of payloads/exits.py -> (class, words of the reason, tried again by itself)
 WAYS = {
     1: (C.USER_ERROR, "exit code 1", False),
@@ -80,3 +81,14 @@ def test_row_15_a_payload_that_ignores_sigterm(site: Site) -> None:
 def _first_outcome(site: Site, run: str) -> dict[str, object]:
     rows = site.attempts(run)
     return json.loads(rows[0]["outcome"]) if rows and rows[0]["outcome"] else {}  # type: ignore[no-any-return]
+
+
+def test_row_09_a_payload_finds_nothing_of_its_host(site: Site) -> None:
+    run = site.create("leaky")
+    assert site.ends(run)["state"] == "succeeded"
+    lines = [line[4:] for line in site.folder(run).log.read_text().splitlines() if line.startswith("ENV ")]
+    found = dict(line.split("=", 1) for line in lines)
+    assert found["TRAINYARD_RUN_ID"] == run
+    assert {name for name in found if name.startswith("TRAINYARD_")} <= OF_A_STEP
+    assert not set(CANARIES) & set(found)
+    assert not {"TRAINYARD_REDIS_URL", "TRAINYARD_HOME"} & set(found), "the host's own settings stay on the host"

@@ -1,16 +1,11 @@
-"""Prints everything that it can find of other people's secrets: its environment and its parents'."""
+"""Prints its whole environment, one entry a line."""
 
 import os
-import pathlib
 
 from worker.recipes.prelude import finish, metric, start
 
 start()
 metric(1, loss=1.0)
-print(dict(os.environ))
-for name in ("self", "1", str(os.getppid())):
-    try:
-        print(pathlib.Path(f"/proc/{name}/environ").read_bytes())
-    except OSError as error:
-        print(error)
+for name, value in sorted(os.environ.items()):
+    print(f"ENV {name}={value}")
 finish()
