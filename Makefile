@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo chat up test test-faults check format bench test-peers pictures clean
+.PHONY: help setup demo chat up test test-faults mutation soak check format bench test-peers pictures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,12 @@ test-peers: $(READY)  ## tests against programs of others that need node
 
 test-faults: $(READY)  ## every fault of the matrix, the slow ones too (tens of minutes)
 	$(BIN)/pytest -n 2 --dist loadfile tests/faults -m "faults or not faults"
+
+mutation: $(READY)  ## take one safeguard away at a time; a named test must go red for each
+	$(BIN)/python -m tests.faults.mutation
+
+soak: $(READY)  ## random faults for MINUTES=n minutes (SEED=n), invariants checked after each
+	$(BIN)/python -m tests.faults.soak --minutes $(or $(MINUTES),10) --seed $(or $(SEED),7)
 
 pictures: $(READY)  ## make the pictures of the README anew
 	$(BIN)/trainyard demo --record docs < /dev/null
