@@ -114,7 +114,7 @@ def leases(site: Site) -> Iterator[str]:
 
 
 def metrics_are_whole(site: Site, *, ended_only: bool = False) -> Iterator[str]:
-    """I4: the database has what the run's metrics.jsonl has, once, in order; of a host that was given up a beginning."""
+    """I4: the database has what metrics.jsonl has, once, in order; of a host that was given up a beginning."""
     for row in site.rows("SELECT id, state FROM run"):
         if row["state"] not in (("succeeded",) if ended_only else ENDS) or row["state"] == "lost":
             continue
