@@ -46,7 +46,7 @@ def own_site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
         if request.node.stash.get(FAILED, False):
             return  # what follows from a failure is not worth the wait
         invariants.check(found)
-        if found.database.exists() and not found.bot_ended:
+        if found.database.exists():
             invariants.settled(found)
 
 
