@@ -126,10 +126,12 @@ def test_a_driver_that_hangs_is_left_behind(world: World) -> None:
 
 
 def test_the_default_question_ends_within_six_seconds_and_needs_no_driver() -> None:
-    began = time.monotonic()
-    assert isinstance(module.gpus(), tuple)
-    assert time.monotonic() - began < 6.5
-    assert "pynvml" not in sys.modules
+    program = (
+        "import sys, time; from worker.gpus import gpus; began = time.monotonic(); found = gpus()\n"
+        "print(type(found).__name__, time.monotonic() - began < 6.5, 'pynvml' in sys.modules)"
+    )  # in a process of its own: torch imports pynvml too
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["tuple", "True", "False"]
 
 
 def test_a_process_that_cannot_be_killed_is_not_waited_for_and_not_joined_by_others(
