@@ -13,7 +13,6 @@ import pytest
 
 from agent.domain.orders import GpuInfo, HostInfo
 from agent.wire import decode
-from worker import gpus as module
 from worker.client.connect import connect
 from worker.client.redis_server import EmbeddedRedis
 from worker.gpus import ERRORS, WELL, GpuWatch, Look, look
