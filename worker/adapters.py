@@ -320,6 +320,27 @@ class LightGBMCallback:
         self._runtime.save_checkpoint(write, step=rounds)
 
 
+def sampled_anew(seed: int, *, bagging_fraction: float = 1.0) -> Callable[[Any], None]:
+    """A LightGBM callback that draws the columns and rows of each round from `seed` and the round's number alone.
+
+    LightGBM draws them from generators that a saved booster does not hold, so that a resumed one would see others than
+    an uninterrupted one. With this callback both grow the same trees, bit for bit. `bagging_fraction` is that of the
+    parameters (with `bagging_freq` 1).
+    """
+
+    def draw(env: Any) -> None:
+        changed = {"feature_fraction_seed": (seed + env.iteration) % 2**31}
+        if bagging_fraction < 1.0:
+            # LightGBM takes a new bagging seed only together with another fraction than the one before. These two
+            # differ from the parameters' own and from each other, by too little for another number of rows.
+            other = min(1.0, bagging_fraction * (1 + 1e-9 * (1 + env.iteration % 2)))
+            changed |= {"bagging_seed": (seed + 7919 + env.iteration) % 2**31, "bagging_fraction": other}
+        env.model.reset_parameter(changed)
+
+    draw.before_iteration = True  # type: ignore[attr-defined]  # how LightGBM tells the two kinds of callbacks apart
+    return draw
+
+
 class SavedBooster:
     """A booster of an earlier attempt: `file` for `init_model` (None without one) and how many `rounds` it has."""
 

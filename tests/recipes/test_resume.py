@@ -18,7 +18,14 @@ import torch
 
 from tests.recipes.folders import Make, sklearn_csv, texts_csv
 from tests.recipes.test_runtime import REPO, rows
-from worker.adapters import LightGBMCallback, TorchState, last_checkpoint, resume_booster, trainer_callback
+from worker.adapters import (
+    LightGBMCallback,
+    TorchState,
+    last_checkpoint,
+    resume_booster,
+    sampled_anew,
+    trainer_callback,
+)
 from worker.runtime import TrainingRuntime
 
 LIMIT_S = 120.0
@@ -179,15 +186,21 @@ def test_a_trainer_goes_on_bit_for_bit(stop_at: int, tmp_path: Path) -> None:
     assert {"loss", "learning_rate"} <= set(rows(tmp_path / "whole")[0]["values"])  # type: ignore[call-overload]
 
 
-def test_lightgbm_goes_on_from_its_last_saved_rounds(tmp_path: Path) -> None:
-    """Without sampling the trees of a resumed booster are those of an uninterrupted one."""
+@pytest.mark.parametrize(("columns", "sampled_rows"), [(1.0, 1.0), (0.6, 1.0), (0.6, 0.7), (0.9, 0.3)])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_lightgbm_goes_on_bit_for_bit(classes: int, columns: float, sampled_rows: float, tmp_path: Path) -> None:
+    """The trees and the reports of a resumed booster are those of an uninterrupted one, sampled or not."""
     import lightgbm
 
     dice = np.random.default_rng(1)
-    x = dice.normal(size=(400, 5))
-    y = (x[:, 0] + 0.3 * dice.normal(size=400) > 0).astype(int)
-    params = {"objective": "binary", "metric": ["binary_logloss"], "verbosity": -1, "deterministic": True,
-              "num_threads": 1, "seed": 3}  # fmt: skip
+    x = dice.normal(size=(400, 6))
+    x[dice.random(x.shape) < 0.05] = np.nan
+    x[:, 5] = dice.integers(0, 5, 400)
+    y = np.digitize(np.nan_to_num(x[:, 0]) + 0.3 * dice.normal(size=400), [-0.5, 0.5][: classes - 1])
+    many = {"objective": "multiclass", "metric": ["multi_logloss"], "num_class": classes}
+    params = {"verbosity": -1, "deterministic": True, "num_threads": 1, "seed": 3, "feature_fraction": columns,
+              "bagging_fraction": sampled_rows, "bagging_freq": 1,
+              **({"objective": "binary", "metric": ["binary_logloss"]} if classes == 2 else many)}  # fmt: skip
 
     def train(name: str, *, die_at: int = 0) -> Any:
         rt = TrainingRuntime("r", tmp_path / name)
@@ -198,19 +211,28 @@ def test_lightgbm_goes_on_from_its_last_saved_rounds(tmp_path: Path) -> None:
             if env.iteration + 1 == die_at:
                 raise Stopped
 
-        full = lightgbm.Dataset(x, label=y, free_raw_data=False)
-        held = lightgbm.Dataset(x[:100], label=y[:100], reference=full)
+        full = lightgbm.Dataset(x[100:], label=y[100:], free_raw_data=False, categorical_feature=[5])
+        held = lightgbm.Dataset(x[:100], label=y[:100], reference=full, categorical_feature=[5])
         return lightgbm.train(
             params, full, num_boost_round=60 - saved.rounds, init_model=saved.file, valid_sets=[held],
-            valid_names=["valid"], callbacks=[watch, die],
+            valid_names=["valid"], callbacks=[sampled_anew(3, bagging_fraction=sampled_rows), watch, die],
         )  # fmt: skip
+
+    def trees(booster: Any) -> str:
+        return str(booster.model_to_string()).partition("\nTree=0\n")[2].partition("\nend of trees")[0]
 
     whole = train("whole")
     with pytest.raises(Stopped):
         train("cut", die_at=37)
     resumed = train("cut")
     assert resumed.current_iteration() == 60
-    assert np.allclose(whole.predict(x), resumed.predict(x), atol=1e-6)
+    assert trees(whole) == trees(resumed) != ""
+    assert np.array_equal(whole.predict(x), resumed.predict(x))
+
+    def losses(name: str) -> dict[object, object]:
+        return {row["step"]: row["values"] for row in rows(tmp_path / name)}
+
+    assert losses("whole") == losses("cut")
     rt = TrainingRuntime("r", tmp_path / "cut")
     assert resume_booster(rt, key="k").rounds == 60
     assert resume_booster(rt, key="other").file is None

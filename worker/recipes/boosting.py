@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.adapters import LightGBMCallback, SavedBooster
+from worker.adapters import LightGBMCallback, SavedBooster, sampled_anew
 from worker.recipes.job import Setting, usable_cpus
 
 Rows = NDArray[np.float64]
@@ -73,7 +73,8 @@ def boost(
     if start.file and (start.rounds >= rounds or watch.has_lost_patience(start.rounds)):
         return lightgbm.Booster(model_file=start.file)
     held = lightgbm.Dataset(valid[0], label=valid[1], reference=train, **extra)
+    sampled = sampled_anew(params["seed"], bagging_fraction=params["bagging_fraction"])
     return lightgbm.train(
         params, train, num_boost_round=rounds - start.rounds, init_model=start.file, valid_sets=[train, held],
-        valid_names=["train", "valid"], callbacks=[watch],
+        valid_names=["train", "valid"], callbacks=[sampled, watch],
     )  # fmt: skip
