@@ -63,6 +63,10 @@ _ROW, _KEYS = 1, 2  # kinds: (where its names are, step, seconds since the epoch
 _ROW_BYTES = 32
 _SIZE = 0xFFFF_FFFF
 
+# CPython with its global lock lets other threads and signals in only where functions are called and loops turn.
+_ATOMIC = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+_now = time.time
+
 _NUMBER = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][+-]?\d+)?)\s*([^\W\d_]+(?:/[^\W\d_]+)?|%|x)")
 _MULTIPLES = frozenset("kKMBGT")  # "3.2k" is not 3.2
 
@@ -145,11 +149,31 @@ class TrainingRuntime:
         out with one warning per name. After a SIGTERM, a script that registered something to save and never reads
         `should_stop` is saved and ended here, between two steps.
         """
+        # All of a usual row is done here, in one frame: at one call in some milliseconds each layer is a cold cache.
+        journal = self._journal
+        plans = journal.plans
+        plan = plans.get(tuple(values))
+        if plan is not None:
+            pack, size, mark, keys_at, room, words = plan
+            try:
+                record = pack(keys_at, step, _now(), *values.values())
+            except (struct.error, TypeError, ValueError, RuntimeError):  # something is no plain number
+                record = b""
+            at = journal.at
+            end = at + size
+            if record and end <= journal.end and plans is journal.plans:  # no call until the mark is set: see _Journal
+                journal.at = end
+                room[at + 8 : end] = record
+                words[at >> 3] = mark
+                self._step = step
+                if self._stop_asked:
+                    self._stop_if_wanted(step)
+                return
         if self._writes:
-            self._journal.append(step, values)
+            journal.append(step, values)
             self._step = step
-            if self._stop_asked and self._save is not None and not self._polled:
-                self._stop_here(step)
+            if self._stop_asked:
+                self._stop_if_wanted(step)
 
     def log(self, text: str) -> None:
         """Print one line, at once."""
@@ -234,7 +258,9 @@ class TrainingRuntime:
         if os.getpid() != self._pid:  # a forked worker inherits the handler, not the checkpoint
             os.kill(os.getpid(), signum)
 
-    def _stop_here(self, step: int) -> None:
+    def _stop_if_wanted(self, step: int) -> None:
+        if self._save is None or self._polled:
+            return
         if os.getpid() != self._pid or threading.current_thread() is not threading.main_thread():
             return  # the exit would end a thread or a worker, not the training
         self.save_checkpoint(step=step)
@@ -311,62 +337,40 @@ class _Warnings:
         self(f"errno {number}" if number else what, f"{what} cannot be written, training goes on: {error}")
 
 
-class _Plan(NamedTuple):
-    """How rows of one tuple of names are packed in the segment at hand."""
-
-    pack: Callable[..., bytes]
-    size: int
-    mark: int
-    keys_at: int
+# How rows of one tuple of names are packed in the segment at hand: the packer of all but the mark, the size with the
+# mark, the mark, where the names are, the segment's bytes and the same bytes as words. A plain tuple unpacks fastest.
+_Plan = tuple[Callable[..., bytes], int, int, int, Any, Any]
 
 
 class _Journal:
     """The writing side. A segment belongs to one process: it alone appends, and holds a lock on it while it lives.
 
-    `append` touches no file. What is between two calls of functions is atomic for signals and threads of CPython, and
-    the writing of a record is such a piece: space is taken and the mark set with no call in between, so that neither
-    Ctrl-C nor a handler that logs leaves a hole. The lock is for interpreters without that promise.
+    Writing a record touches no file, and is one piece for signals and other threads (`_ATOMIC`): the segment is seen
+    to be still the one at hand, space is taken, the record and its mark are set, with no call of a function in
+    between. So neither Ctrl-C nor a handler that logs leaves a hole, and no lock is taken, which would cost a quarter
+    of a call. What is slower (other names, the next segment, texts, a full disk) is under the lock, and so is every
+    row where an interpreter makes no such promise: there `end` stays 0.
     """
 
     def __init__(self, run_dir: Path, warn: _Warnings, *, alone: bool) -> None:
         self._run_dir, self._folder, self._warn, self._alone = run_dir, run_dir / JOURNAL, warn, alone
         self._follower: _Follower | None = None
+        self._lock = threading.RLock()
+        self._late: deque[tuple[tuple[str, ...], int, float, list[float]]] = deque(maxlen=_MOST_LATE)
         self._forget()
         _open_journals.add(self)
 
     def _forget(self) -> None:
-        """Own nothing: at first, after `close`, and in a forked child."""
-        self._lock = threading.RLock()
+        """Own no segment: at first, after `close`, and in a forked child."""
+        self.at = self.end = 0
+        self.plans: dict[tuple[str, ...], _Plan] = {}
         self._map: Any = None
         self._words: Any = None
-        self._at = self._end = 0
-        self._plans: dict[tuple[str, ...], _Plan] = {}
-        self._late: deque[tuple[tuple[str, ...], int, float, list[float]]] = deque(maxlen=_MOST_LATE)
         self._retry_at = 0.0
 
-    def append(self, step: int, values: dict[str, Any]) -> None:
-        """Keep one row. Raises nothing but what `__float__` of a value raises beyond Exception."""
-        now = time.time()
-        plans = self._plans
-        plan = plans.get(tuple(values))
-        if plan is not None:
-            pack, size, mark, keys_at = plan
-            try:
-                record = pack(keys_at, step, now, *values.values())
-            except (struct.error, TypeError, ValueError, RuntimeError):  # something is no plain number
-                self._append_slowly(step, now, values)
-                return
-            with self._lock:
-                at = self._at
-                end = at + size
-                if end <= self._end and plans is self._plans:
-                    self._map[at + 8 : end] = record
-                    self._at = end
-                    self._words[at >> 3] = mark
-                    return
-        self._append_slowly(step, now, values)
-
-    def _append_slowly(self, step: Any, now: float, values: Mapping[str, Any]) -> None:
+    def append(self, step: Any, values: Mapping[str, Any]) -> None:
+        """Keep one row that was not packed at once. Raises nothing but what `__float__` raises beyond Exception."""
+        now = _now()
         number = _step_number(step)
         if number is None:
             self._warn("step", f"a row of metrics is left out: its step {str(step)[:60]!r} is not a whole number")
@@ -395,49 +399,55 @@ class _Journal:
 
     def _store(self, names: tuple[str, ...], step: int, now: float, numbers: Sequence[float]) -> None:
         """Write a row wherever there is room. Raises: OSError."""
-        self._plans_for(names)
-        size = _ROW_BYTES + 8 * len(names)
-        if self._at + size > self._end:
-            self._roll(names, size)
-        plan = self._plans[names]
-        self._put(plan.mark, plan.size, plan.pack(plan.keys_at, step, now, *numbers))
+        while True:
+            plans = self.plans
+            plan = plans.get(names) or self._planned(names)
+            if plan is not None and self._put(plan, plan[0](plan[3], step, now, *numbers)):
+                return
+            if plans is self.plans:  # nobody else, a signal's handler say, began a segment meanwhile
+                self._roll(names)
 
-    def _plans_for(self, names: tuple[str, ...]) -> None:
-        """Make sure that these names are in the segment. Raises: OSError."""
-        if names in self._plans:
-            return
-        if len(self._plans) >= _MOST_PLANS:
-            self._plans = {}
+    def _planned(self, names: tuple[str, ...]) -> _Plan | None:
+        """Write these names into the segment; None if there is none, or no room for them."""
+        if len(self.plans) >= _MOST_PLANS:
+            self.plans = {}
+        plans, room, words = self.plans, self._map, self._words
         text = json.dumps(_tidied(names)).encode()
         text += b" " * (-len(text) % 8)
-        if self._at + 8 + len(text) > self._end:
-            self._roll(names, 8 + len(text) + _ROW_BYTES + 8 * len(names))
-            return
+        size = 8 + len(text)
+        keys_at = self._put((bytes, size, _KEYS << 32 | size, 0, room, words), text) if room is not None else 0
+        if not keys_at:
+            return None
         row = struct.Struct(f"Qqd{len(names)}d")
-        keys_at, size = self._at, 8 + row.size
-        self._put(_KEYS << 32 | 8 + len(text), 8 + len(text), text)
-        self._plans[names] = _Plan(row.pack, size, _ROW << 32 | size, keys_at)
+        size = 8 + row.size
+        plans[names] = plan = (row.pack, size, _ROW << 32 | size, keys_at, room, words)
+        return plan
 
-    def _put(self, mark: int, size: int, record: bytes) -> None:
-        at = self._at
+    def _put(self, plan: _Plan, record: bytes) -> int:
+        """Write one record; where it is, 0 (the head is there) for no room or another segment."""
+        _, size, mark, _, room, words = plan
+        last = len(room)
+        at = self.at
         end = at + size
-        self._map[at + 8 : end] = record
-        self._at = end
-        self._words[at >> 3] = mark
+        if end > last or words is not self._words:  # no call until the mark is set
+            return 0
+        self.at = end
+        room[at + 8 : end] = record
+        words[at >> 3] = mark
+        return at
 
-    def _roll(self, names: tuple[str, ...], need: int) -> None:
-        """Go on in a new segment that starts with these names and has room for a row. Raises: OSError."""
+    def _roll(self, names: tuple[str, ...]) -> None:
+        """Go on in a new segment that has room for these names and a row. Raises: OSError."""
         if self._alone and self._map is not None and not (self._follower and self._follower.lives()):
             self._convert()
-        keys = 16 + len(json.dumps(_tidied(names)))
-        fresh = self._reserve(max(_SEGMENT_BYTES, -(-(need + keys + _HEAD_BYTES) // 4096) * 4096))
-        words, old = memoryview(fresh).cast("Q"), self._words
-        self._map, self._words, self._at, self._end, self._plans = fresh, words, _HEAD_BYTES, len(fresh), {}
+        need = _HEAD_BYTES + 16 + len(json.dumps(_tidied(names))) + _ROW_BYTES + 8 * len(names)
+        fresh = self._reserve(max(_SEGMENT_BYTES, -(-need // 4096) * 4096))
+        words, end = memoryview(fresh).cast("Q"), len(fresh) if _ATOMIC else 0
+        old, self._map, self._words, self.at, self.end, self.plans = self._words, fresh, words, _HEAD_BYTES, end, {}
         if old is not None:
             old[_SEALED_WORD] = 1
         if self._alone and self._follower is None:
             self._follower = _Follower(self._run_dir, self._warn)
-        self._plans_for(names)
 
     def _reserve(self, size: int) -> mmap.mmap:
         """A new segment with all its blocks on disk, so that a full disk is an error here and no SIGBUS later."""
@@ -476,9 +486,9 @@ class _Journal:
             self._retry_at = 0.0
             if self._late:
                 self._store_late()
-            mapped, words, follower, late = self._map, self._words, self._follower, self._late
+            mapped, words, follower = self._map, self._words, self._follower
             self._forget()
-            self._follower, self._late = None, late
+            self._follower = None
         if words is not None:
             words[_SEALED_WORD] = 1
             words.release()
@@ -508,6 +518,8 @@ class _Journal:
         if self._follower is not None:
             self._follower.abandon()
         self._follower = None
+        self._lock = threading.RLock()  # another thread of the parent may have held it
+        self._late.clear()
         self._forget()
 
 
