@@ -2,8 +2,10 @@
 
 Order: users under their cap before users over it, then priority class (one more for each half hour of waiting), then
 who uses least by weight (GPUs; slots for runs without one), then who used least lately, then age. What fits is placed,
-so idle capacity is used, but for what is kept for a gang (`agent.runs.places`). Called by `agent.runs.service`, which
-stores the placements. Users who all want more than there is get turns: equally many GPUs at a time, then run by run.
+so idle capacity is used, but for what is kept for a gang (`agent.runs.places`). Before all of that comes one request:
+the one that was neglected longest, once that is longer than `Limits.patience`. So whoever waits has its place, or a
+reservation, after a time that no stream of higher priority can put off. Called by `agent.runs.service`, which stores
+the placements. Users who all want more than there is get turns: equally many GPUs at a time, then run by run.
 """
 
 import heapq
@@ -12,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
 from agent.domain.orders import HostInfo
 from agent.runs.places import Capacity, Floor, Holding, Placement, Request
@@ -24,11 +27,15 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Caps per user, and how fast waiting raises a class. `weights` by user, 1.0 where nothing is said."""
+    """Caps per user, and how fast waiting raises a class. `weights` by user, 1.0 where nothing is said.
+
+    `patience` is how long a request may be neglected before it goes ahead of everybody, if nobody waits longer.
+    """
 
     running_per_user: int = 2
     queued_per_user: int = 10
     aging: timedelta = timedelta(minutes=30)
+    patience: timedelta = timedelta(minutes=60)
     weights: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -81,7 +88,8 @@ def plan(
     order = _Order(due, running, now=now, limits=limits, recent=recent)
     placed: list[tuple[Request, Placement]] = []
     left: list[Request] = []
-    for request in order:
+    first = _neglected(due, order, floor, now - limits.patience)
+    for request in chain(first, (request for request in order if request not in first)):
         placement = floor.place(request)
         if placement is None:
             left.append(request)
@@ -93,16 +101,28 @@ def plan(
     queue = _Order(left, running, now=now, limits=limits, recent=recent)
     for request, _ in placed:
         queue.charge(request)
-    ranked: list[Request] = []
+    ranked: list[Request] = [request for request in first if request in left]
     for request in queue:  # as if each one ahead had started, so that the positions alternate between users
         queue.charge(request)
-        ranked.append(request)
+        if request not in first:
+            ranked.append(request)
     held = [(request.not_before, request) for request in waiting if request.not_before and request.not_before > now]
     held.sort(key=lambda pair: (pair[0], pair[1].run))
     why |= {request.run: f"It is tried again at {at:%H:%M:%S} UTC." for at, request in held}
     ranked += [request for _, request in held]
     positions = {request.run: number for number, request in enumerate(ranked, start=1)}
     return Plan(tuple(placement for _, placement in placed), why, positions)
+
+
+def _neglected(due: Sequence[Request], order: "_Order", floor: Floor, before: datetime) -> tuple[Request, ...]:
+    """The one neglected for the longest time, since a moment before `before`, that some host could take."""
+    since = [(max(request.asked_at, request.since or request.asked_at), request) for request in due]
+    waiting = [(moment, request) for moment, request in since if moment <= before]
+    waiting.sort(key=lambda pair: (pair[0], -pair[1].priority, pair[1].asked_at, pair[1].run))
+    for _, request in waiting:
+        if not order.capped(request) and floor.could_take(request):
+            return (request,)
+    return ()
 
 
 _Key = tuple[bool, int, float, float, datetime, str]

@@ -157,6 +157,10 @@ class Floor:
         then_free = len(host.free) + sum(end <= at for end in host.ends)
         self._reserved = _Reservation(request, name, at if known else None, then_free - request.gpus if known else 0)
 
+    def could_take(self, request: Request) -> bool:
+        """Whether there is a host on which it could run, were it empty."""
+        return bool(self._fits(request))
+
     def _outlasts(self, request: Request) -> bool:
         """Whether it would still run when the reservation begins."""
         if self._reserved is None or not request.gpus:
