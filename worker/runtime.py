@@ -874,13 +874,6 @@ def _dump_stacks_on_usr1() -> None:
             print(f"trainyard: SIGUSR1 will print no stacks: {error}", file=sys.stderr)  # noqa: T201
 
 
-def trainer_callback(runtime: TrainingRuntime, *, model_id: str = "transformers") -> Any:
-    """A `transformers.TrainerCallback` that reports through `runtime`; it lives in `worker.adapters`."""
-    from worker.adapters import trainer_callback as made
-
-    return made(runtime, model_id=model_id)
-
-
 def _tidied(names: Sequence[str]) -> list[str]:
     """Names without what is awkward in charts and queries: `learning rate(group 1)` -> `learning_rate_group_1`."""
     found: dict[str, None] = {}
