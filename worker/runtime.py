@@ -52,12 +52,13 @@ _IDLE_S = (0.02, 0.25)  # pauses of the converting child, busy and idle
 
 # A segment, all numbers native and 8 bytes wide. Head: magic, size, sealed (by the writer); then of the converter:
 # bytes converted, and of a conversion under way its end and the size of metrics.jsonl before it. Then records, each
-# with a mark (kind << 32 | size) that is 0 until the rest of the record is there.
+# with a mark (kind << 32 | size) that is 0 until the rest of the record is there. It is set in one piece, as a
+# copy of 8 aligned bytes is one store; a reader that saw half of it would see no kind or no size, and wait.
 _MAGIC = 0x314A_4452_4159_5254
 _HEAD_BYTES = 64
 _HEAD = struct.Struct("QQQQQQ")
 _DONE_AT, _DONE = 24, struct.Struct("QQQ")
-_SEALED_WORD = 2
+_SEALED = slice(16, 24)
 _WORD = struct.Struct("Q")
 _ROW, _KEYS = 1, 2  # kinds: (where its names are, step, seconds since the epoch, numbers…); names as JSON
 _ROW_BYTES = 32
@@ -154,7 +155,7 @@ class TrainingRuntime:
         plans = journal.plans
         plan = plans.get(tuple(values))
         if plan is not None:
-            pack, size, mark, keys_at, room, words = plan
+            pack, size, mark, keys_at, room = plan
             try:
                 record = pack(keys_at, step, _now(), *values.values())
             except (struct.error, TypeError, ValueError, RuntimeError):  # something is no plain number
@@ -164,7 +165,7 @@ class TrainingRuntime:
             if record and end <= journal.end and plans is journal.plans:  # no call until the mark is set: see _Journal
                 journal.at = end
                 room[at + 8 : end] = record
-                words[at >> 3] = mark
+                room[at : at + 8] = mark
                 self._step = step
                 if self._stop_asked:
                     self._stop_if_wanted(step)
@@ -338,8 +339,8 @@ class _Warnings:
 
 
 # How rows of one tuple of names are packed in the segment at hand: the packer of all but the mark, the size with the
-# mark, the mark, where the names are, the segment's bytes and the same bytes as words. A plain tuple unpacks fastest.
-_Plan = tuple[Callable[..., bytes], int, int, int, Any, Any]
+# mark, the mark, where the names are, the segment's bytes. A plain tuple unpacks fastest.
+_Plan = tuple[Callable[..., bytes], int, bytes, int, Any]
 
 
 class _Journal:
@@ -365,7 +366,6 @@ class _Journal:
         self.at = self.end = 0
         self.plans: dict[tuple[str, ...], _Plan] = {}
         self._map: Any = None
-        self._words: Any = None
         self._retry_at = 0.0
 
     def append(self, step: Any, values: Mapping[str, Any]) -> None:
@@ -411,29 +411,29 @@ class _Journal:
         """Write these names into the segment; None if there is none, or no room for them."""
         if len(self.plans) >= _MOST_PLANS:
             self.plans = {}
-        plans, room, words = self.plans, self._map, self._words
+        plans, room = self.plans, self._map
         text = json.dumps(_tidied(names)).encode()
         text += b" " * (-len(text) % 8)
         size = 8 + len(text)
-        keys_at = self._put((bytes, size, _KEYS << 32 | size, 0, room, words), text) if room is not None else 0
+        keys_at = self._put((bytes, size, _WORD.pack(_KEYS << 32 | size), 0, room), text) if room is not None else 0
         if not keys_at:
             return None
         row = struct.Struct(f"Qqd{len(names)}d")
         size = 8 + row.size
-        plans[names] = plan = (row.pack, size, _ROW << 32 | size, keys_at, room, words)
+        plans[names] = plan = (row.pack, size, _WORD.pack(_ROW << 32 | size), keys_at, room)
         return plan
 
     def _put(self, plan: _Plan, record: bytes) -> int:
         """Write one record; where it is, 0 (the head is there) for no room or another segment."""
-        _, size, mark, _, room, words = plan
+        _, size, mark, _, room = plan
         last = len(room)
         at = self.at
         end = at + size
-        if end > last or words is not self._words:  # no call until the mark is set
+        if end > last or room is not self._map:  # no call until the mark is set
             return 0
         self.at = end
         room[at + 8 : end] = record
-        words[at >> 3] = mark
+        room[at : at + 8] = mark
         return at
 
     def _roll(self, names: tuple[str, ...]) -> None:
@@ -442,10 +442,10 @@ class _Journal:
             self._convert()
         need = _HEAD_BYTES + 16 + len(json.dumps(_tidied(names))) + _ROW_BYTES + 8 * len(names)
         fresh = self._reserve(max(_SEGMENT_BYTES, -(-need // 4096) * 4096))
-        words, end = memoryview(fresh).cast("Q"), len(fresh) if _ATOMIC else 0
-        old, self._map, self._words, self.at, self.end, self.plans = self._words, fresh, words, _HEAD_BYTES, end, {}
+        end = len(fresh) if _ATOMIC else 0
+        old, self._map, self.at, self.end, self.plans = self._map, fresh, _HEAD_BYTES, end, {}
         if old is not None:
-            old[_SEALED_WORD] = 1
+            old[_SEALED] = _WORD.pack(1)
         if self._alone and self._follower is None:
             self._follower = _Follower(self._run_dir, self._warn)
 
@@ -486,12 +486,11 @@ class _Journal:
             self._retry_at = 0.0
             if self._late:
                 self._store_late()
-            mapped, words, follower = self._map, self._words, self._follower
+            mapped, follower = self._map, self._follower
             self._forget()
             self._follower = None
-        if words is not None:
-            words[_SEALED_WORD] = 1
-            words.release()
+        if mapped is not None:
+            mapped[_SEALED] = _WORD.pack(1)
             mapped.close()
         done = follower is not None and follower.finish()
         if self._alone and not done and self._folder.exists():
