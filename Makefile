@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-bench
 
 .PHONY: help setup demo chat up test test-faults mutation soak check format bench test-peers pictures clean
 
@@ -42,7 +43,12 @@ check: $(READY)  ## format, lint, import rules, types, tests: what CI runs
 	$(BIN)/mypy
 	$(MAKE) test
 
-bench: $(READY)  ## measure against peers, print a table, write bench.json
+$(PEERS)/.ready: tests/bench/peers.lock
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check --no-deps -r tests/bench/peers.lock
+	@touch $@
+
+bench: $(READY) $(PEERS)/.ready  ## measure against peers, print a table, write bench.json
 	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[bench]'
 	$(BIN)/python -m tests.bench
 
@@ -63,4 +69,4 @@ pictures: $(READY)  ## make the pictures of the README anew
 	$(BIN)/trainyard demo --record docs < /dev/null
 
 clean:  ## remove the virtual environment and the demo's files
-	rm -rf $(VENV) .trainyard
+	rm -rf $(VENV) $(PEERS) .trainyard
