@@ -26,6 +26,7 @@ from worker.launching import Launcher
 from worker.sandbox import choose_tier, networks_of
 from worker.scripts import Scripts
 from worker.settings import Settings
+from worker.signatures import last_refusal
 from worker.sweep import Sweep
 from worker.tasks import register
 from worker.warm.pool import Pool
@@ -106,6 +107,7 @@ def _start_threads_when_ready(settings: Settings, tier: str) -> None:
         ),
         consuming=lambda: is_consuming(home),
         warm=lambda: ready_sets(home.warm),
+        alert=lambda: last_refusal(home),
     )
     sweep = Sweep(home, host=settings.host_id, redis_url=settings.redis_url)
     # Without bubblewrap's namespaces to join, a process with loaded libraries would be outside of the walls.

@@ -44,16 +44,18 @@ class HostBeat:
         disk_low: Callable[[], bool] = lambda: False,
         consuming: Callable[[], bool] = lambda: True,
         warm: Callable[[], Sequence[str]] = tuple,
+        alert: Callable[[], str] = str,
         ask_gpus: Callable[[], Look] = look,
     ) -> None:
         """`tier` is the sandbox that passed its self-test, `networks` what it can enforce.
 
         The rest is asked with each beat: whether the disk is low, whether the pool takes orders, which sets of
-        libraries stand ready, what the driver says.
+        libraries stand ready, what people must hear of, what the driver says.
         """
         self._host, self._home, self._tier = host, home, tier
         self._slots, self._networks = slots, tuple(networks)
-        self._disk_low, self._consuming, self._warm, self._ask_gpus = disk_low, consuming, warm, ask_gpus
+        self._disk_low, self._consuming, self._warm, self._alert = disk_low, consuming, warm, alert
+        self._ask_gpus = ask_gpus
         self._client = connect(redis_url)
         self._watch = GpuWatch()
         self._gpus: tuple[GpuInfo, ...] = ()
@@ -93,6 +95,7 @@ class HostBeat:
             warm=tuple(self._warm()),
             consuming=self._consuming(),
             disk_low=self._disk_low(),
+            alert=self._alert(),
             at=datetime.now(UTC),
         )
 

@@ -60,7 +60,7 @@ class Launcher:
             return self._refuse(order, f"this host is {self._settings.host_id}")
         try:
             folder = self._home.run(order.run)
-            require_signature(order, self._settings.public_key_path, host=order.host)
+            require_signature(order, self._settings.public_key_path, host=order.host, home=self._home)
         except ValueError as error:
             return self._refuse(order, str(error))
         except Refused as refusal:
@@ -78,7 +78,7 @@ class Launcher:
         """
         folder = self._home.run(order.run)
         try:
-            require_signature(order, self._settings.public_key_path, host=self._settings.host_id)
+            require_signature(order, self._settings.public_key_path, host=self._settings.host_id, home=self._home)
         except Refused as refusal:
             log.warning("stop_refused run=%s attempt=%d why=%s", order.run, order.attempt, refusal.text)
             return "refused"

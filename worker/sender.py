@@ -1,8 +1,8 @@
 """Carries a spool to the host's event stream, at least once, however often Redis goes away.
 
-Owns the position in the spool. Knows no run logic. One `Sender` per supervisor; the sweep uses `send_all`.
-An event is sent again when Redis restarted (its memory may be a second older than we think): the reader tells
-doubles by (run, attempt, seq).
+Owns the position in the spool. Knows no run logic. One `Sender` per supervisor; the sweep makes one for a spool that
+was left. An event is sent again when Redis restarted (its memory may be a second older than we think) and when the
+stream lost it (`worker.delivery`): the reader tells doubles by (run, attempt, seq).
 """
 
 import contextlib
@@ -15,26 +15,23 @@ from typing import Any
 import redis
 
 from worker.client.connect import connect
+from worker.delivery import STREAM_PREFIX, acked_seq, is_lost
 from worker.folders import RunFolder, write_atomically
 from worker.spool import Spool, lines_between, offset_after
 
-ACKED_KEY = "trainyard:acked"
-STREAM_PREFIX = "trainyard:ev:"
 _MAX_ENTRIES = 100_000
 _BATCH = 200
 _PAUSE_MAX_S = 5.0
+_LOOK_MAX_S = 600.0
 
 log = logging.getLogger(__name__)
 
 
-def acked_seq(client: "redis.Redis", run: str, attempt: int) -> int:
-    """The highest event of the attempt that the bot has stored."""
-    value: Any = client.hget(ACKED_KEY, f"{run}:{attempt}")
-    return int(value) if value else 0
-
-
 class Sender:
-    """A thread that sends what the spool gets. `epoch` is the identity of the Redis process that has it."""
+    """A thread that sends what the spool gets.
+
+    `epoch` is the identity of the Redis process that has it, `entry` the id of the last entry there.
+    """
 
     def __init__(self, spool: Spool, *, redis_url: str, flush_s: float = 0.25, alive_s: float = 10.0) -> None:
         """Nothing is opened before `start`. With nothing to send, Redis is asked every `alive_s` if it is there."""
@@ -45,6 +42,9 @@ class Sender:
         self._answered_at = _boot_clock()
         self._sent_bytes = 0
         self.epoch = ""
+        self.entry = ""
+        self._seq = 0  # of that entry
+        self._look_s, self._looked_at, self._resent_from = alive_s, _boot_clock(), -1
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="sender", daemon=True)
 
@@ -93,13 +93,31 @@ class Sender:
                 after = offset_after(self._spool.path, acked_seq(self._client, self._spool.run, self._spool.attempt))
             self.epoch = epoch
             self._sent_bytes = after
+        self._look_for_losses()
+
+    def _look_for_losses(self) -> None:
+        """Go back to what the bot has, if what was sent since is gone. What does not help is done less and less."""
+        if _boot_clock() - self._looked_at < self._look_s:
+            return
+        self._looked_at = _boot_clock()
+        run, attempt = self._spool.run, self._spool.attempt
+        if not is_lost(self._client, self._stream, run, attempt, seq=self._seq, entry=self.entry):
+            return
+        acked = acked_seq(self._client, run, attempt)
+        self._look_s = min(_LOOK_MAX_S, self._look_s * 2) if acked == self._resent_from else self._alive_s
+        self._resent_from = acked
+        self._sent_bytes = offset_after(self._spool.path, acked)
+        log.warning("events_lost run=%s sending_again_from=%d", run, acked + 1)
 
     def _send(self, lines: list[bytes]) -> str:
         pipeline = self._client.pipeline(transaction=False)
         pipeline.info("server")
         for line in lines:
             pipeline.xadd(self._stream, {"e": line}, maxlen=_MAX_ENTRIES, approximate=True)
-        return str(pipeline.execute()[0]["run_id"])
+        answers: list[Any] = pipeline.execute()
+        if lines:
+            self.entry, self._seq = answers[-1].decode(), int(json.loads(lines[-1])["seq"])
+        return str(answers[0]["run_id"])
 
 
 def _boot_clock() -> float:
@@ -107,10 +125,13 @@ def _boot_clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def note_sent(folder: RunFolder, attempt: int, *, seq: int, epoch: str, done: bool) -> None:
-    """Remember that Redis (`epoch`) has the attempt's events up to `seq`; `done` once the bot stored them too."""
+def note_sent(folder: RunFolder, attempt: int, *, seq: int, epoch: str, entry: str = "", done: bool = False) -> None:
+    """Remember that Redis (`epoch`) has the attempt's events up to `seq`, the last one as `entry`.
+
+    `done` once the bot stored them too.
+    """
     noted = sent_notes(folder)
-    noted[str(attempt)] = {"seq": seq, "epoch": epoch, "done": done}
+    noted[str(attempt)] = {"seq": seq, "epoch": epoch, "entry": entry, "done": done}
     write_atomically(folder.sent, json.dumps(noted).encode())
 
 

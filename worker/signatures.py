@@ -1,15 +1,22 @@
 """Which orders a host believes: those that carry a signature by the bot's launch key.
 
-Owns the check and the sentences of its refusals. Knows no order's meaning. Called by `worker.launching` and
-`worker.tasks`: whoever can write to Redis could otherwise start code here, stop runs of others, or read their data.
+Owns the check, the sentences of its refusals, and the file that remembers the last one for the host beat. Knows no
+order's meaning. Called by `worker.launching` and `worker.tasks`: whoever can write to Redis could otherwise start code
+here, stop runs of others, or read their data.
 """
 
+import contextlib
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.domain.errors import AppError
 from agent.domain.orders import InspectOrder, LaunchOrder, PredictOrder, StopOrder
 from agent.domain.runs import ExitClass
 from worker.client.keys import is_signed
+from worker.folders import HostFolder, write_atomically
+
+_ALERT_S = 3600.0
 
 
 class Refused(AppError):
@@ -21,8 +28,37 @@ class Refused(AppError):
         self.final, self.exit_class = final, exit_class
 
 
-def require_signature(order: LaunchOrder | StopOrder | InspectOrder | PredictOrder, public: Path, *, host: str) -> None:
-    """Raises `Refused` unless the order was signed with the key whose public half lies in `public` on this host."""
+def require_signature(
+    order: LaunchOrder | StopOrder | InspectOrder | PredictOrder, public: Path, *, host: str, home: HostFolder
+) -> None:
+    """Raises `Refused` unless the order was signed with the key whose public half lies in `public` on this host.
+
+    What is refused is remembered in `home` for an hour, so that people hear of it whoever had sent it.
+    """
+    try:
+        _require(order, public, host=host)
+    except Refused as refusal:
+        with contextlib.suppress(OSError):  # a full disk must not turn a refusal into something else
+            home.path.mkdir(parents=True, exist_ok=True)
+            text = f"At {datetime.now(UTC):%H:%M} UTC an order that nobody had signed came here. {refusal.text}"
+            write_atomically(_remembered(home), text.encode())
+        raise
+
+
+def last_refusal(home: HostFolder) -> str:
+    """A sentence about the last order of the past hour that was not signed; empty when there was none."""
+    path = _remembered(home)
+    try:
+        return path.read_text() if time.time() - path.stat().st_mtime < _ALERT_S else ""
+    except FileNotFoundError:
+        return ""
+
+
+def _remembered(home: HostFolder) -> Path:
+    return home.path / "unsigned.txt"
+
+
+def _require(order: LaunchOrder | StopOrder | InspectOrder | PredictOrder, public: Path, *, host: str) -> None:
     what = _WHAT[type(order)]
     try:
         signed = is_signed(order, public)
@@ -31,7 +67,7 @@ def require_signature(order: LaunchOrder | StopOrder | InspectOrder | PredictOrd
     if not signed:
         raise Refused(
             f"Host {host} refused to {what}: the order's signature does not fit {public}. "
-            "Copy the bot's keys/launch.pub there."
+            "Copy the bot's keys/launch.pub there; if it lies there, somebody else can write to your Redis."
         )
 
 

@@ -7,7 +7,9 @@ import contextlib
 import json
 import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -17,9 +19,10 @@ from agent.wire import Malformed, decode, encode
 from worker.cgroup import find_leaves
 from worker.client.connect import connect
 from worker.client.redis_url import shown
+from worker.delivery import STREAM_PREFIX, acked_seq, is_lost
 from worker.folders import HostFolder, RunFolder, cgroup_name, locked, marks_of, read_fence, write_atomically
 from worker.processes import boot_id, end_with_environment
-from worker.sender import Sender, acked_seq, note_sent, sent_notes
+from worker.sender import Sender, note_sent, sent_notes
 from worker.spool import Spool, attempt_of, last_seq
 from worker.supervisor.checkpoints import newest_step
 
@@ -109,21 +112,23 @@ class Sweep:
             attempt = attempt_of(path)
             noted = sent_notes(folder).get(str(attempt), {})
             if attempt and not noted.get("done"):
-                self._send(folder, path, attempt, epoch=str(noted.get("epoch", "")), seq=int(noted.get("seq", 0)))
+                self._send(folder, path, attempt, noted)
 
-    def _send(self, folder: RunFolder, path: Path, attempt: int, *, epoch: str, seq: int) -> None:
-        last = last_seq(path)
+    def _send(self, folder: RunFolder, path: Path, attempt: int, noted: Mapping[str, Any]) -> None:
+        """`noted` is what was sent of it, and when."""
+        last, entry, stream = last_seq(path), str(noted.get("entry", "")), STREAM_PREFIX + self._host
         with contextlib.closing(connect(self._url)) as client:
             now = str(client.info("server")["run_id"])
             stored = acked_seq(client, folder.run, attempt) >= last
+            lost = is_lost(client, stream, folder.run, attempt, seq=last, entry=entry)
         if stored:
-            note_sent(folder, attempt, seq=last, epoch=now, done=True)
-        elif epoch != now or seq < last:
+            note_sent(folder, attempt, seq=last, epoch=now, entry=entry, done=True)
+        elif lost or noted.get("epoch") != now or int(noted.get("seq", 0)) < last:
             spool = self._open(path, folder.run, attempt)
             sender = Sender(spool, redis_url=self._url)
             sender.start()
             if sender.close(limit_s=_SEND_LIMIT_S):
-                note_sent(folder, attempt, seq=last, epoch=sender.epoch, done=False)
+                note_sent(folder, attempt, seq=last, epoch=sender.epoch, entry=sender.entry)
                 log.info("spool_sent run=%s attempt=%d events=%d", folder.run, attempt, last)
             spool.close()
 

@@ -37,7 +37,8 @@ def register(
     """Give `app` the tasks of a host. The two limits are those of the scripts."""
 
     def check(order: InspectOrder | PredictOrder) -> None:
-        require_signature(order, settings.public_key_path, host=settings.host_id)
+        home = HostFolder.of(settings.home, settings.host_id)
+        require_signature(order, settings.public_key_path, host=settings.host_id, home=home)
 
     @app.task(name="trainyard.launch")  # type: ignore[untyped-decorator]
     def launch(text: str) -> None:

@@ -93,7 +93,8 @@ class HostInfo(Value):
 
     `slots` is how many runs without a GPU it takes at a time; `networks` are the policies that it can enforce;
     `boot_id` changes when the machine starts anew; `warm` names the sets of libraries that stand ready;
-    `consuming` is false when its pool does not take orders though its main process lives.
+    `consuming` is false when its pool does not take orders though its main process lives; `alert` is a sentence that
+    people should hear, as of an order that nobody had signed.
     """
 
     host: str
@@ -108,4 +109,5 @@ class HostInfo(Value):
     warm: tuple[str, ...] = ()
     consuming: bool = True
     disk_low: bool = False
+    alert: str = ""
     at: datetime

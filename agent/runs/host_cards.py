@@ -26,7 +26,9 @@ def cluster_card(
         parts.append("**Queue**\n" + "\n".join(_waits(waiting) for waiting in queue[:SHOWN_IN_QUEUE]))
         if len(queue) > SHOWN_IN_QUEUE:
             parts.append(f"and {len(queue) - SHOWN_IN_QUEUE} more")
-    trouble = any(host.disk_low or not host.consuming or any(gpu.sick for gpu in host.gpus) for host in hosts)
+    trouble = any(
+        host.disk_low or host.alert or not host.consuming or any(gpu.sick for gpu in host.gpus) for host in hosts
+    )
     gpus = sum(len(host.gpus) for host in hosts)
     return Card(
         kind="notice",
@@ -44,6 +46,8 @@ def _host(
     lines = [f"**{host.host}** · {host.cpus} CPUs, {size(host.memory_bytes)}{_models(host.gpus)}"]
     if not host.consuming:
         lines.append("- it takes no new runs now: restart `trainyard worker` there")
+    if host.alert:
+        lines.append(f"- **{host.alert}**")
     lines += [_gpu(gpu, held, cordoned) for gpu in sorted(host.gpus, key=lambda gpu: gpu.index)]
     lines.append(f"- CPU slots: {len(on_cpu)} of {host.slots} in use" + (f" ({', '.join(on_cpu)})" if on_cpu else ""))
     lines.append(f"- disk: {size(host.disk_free_bytes)} free" + (", **low**" if host.disk_low else ""))

@@ -3,6 +3,7 @@
 Silence counts only while the bot listens. Called by the run service for each live run at every tick.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
@@ -13,6 +14,8 @@ from agent.run_store import Ending, Runs, Verdict
 from agent.runs.scheduling import Scheduler
 from agent.runs.sending import Sending
 from agent.runs.timings import Timings
+
+log = logging.getLogger(__name__)
 
 
 class Listening:
@@ -60,6 +63,7 @@ class Reconciler:
         self._scheduler = scheduler
         self._timings = timings
         self._ending = ending
+        self._alerts: dict[str, str] = {}
 
     async def watch(self, run: Run, attempt: Attempt, host: HostInfo | None) -> bool:
         """Do what is due for one live run; whether its row changed."""
@@ -77,9 +81,15 @@ class Reconciler:
         return False
 
     async def health(self, hosts: Mapping[str, HostInfo]) -> None:
-        """Remember since when a host calls a GPU sick. One that is well again gets runs, unless a person says no."""
+        """Remember since when a host calls a GPU sick. One that is well again gets runs, unless a person says no.
+
+        What a host alerts people to is logged once here, and stands on the card of the hosts.
+        """
         known = {(cordon.host, cordon.uuid): cordon for cordon in await self._runs.cordons()}
         for name, info in hosts.items():
+            if info.alert and self._alerts.get(name) != info.alert:
+                log.error("a host alerts", extra={"host": name, "cause": info.alert})
+            self._alerts[name] = info.alert
             for gpu in info.gpus:
                 cordon = known.get((name, gpu.uuid))
                 if gpu.sick and (cordon is None or (not cordon.sticky and cordon.reason != gpu.sick)):

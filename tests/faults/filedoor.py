@@ -149,6 +149,11 @@ class Folder:
                 path.rename(path.with_suffix(".json"))
 
     @property
+    def undelivered(self) -> list[Path]:
+        """What was not accepted yet."""
+        return list((self.folder / "inbound").glob("*.json"))
+
+    @property
     def shown(self) -> list[Shown]:
         return standing(self.folder)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.faults.tree import copied
 
 LIMIT_S = 240.0
+EVERY = ("-m", "faults or not faults")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ MUTANTS = (
         "tests/faults/test_payloads.py::test_row_09_a_payload_finds_nothing_of_its_host",
     ),
     Mutant(
+        "what an evicted stream lost is not sent again",
+        (("worker/delivery.py", "    if not entry:\n", "    if entry or not entry:\n"),),
+        "tests/faults/test_redis.py::test_row_22_events_are_evicted_before_anybody_read_them",
+    ),
+    Mutant(
         "dedup key: an event is stored as often as it comes",
         (("agent/storage/run_events.py", "if seq <= self.through or seq in self.beyond:", "if False:"),),
         "tests/agent/test_storage.py",
@@ -81,12 +87,26 @@ MUTANTS = (
 
 def red(python: Path, tree: Path, test: str) -> tuple[bool, str]:
     """Whether the test fails in the tree, and its last words."""
-    argv = [str(python), "-m", "pytest", "-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=line", test]
+    argv = [
+        str(python),
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        "--tb=line",
+        *EVERY,
+        test,
+    ]
     env = {
         "PATH": os.environ["PATH"],
         "LANG": "C.UTF-8",
         "HOME": os.environ.get("HOME", "/"),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "COLUMNS": "400",  # so that the last words are whole
     }
     done = subprocess.run(argv, cwd=tree, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     last = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
@@ -136,7 +156,7 @@ def main() -> int:
                 path.write_text(text)
             wrong += not failed
             verdict = "killed" if failed else "SURVIVED"
-            print(f"{mutant.name:<60} {verdict:<9} {time.monotonic() - began:>4.0f}  {words[:110]}", flush=True)
+            print(f"{mutant.name:<60} {verdict:<9} {time.monotonic() - began:>4.0f}  {words[:200]}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return min(wrong, 1)

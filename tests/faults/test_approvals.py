@@ -34,6 +34,10 @@ def test_row_31_clicked_twice_by_two_and_again(site: Site) -> None:
     site.people.again()  # every delivery once more, as after a lost acknowledgement
     assert site.ends(run)["state"] == "succeeded"
     site.sees("Result of", thread="t-31-a")
+    eventually(lambda: not site.people.undelivered, what="an answer to every delivery")
+    eventually(lambda: not site.rows("SELECT id FROM inbox WHERE state = 'new'"), what="the end of all turns")
+    questions = [one for one in site.in_thread("t-31-a") if (one.content["card"] or {}).get("kind") == "approval"]
+    assert [one.id for one in questions] == [card.id], "what was delivered again was no new request"
     assert site.runs_of("t-31-a") == [run]
     assert len(site.in_thread("t-31-a", "Started")) == 1
     assert len(site.in_thread("t-31-a", "Result of")) == 1

@@ -10,7 +10,7 @@ from tests.faults import invariants
 from tests.faults.killer import traced
 from tests.faults.site import Site, opened
 
-LIMIT_S = 120.0
+LIMIT_S = 100.0
 STEP = 7  # boundaries that each life of the bot has more than the one before: it always gets further
 
 
@@ -20,10 +20,17 @@ class Conversation:
     def __init__(self, site: Site, thread: str) -> None:
         self.site, self.thread = site, thread
         self.clicked = False
+        self.apologies = 0
         site.asks_for_a_model(thread, payload="short")
 
     def advance(self) -> bool:
         cards = [card for card in self.site.in_thread(self.thread, "Approve") if "Approve" in card.buttons]
+        apologies = len(self.site.in_thread(self.thread, "had no answer"))
+        if apologies > self.apologies:  # told that it did not work: once more, then
+            self.apologies = apologies
+            self.clicked = False
+            if not cards and not self.site.runs_of(self.thread):
+                self.site.asks_for_a_model(self.thread, payload="short")
         if cards and not self.clicked:
             self.site.clicks(cards[0], "Approve")
             self.clicked = True
@@ -90,17 +97,26 @@ def _one_fault(site: Site, folder: Path, at: int, how: str, only: str = "") -> N
     trace = folder / "trace"
     talk = Conversation(site, f"t-{how}-{at}")
     site.start_bot(trace, at=at, how=how, wait=False, only=only)
-    end = time.monotonic() + LIMIT_S
-    killed = False
+    try:
+        killed = _talked(site, talk, trace)
+        assert len(traced(trace)) >= at, "the conversation had fewer boundaries than that"
+        assert killed == (how == "kill")
+        talk.assert_told_once()
+        invariants.check(site)
+    finally:
+        if not site.bot_ended:
+            site.stop_bot()
+
+
+def _talked(site: Site, talk: Conversation, trace: Path) -> bool:
+    """Have the conversation, with a new bot where one was killed; whether that happened."""
+    end, killed = time.monotonic() + LIMIT_S, False
     while not talk.advance():
-        assert time.monotonic() < end, f"{traced(trace)}\n{site.bot_log[-3000:]}"
+        shown = "\n".join(one.words[:300] for one in site.in_thread(talk.thread))
+        assert time.monotonic() < end, f"{traced(trace)[:99]}\n{shown}\n{site.bot_log[-3000:]}"
         if site.bot_ended:
             assert not killed, f"the bot ended again:\n{site.bot_log[-3000:]}"
             killed = True
             site.start_bot()
         time.sleep(0.05)
-    assert len(traced(trace)) >= at, "the conversation had fewer boundaries than that"
-    assert killed == (how == "kill")
-    talk.assert_told_once()
-    invariants.check(site)
-    site.stop_bot()
+    return killed

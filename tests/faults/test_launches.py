@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from tests.faults.site import Site, eventually
 from tests.faults.test_worker_and_supervisor import supervisors
 from worker.client.queue import host_queue, make_app
 from worker.folders import read_fence
+from worker.supervisor.__main__ import BUSY_EXIT
 
 
 def publish(site: Site, *texts: str) -> None:
@@ -46,6 +49,8 @@ def test_row_04_a_launch_comes_twice_and_ten_times_at_once(site: Site) -> None:
     passed(site)
     assert supervisors(site, run) == first
     assert len(first) == 1
+    assert [_second_supervisor(site, run) for _ in range(3)] == [BUSY_EXIT] * 3, "past the fence there is a lock"
+    assert supervisors(site, run) == first
     site.let_go(run)
     assert site.ends(run)["state"] == "succeeded"
     eventually(lambda: not supervisors(site, run), what="the end of its supervisor")
@@ -53,6 +58,18 @@ def test_row_04_a_launch_comes_twice_and_ten_times_at_once(site: Site) -> None:
     passed(site)
     assert supervisors(site, run) == []
     assert site.state(run) == "succeeded"
+
+
+def _second_supervisor(site: Site, run: str) -> int:
+    """The exit code of a supervisor that is started beside one that lives."""
+    folder = site.folder(run)
+    reading, writing = os.pipe()
+    argv = [sys.executable, "-m", "worker.supervisor", str(folder.path), str(folder.sealed), "1", str(writing)]
+    try:
+        return subprocess.run(argv, pass_fds=(writing,), check=False, timeout=60).returncode
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def test_row_05_a_stale_launch_after_the_next_attempt(site: Site) -> None:
@@ -88,7 +105,9 @@ def test_row_06_a_forged_launch_is_refused_and_told(site: Site) -> None:
     publish(site, encode(forged).decode(), json.dumps(altered), "{not json", encode(order).decode()[:-30])
     passed(site)
     assert read_fence(site.folder(run)) == 1, "who proved nothing fences nothing off"
-    assert "signature" in (site.home / "worker.log").read_text()
+    eventually(lambda: "nobody had signed" in site.bot_log, what="an alert in the bot's log")
+    site.says("/train cluster", thread="t-06")
+    site.sees("nobody had signed", "Redis", thread="t-06")
     site.let_go(run)
     assert site.ends(run)["state"] == "succeeded"
     assert len(site.attempts(run)) == 1

@@ -7,7 +7,9 @@ import time
 import pytest
 import redis
 
+from tests.faults import invariants
 from tests.faults.site import Site, eventually, measured
+from tests.faults.test_worker_and_supervisor import supervisors
 
 
 def kill_redis(site: Site, *, forget: bool = False) -> None:
@@ -97,7 +99,7 @@ def test_row_21_half_open_connections_of_the_bot(own_site: Site) -> None:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("trouble", ["oom", "readonly", "noauth", "evicted"])
+@pytest.mark.parametrize("trouble", ["oom", "readonly", "noauth"])
 def test_row_22_redis_refuses(own_site: Site, trouble: str) -> None:
     run = start_and_wait(own_site)
     client = redis.Redis.from_url(own_site.server.url)
@@ -110,8 +112,6 @@ def test_row_22_redis_refuses(own_site: Site, trouble: str) -> None:
         case "noauth":
             client.config_set("requirepass", "trainyard")
             client.execute_command("CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES")
-        case "evicted":
-            client.delete(f"trainyard:ev:{own_site.host}")
     time.sleep(3)
     match trouble:
         case "oom":
@@ -127,3 +127,29 @@ def test_row_22_redis_refuses(own_site: Site, trouble: str) -> None:
     lines = own_site.bot_log.count("redis_away") + own_site.bot_log.count("Traceback")
     assert lines < 10, "trouble that lasts is told once, not at every try"
     eventually(lambda: client.xlen(f"trainyard:ev:{own_site.host}") > 0)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("when", ["while it trains", "after its end"])
+def test_row_22_events_are_evicted_before_anybody_read_them(own_site: Site, when: str) -> None:
+    """The host sends them again: the supervisor while it lives, the sweep afterwards."""
+    run = start_and_wait(own_site)
+    client, stream = own_site.redis(), f"trainyard:ev:{own_site.host}"
+    assert own_site.bot is not None
+    own_site.bot.send_signal(signal.SIGSTOP)
+    try:
+        before = client.xlen(stream)
+        if when == "after its end":
+            own_site.let_go(run)
+            eventually(lambda: not supervisors(own_site, run), what="the end of its supervisor")
+        eventually(lambda: client.xlen(stream) > before, what="events that nobody reads")
+        client.delete(stream)
+    finally:
+        own_site.bot.send_signal(signal.SIGCONT)
+    if when == "while it trains":
+        own_site.progresses(run)
+        own_site.let_go(run)
+    assert own_site.ends(run)["state"] == "succeeded"
+    assert len(own_site.attempts(run)) == 1
+    # The end may have come before what was lost.
+    eventually(lambda: not list(invariants.metrics_are_whole(own_site)), limit_s=20, what="all metrics")

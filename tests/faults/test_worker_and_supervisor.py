@@ -1,5 +1,6 @@
 """Rows 1, 2, 3, 7, 8: processes of the host die, runs do not, or are lost and taken up again."""
 
+import json
 import os
 import signal
 import time
@@ -12,8 +13,14 @@ from tests.worker.conftest import processes_naming
 
 def supervisors(site: Site, run: str) -> list[int]:
     """Living supervisors of a run."""
-    found = processes_naming(f"{site.folder(run).path}\0")
-    return [pid for pid in found if b"worker.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in processes_naming(f"{site.folder(run).path}\0") if _supervises(pid)]
+
+
+def _supervises(pid: int) -> bool:
+    try:
+        return b"worker.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False  # it has just ended
 
 
 def test_row_01_kill_worker_main_in_mid_run(own_site: Site) -> None:
@@ -57,11 +64,26 @@ def test_row_03_worker_dies_between_spawn_and_ack(own_site: Site, tmp_path: Path
     own_site.progresses(run, beyond=0)
     first = supervisors(own_site, run)
     assert len(first) == 1
-    eventually(lambda: own_site.attempts(run)[0]["sent"] >= 1)
-    own_site.progresses(run, beyond=own_site.run_row(run)["step"] + 20)  # time for the second delivery
+    assert _delivered_again(own_site) >= 1
+    log = own_site.home / "worker.log"
+    eventually(lambda: f"launch_repeated run={run}" in log.read_text(), what="the second delivery")
+    own_site.progresses(run)
     assert supervisors(own_site, run) == first
     own_site.let_go(run)
     assert own_site.ends(run)["state"] == "succeeded"
+
+
+def _delivered_again(site: Site) -> int:
+    """Launches that a dead worker had taken, back in the queue as after the visibility timeout; how many that were."""
+    client, launches = site.redis(), 0
+    for tag, entry in client.hgetall("trainyard:unacked").items():
+        message, _exchange, _key = json.loads(entry)
+        if message["headers"]["task"] == "trainyard.launch":
+            launches += 1
+            client.lpush(f"trainyard:host.{site.host}", json.dumps(message))
+            client.hdel("trainyard:unacked", tag)
+            client.zrem("trainyard:unacked_index", tag)
+    return launches
 
 
 def test_row_07_sigterm_of_the_worker_in_mid_run(own_site: Site) -> None:
@@ -89,6 +111,7 @@ def test_row_08_kill_supervisor(own_site: Site) -> None:
     assert measured(lambda: not processes_naming(payload), limit_s=20, what="the end of the training") <= 2.0
     with own_site.explained(run):
         eventually(lambda: len(own_site.attempts(run)) == 2, what="a second attempt")
+    assert json.loads(own_site.attempts(run)[0]["outcome"])["exit_class"] == "lost"
     before = own_site.run_row(run)["step"]
     own_site.progresses(run, beyond=before)
     own_site.let_go(run)
@@ -98,6 +121,4 @@ def test_row_08_kill_supervisor(own_site: Site) -> None:
 
 
 def _metrics(site: Site, run: str) -> list[dict[str, int]]:
-    import json
-
     return [json.loads(line) for line in (site.folder(run).path / "metrics.jsonl").read_text().splitlines()]

@@ -5,6 +5,8 @@ root; one reader at a time. While Redis is away `read` returns nothing and `ack`
 """
 
 import asyncio
+import contextlib
+import json
 import logging
 import time
 from collections.abc import Sequence
@@ -23,9 +25,15 @@ _GROUP = "bot"
 _COUNT = 200
 _BLOCK_MS = 500
 _DISCOVER_S = 1.0
-_RAISE_ONLY = """
-local old = redis.call('HGET', KEYS[1], ARGV[1])
-if not old or tonumber(old) < tonumber(ARGV[2]) then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
+# Up to the first gap only: a host sends again what lies behind it (`worker.delivery`).
+_RAISE_WITHOUT_GAPS = """
+local first = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0')
+local seq = first
+for i = 2, #ARGV do
+  local next = tonumber(ARGV[i])
+  if next == seq + 1 then seq = next elseif next > seq then break end
+end
+if seq > first then redis.call('HSET', KEYS[1], ARGV[1], seq) end
 """
 
 log = logging.getLogger(__name__)
@@ -124,6 +132,7 @@ class RedisFeed:
             except Malformed as error:
                 log.warning("event_malformed id=%s why=%s raw=%r", ack_id, error, error.raw[:200])
                 self._to_ack.add(ack_id)
+                self._out |= _named(ack_id, error.raw)
                 continue
             self._out[ack_id] = (f"{event.run}:{event.attempt}", event.seq)
             found.append((ack_id, event))
@@ -133,19 +142,19 @@ class RedisFeed:
         ids = sorted(self._to_ack)
         if not ids:
             return
-        highest: dict[str, int] = {}
+        stored: dict[str, set[int]] = {}
         entries: dict[str, list[str]] = {}
         for ack_id in ids:
             stream, _, entry_id = ack_id.rpartition("|")
             entries.setdefault(stream, []).append(entry_id)
             if ack_id in self._out:
                 attempt, seq = self._out[ack_id]
-                highest[attempt] = max(seq, highest.get(attempt, 0))
+                stored.setdefault(attempt, set()).add(seq)
         pipeline = self._redis.pipeline(transaction=False)
         for stream, entry_ids in entries.items():
             pipeline.xack(stream, _GROUP, *entry_ids)
-        for attempt, seq in highest.items():
-            pipeline.eval(_RAISE_ONLY, 1, _ACKED, attempt, seq)
+        for attempt, numbers in stored.items():
+            pipeline.eval(_RAISE_WITHOUT_GAPS, 1, _ACKED, attempt, *sorted(numbers))
         await pipeline.execute()
         for ack_id in ids:
             self._out.pop(ack_id, None)
@@ -159,6 +168,14 @@ class RedisFeed:
         self._streams.clear()
         self._discovered_at = float("-inf")
         await asyncio.sleep(_BLOCK_MS / 1000)
+
+
+def _named(ack_id: str, raw: bytes) -> dict[str, tuple[str, int]]:
+    """An event that we do not understand still has a number, so that its host does not send it for ever."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        told = json.loads(raw)
+        return {ack_id: (f"{told['run']}:{told['attempt']}", int(told["seq"]))}
+    return {}
 
 
 def _by_stream(answer: Any) -> list[tuple[str, list[Any]]]:

@@ -69,7 +69,7 @@ def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: in
             leaf.remove()
     _finish(folder, spool, outcome, limit_s=settings.send_limit_s)
     if sender.close(limit_s=settings.send_limit_s):
-        note_sent(folder, attempt, seq=spool.seq, epoch=sender.epoch, done=False)
+        note_sent(folder, attempt, seq=spool.seq, epoch=sender.epoch, entry=sender.entry)
     else:
         log.warning("unsent_left_to_sweep run=%s", order.run)
     os.close(lock)
