@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.bench.progress import say
 from tests.bench.rows import Row, show, write
 
-NAMES = ("reply", "first_step", "start", "turn", "dispatch", "half_open", "log_metrics")
+NAMES = ("reply", "first_step", "start", "turn", "dispatch", "half_open", "log_metrics", "logging_overhead")
 Measure = Callable[[], Sequence[Row]]
 
 

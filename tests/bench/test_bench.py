@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.__main__ import NAMES, Measure, chosen, main
+from tests.bench.logging_overhead import difference
 from tests.bench.model_server import WORDS, pieces_of
 from tests.bench.rows import Row, compared, limited, median, within, write
 
@@ -83,3 +84,11 @@ def test_the_model_server_varies_its_words_and_calls_the_tool_once() -> None:
     first, second = pieces_of(after), pieces_of(after)
     assert len(first) == WORDS + 1
     assert len({piece["content"] for piece in (*first[1:], *second[1:])}) == 2 * WORDS
+
+
+def test_an_overhead_is_told_from_the_controls_own_noise() -> None:
+    rounds = [{"control": 3.0, "again": 3.0 + noise, "ours": 3.1 + noise / 2} for noise in (-0.2, -0.1, 0.0, 0.1, 0.2)]
+    control, added, spread = difference(rounds)
+    assert control == pytest.approx(3.0)
+    assert added == pytest.approx(0.1)
+    assert spread == pytest.approx(0.15)
