@@ -19,9 +19,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 def children_of(pid: int) -> list[int]:
     """The direct children of a process, whichever of its threads started them."""
     found: list[int] = []
-    for file in (_PROC / str(pid) / "task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            found += [int(word) for word in file.read_text().split()]
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may end while we look
+        for thread in (_PROC / str(pid) / "task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += [int(word) for word in (thread / "children").read_text().split()]
     return found
 
 
