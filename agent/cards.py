@@ -10,6 +10,7 @@ from agent.domain.approvals import ApprovalState
 from agent.domain.content import Card, Fact, Table
 from agent.domain.datasets import DataReport
 from agent.domain.runs import PRIORITIES, RunSpec
+from agent.domain.walls import gaps_of
 
 MAX_COLUMNS_SHOWN = 12
 TASK_NAMES = {"tabular_classification": "tabular classification", "text_classification": "text classification"}
@@ -108,6 +109,8 @@ def approval_card(spec: RunSpec, report: DataReport, *, plan: Sequence[str], pri
     body = "\n".join(f"{number_}. {step}" for number_, step in enumerate(plan, 1))
     if report.warnings:
         body += "\n\n" + "\n".join(f"- {warning}" for warning in report.warnings)
+    if gaps := gaps_words(spec.sandbox):
+        body += "\n\n" + gaps
     return Card(kind="approval", title=f"Train a model for {spec.target}?", tone="busy", body=body, facts=tuple(facts))
 
 
@@ -131,6 +134,12 @@ def spec_facts(spec: RunSpec, *, priority: int = 0) -> list[Fact]:
     if spec.drop_columns:
         facts.append(Fact(name="Left out", value=", ".join(spec.drop_columns)))
     return facts
+
+
+def gaps_words(tier: str) -> str:
+    """What a sandbox does not keep in, as a list for an approval card; empty where it keeps in everything."""
+    gaps = gaps_of(tier)
+    return "\n".join(("**What this sandbox does not stop**", *(f"- {gap}" for gap in gaps))) if gaps else ""
 
 
 def _cost(spec: RunSpec) -> str:

@@ -69,6 +69,7 @@ def _metrics(name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 def _priority(name: str, rest: Sequence[str]) -> dict[str, Any]:
     *runs, level = rest or ("",)
+    level = {"+1": "high", "1": "high", "0": "normal", "-1": "low"}.get(level, level)
     if level.lower() not in PRIORITIES:
         raise BadRequest("Say which run and how soon: `priority r-abc123 high` (or normal, or low).")
     return _one_run(name, runs) | {"priority": level.lower()}

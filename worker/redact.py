@@ -80,6 +80,11 @@ class Redactor:
         self._forms = tuple(sorted(forms, key=len, reverse=True))  # the longer first: it may contain the shorter
         self._key_lines_left = 0
 
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest form of a known value."""
+        return len(self._forms[0]) if self._forms else 0
+
     def line(self, data: bytes, *, cut: bool = False) -> bytes:
         """The line with `[secret: <kind>]` in place of each secret.
 

@@ -43,6 +43,7 @@ TALK = {
     "no": "All right, I leave everything as it is.",
     "cannot": f"I cannot do that yet. I know:\n{UNDERSTANDS}",
 }
+NOTHING_TO_ADD = "I have nothing to add to what the card above says."
 _NO_PLAN = {
     "start_training": "All right, nothing was started. Tell me what to change, and I ask again.",
     "clone_run": "All right, nothing was started. Tell me what to change, and I ask again.",
@@ -84,7 +85,7 @@ def _call(name: str, text: str = "", /, **arguments: Any) -> ModelReply:
 
 def _to_request(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
     if asked.startswith(NOTICE):
-        return _say(asked.removeprefix(NOTICE).partition("\n\n")[0])  # the rules' own words, without the data
+        return _say(NOTHING_TO_ADD)  # the card above has the rules' own words already
     refused = REFUSED.search(asked)
     if refused:
         return _say(refused.group(1))

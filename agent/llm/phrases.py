@@ -105,7 +105,8 @@ _FOR = re.compile(r"\b(?:for|with|containing|about|mention(?:s|ing)?)\s+([\w.\-/
 _CSV = re.compile(r"\bcsv\b|\bas (?:a )?file\b|\bdownload\b|\bexport\b", re.IGNORECASE)
 _OLDER = re.compile(r"\b(?:older|earlier|previous)\b", re.IGNORECASE)
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
-_PRIORITY = re.compile(r"\b(high|normal|low)(?:er|est)?\b", re.IGNORECASE)
+_PRIORITY = re.compile(r"\b(high|normal|low)(?:er|est)?\b|(?<![\w.-])([+-]?1|0)(?!\w|\.\d)", re.IGNORECASE)
+_PRIORITY_NUMBERS = {"+1": "high", "1": "high", "0": "normal", "-1": "low"}
 
 
 def log_arguments(asked: str) -> dict[str, str | bool]:
@@ -131,7 +132,9 @@ def wants_csv(asked: str) -> bool:
 def priority_in(asked: str) -> str:
     """The priority that a person named; to prioritise something means high."""
     named = _PRIORITY.search(words_of(asked))
-    return named.group(1).lower() if named else "low" if re.search(r"\blower\b", asked, re.IGNORECASE) else "high"
+    if named is None:
+        return "high"
+    return named.group(1).lower() if named.group(1) else _PRIORITY_NUMBERS[named.group(2)]
 
 
 def words_of(asked: str) -> str:

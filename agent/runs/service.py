@@ -8,6 +8,7 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 
+from agent.cards import priority_words
 from agent.domain.errors import Conflict, TransientError
 from agent.domain.events import WorkerEvent
 from agent.domain.ids import new_run_id
@@ -152,12 +153,13 @@ class RunService:
             raise refused(run, "moved in the queue")
         self._changed(run_id)
         await self._schedule()
+        now = f"Run `{run_id}` has {priority_words(priority)} priority now"
         if run.state is not _S.QUEUED:
-            return f"Run `{run_id}` has priority {priority:+d} now; it matters when it waits in the queue."
+            return f"{now}; it matters when it waits in the queue."
         places = {waiting.run.id: waiting.position for waiting in await self.queue()}
         if run_id not in places:
-            return f"Run `{run_id}` has priority {priority:+d} now, and starts."
-        return f"Run `{run_id}` has priority {priority:+d} now, and is number {places[run_id]} in the queue."
+            return f"{now}, and starts."
+        return f"{now}, and is number {places[run_id]} in the queue."
 
     async def update_script(self, run_id: str, bundle_sha256: str) -> str:
         """Go on with another program, from the last checkpoint. Raises `NotFound`, `Conflict`."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import counted, number, priority_words, spec_facts
+from agent.cards import counted, gaps_words, number, priority_words, spec_facts
 from agent.domain.content import Card, Document, Fact, Table
 from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadData, BadRequest, Conflict
@@ -274,6 +274,8 @@ def update_card(run: Run, diff: Diff, *, why: str) -> Card:
     )
     if diff.cut:
         lines.append(f"{counted(diff.cut, 'more line')} of the diff: see the file with this card.")
+    if gaps := gaps_words(run.spec.sandbox):
+        lines.append(f"\n{gaps}")
     return Card(
         kind="approval",
         title=f"Change the script of {run.id}?",
@@ -289,11 +291,12 @@ def clone_card(original: Run, spec: RunSpec, *, priority: int) -> Card:
     rows = differences(original.spec, spec)
     if priority != original.priority:
         rows.append(("priority", priority_words(original.priority), priority_words(priority)))
+    same = "" if rows else "Nothing differs from the original: it is the same run once more."
     return Card(
         kind="approval",
         title=f"Train {original.id} again with changes?" if rows else f"Train {original.id} once more?",
         tone="busy",
-        body="" if rows else "Nothing differs from the original: it is the same run once more.",
+        body="\n\n".join(part for part in (same, gaps_words(spec.sandbox)) if part),
         facts=(Fact(name="Data", value=spec.dataset.name), Fact(name="Target", value=spec.target), *spec_facts(spec)),
         table=Table(columns=("what", "was", "becomes"), rows=tuple(rows)) if rows else None,
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import counted, duration, metric_name, number
+from agent.cards import counted, duration, metric_name, number, priority_words
 from agent.domain.content import Card, Table
 from agent.domain.errors import BadRequest, TransientError
 from agent.domain.policy import Effect
@@ -151,7 +151,7 @@ class Looking:
         if not waiting:
             return Result("The queue is empty: nothing waits for a place.", {"queue": []})
         told: list[JsonValue] = [
-            {"run": one.run.id, "position": one.position, "priority": one.run.priority, "why": one.why}
+            {"run": one.run.id, "position": one.position, "priority": priority_words(one.run.priority), "why": one.why}
             for one in waiting
         ]
         count = f"{len(waiting)} run{' waits' if len(waiting) == 1 else 's wait'}"

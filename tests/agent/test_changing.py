@@ -14,7 +14,7 @@ from agent.tools.scripts import Replacement, check, diff_of, replaced
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, saved
-from tests.agent.test_turns import asked_to_train
+from tests.agent.test_turns import asked_to_train, attached
 from tests.fakes import ALICE, BOB, START, clicked, said
 
 _S = RunState
@@ -269,3 +269,23 @@ def test_differences_name_what_people_know() -> None:
         ("retries by itself", "yes", "no"),
         ("a", "default", "1"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("tier", "says"), [("landlock", "/dev/shm"), ("none", "Nothing is closed to it"), ("bwrap", "")]
+)
+async def test_every_approval_says_what_the_sandbox_does_not_stop(
+    house: House, csv: Path, tier: str, says: str
+) -> None:
+    house.fleet.infos = (HOST.model_copy(update={"sandbox": tier}),)
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        await brain.desk.accept(said("train a model that predicts visited_doctor", files=attached(csv)))
+        await house.until(lambda: len(open_cards(house)) == 1)
+        run = await stage.running(SPEC.model_copy(update={"sandbox": tier}))
+        await stage.asks("clone", run.id, "seed=3")
+        await brain.desk.accept(said(f"update {run.id}", files=script(house.folder, "print(1)\n")))
+        await house.until(lambda: len(open_cards(house)) == 3)
+        for card in open_cards(house):
+            assert ("**What this sandbox does not stop**" in card.body) is bool(says), card.title
+            assert says in card.body

@@ -37,6 +37,8 @@ A, B = "r-abc123", "r-def456"
         (f"history {A}", {"run": A}),
         (f"priority {A} high", {"run": A, "priority": "high"}),
         ("priority low", {"priority": "low"}),
+        (f"priority {A} +1", {"run": A, "priority": "high"}),
+        (f"priority {A} 0", {"run": A, "priority": "normal"}),
         (f"clone {A}", {"run": A}),
         (f"clone {A} lr=1e-4, rounds=200", {"run": A, "settings": {"lr": 1e-4, "rounds": 200}}),
         (f"clone {A} hours=2 gpus=1 seed=3", {"run": A, "max_hours": 2, "gpus": 1, "seed": 3}),

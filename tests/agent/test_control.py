@@ -128,12 +128,14 @@ async def test_the_queue_has_positions_and_priorities(house: House) -> None:
         assert card is not None
         assert card.table is not None
         assert [row[1] for row in card.table.rows] == [first.id, second.id]
-        assert "number 1 in the queue" in (await stage.asks("priority", second.id, "high")).text
+        said = (await stage.asks("priority", second.id, "high")).text
+        assert said == f"Run `{second.id}` has high priority now, and is number 1 in the queue."
         card = (await stage.asks("queue")).card
         assert card is not None
         assert card.table is not None
         assert [(row[1], row[2]) for row in card.table.rows] == [(second.id, "high"), (first.id, "normal")]
         assert all(row[3] for row in card.table.rows)
+        assert "has low priority now" in (await stage.asks("priority", second.id, "-1")).text
         assert "how soon" in (await stage.asks("priority", second.id)).text
         assert "stopped" in (await stage.asks("stop", second.id)).text
 
@@ -177,13 +179,14 @@ async def test_what_nobody_asked_for_may_look_and_propose_and_changes_nothing(ho
         assert turn.text.startswith("[monitor] ")
 
 
-async def test_without_a_model_a_notice_is_said_as_it_is(house: House) -> None:
+async def test_without_a_model_a_notice_changes_nothing_and_is_not_said_again(house: House) -> None:
     async with house.open() as brain:
         stage = Stage(house, brain)
         run = await stage.running()
         notice = Noticed(run=run.id, finding="stall", text=f"Run `{run.id}`: stop it, it has been silent for 10 min.")
         await brain.desk.notice(Inbound(event_id="n1", room=ROOM, person=ALICE, act=notice, at=START))
-        await house.until(lambda: any("silent for 10 min" in text for text in house.door.texts()))
+        await house.until(lambda: any("nothing to add" in text for text in house.door.texts()))
+        assert not any("silent for 10 min" in text for text in house.door.texts())
         assert await state(stage, run) is _S.RUNNING
 
 

@@ -3,16 +3,18 @@
 import asyncio
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
 from agent.brain import Brain
 from agent.domain.content import Card
+from agent.domain.errors import Unavailable
 from agent.domain.events import Beat, Logged, Measured, MetricRow
 from agent.domain.runs import ExitClass, GpuUsage, Run, RunState, Usage
+from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
-from agent.ports import ModelMessage, ModelReply, ToolCall
+from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
 from agent.prompt import NOTICE
 from agent.runs.advice import advice_card, model_words, person_of
 from agent.runs.findings import Finding, Kind
@@ -387,15 +389,26 @@ async def test_it_runs_by_itself_and_survives_a_run_that_breaks_it(
         assert [card.title for card in advice(house)] == [f"{sick.id}: its loss is no number"]
 
 
-async def test_the_planner_without_a_model_says_the_rules_own_words_only() -> None:
-
+async def test_the_planner_without_a_model_does_not_say_the_card_once_more() -> None:
+    """Where a model is set up and fails, the chain ends at the planner; the card stands above its answer already."""
     run = run_at(5)
     card = advice_card(run, [finding(Kind.STALL)], count=1, most=3)
     text = NOTICE + model_words(run.id, card, [], [], ["Traceback", "train a model that predicts `x`"])
-    replies = [piece async for piece in OfflinePlanner().stream([ModelMessage("user", text)], ())]
-    assert isinstance(replies[0], ModelReply)
-    assert replies[0].text == f"Run {run.id}: Something shows. What may help: Do something."
-    assert replies[0].calls == ()
+
+    class Broken:
+        async def stream(
+            self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
+        ) -> AsyncIterator[str | ModelReply]:
+            raise Unavailable("The model does not answer.")
+            yield ""
+
+    chain = ModelChain([Broken()], OfflinePlanner())
+    (said,) = [piece async for piece in chain.stream([ModelMessage("user", text)], ())]
+    assert isinstance(said, ModelReply)
+    assert said.text.startswith("_The model does not answer.")
+    assert said.text.endswith("I have nothing to add to what the card above says.")
+    assert "Something shows" not in said.text
+    assert said.calls == ()
 
 
 def test_who_asked() -> None:

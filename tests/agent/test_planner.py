@@ -229,3 +229,20 @@ async def test_a_file_with_hundreds_of_columns_can_be_trained_on(house: House, c
         await house.until(lambda: any(c.card and c.card.kind == "approval" for c in house.door.shown))
         facts = [fact for c in house.door.shown if c.card for fact in c.card.facts if fact.name == "Target"]
         assert [fact.value for fact in facts] == ["churn"]
+
+
+@pytest.mark.parametrize(
+    ("words", "priority"),
+    [
+        ("give r-abc123 high priority", "high"),
+        ("prioritise r-abc123", "high"),
+        ("set the priority of r-1bc123 to -1.", "low"),
+        ("set the priority of r-1bc123 to +1", "high"),
+        ("set priority 0 for it", "normal"),
+        ("give it a lower priority", "low"),
+        ("move r-1bc123 to the lowest priority", "low"),
+    ],
+)
+async def test_a_priority_is_read_in_words_and_in_numbers(words: str, priority: str) -> None:
+    (call,) = (await reply(user(words))).calls
+    assert (call.name, json.loads(call.arguments)["priority"]) == ("set_priority", priority)

@@ -2,6 +2,8 @@
 
 import math
 import os
+import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -99,9 +101,9 @@ def test_a_start_is_noticed_once(tmp_path: Path) -> None:
     assert watch.take() is None
 
 
-def captured(tmp_path: Path, data: bytes) -> Capture:
+def captured(tmp_path: Path, data: bytes, *, secrets: Sequence[str] = ()) -> Capture:
     reading, writing = os.pipe()
-    capture = Capture(tmp_path / "output.log")
+    capture = Capture(tmp_path / "output.log", secrets=secrets)
     if os.fork() == 0:
         os.close(reading)
         with os.fdopen(writing, "wb") as file:
@@ -122,6 +124,22 @@ def test_a_long_line_is_split(tmp_path: Path) -> None:
     assert [len(line) for line in lines[:4]] == [LINE_BYTES, LINE_BYTES, LINE_BYTES, 5]
     assert lines[4] == b"last without an end"
     assert capture.tail.rstrip().endswith("last without an end")
+
+
+@pytest.mark.parametrize("length", [40, 3 * 4096, 60_000])
+@pytest.mark.parametrize("where", ["over the cut", "at a death"])
+def test_no_part_of_a_secret_is_kept_where_a_line_is_cut(tmp_path: Path, length: int, where: str) -> None:
+    """Where a long line is split, and where whoever wrote it died in the middle of the secret."""
+    secret = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz", k=length))
+    before = b"x" * (LINE_BYTES - length // 2)
+    data = before + secret.encode() + b"\n" if where == "over the cut" else b"x " + secret[:-1].encode()
+    capture = captured(tmp_path, data, secrets=[secret])
+    kept = (tmp_path / "output.log").read_text()
+    logged = capture.take()
+    assert logged is not None
+    assert "[secret: granted]" in kept.replace("\n", "")
+    for text in (kept, "\n".join(logged.lines), capture.tail):
+        assert not any(secret[at : at + 12] in text for at in range(0, length - 12, 6))
 
 
 def test_progress_bars_and_binary_become_lines(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ This file is what others import. The tiers are in `bubblewrap` and `landlock`, t
 `seccomp`, what is asked for in `walls`, the choice and its self-test in `tiers` and `selftest`.
 """
 
-from worker.sandbox.tiers import at_least, choose_tier, gaps_of, networks_of, tier_for, wrap
+from agent.domain.walls import gaps_of
+from worker.sandbox.tiers import at_least, choose_tier, networks_of, tier_for, wrap
 from worker.sandbox.walls import Command, NoSandbox, Walls, handed_over
 
 __all__ = [

@@ -23,14 +23,6 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 _SHM = "/dev/shm"  # noqa: S108 - semaphores and shared tensors lie there; libc knows no other place
 _INET: dict[Network, seccomp.Inet] = {"none": "off", "hub": "tcp", "open": "any"}
 
-GAPS = (
-    "Names, command lines and resource use of the host's other processes are visible to it (not their memory, files or "
-    "environment).",
-    "It shares /dev/shm with the host's other processes of the same user.",
-    "Files of its own run folder that only the supervisor should change can be changed by it.",
-    "No socket can be opened on the loopback unless the network is open, so training on several GPUs does not work.",
-)
-
 
 def command(argv: Sequence[str], walls: Walls, *, newest: int | None = None) -> Command:
     """The command that runs `argv` behind `walls`. Raises: NoSandbox.

@@ -21,7 +21,7 @@ from typing import Any
 from agent.domain.errors import AppError
 from worker.sandbox.walls import Command, Walls, handed_over
 
-# What a tier does not claim; its GAPS say the same in words.
+# What a tier does not claim; `agent.domain.walls` says the same in words.
 NOT_CLAIMED: dict[str, frozenset[str]] = {"landlock": frozenset({"host_processes"})}
 _SCRIPT = Path(__file__).with_name("probes.py")
 _LIMIT_S = 20.0

@@ -13,7 +13,6 @@ from worker.sandbox.walls import Command, NoSandbox, Walls
 
 _STRONGEST_FIRST = ("bwrap", "landlock", "none")
 _COMMANDS = {"bwrap": bubblewrap.command, "landlock": landlock.command}
-_NONE_GAPS = ("Nothing is closed to it: it can read, change and reach whatever the worker can, the network too.",)
 
 log = logging.getLogger(__name__)
 
@@ -81,13 +80,8 @@ def wrap(tier: str, argv: Sequence[str], walls: Walls) -> Command:
 
 
 def networks_of(tier: str) -> tuple[Network, ...]:
-    """The network policies that a run can have there. `none` as a tier enforces none of them, which `gaps_of` says."""
+    """The network policies that a run can have there. `none` as a tier enforces none of them, as `gaps_of` says."""
     return ("none", "open") if tier == "none" else ("none", "hub", "open")
-
-
-def gaps_of(tier: str) -> tuple[str, ...]:
-    """What a tier does not stop and people may expect it to, as sentences for an approval card."""
-    return {"landlock": landlock.GAPS, "none": _NONE_GAPS}.get(tier, ())
 
 
 def at_least(tier: str, wanted: str) -> bool:

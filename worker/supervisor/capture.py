@@ -19,7 +19,7 @@ from worker.redact import Redactor
 
 LINE_BYTES = 64 * 1024
 _READ_BYTES = 1024 * 1024
-_AHEAD_BYTES = 4096  # of a long line are seen beyond a cut, so that no secret is cut in two
+_AHEAD_BYTES = 4096  # at least so much of a long line is seen beyond a cut, so that no secret is cut in two
 _FILE_RATE, _FILE_BURST = 2 * 1024**2, 8 * 1024**2
 _FILE_BYTES, _FILES = 16 * 1024**2, 8
 _EVENT_RATE, _EVENT_BURST = 32 * 1024, 256 * 1024
@@ -62,6 +62,7 @@ class Capture:
         """Opens the log for appending. `secrets` are values that no line may show."""
         self._path, self._file_bytes, self._files = path, file_bytes, files
         self._redactor = Redactor(secrets)
+        self._ahead = max(_AHEAD_BYTES, self._redactor.longest)
         self._fd = _open(path)
         self._size = os.fstat(self._fd).st_size
         self._file_bucket = Bucket(_FILE_RATE, _FILE_BURST)
@@ -97,7 +98,7 @@ class Capture:
         while select.select([fd], [], [], 0.0)[0] and self.pump(fd, wait_s=0.0) and time.monotonic() < end:
             pass
         if self._partial:
-            self._line(self._partial)
+            self._line(self._partial, cut=True)  # whoever wrote it may have died in the middle of a secret
             self._partial = b""
 
     def redacted(self, text: str) -> str:
@@ -128,7 +129,7 @@ class Capture:
         *lines, self._partial = (self._partial + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         for line in lines:
             self._line(line)
-        while len(self._partial) >= LINE_BYTES + _AHEAD_BYTES:
+        while len(self._partial) >= LINE_BYTES + self._ahead:
             self._partial = self._cut(self._partial)
 
     def _cut(self, line: bytes) -> bytes:
@@ -137,15 +138,15 @@ class Capture:
         A secret that the cut would split lies wholly in the window, so it is replaced before; one that only begins in
         the window is whole in what is left.
         """
-        window = LINE_BYTES + _AHEAD_BYTES
+        window = LINE_BYTES + self._ahead
         clean = self._redactor.line(line[:window])
         self._piece(clean[:LINE_BYTES])
         return clean[LINE_BYTES:] + line[window:]
 
-    def _line(self, line: bytes) -> None:
+    def _line(self, line: bytes, *, cut: bool = False) -> None:
         while len(line) > LINE_BYTES:
             line = self._cut(line)
-        self._piece(self._redactor.line(line))
+        self._piece(self._redactor.line(line, cut=cut))
 
     def _piece(self, line: bytes) -> None:
         self.lines_seen += 1
