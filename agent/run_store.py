@@ -232,8 +232,16 @@ class Runs(Protocol):
     async def metrics(self, run_id: str) -> Sequence[MetricRow]:
         """All rows, attempts in order, file order within."""
 
-    async def metrics_after(self, run_id: str, place: Place) -> tuple[Sequence[MetricRow], Place]:
-        """The rows that stand behind `place`, and where they end. `START` is before the first."""
+    async def metrics_after(
+        self, run_id: str, place: Place, *, chunks: int | None = None
+    ) -> tuple[Sequence[MetricRow], Place]:
+        """The rows that stand behind `place`, and where they end. `START` is before the first.
+
+        At most those of `chunks` messages of a host (up to 200 rows each), if that is given; `place` again: no more.
+        """
+
+    async def newest_metrics(self, run_id: str, count: int) -> Sequence[MetricRow]:
+        """The last `count` rows, newest last, without reading what is before them."""
 
     async def log(self, run_id: str, limit: int) -> Sequence[str]:
         """The last lines, newest last."""

@@ -140,19 +140,41 @@ class RunReads:
         """All rows, attempts in order, file order within."""
         return (await self.metrics_after(run_id, START))[0]
 
-    async def metrics_after(self, run_id: str, place: Place) -> tuple[Sequence[MetricRow], Place]:
+    async def metrics_after(
+        self, run_id: str, place: Place, *, chunks: int | None = None
+    ) -> tuple[Sequence[MetricRow], Place]:
         """The rows that stand behind `place`, and where they end."""
         where = tuple_(metric_chunk.c.attempt, metric_chunk.c.seq)
         query = (
             select(metric_chunk)
             .where(metric_chunk.c.run_id == run_id, where > place)
             .order_by(metric_chunk.c.attempt, metric_chunk.c.seq)
+            .limit(chunks)
         )
 
         def find(connection: Connection) -> tuple[Sequence[MetricRow], Place]:
-            chunks = connection.execute(query).all()
-            found = [row for chunk in chunks for row in wire.decode(Measured, chunk.rows).rows]
-            return found, (chunks[-1].attempt, chunks[-1].seq) if chunks else place
+            read = connection.execute(query).all()
+            found = [row for chunk in read for row in wire.decode(Measured, chunk.rows).rows]
+            return found, (read[-1].attempt, read[-1].seq) if read else place
+
+        return await self._database.read(find)
+
+    async def newest_metrics(self, run_id: str, count: int) -> Sequence[MetricRow]:
+        """The last `count` rows, newest last."""
+        query = (
+            select(metric_chunk.c.rows)
+            .where(metric_chunk.c.run_id == run_id)
+            .order_by(metric_chunk.c.attempt.desc(), metric_chunk.c.seq.desc())
+            .limit(count)  # there is at least one row in each
+        )
+
+        def find(connection: Connection) -> Sequence[MetricRow]:
+            found: list[MetricRow] = []
+            for chunk in connection.execute(query):
+                found += reversed(wire.decode(Measured, chunk.rows).rows)
+                if len(found) >= count:
+                    break
+            return found[:count][::-1]
 
         return await self._database.read(find)
 

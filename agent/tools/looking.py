@@ -1,5 +1,6 @@
 """Tools that look at runs side by side and at where they go: list, status, comparison, queue, hosts. Reads only."""
 
+import asyncio
 from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
@@ -11,12 +12,12 @@ from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunState
 from agent.ports import Clock, Fleet
 from agent.runs.cards import result_card, run_card, state_text, state_words
-from agent.runs.charts import Curves, comparison_of
+from agent.runs.charts import NEWEST, Curves, comparison_of
 from agent.runs.host_cards import cluster_card, queue_card
 from agent.runs.pace import seconds_left
 from agent.runs.pictures import Files
 from agent.runs.service import RunService
-from agent.stores import START, Runs
+from agent.stores import Runs
 from agent.tools.changing import differences
 from agent.tools.finding import NO_RUN, named_or_newest
 from agent.tools.placing import books
@@ -25,6 +26,7 @@ from agent.tools.watching import RunArguments
 
 MOST_COMPARED = 5
 METRICS_COMPARED = 8
+SLICE = 100  # messages of a host with metrics that are read in one go
 
 
 class NoArguments(Arguments):
@@ -97,11 +99,11 @@ class Looking:
     async def status(self, caller: Caller, asked: RunArguments) -> Result:
         """Where a run stands."""
         run = await named_or_newest(self._runs, caller, asked.run)
-        rows = await self._runs.metrics(run.id)
+        rows = await self._runs.newest_metrics(run.id, NEWEST)
         text = state_text(run)
         if run.state is RunState.SUCCEEDED:
             return Result(text, {"run": run.id, "state": run.state.value}, result_card(run))
-        left_s = seconds_left(run, rows[-50:])
+        left_s = seconds_left(run, rows)
         if left_s is not None:
             text += f" About {duration(left_s)} are left."
         card = run_card(run, rows, await self._runs.log(run.id, 6), None, now=self._clock.now())
@@ -116,8 +118,7 @@ class Looking:
         runs = await self._compared(caller, asked.runs)
         curves: dict[str, Curves] = {}
         for run in runs:
-            curves[run.id] = Curves()
-            curves[run.id].add(*await self._runs.metrics_after(run.id, START))
+            curves[run.id] = await self._curves(run.id)
         spec = comparison_of(curves)
         about = "-".join(run.id for run in runs)
         picture = await self._files.draw(spec, about=f"compare/{about}") if spec else None
@@ -134,6 +135,16 @@ class Looking:
         told: list[JsonValue] = [list(row) for row in rows]
         text = _better_words(runs) or f"{len(runs)} runs side by side."
         return Result(text, {"columns": ["", *(run.id for run in runs)], "rows": told}, card)
+
+    async def _curves(self, run_id: str) -> Curves:
+        """What is drawn of a run, read in slices: a long one is never in memory as a whole, nor holds up everybody."""
+        curves = Curves()
+        while True:
+            rows, place = await self._runs.metrics_after(run_id, curves.place, chunks=SLICE)
+            if place == curves.place:
+                return curves
+            curves.add(rows, place)
+            await asyncio.sleep(0)
 
     async def _compared(self, caller: Caller, ids: Sequence[str]) -> list[Run]:
         ids = list(dict.fromkeys(ids))

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from agent.domain.orders import GpuInfo, HostInfo, Prediction, Predictions, Pred
 from agent.domain.runs import Artifact, ExitClass, GpuUsage, Outcome, RunState, Score, Scorecard, Usage
 from agent.runs.charts import Curves, chart_of, comparison_of, restarts
 from agent.runs.pace import steps_a_second
+from agent.stores import Place
 from agent.tools.log_views import LogView, view_of
+from agent.tools.looking import SLICE
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, lines, rows, saved
@@ -307,3 +310,50 @@ async def test_predictions_of_a_file_are_handed_back_as_a_file(house: House, csv
         assert isinstance(stored, DatasetRef)
         assert file.sha256 == stored.sha256
         assert "all in the file" in card_of(content).footer
+
+
+async def test_status_reads_the_newest_rows_and_a_comparison_reads_in_slices(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        runs = [await stage.running(), await stage.running()]
+        messages = 2 * SLICE + 7
+        for run in runs:
+            told = [rows(3 * n + 1, 3 * n + 2, 3 * n + 3, train_loss=float(n)) for n in range(messages)]
+            await stage.says(run, *told)
+        store, slices = brain.stores.runs, []
+        after = store.metrics_after
+
+        async def everything(run_id: str) -> Sequence[MetricRow]:
+            raise AssertionError(f"all metrics of {run_id} were read at once")
+
+        async def counted(run_id: str, place: Place, *, chunks: int | None = None) -> tuple[Sequence[MetricRow], Place]:
+            found, end = await after(run_id, place, chunks=chunks)
+            if chunks is not None:  # the live cards read what is new to them, without a limit
+                slices.append(len(found))
+            return found, end
+
+        monkeypatch.setattr(store, "metrics", everything)
+        monkeypatch.setattr(store, "metrics_after", counted)
+        looking = card_of(await stage.asks("status", runs[0].id))
+        assert slices == []
+        assert {fact.name: fact.value for fact in looking.facts}["train loss"] == str(messages - 1)
+        compared = card_of(await stage.asks("compare", runs[0].id, runs[1].id))
+        assert slices == 2 * [3 * SLICE, 3 * SLICE, 3 * 7, 0]
+        assert compared.table is not None
+        assert ("last train_loss", str(messages - 1), str(messages - 1)) in compared.table.rows
+
+
+async def test_the_newest_rows_go_over_attempts(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        assert await brain.stores.runs.newest_metrics(run.id, 5) == []
+        await stage.says(run, rows(1, 2), rows(3, 4), saved(4))
+        await stage.asks("pause", run.id)
+        await stage.ended(run, _S.PAUSED)
+        await stage.asks("resume", run.id)
+        await stage.says(run, rows(5))
+        for count, steps in {1: [5], 2: [4, 5], 4: [2, 3, 4, 5], 9: [1, 2, 3, 4, 5]}.items():
+            assert [row.step for row in await brain.stores.runs.newest_metrics(run.id, count)] == steps
