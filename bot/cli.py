@@ -69,10 +69,16 @@ def chat(
     configure(settings.log_level, settings.home / "logs" / "bot.log")
     door = ConsoleDoor(thread=thread, person=as_)
 
+    async def tell_of_no_worker(running: App) -> None:
+        why = await running.children.refusal("worker")
+        print(f"Nothing can be trained here, because the worker does not start. It says:\n{why}")
+
     async def talk() -> None:
         async with App(settings, [door], worker=True) as running:
             print("Trainyard is here. Say what you need, `help`, or `exit`. `@path` attaches a file.")
+            telling = asyncio.create_task(tell_of_no_worker(running))
             await running.until_a_door_closes()
+            telling.cancel()
             await running.brain.desk.idle()
             await running.brain.postman.idle()
             live = [

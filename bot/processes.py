@@ -85,6 +85,13 @@ class Children:
                 next_pause_s = min(max(pause_s * 2, FIRST_PAUSE_S), LONGEST_PAUSE_S)
                 self._start(name, replace(order, started_at=now, pause_s=next_pause_s))
 
+    async def refusal(self, name: str) -> str:
+        """Wait until a process gives up by itself (exit 1); its last line, which says why in a sentence."""
+        while True:
+            if self.ended().get(name) == 1:
+                return self.log_tail(name, 1)
+            await asyncio.sleep(0.2)
+
     def log_tail(self, name: str, lines: int = 12) -> str:
         """The end of a process's log."""
         path = self._logs / f"{name}.log"

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -130,6 +131,35 @@ def test_a_conversation_in_the_terminal(home: Path) -> None:
     assert "did not understand" in shown
     assert "There is no file /no/such/file" in shown
     assert "There is no run yet" in shown
+    until(lambda: processes_of(home) == [])
+
+
+@pytest.mark.parametrize("command", ["demo", "chat"])
+def test_a_host_where_no_sandbox_works_says_so_in_the_workers_own_words(
+    home: Path, tmp_path: Path, command: str
+) -> None:
+    for tool in ("env", "sh", "redis-server"):
+        if found := shutil.which(tool):
+            (tmp_path / tool).symlink_to(found)
+    words = [command, "--home", str(home)] if command == "demo" else [command]
+    ran = subprocess.Popen(
+        [*TRAINYARD, *words],
+        env=environment(home) | {"PATH": str(tmp_path), "TRAINYARD_SANDBOX": "bwrap"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert ran.stdout is not None
+    shown = ""
+    while "there is no program `bwrap`" not in shown:
+        line = ran.stdout.readline()
+        assert line, shown
+        shown += line
+    assert "set TRAINYARD_SANDBOX=none" in shown
+    rest, _ = ran.communicate("exit\n" if command == "chat" else None, timeout=HANG_S)
+    assert ran.returncode == (0 if command == "chat" else 1), shown + rest
+    assert "Traceback" not in shown + rest
     until(lambda: processes_of(home) == [])
 
 
