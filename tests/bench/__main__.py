@@ -11,7 +11,10 @@ from rich.console import Console
 from tests.bench.progress import say
 from tests.bench.rows import Row, show, write
 
-NAMES = ("reply", "first_step", "start", "turn", "dispatch", "half_open", "log_metrics", "logging_overhead")
+NAMES = (
+    "reply", "first_step", "start", "turn", "dispatch", "half_open", "log_metrics", "logging_overhead", "warm",
+    "resume", "ingest", "backlog",
+)  # fmt: skip
 Measure = Callable[[], Sequence[Row]]
 
 

@@ -1,7 +1,7 @@
-"""`python -m tests.bench.backlog [--events N]`: what hosts reported while the bot was away is stored and told.
+"""Rows: what hosts reported while the bot was away is stored and told. `python -m tests.bench.backlog [--events N]`.
 
-Prints JSON. `drained_s` is from the bot's first look at the streams until the last event is durable; `told_s` until
-the room shows how every run ended.
+The latter prints JSON. `drained_s` is from the bot's first look at the streams until the last event is durable;
+`told_s` until the room shows how every run ended.
 """
 
 import argparse
@@ -9,6 +9,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,9 +19,12 @@ from agent.domain.events import Ended, EventBody, Logged, Measured, MetricRow, S
 from agent.domain.runs import Outcome, RunState
 from tests.bench.bot_side import bot, send
 from tests.bench.processes import home_with_redis
+from tests.bench.progress import say
+from tests.bench.rows import Row, alone
 from worker.client.redis_url import for_client
 
-RUNS = 20
+RUNS, EVENTS = 20, 10_000
+DRAINED_S, MESSAGES_A_RUN = 30.0, 4
 LIMIT_S = 120.0
 
 
@@ -36,7 +40,20 @@ class Backlog:
     edits: int
 
 
-def measure(events: int) -> Backlog:
+def measure() -> Sequence[Row]:
+    """Messages are those that the bot sent for all events, posted or edited."""
+    found = run(EVENTS)
+    say(f"backlog: {asdict(found)}")
+    if found.stored < EVENTS:
+        raise RuntimeError(f"only {found.stored} of {EVENTS} events were stored in {LIMIT_S:.0f} s")
+    told = found.posts + found.edits
+    return [
+        alone("backlog of 10,000 events stored", ours=found.drained_s, unit="s", at_most=DRAINED_S),
+        alone("messages in chat for all of it", ours=told, unit="of 10000", at_most=MESSAGES_A_RUN * RUNS),
+    ]
+
+
+def run(events: int) -> Backlog:
     """Run it once."""
     with home_with_redis() as (home, redis_url):
         return asyncio.run(_measure(home, redis_url, events))
@@ -88,7 +105,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.backlog")
     parser.add_argument("--events", type=int, default=10_000)
-    print(json.dumps(asdict(measure(parser.parse_args().events)), indent=2))
+    print(json.dumps(asdict(run(parser.parse_args().events)), indent=2))
 
 
 if __name__ == "__main__":

@@ -40,6 +40,12 @@ def within(name: str, *, ours: float, peer: float, peer_name: str, unit: str, mo
     return Row(name, ours, peer, peer_name, unit, peer / ours, f"≤ {more:g} {unit} more", ours - peer <= more)
 
 
+def alone(name: str, *, ours: float, unit: str, at_most: float) -> Row:
+    """A row without a peer: its goal is a value of our own, which stands in the peer's place."""
+    ratio = at_most / ours if ours else 1.0
+    return Row(name, ours, at_most, "the limit", unit, ratio, f"≤ {at_most:g} {unit}", ours <= at_most)
+
+
 def median(values: Sequence[float]) -> float:
     """The middle of several rounds."""
     return statistics.median(values)

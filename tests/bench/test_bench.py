@@ -9,7 +9,7 @@ import pytest
 from tests.bench.__main__ import NAMES, Measure, chosen, main
 from tests.bench.logging_overhead import difference
 from tests.bench.model_server import WORDS, pieces_of
-from tests.bench.rows import Row, compared, limited, median, within, write
+from tests.bench.rows import Row, alone, compared, limited, median, within, write
 
 
 def test_a_ratio_says_how_many_times_better_we_are() -> None:
@@ -28,6 +28,13 @@ def test_a_goal_below_one_allows_us_to_be_slower() -> None:
 def test_an_absolute_goal_does_not_ask_the_peer() -> None:
     assert limited("start", ours=1.9, peer=0.1, peer_name="p", unit="s", at_most=2.0).holds
     assert not limited("start", ours=2.1, peer=9.0, peer_name="p", unit="s", at_most=2.0).holds
+
+
+def test_a_row_without_a_peer_shows_its_limit() -> None:
+    row = alone("lost", ours=0, unit="of 9", at_most=0)
+    assert (row.peer, row.peer_name, row.ratio, row.holds) == (0, "the limit", 1.0, True)
+    assert not alone("lost", ours=1, unit="of 9", at_most=0).holds
+    assert alone("late", ours=0.25, unit="s", at_most=1.0).ratio == 4.0
 
 
 def test_a_difference_goal_counts_what_we_add() -> None:
