@@ -59,11 +59,16 @@ class FrontDesk:
         self._doors = doors
         self._clock = clock
         self._actors: dict[str, _Actor] = {}
+        self._taken: set[int] = set()  # inbox items that an actor has, or whose turn one has
 
     async def accept(self, inbound: Inbound) -> bool:
-        """Store an act durably and hand it to its room; False when it was here before."""
-        item = await self._inbox.add(inbound)
-        if item is None:
+        """Store an act durably and hand it to its room; False when it was here before.
+
+        An act may be stored although storing it raised, because the connection was lost at the commit: the platform
+        delivers it again, and then it is handed over.
+        """
+        item = await self._inbox.add(inbound) or await self._inbox.left(inbound)
+        if item is None or item.id in self._taken:
             return False
         self._hand(inbound.room, item)
         return True
@@ -80,6 +85,7 @@ class FrontDesk:
         """Give work to its room's actor; what belongs to a platform that is not connected now stays stored."""
         if room.platform not in self._doors:
             return
+        self._taken.add(work.id if isinstance(work, InboxItem) else work.inbox_id)
         if room.key not in self._actors:
             self._actors[room.key] = _Actor(self.handle, ended=lambda: self._actors.pop(room.key, None))
         self._actors[room.key].put(work)
@@ -93,7 +99,7 @@ class FrontDesk:
             self._hand(turn.room, turn)
         begun = {turn.inbox_id for turn in turns}
         for item in await self._inbox.waiting():
-            if item.id not in begun:
+            if item.id not in begun | self._taken:
                 self._hand(item.inbound.room, item)
 
     async def expire(self) -> None:
@@ -125,6 +131,7 @@ class FrontDesk:
             await self._fail(work, f"Something broke here (id {bug}); the log has the details. Please ask again.")
         if isinstance(work, InboxItem):
             await self._inbox.done(work.id)
+        self._taken.discard(work.id if isinstance(work, InboxItem) else work.inbox_id)
 
     async def _fail(self, work: "InboxItem | Turn", text: str) -> None:
         """Say what went wrong, once; a turn ends with it, so that no later start takes it up again."""

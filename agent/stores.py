@@ -73,6 +73,9 @@ class Inbox(Protocol):
     async def add(self, inbound: Inbound) -> InboxItem | None:
         """Store it; None when it or its twin is there already."""
 
+    async def left(self, inbound: Inbound) -> InboxItem | None:
+        """The item of this very event, if it was stored before and not handled."""
+
     async def done(self, item_id: int) -> None:
         """It was handled."""
 

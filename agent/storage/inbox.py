@@ -43,6 +43,13 @@ class SqlInbox:
         except IntegrityError:
             return None
 
+    async def left(self, inbound: Inbound) -> InboxItem | None:
+        """The item of this very event, if it was stored before and not handled."""
+        same = (inbox.c.platform == inbound.room.platform) & (inbox.c.event_id == inbound.event_id)
+        query = select(inbox.c.id).where(same, inbox.c.state == "new")
+        item_id = await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
+        return None if item_id is None else InboxItem(int(item_id), inbound)
+
     async def done(self, item_id: int) -> None:
         """It was handled."""
         await self._database.write(lambda connection: connection.execute(_DONE, {"item": item_id}))

@@ -15,7 +15,7 @@ from agent.domain.approvals import ApprovalState
 from agent.domain.content import Content
 from agent.domain.errors import Unavailable
 from agent.domain.events import Beat, WorkerEvent
-from agent.domain.rooms import Room
+from agent.domain.rooms import Inbound, Room
 from agent.ports import MessageRef, ModelMessage, ModelReply, ToolCall, ToolSchema
 from agent.storage.database import Database
 from bot import relay
@@ -145,6 +145,29 @@ async def test_a_room_outlives_the_absence_of_its_database(house: House, monkeyp
         await brain.postman.idle()
         assert len(house.door.whispers) == 2
         assert await brain.stores.inbox.waiting() == []
+
+
+async def test_an_act_that_was_stored_though_storing_it_raised_is_handled_when_it_comes_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.open() as brain:
+        inbox = brain.stores.inbox
+        add = inbox.add
+
+        async def stored_and_cut_off(inbound: Inbound) -> None:
+            await add(inbound)
+            raise Unavailable("The connection was lost at the commit.")
+
+        monkeypatch.setattr(inbox, "add", stored_and_cut_off)
+        asked = commanded("help")
+        with pytest.raises(Unavailable):
+            await brain.desk.accept(asked)
+        monkeypatch.setattr(inbox, "add", add)
+        assert await asyncio.gather(*(brain.desk.accept(asked) for _ in range(3))) == [True, False, False]
+        await brain.desk.idle()
+        assert not await brain.desk.accept(asked)
+        await brain.postman.idle()
+        assert len(house.door.whispers) == 1
 
 
 async def test_a_quiet_room_lets_go_of_its_actor_and_takes_the_next_message(

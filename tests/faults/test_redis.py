@@ -1,6 +1,7 @@
 """Rows 19 to 22: Redis dies, forgets, freezes, refuses; connections to it are half-open."""
 
 import os
+import random
 import signal
 import time
 
@@ -84,6 +85,23 @@ def test_row_21_a_half_open_connection_to_the_worker(own_site: Site) -> None:
     own_site.progresses(first)
     own_site.let_go(first)
     assert own_site.ends(first)["state"] == "succeeded"
+
+
+@pytest.mark.faults
+def test_row_21_every_connection_of_the_worker_is_closed_again_and_again(own_site: Site) -> None:
+    """Closed in the middle of its work; a worker whose subscription waits inside of a read never comes back."""
+    own_site.behind["worker"] = True
+    own_site.start_worker()
+    own_site.start_bot()
+    dice = random.Random(1)
+    for number in range(8):
+        for _ in range(3):
+            own_site.create("short")
+        time.sleep(dice.uniform(0, 1))
+        assert own_site.proxy.cut() >= 3
+        probe = own_site.create("good")
+        took_s = measured(lambda probe=probe: own_site.run_row(probe)["step"] > 0, what=f"a start after cut {number}")
+        assert took_s <= 20
 
 
 @pytest.mark.faults

@@ -63,6 +63,10 @@ def _settings(url: str) -> dict[str, Any]:
         "result_expires": 600,
         "task_track_started": False,
         "worker_send_task_events": False,
+        # Nobody commands workers through Celery, and its subscription for that can freeze a whole worker: when Redis
+        # closes it, redis-py connects anew inside of the read and then waits for the next message without a limit
+        # (PubSub.parse_response, redis-py 8.1), in the only thread that consumes.
+        "worker_enable_remote_control": False,
         # A mistyped queue is an error instead of a queue that nobody reads.
         "task_create_missing_queues": False,
         "task_default_queue": CONTROL_QUEUE,
