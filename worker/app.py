@@ -14,6 +14,7 @@ from celery.signals import worker_ready
 from kombu.exceptions import OperationalError
 
 from agent.domain.errors import AppError, Unavailable
+from worker import secrets
 from worker.client.blobs import make_blobs
 from worker.client.connect import connect
 from worker.client.queue import CONTROL_QUEUE, host_queue, make_app
@@ -108,6 +109,7 @@ def _start_threads_when_ready(settings: Settings, tier: str) -> None:
         consuming=lambda: is_consuming(home),
         warm=lambda: ready_sets(home.warm),
         alert=lambda: last_refusal(home),
+        secrets=lambda: secrets.names(settings.home),
     )
     sweep = Sweep(home, host=settings.host_id, redis_url=settings.redis_url)
     # Without bubblewrap's namespaces to join, a process with loaded libraries would be outside of the walls.

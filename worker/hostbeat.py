@@ -45,16 +45,18 @@ class HostBeat:
         consuming: Callable[[], bool] = lambda: True,
         warm: Callable[[], Sequence[str]] = tuple,
         alert: Callable[[], str] = str,
+        secrets: Callable[[], Sequence[str]] = tuple,
         ask_gpus: Callable[[], Look] = look,
     ) -> None:
         """`tier` is the sandbox that passed its self-test, `networks` what it can enforce.
 
         The rest is asked with each beat: whether the disk is low, whether the pool takes orders, which sets of
-        libraries stand ready, what people must hear of, what the driver says.
+        libraries stand ready, what people must hear of, the names of its secrets, what the driver says.
         """
         self._host, self._home, self._tier = host, home, tier
         self._slots, self._networks = slots, tuple(networks)
         self._disk_low, self._consuming, self._warm, self._alert = disk_low, consuming, warm, alert
+        self._secrets = secrets
         self._ask_gpus = ask_gpus
         self._client = connect(redis_url)
         self._watch = GpuWatch()
@@ -96,6 +98,7 @@ class HostBeat:
             consuming=self._consuming(),
             disk_low=self._disk_low(),
             alert=self._alert(),
+            secrets=tuple(self._secrets()),
             at=datetime.now(UTC),
         )
 

@@ -38,11 +38,14 @@ def granted(home: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def names(home: Path) -> tuple[str, ...]:
-    """What this host keeps, sorted; never the values. Files with other names are no secrets."""
-    place = folder(home)
-    if not place.is_dir():
+    """What this host keeps, sorted; never the values. Files with other names are no secrets.
+
+    Empty where the folder cannot be listed: a run that is granted one hears why when it is read.
+    """
+    try:
+        return tuple(sorted(file.name for file in folder(home).iterdir() if _NAME.match(file.name)))
+    except OSError:
         return ()
-    return tuple(sorted(file.name for file in place.iterdir() if _NAME.match(file.name)))
 
 
 def _checked(name: str) -> str:

@@ -94,7 +94,8 @@ class HostInfo(Value):
     `slots` is how many runs without a GPU it takes at a time; `networks` are the policies that it can enforce;
     `boot_id` changes when the machine starts anew; `warm` names the sets of libraries that stand ready;
     `consuming` is false when its pool does not take orders though its main process lives; `alert` is a sentence that
-    people should hear, as of an order that nobody had signed.
+    people should hear, as of an order that nobody had signed; `secrets` are the names of what it keeps, never a value
+    (None: it does not say).
     """
 
     host: str
@@ -110,4 +111,5 @@ class HostInfo(Value):
     consuming: bool = True
     disk_low: bool = False
     alert: str = ""
+    secrets: tuple[str, ...] | None = None
     at: datetime

@@ -52,6 +52,8 @@ def _host(
     lines.append(f"- CPU slots: {len(on_cpu)} of {host.slots} in use" + (f" ({', '.join(on_cpu)})" if on_cpu else ""))
     lines.append(f"- disk: {size(host.disk_free_bytes)} free" + (", **low**" if host.disk_low else ""))
     lines.append(f"- sandbox: {sandbox_words(host.sandbox)}; network: {', '.join(host.networks)}")
+    if host.secrets:
+        lines.append(f"- secrets: {', '.join(host.secrets)}")
     if host.warm:
         lines.append(f"- warm: {', '.join(host.warm)}")
     return "\n".join(lines)

@@ -37,6 +37,7 @@ class Request:
     must: bool = False
     tier: str = "none"
     network: Network = "none"
+    secrets: tuple[str, ...] = ()
     not_before: datetime | None = None
     since: datetime | None = None
 
@@ -65,6 +66,7 @@ class Capacity:
     slots: int = 0
     tier: str = "none"
     networks: tuple[Network, ...] = ("none", "open")
+    secrets: tuple[str, ...] | None = None  # None: nobody knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +238,8 @@ class Floor:
             return f"It needs {count} on one host, but no host that it may use has more than {most} in order."
         where = f"Host {request.host}, where it has to run," if request.must else "None of the connected hosts"
         verb = "does not offer" if request.must else "offers"
-        return f"{where} {verb} what was approved: sandbox {request.tier} and network {request.network}."
+        named = f", and the secrets {', '.join(request.secrets)}" if request.secrets else ""
+        return f"{where} {verb} what was approved: sandbox {request.tier} and network {request.network}{named}."
 
     def _busy(self, request: Request) -> str:
         fitting = self._fits(request)
@@ -252,6 +255,8 @@ class Floor:
 def _allows(capacity: Capacity, request: Request) -> bool:
     """Whether the host keeps to what was approved."""
     if request.must and request.host != capacity.host:
+        return False
+    if capacity.secrets is not None and not set(request.secrets) <= set(capacity.secrets):
         return False
     return TIERS.get(capacity.tier, 0) >= TIERS.get(request.tier, 0) and request.network in capacity.networks
 

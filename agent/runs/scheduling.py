@@ -148,6 +148,7 @@ def request_of(run: Run, home: Home | None, connected: set[str]) -> Request:
         must=must,
         tier=run.spec.sandbox,
         network=run.spec.network,
+        secrets=run.spec.secrets,
         not_before=run.not_before,
     )
 

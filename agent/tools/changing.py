@@ -228,6 +228,7 @@ class Changing:
             await books(self._runs),
             gpus=spec.gpus,
             network=spec.network,
+            secrets=spec.secrets,
             wanted=asked.host,
             liked=before.host,
         )

@@ -189,6 +189,7 @@ class Looking:
                 ],
                 "sandbox": host.sandbox,
                 "networks": list(host.networks),
+                "secrets": list(host.secrets or ()),
             }
             for host in found
         ]

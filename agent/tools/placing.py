@@ -45,20 +45,21 @@ async def books(runs: Runs) -> Books:
     return Books(held, {cordon.uuid: cordon.reason for cordon in await runs.cordons()})
 
 
-def choose_host(
+def choose_host(  # noqa: PLR0913 - one argument for each thing that a host must keep to
     hosts: Sequence[HostInfo],
     busy: Sequence[str],
     known: Books,
     *,
     gpus: int = 0,
     network: Network | None = None,
+    secrets: Sequence[str] = (),
     wanted: str | None = None,
     liked: str = "",
 ) -> HostInfo:
     """The connected host that can keep to what was asked: with enough free GPUs, then the fewest live runs.
 
-    `busy` holds the host of each live run. `network` None: nobody said. `wanted` is a host that was named, `liked` one
-    that is taken where it is as good.
+    `busy` holds the host of each live run. `network` None: nobody said. `secrets` are names. `wanted` is a host
+    that was named, `liked` one that is taken where it is as good.
 
     Raises:
         Unavailable: none is connected.
@@ -74,6 +75,7 @@ def choose_host(
         raise BadRequest(f"No connected host has {gpus} GPU{'s' if gpus > 1 else ''} in order: {has}.")
     if network is not None:
         able = [host for host in able if network in host.networks] or _cannot(network, able)
+    able = [host for host in able if not lacking(host, secrets)] or _unknown(secrets, able)
 
     def order(host: HostInfo) -> tuple[bool, int, bool, int, str]:
         full = known.free(host) < gpus
@@ -89,6 +91,21 @@ def default_network(hosts: Sequence[HostInfo]) -> Network:
 
 def _missing(wanted: str, hosts: Sequence[HostInfo]) -> NoReturn:
     raise BadRequest(f"There is no host `{wanted}` connected. Connected: {', '.join(host.host for host in hosts)}.")
+
+
+def lacking(host: HostInfo, secrets: Sequence[str]) -> list[str]:
+    """The names of `secrets` that a host says it does not keep."""
+    return [name for name in secrets if host.secrets is not None and name not in host.secrets]
+
+
+def _unknown(secrets: Sequence[str], hosts: Sequence[HostInfo]) -> NoReturn:
+    wanted = ", ".join(f"`{name}`" for name in secrets)
+    keeps = "; ".join(f"{host.host}: {', '.join(host.secrets or ()) or 'none'}" for host in hosts)
+    raise BadRequest(
+        f"No connected host that could run this keeps the {'secret' if len(secrets) == 1 else 'secrets'} {wanted} "
+        f"(they keep: {keeps}). Put each value into a file of that name in `secrets/` of Trainyard's folder on the host "
+        "(chmod 600), or leave it out."
+    )
 
 
 def _cannot(network: Network, hosts: Sequence[HostInfo]) -> NoReturn:

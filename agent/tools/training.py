@@ -99,6 +99,7 @@ class Training:
             known,
             gpus=gpus,
             network=network,
+            secrets=asked.secrets,
             wanted=asked.host,
         )
         spec = RunSpec(

@@ -1,5 +1,6 @@
 """A new script and a copy of a run: planned exactly, shown as a difference, executed once after the approval."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,14 @@ from agent.domain.errors import BadRequest
 from agent.domain.orders import GpuInfo, HostInfo
 from agent.domain.rooms import Attachment
 from agent.domain.runs import RunSpec, RunState
+from agent.ports import ModelReply, ToolCall
 from agent.tools.changing import differences
 from agent.tools.scripts import Replacement, check, diff_of, replaced
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, saved
 from tests.agent.test_turns import asked_to_train, attached
-from tests.fakes import ALICE, BOB, START, clicked, said
+from tests.fakes import ALICE, BOB, START, ScriptedModel, clicked, said
 
 _S = RunState
 GPUS = tuple(
@@ -289,3 +291,33 @@ async def test_every_approval_says_what_the_sandbox_does_not_stop(
         for card in open_cards(house):
             assert ("**What this sandbox does not stop**" in card.body) is bool(says), card.title
             assert says in card.body
+
+
+async def test_a_secret_that_no_host_keeps_is_refused_before_anybody_is_asked(house: House, csv: Path) -> None:
+    keeps = HOST.model_copy(update={"secrets": ("HF_TOKEN",)})
+    house.fleet.infos = (keeps.model_copy(update={"host": "a-bare-one", "secrets": ()}), keeps)
+    arguments: dict[str, object] = {"file": csv.name, "target": "visited_doctor"}
+
+    def plan(*secrets: str) -> ModelReply:
+        call = ToolCall(f"c-{len(secrets)}", "start_training", json.dumps(arguments | {"secrets": secrets}))
+        return ModelReply("", (call,), "m")
+
+    model = house.model = ScriptedModel(
+        plan("HF_TOKEN", "WANDB_KEY"), ModelReply("I ask for less.", (), "m"), plan("HF_TOKEN")
+    )
+    async with house.open() as brain:
+        await brain.desk.accept(said("train with my tokens", files=attached(csv)))
+        await house.until(lambda: any("I ask for less." in text for text in house.door.texts()))
+        refusal = model.asked[-1][-1].text
+        assert "No connected host that could run this keeps the secrets `HF_TOKEN`, `WANDB_KEY`" in refusal
+        assert "a-bare-one: none; gpu-1: HF_TOKEN" in refusal
+        assert open_cards(house) == []
+        await brain.desk.accept(said("then with one of them"))
+        await house.until(lambda: len(open_cards(house)) == 1)
+        (card,) = open_cards(house)
+        assert facts_of(card)["Secrets"] == "HF_TOKEN"
+        assert facts_of(card)["Host"].startswith("gpu-1")
+
+
+def facts_of(card: Card) -> dict[str, str]:
+    return {fact.name: fact.value for fact in card.facts}

@@ -201,6 +201,19 @@ def test_what_was_used_lately_breaks_ties() -> None:
     assert plan(waiting, [], [host("h", 1)], now=T0, recent={"alice": 100.0}).placements[0].run == "b"
 
 
+def test_a_run_goes_only_where_its_secrets_are() -> None:
+    bare, keeper, silent = (
+        replace(host(name, 1), secrets=secrets)
+        for name, secrets in (("bare", ()), ("keeper", ("A", "B")), ("silent", None))
+    )
+    waiting = [ask("a", gpus=1, secrets=("A",), host="bare")]
+    assert plan(waiting, [], [bare, keeper], now=T0).placements[0].host == "keeper"
+    assert plan(waiting, [], [bare, silent], now=T0).placements[0].host == "silent"
+    refused = plan(waiting, [], [bare], now=T0)
+    assert refused.placements == ()
+    assert "and the secrets A" in refused.why["a"]
+
+
 def test_half_an_hour_of_waiting_is_worth_a_class() -> None:
     waiting = [ask("low", "alice", age_s=61 * 60, gpus=1, priority=-1), ask("normal", "bob", gpus=1)]
     assert plan(waiting, [], [host("h", 1)], now=T0).placements[0].run == "low"

@@ -18,6 +18,7 @@ from worker.client.redis_server import EmbeddedRedis
 from worker.gpus import ERRORS, WELL, GpuWatch, Look, look
 from worker.hostbeat import HostBeat
 from worker.nvml import hardware_xids
+from worker.secrets import names
 
 GIB = 2**30
 # Reads what to answer from world.json beside it; as much of the module's surface as worker.nvml uses.
@@ -287,6 +288,8 @@ def test_the_host_says_what_it_has_and_lives_on_while_the_driver_hangs(
     world: World, tmp_path: Path, redis_url: str
 ) -> None:
     world.is_({"uuid": "GPU-a", "minor": 0})
+    (tmp_path / "secrets").mkdir(mode=0o700)
+    (tmp_path / "secrets/HF_TOKEN").write_text("hf-value-of-it")
     beat = HostBeat(
         "gpu-1",
         home=tmp_path,
@@ -297,6 +300,7 @@ def test_the_host_says_what_it_has_and_lives_on_while_the_driver_hangs(
         disk_low=lambda: True,
         consuming=lambda: False,
         warm=lambda: ("torch",),
+        secrets=lambda: names(tmp_path),
         ask_gpus=world.look,
     )
     beat.beat()
@@ -310,7 +314,8 @@ def test_the_host_says_what_it_has_and_lives_on_while_the_driver_hangs(
     info = word()
     assert [gpu.uuid for gpu in info.gpus] == ["GPU-a"]
     assert (info.slots, info.networks, info.warm) == (5, ("none", "hub", "open"), ("torch",))
-    assert (info.consuming, info.disk_low) == (False, True)
+    assert (info.consuming, info.disk_low, info.secrets) == (False, True, ("HF_TOKEN",))
+    assert b"hf-value-of-it" not in (client.get("trainyard:host:gpu-1") or b"")
     assert len(info.boot_id) == 36
     world.is_({"uuid": "GPU-a"}, hang=60)
     beat._gpus_at = float("-inf")  # the next look is due
