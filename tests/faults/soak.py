@@ -11,6 +11,7 @@ import random
 import shutil
 import signal
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
@@ -140,15 +141,21 @@ class Soak:
         act = self.dice.choice(self.acts)
         self.faults[act.__name__] += 1
         print(f"{time.strftime('%H:%M:%S')} {act.__name__}", flush=True)
-        act()
-        time.sleep(self.dice.uniform(1, 4))
+        try:
+            act()
+            time.sleep(self.dice.uniform(1, 4))
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            self._violated(f"{act.__name__} itself: {str(error)[:1500]}")
         self._recovers(act.__name__)
         try:
             invariants.check(self.site)
         except AssertionError as error:
-            self.violations.append(f"after {act.__name__}: {error}")
-            print(f"VIOLATION {self.violations[-1]}", flush=True)
+            self._violated(f"after {act.__name__}: {error}")
         self.weigh()
+
+    def _violated(self, what: str) -> None:
+        self.violations.append(what)
+        print(f"VIOLATION {what}", flush=True)
 
     def _recovers(self, name: str) -> None:
         """Something new runs through from its order to its end."""
@@ -156,8 +163,7 @@ class Soak:
         try:
             self.site.ends(probe, limit_s=90)
         except AssertionError as error:
-            self.violations.append(f"after {name}: nothing runs through any more: {str(error)[:1500]}")
-            print(f"VIOLATION {self.violations[-1]}", flush=True)
+            self._violated(f"after {name}: nothing runs through any more: {str(error)[:1500]}")
 
     def weigh(self) -> None:
         """Memory of the bot and the worker within one life of theirs."""
