@@ -12,6 +12,7 @@ from tests.faults import disks
 from tests.faults.site import Site, eventually
 from tests.faults.test_worker_and_supervisor import supervisors
 from tests.worker.conftest import processes_naming
+from worker import cgroup
 
 MB = 1024**2
 HUNGRY = """
@@ -27,12 +28,27 @@ for _ in range(40):
 
 
 @pytest.mark.faults
-def test_row_10_a_run_that_takes_all_memory(own_site: Site) -> None:
-    own_site.extra = {"TRAINYARD_MEMORY_LIMIT_BYTES": str(600 * MB)}
+@pytest.mark.parametrize("by", ["auto", "poll"], ids=["the kernel counts", "polled"])
+def test_row_10_a_run_that_takes_all_memory(own_site: Site, by: str) -> None:
+    if by == "auto":
+        leaf = cgroup.make_leaf("trainyard-row-10", limit_bytes=600 * MB)
+        if leaf is None:
+            pytest.skip("this user may make no memory control group: HOST_OOM by the kernel's counter was not tried")
+        leaf.remove()
+    own_site.extra = {"TRAINYARD_MEMORY_LIMIT_BYTES": str(600 * MB), "TRAINYARD_MEMORY_BY": by}
     own_site.start_worker()
     own_site.start_bot()
     outcome = own_site.ends(own_site.create(HUNGRY), limit_s=90)
     assert (outcome["state"], outcome["exit_class"]) == ("failed", "host_oom"), outcome
+    words = "The host ran out of memory and ended" if by == "auto" else "of memory and may use 600 MiB"
+    assert words in outcome["reason"]
+    assert len(own_site.attempts(outcome_run(own_site))) == 1
+
+
+def outcome_run(site: Site) -> str:
+    """The only run of a site."""
+    (row,) = site.rows("SELECT id FROM run")
+    return str(row["id"])
 
 
 @pytest.mark.faults
