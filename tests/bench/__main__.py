@@ -13,7 +13,7 @@ from tests.bench.rows import Row, show, write
 
 NAMES = (
     "reply", "first_step", "start", "turn", "dispatch", "half_open", "log_metrics", "logging_overhead", "warm",
-    "resume", "ingest", "backlog",
+    "click", "resume", "ingest", "backlog",
 )  # fmt: skip
 Measure = Callable[[], Sequence[Row]]
 

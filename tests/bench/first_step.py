@@ -46,17 +46,18 @@ async def _both(home: Path, own: dict[str, str]) -> tuple[float, float]:
     async with Workspace() as slack, connected_to(slack, BOT, home / "bot.log", **own):
         await slack.until(lambda: slack.connected)
         for number in range(1 + ROUNDS):
-            ours.append(await _clicked(slack, home, data, f"room-{number}"))
+            ours.append(await clicked(slack, home, data, f"room-{number}"))
             peer.append(await asyncio.to_thread(_by_hand, home / f"hand-{number}", data))
             say(f"first step: round {number} of {ROUNDS}: ours {ours[-1]:.2f} s, by hand {peer[-1]:.2f} s")
     return median(ours[1:]), median(peer[1:])
 
 
-async def _clicked(slack: Workspace, home: Path, data: bytes, channel: str) -> float:
+async def clicked(slack: Workspace, home: Path, data: bytes, channel: str, target: str = TARGET) -> float:
+    """Seconds from the click to the first row of metrics, in a room of its own; waits for the result."""
     slack.channel(channel)
     alice, runs = slack.user("alice"), home / "hosts/gpu-1/runs"
-    words = f"train a model that predicts {TARGET}"
-    asked = alice.mention(words, channel=channel, files=[slack.file("visits.csv", data)])
+    words = f"train a model that predicts {target}"
+    asked = alice.mention(words, channel=channel, files=[slack.file("data.csv", data)])
     await slack.until(lambda: any("Approve" in message.buttons for message in slack.thread(asked.ts)))
     card = next(message for message in slack.thread(asked.ts) if "Approve" in message.buttons)
     known = set(runs.glob("*"))
