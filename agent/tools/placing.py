@@ -103,8 +103,8 @@ def _unknown(secrets: Sequence[str], hosts: Sequence[HostInfo]) -> NoReturn:
     keeps = "; ".join(f"{host.host}: {', '.join(host.secrets or ()) or 'none'}" for host in hosts)
     raise BadRequest(
         f"No connected host that could run this keeps the {'secret' if len(secrets) == 1 else 'secrets'} {wanted} "
-        f"(they keep: {keeps}). Put each value into a file of that name in `secrets/` of Trainyard's folder on the host "
-        "(chmod 600), or leave it out."
+        f"(they keep: {keeps}). Put each value into a file of that name in `secrets/` of Trainyard's folder on "
+        "the host (chmod 600), or leave it out."
     )
 
 

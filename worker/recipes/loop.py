@@ -75,6 +75,8 @@ class Loop:
             self._learn(rows, codes, per_epoch)
             if self._step % every == 0 or self._step == steps:
                 self._measure(held)
+            if time.monotonic() - self._saved_at > _CHECKPOINT_EVERY_S:  # an epoch may take hours
+                self._save()
         return self._end(held)
 
     def _prepare(self, steps: int) -> None:
@@ -130,8 +132,6 @@ class Loop:
             self._best, self._misses = (found[held.metric], self._step, weights), 0
         else:
             self._misses += 1
-        if time.monotonic() - self._saved_at > _CHECKPOINT_EVERY_S:
-            self._save()
 
     def _end(self, held: Held) -> Trained:
         stopped = self._runtime.should_stop
