@@ -120,7 +120,7 @@ def spec_facts(spec: RunSpec, *, priority: int = 0) -> list[Fact]:
         Fact(name="Host", value=f"{spec.host}, {gpus_words(spec.gpus)}"),
         Fact(name="Cost", value=_cost(spec)),
         Fact(name="Test part", value=f"{spec.test_frac:.0%}, sealed, seed {spec.seed}"),
-        Fact(name="Network", value=NETWORKS[spec.network]),
+        Fact(name="Network", value=network_words(spec)),
         Fact(name="Sandbox", value=sandbox_words(spec.sandbox)),
         Fact(name="If it fails", value=RETRIED if spec.auto_resume else "it is left to you"),
     ]
@@ -155,6 +155,13 @@ def gpus_words(count: int) -> str:
 def priority_words(priority: int) -> str:
     """A priority by its name."""
     return next((name for name, value in PRIORITIES.items() if value == priority), str(priority))
+
+
+def network_words(spec: RunSpec) -> str:
+    """What a run may reach, and where nothing keeps it to that, so."""
+    if spec.sandbox == "none" and spec.network != "open":
+        return f"{spec.network} was asked for, but without a sandbox it reaches everything"
+    return NETWORKS[spec.network]
 
 
 def sandbox_words(tier: str) -> str:

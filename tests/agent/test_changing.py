@@ -291,6 +291,12 @@ async def test_every_approval_says_what_the_sandbox_does_not_stop(
         for card in open_cards(house):
             assert ("**What this sandbox does not stop**" in card.body) is bool(says), card.title
             assert says in card.body
+        asked = facts_of(open_cards(house)[0])["Network"]
+        assert asked == (
+            "none was asked for, but without a sandbox it reaches everything"
+            if tier == "none"
+            else "none: it reaches nothing"
+        )
 
 
 async def test_a_secret_that_no_host_keeps_is_refused_before_anybody_is_asked(house: House, csv: Path) -> None:
