@@ -15,7 +15,7 @@ from agent.stores import START, Place
 
 MAX_PANELS = 4
 NEWEST = 50  # rows
-MOST = 8192  # points of a curve; a picture has a thousand columns of pixels, and a run may go on for a week
+MOST = 2048  # points of a curve: 100 live runs stay small, and a panel has about a thousand columns of pixels
 BASELINE = "baseline/"
 PART = re.compile(r"^(train|valid|test)[_/](?=.)")
 LOWER_IS_BETTER = ("loss", "error", "rmse", "mae", "perplexity", "log_loss")

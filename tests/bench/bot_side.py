@@ -73,7 +73,7 @@ class Bot:
     database: Database
     door: CountingDoor
     runs: list[str] = field(default_factory=list)
-    late_s: "array[float]" = field(default_factory=lambda: array("d"))
+    late_s: "array[float]" = field(default_factory=lambda: array("f"))
     stored: int = 0
 
     async def rows(self) -> tuple[int, int]:
