@@ -5,10 +5,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, text
 
+from tests.agent.postgres import cluster
 from tests.faults import killer
 from tests.faults.site import Site, eventually
 
@@ -23,6 +26,60 @@ def test_row_28_a_second_bot_refuses(own_site: Site) -> None:
     assert not own_site.bot_ended
     own_site.start_worker()
     assert own_site.ends(own_site.create("good"))["state"] == "succeeded"
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with cluster() as address:
+        yield address
+
+
+@pytest.mark.faults
+def test_row_28_a_second_bot_on_one_postgresql_refuses(own_site: Site, postgres: str, tmp_path: Path) -> None:
+    """It has a home of its own, so that no file can tell it: the advisory lock does."""
+    own_site.bot_extra = {"TRAINYARD_DATABASE_URL": postgres}
+    own_site.start_bot()
+    argv = [sys.executable, "-m", "tests.faults.botproc"]
+    env = {**own_site.bot_env, "TRAINYARD_HOME": str(tmp_path / "other")}
+    second = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert second.returncode == 1
+    assert "Another Trainyard bot uses the database" in second.stderr + second.stdout
+    own_site.kill_bot()
+    own_site.start_bot()  # and one whose database has not noticed yet that it is gone may follow
+
+
+@pytest.mark.faults
+def test_row_29_the_connection_is_lost_again_and_again(own_site: Site, postgres: str) -> None:
+    """PostgreSQL ends every connection of the bot, in and between transactions."""
+    own_site.bot_extra = {"TRAINYARD_DATABASE_URL": postgres}
+    own_site.start_worker()
+    own_site.start_bot()
+    runs = [own_site.create("short") for _ in range(3)]
+    engine = create_engine(postgres, isolation_level="AUTOCOMMIT")
+    ended = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> pg_backend_pid()"
+    )
+    states: dict[str, str] = {}
+    with engine.connect() as other:
+
+        def over() -> bool:
+            states.update({row.id: row.state for row in other.execute(text("SELECT id, state FROM run"))})
+            return all(states.get(run) == "succeeded" for run in runs)
+
+        cut = 0
+        for _ in range(10):
+            cut += len(other.execute(text(ended)).all())
+            time.sleep(0.4)
+        eventually(over, what=f"the end of all runs, which are {states}")
+        attempts = other.execute(text("SELECT run_id, number FROM attempt ORDER BY run_id")).all()
+        metrics = other.execute(text("SELECT run_id, seq FROM metric_chunk")).all()
+    engine.dispose()
+    assert cut >= 5, "it was hardly cut"
+    assert [tuple(row) for row in attempts] == sorted((run, 1) for run in runs)
+    assert len(set(map(tuple, metrics))) == len(metrics) > 0
+    for run in runs:
+        own_site.sees("Result of", run)
+    assert len([one for one in own_site.people.shown if '"kind": "result"' in one.words]) == len(runs)
 
 
 def test_row_29_the_database_is_locked_for_long(own_site: Site) -> None:

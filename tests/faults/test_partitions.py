@@ -1,12 +1,14 @@
 """Rows 23 to 26: a host is cut off, comes back late, has another clock, or is started anew."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -142,7 +144,9 @@ def test_row_25_the_bots_clock_jumps(own_site: Site, jump_s: int) -> None:
 @pytest.mark.parametrize("jump_s", [7200, -7200])
 def test_row_25_the_hosts_clock_is_wrong(own_site: Site, jump_s: int) -> None:
     """A host that is behind works; one that is ahead finds every order too old, and says what to compare."""
-    _start_odd_worker(own_site, "--clock", str(jump_s))
+    clock = own_site.home / "host-clock"
+    clock.write_text(str(jump_s))
+    _start_odd_worker(own_site, "--clock", str(clock))
     own_site.start_bot()
     run = own_site.create("endless")
     if jump_s > 0:
@@ -153,6 +157,29 @@ def test_row_25_the_hosts_clock_is_wrong(own_site: Site, jump_s: int) -> None:
         own_site.let_go(run)
         assert own_site.ends(run)["state"] == "succeeded"
     assert own_site.state(run) != "lost"
+
+
+@pytest.mark.parametrize("jump_s", [7200, -7200])
+def test_row_25_the_hosts_clock_jumps_in_the_middle_of_a_run(own_site: Site, jump_s: int) -> None:
+    clock = own_site.home / "host-clock"
+    clock.write_text("0")
+    _start_odd_worker(own_site, "--clock", str(clock))
+    own_site.start_bot()
+    run = own_site.create("endless")
+    own_site.progresses(run, beyond=3)
+    clock.write_text(str(jump_s))
+    seen = set()
+    end = time.monotonic() + 8
+    while time.monotonic() < end:
+        seen.add(own_site.state(run))
+        time.sleep(0.1)
+    assert seen == {"running"}, "silence is measured by the bot's clock, and the host's own patience by its uptime"
+    own_site.progresses(run)
+    times = [json.loads(line)["at"] for line in own_site.folder(run).spool.read_text().splitlines()]
+    assert abs(datetime.fromisoformat(times[-1]) - datetime.fromisoformat(times[0])) > timedelta(hours=1.9), "it jumped"
+    own_site.let_go(run)
+    assert own_site.ends(run)["state"] == "succeeded"
+    assert len(own_site.attempts(run)) == 1
 
 
 def test_row_26_the_host_was_started_anew(own_site: Site) -> None:
