@@ -12,9 +12,12 @@ from typing import Literal, Protocol
 from agent.domain.events import MetricRow, WorkerEvent
 from agent.domain.rooms import Room
 from agent.domain.runs import Attempt, Checkpoint, Outcome, Run, RunState
+from agent.series.window import Summary, Window
 
-Place = tuple[int, int]  # attempt and seq of what was read last
+Place = tuple[int, int]  # attempt, and how many of its rows of metrics were read
 START: Place = (0, 0)
+Steps = tuple[int, int]  # from and to, both included
+ALL_STEPS: Steps = (-(2**62), 2**62)
 Level = Literal["error", "warning", "info"]
 
 
@@ -233,15 +236,24 @@ class Runs(Protocol):
         """All rows, attempts in order, file order within."""
 
     async def metrics_after(
-        self, run_id: str, place: Place, *, chunks: int | None = None
+        self, run_id: str, place: Place, *, most: int | None = None
     ) -> tuple[Sequence[MetricRow], Place]:
         """The rows that stand behind `place`, and where they end. `START` is before the first.
 
-        At most those of `chunks` messages of a host (up to 200 rows each), if that is given; `place` again: no more.
+        At most `most` of them, if that is given; `place` again: there are no more.
         """
 
     async def newest_metrics(self, run_id: str, count: int) -> Sequence[MetricRow]:
         """The last `count` rows, newest last, without reading what is before them."""
+
+    async def series(self, run_id: str) -> Sequence[Summary]:
+        """What there is of each metric, the one that began first first."""
+
+    async def windows(self, run_id: str, names: Sequence[str], steps: Steps = ALL_STEPS) -> Sequence[Window]:
+        """The curves of these metrics between two steps, in no more detail than a picture shows.
+
+        A step that a later attempt trained anew is shown once, as that one left it.
+        """
 
     async def log(self, run_id: str, limit: int) -> Sequence[str]:
         """The last lines, newest last."""

@@ -16,6 +16,7 @@ from agent.domain.runs import RunState
 from agent.run_store import Applied, Ending, Stale
 from agent.runs.levels import level_of
 from agent.storage import run_rows as rows
+from agent.storage.series import FOLD, fold
 from agent.storage.tables import attempt, checkpoint, log_line, metric_chunk, note, run, seen_event
 
 # Built once: building a statement costs more than carrying it out does. An update sets what it is given.
@@ -67,12 +68,12 @@ class _Batch:
         self.checkpoints: list[dict[str, object]] = []
         self.notes: list[dict[str, object]] = []
 
-    def add(self, event: WorkerEvent) -> None:
-        """What is a fact whatever became of the attempt since."""
+    def add(self, event: WorkerEvent, *, first_row: int) -> None:
+        """What is a fact whatever became of the attempt since. `first_row` is the place of its first metric row."""
         key: dict[str, object] = {"run_id": event.run, "attempt": event.attempt, "seq": event.seq}
         match event.body:
             case Measured() as body:
-                self.metrics.append(key | {"rows": wire.encode(body).decode()})
+                self.metrics.append(key | {"row": first_row, "rows": wire.encode(body).decode()})
             case Logged(lines=lines, dropped=dropped):
                 said = [(level_of(line), line) for line in lines]
                 if dropped:
@@ -107,6 +108,7 @@ class _Life:
         self.row, self.own = row, own
         self.state = RunState(row.state)
         self.seen = _Seen(own.seen_to, beyond)
+        self.rows, self.low_step = own.rows, own.low_step
         self._run: dict[str, object] = {}
         self._attempt: dict[str, object] = {}
 
@@ -117,6 +119,11 @@ class _Life:
     def take(self, event: WorkerEvent, ending: Ending) -> bool:
         """Apply an event that is new; False when the attempt lives and may not."""
         body = event.body
+        if isinstance(body, Measured) and body.rows:
+            steps = [row.step for row in body.rows]
+            self.rows += len(steps)
+            self.low_step = min(steps) if self.low_step is None else min(self.low_step, *steps)
+            self._attempt |= {"rows": self.rows, "low_step": self.low_step}
         if isinstance(body, Ended):
             if self.own.ended_seq is None:
                 self._end(body, event, ending)
@@ -200,6 +207,8 @@ class _Life:
     def left(self) -> tuple[dict[str, object], dict[str, object]]:
         """What is still to be written, of the run and of its attempt, each with its key."""
         self.seen.store(self._connection, self.row.id, self.own.number)
+        if self.rows - self.own.folded >= FOLD:
+            self._attempt["folded"] = fold(self._connection, self.row.id, self.own.number, self.own.folded)
         if self.seen.through != self.own.seen_to:
             self._attempt["seen_to"] = self.seen.through
         key = {"of_run": self.row.id}
@@ -225,7 +234,7 @@ def apply(connection: Connection, events: Sequence[WorkerEvent], *, at: datetime
             continue
         if not life.seen.add(event.seq):
             continue
-        batch.add(event)
+        batch.add(event, first_row=life.rows)
         changed[event.run] = None
         if not life.take(event, ending):
             stale[key] = Stale(event.run, event.attempt, event.host)

@@ -5,15 +5,17 @@ cordons. The base of `agent.storage.runs.SqlRuns`.
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from agent import wire
-from agent.domain.events import Measured, MetricRow
+from agent.domain.events import MetricRow
 from agent.domain.runs import Attempt, Checkpoint, ExitClass, Outcome
-from agent.run_store import START, Cordon, Home, Lease, LogPage, LogQuery, Note, Place, Script
+from agent.run_store import ALL_STEPS, START, Cordon, Home, Lease, LogPage, LogQuery, Note, Place, Script, Steps
+from agent.series.window import Summary, Window
 from agent.storage import run_rows as rows
 from agent.storage.database import Database
-from agent.storage.tables import attempt, checkpoint, gpu, gpu_lease, log_line, metric_chunk, note, run, script
+from agent.storage.series import SeriesReads, rows_between
+from agent.storage.tables import attempt, checkpoint, gpu, gpu_lease, log_line, note, run, script
 
 LEVELS = {"error": ["error"], "warning": ["error", "warning"]}
 
@@ -141,40 +143,60 @@ class RunReads:
         return (await self.metrics_after(run_id, START))[0]
 
     async def metrics_after(
-        self, run_id: str, place: Place, *, chunks: int | None = None
+        self, run_id: str, place: Place, *, most: int | None = None
     ) -> tuple[Sequence[MetricRow], Place]:
         """The rows that stand behind `place`, and where they end."""
-        where = tuple_(metric_chunk.c.attempt, metric_chunk.c.seq)
-        query = (
-            select(metric_chunk)
-            .where(metric_chunk.c.run_id == run_id, where > place)
-            .order_by(metric_chunk.c.attempt, metric_chunk.c.seq)
-            .limit(chunks)
+        number, row = place
+        query = select(attempt.c.number, attempt.c.rows, attempt.c.folded).where(
+            attempt.c.run_id == run_id, attempt.c.number >= number, attempt.c.rows > 0
         )
 
         def find(connection: Connection) -> tuple[Sequence[MetricRow], Place]:
-            read = connection.execute(query).all()
-            found = [row for chunk in read for row in wire.decode(Measured, chunk.rows).rows]
-            return found, (read[-1].attempt, read[-1].seq) if read else place
+            found: list[MetricRow] = []
+            end = place
+            for own in connection.execute(query.order_by(attempt.c.number)).all():
+                first = row if own.number == number else 0
+                stop = own.rows if most is None else min(own.rows, first + most - len(found))
+                if stop > first:
+                    found += rows_between(connection, run_id, own.number, first, stop, folded=own.folded)
+                    end = (own.number, stop)
+            return found, end
 
         return await self._database.read(find)
 
     async def newest_metrics(self, run_id: str, count: int) -> Sequence[MetricRow]:
         """The last `count` rows, newest last."""
-        query = (
-            select(metric_chunk.c.rows)
-            .where(metric_chunk.c.run_id == run_id)
-            .order_by(metric_chunk.c.attempt.desc(), metric_chunk.c.seq.desc())
-            .limit(count)  # there is at least one row in each
+        query = select(attempt.c.number, attempt.c.rows, attempt.c.folded).where(
+            attempt.c.run_id == run_id, attempt.c.rows > 0
         )
 
         def find(connection: Connection) -> Sequence[MetricRow]:
             found: list[MetricRow] = []
-            for chunk in connection.execute(query):
-                found += reversed(wire.decode(Measured, chunk.rows).rows)
+            for own in connection.execute(query.order_by(attempt.c.number.desc())):
+                first = max(0, own.rows - (count - len(found)))
+                found = rows_between(connection, run_id, own.number, first, own.rows, folded=own.folded) + found
                 if len(found) >= count:
                     break
-            return found[:count][::-1]
+            return found
+
+        return await self._database.read(find)
+
+    async def series(self, run_id: str) -> Sequence[Summary]:
+        """What there is of each metric."""
+
+        def find(connection: Connection) -> list[Summary]:
+            reads = SeriesReads(connection, run_id)
+            return [found for name in reads.names() if (found := reads.summary(name)) is not None]
+
+        return await self._database.read(find)
+
+    async def windows(self, run_id: str, names: Sequence[str], steps: Steps = ALL_STEPS) -> Sequence[Window]:
+        """The curves of these metrics between two steps, both included, in no more detail than a picture shows."""
+        low, high = steps
+
+        def find(connection: Connection) -> list[Window]:
+            reads = SeriesReads(connection, run_id)
+            return [reads.window(name, low, high) for name in names]
 
         return await self._database.read(find)
 

@@ -206,7 +206,7 @@ class SqlRuns(RunReads):
             new = {"run_id": run_id, "number": number, "host": host, "gpus": json.dumps(list(gpus))}
             new |= {"sent": 0, "sent_at": at, "dispatched_at": at, "boot_id": "", "training": False}
             new |= {"first_step": rows.newest_step(connection, run_id), "stop": "", "stops": 0}
-            connection.execute(insert(attempt).values(**new, seen_to=0, used_s=0.0))
+            connection.execute(insert(attempt).values(**new, seen_to=0, rows=0, folded=0, used_s=0.0))
             started = connection.execute(select(run).where(run.c.id == run_id)).one()
             own = rows.attempt_row(connection, run_id, number)
             return rows.as_run(started), rows.as_attempt(own)

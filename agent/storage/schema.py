@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
 
-NEWEST = "0001"
+NEWEST = "0002"
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

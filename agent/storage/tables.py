@@ -13,6 +13,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -188,6 +189,9 @@ attempt = Table(
     Column("stops", Integer, nullable=False),  # how often that was sent
     Column("stop_sent_at", Moment),
     Column("seen_to", Integer, nullable=False),  # every event up to this seq was stored
+    Column("rows", BigInteger, nullable=False),  # of metrics; the first `folded` of them are in columns
+    Column("folded", BigInteger, nullable=False),
+    Column("low_step", BigInteger),  # the lowest step of them
     Column("ended_seq", Integer),  # of its own word that it is over; none: ours, or it is not over
     Column("outcome", Text),  # it is over
     Column("used_s", Float, nullable=False),
@@ -238,7 +242,27 @@ metric_chunk = Table(
     Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
     Column("attempt", Integer, primary_key=True),
     Column("seq", Integer, primary_key=True),
+    Column("row", BigInteger, nullable=False),  # the place of its first row among those of the attempt
     Column("rows", Text, nullable=False),
+)
+
+series_block = Table(  # see agent.series: level 0 are points, above are spans of them
+    "series_block",
+    metadata,
+    Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("level", Integer, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("count", Integer, nullable=False),
+    Column("first", BigInteger, nullable=False),  # the lowest and the highest step
+    Column("last", BigInteger, nullable=False),
+    Column("first_row", BigInteger, nullable=False),  # of level 0
+    Column("last_row", BigInteger, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Index(
+        "ix_series_block_steps", "run_id", "attempt", "name", "level", "last", "first", "number"
+    ),  # instead of the data
 )
 
 log_line = Table(

@@ -26,7 +26,7 @@ from agent.tools.watching import RunArguments
 
 MOST_COMPARED = 5
 METRICS_COMPARED = 8
-SLICE = 100  # messages of a host with metrics that are read in one go
+SLICE = 20_000  # rows of metrics that are read in one go
 
 
 class NoArguments(Arguments):
@@ -140,7 +140,7 @@ class Looking:
         """What is drawn of a run, read in slices: a long one is never in memory as a whole, nor holds up everybody."""
         curves = Curves()
         while True:
-            rows, place = await self._runs.metrics_after(run_id, curves.place, chunks=SLICE)
+            rows, place = await self._runs.metrics_after(run_id, curves.place, most=SLICE)
             if place == curves.place:
                 return curves
             curves.add(rows, place)

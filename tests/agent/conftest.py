@@ -1,17 +1,20 @@
 """The whole brain over a real database, with fakes around it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from agent.brain import Brain, Options, build
 from agent.llm.offline import OfflinePlanner
 from agent.ports import Model
 from agent.storage import sql_stores
 from agent.storage.database import Database
+from agent.storage.tables import metadata
+from tests.agent.postgres import cluster
 from tests.fakes import FakeBundles, FakeCharts, FakeClock, FakeDoor, FakeFleet
 from worker.client.blobs import FolderBlobs
 
@@ -66,3 +69,24 @@ def csv(tmp_path: Path) -> Path:
     path = tmp_path / "visits.csv"
     path.write_text("age,health,visited_doctor\n30,good,yes\n")
     return path
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    with cluster() as address:
+        yield address
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def either_database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    """The same tests on both."""
+    if request.param == "sqlite":
+        opened = Database(f"sqlite:///{tmp_path / 'test.db'}")
+    else:
+        opened = Database(request.getfixturevalue("postgres"))
+    await opened.start()
+    yield opened
+    if request.param == "postgres":
+        tables = ", ".join(table.name for table in metadata.sorted_tables)
+        await opened.write(lambda connection: connection.execute(text(f"TRUNCATE {tables} RESTART IDENTITY CASCADE")))
+    await opened.close()

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import Connection, insert, select
 
 from agent import wire
 from agent.domain.approvals import Approval, ApprovalState
@@ -26,34 +25,12 @@ from agent.storage.database import Database
 from agent.storage.tables import metadata, session
 from agent.stores import Stores, Turn
 from tests.agent.engine import ENDING, a_run
-from tests.agent.postgres import cluster
 from tests.fakes import ALICE, ROOM, START, said
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    with cluster() as address:
-        yield address
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    """The same tests on both."""
-    if request.param == "sqlite":
-        opened = Database(f"sqlite:///{tmp_path / 'test.db'}")
-    else:
-        opened = Database(request.getfixturevalue("postgres"))
-    await opened.start()
-    yield opened
-    if request.param == "postgres":
-        tables = ", ".join(table.name for table in metadata.sorted_tables)
-        await opened.write(lambda connection: connection.execute(text(f"TRUNCATE {tables} RESTART IDENTITY CASCADE")))
-    await opened.close()
-
-
 @pytest.fixture
-def stores(database: Database) -> Stores:
-    return sql_stores(database)
+def stores(either_database: Database) -> Stores:
+    return sql_stores(either_database)
 
 
 async def a_turn(stores: Stores) -> Turn:
@@ -70,14 +47,14 @@ def event(run: Run, seq: int, body: object, attempt: int = 1) -> WorkerEvent:
     return WorkerEvent(run=run.id, attempt=attempt, seq=seq, host="gpu-1", at=START, body=body)  # type: ignore[arg-type]
 
 
-async def test_the_migrations_make_what_the_tables_say(database: Database) -> None:
+async def test_the_migrations_make_what_the_tables_say(either_database: Database) -> None:
     def differences(connection: Connection) -> list[object]:
         return list(compare_metadata(MigrationContext.configure(connection), metadata))
 
-    assert await database.read(differences) == []
+    assert await either_database.read(differences) == []
 
 
-async def test_one_failing_write_harms_no_other_in_its_group(database: Database) -> None:
+async def test_one_failing_write_harms_no_other_in_its_group(either_database: Database) -> None:
     def good(connection: Connection, name: str) -> str:
         connection.execute(insert(session).values(id=name, created_at=START))
         return name
@@ -86,9 +63,12 @@ async def test_one_failing_write_harms_no_other_in_its_group(database: Database)
         connection.execute(insert(session).values(id="bad", created_at=START))
         raise ValueError("on purpose")
 
-    jobs = [database.write(lambda c, n=n: good(c, f"s{n}")) if n % 5 else database.write(bad) for n in range(100)]  # type: ignore[misc]
+    jobs = [
+        either_database.write(lambda c, n=n: good(c, f"s{n}")) if n % 5 else either_database.write(bad)
+        for n in range(100)
+    ]  # type: ignore[misc]
     results = await asyncio.gather(*jobs, return_exceptions=True)
-    stored = await database.read(lambda c: {row.id for row in c.execute(select(session.c.id))})
+    stored = await either_database.read(lambda c: {row.id for row in c.execute(select(session.c.id))})
     assert stored == {f"s{n}" for n in range(100) if n % 5}
     assert sum(isinstance(result, ValueError) for result in results) == 20
 

@@ -1,0 +1,63 @@
+"""metric series in columns."""
+
+import sqlalchemy as sa
+from alembic import op
+
+from agent import wire
+from agent.domain.events import Measured
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    """Go to this version. Rows of metrics stay as they are, and get their places; new ones move into columns."""
+    op.create_table(
+        "series_block",
+        sa.Column("run_id", sa.String(length=16), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("level", sa.Integer(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("count", sa.Integer(), nullable=False),
+        sa.Column("first", sa.BigInteger(), nullable=False),
+        sa.Column("last", sa.BigInteger(), nullable=False),
+        sa.Column("first_row", sa.BigInteger(), nullable=False),
+        sa.Column("last_row", sa.BigInteger(), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["run_id"], ["run.id"], name=op.f("fk_series_block_run_id")),
+        sa.PrimaryKeyConstraint("run_id", "attempt", "name", "level", "number", name=op.f("pk_series_block")),
+    )
+    steps = ["run_id", "attempt", "name", "level", "last", "first", "number"]
+    op.create_index("ix_series_block_steps", "series_block", steps, unique=False)
+    with op.batch_alter_table("attempt", schema=None) as batch_op:
+        batch_op.add_column(sa.Column("rows", sa.BigInteger(), nullable=False, server_default="0"))
+        batch_op.add_column(sa.Column("folded", sa.BigInteger(), nullable=False, server_default="0"))
+        batch_op.add_column(sa.Column("low_step", sa.BigInteger(), nullable=True))
+    with op.batch_alter_table("metric_chunk", schema=None) as batch_op:
+        batch_op.add_column(sa.Column("row", sa.BigInteger(), nullable=False, server_default="0"))
+    _number_rows(op.get_bind())
+
+
+def _number_rows(connection: sa.Connection) -> None:
+    """The place of each chunk among the rows of its attempt, and what the attempt then has."""
+    chunk = sa.table("metric_chunk", *map(sa.column, ("run_id", "attempt", "seq", "row", "rows")))
+    attempt = sa.table("attempt", *map(sa.column, ("run_id", "number", "rows", "low_step")))
+    keys = connection.execute(sa.select(chunk.c.run_id, chunk.c.attempt).distinct()).all()
+    for run_id, number in keys:
+        this = (chunk.c.run_id == run_id) & (chunk.c.attempt == number)
+        found = connection.execute(sa.select(chunk.c.seq, chunk.c.rows).where(this).order_by(chunk.c.seq)).all()
+        count, steps = 0, list[int]()
+        for seq, text in found:
+            connection.execute(sa.update(chunk).where(this, chunk.c.seq == seq).values(row=count))
+            rows = wire.decode(Measured, text).rows
+            count += len(rows)
+            steps += [row.step for row in rows]
+        of = (attempt.c.run_id == run_id) & (attempt.c.number == number)
+        values = {"rows": count, "low_step": min(steps, default=None)}
+        connection.execute(sa.update(attempt).where(of).values(**values))
+
+
+def downgrade() -> None:
+    """Leave this version. Raises: NotImplementedError, as what is in columns would be lost."""
+    raise NotImplementedError("Metrics in columns cannot become rows again; restore a backup of version 0001.")

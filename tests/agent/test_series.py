@@ -1,0 +1,258 @@
+"""Metric series: columns, the pyramid, and both against plain lists of what was logged, on both databases."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from agent.domain.events import Ended, EventBody, Logged, Measured, MetricRow, Started, WorkerEvent
+from agent.domain.runs import Outcome, Run, RunState
+from agent.run_store import START as FROM_THE_BEGINNING
+from agent.series.columns import BLOCK, POINT, SPAN, Unreadable, pack, unpack
+from agent.series.pyramid import FAN, Block, cover, grow, spans
+from agent.series.window import Window
+from agent.storage import sql_stores
+from agent.storage.database import Database
+from agent.storage.series import FOLD
+from agent.stores import Stores
+from tests.agent.engine import ENDING, a_run
+from tests.fakes import START
+
+Logged3 = tuple[int, float, dict[str, float]]
+VALUES = st.floats(allow_nan=True, allow_infinity=True, width=64)
+
+
+def points(values: Sequence[float], steps: Sequence[int] | None = None) -> Any:
+    found = np.zeros(len(values), dtype=POINT)
+    found["row"] = np.arange(len(values))
+    found["step"] = found["row"] if steps is None else steps
+    found["at"] = 1.79e9 + 0.37 * found["row"]
+    found["value"] = values
+    return found
+
+
+@given(arrays(np.uint64, st.tuples(st.integers(0, 40), st.just(4))))
+def test_any_bits_come_back(bits: Any) -> None:
+    entries = np.ascontiguousarray(bits).view(POINT).reshape(-1)
+    assert unpack(pack(entries), POINT).tobytes() == entries.tobytes()
+
+
+@pytest.mark.parametrize("data", [b"", b"\x01", b"\x02\x00\x00\x00\x00", pack(points([1.0, 2.0]))[:-3]])
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(Unreadable, match="block of metrics"):
+        unpack(data, POINT)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(VALUES, max_size=700), st.integers(1, 90))
+def test_growing_bit_by_bit_equals_growing_at_once(values: list[float], slice_size: int) -> None:
+    whole = points(values)
+    newest: dict[int, Block] = {}
+    blocks: dict[tuple[int, int], Block] = {}
+    for start in range(0, len(whole), slice_size):
+        for block in grow(newest, whole[start : start + slice_size]):
+            newest[block.level] = blocks[block.level, block.number] = block
+    once = {(block.level, block.number): block for block in grow({}, whole)}
+    assert blocks.keys() == once.keys()
+    assert all(blocks[key].entries.tobytes() == once[key].entries.tobytes() for key in once)
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000), st.integers(1, 5000), st.integers(1, 300))
+def test_pieces_cover_each_point_once(start: int, length: int, beyond: int, most: int) -> None:
+    stop = start + length
+    pieces = cover(start, stop, size=stop + beyond, most=most)
+    covered = [n for piece in pieces for n in range(piece.start * FAN**piece.level, piece.stop * FAN**piece.level)]
+    assert covered == list(range(start, stop))
+    finest = 2 * FAN * max(1, math.ceil(math.log(max(length, 2), FAN)))  # both ends, each level
+    assert sum(piece.stop - piece.start for piece in pieces) <= most + 1 + finest
+
+
+@given(st.lists(VALUES, min_size=FAN, max_size=FAN))
+def test_a_span_says_what_its_points_say(values: list[float]) -> None:
+    ((_, one),) = [(block.level, block.entries[0]) for block in grow({}, points(values)) if block.level == 1]
+    finite = [(value, step) for step, value in enumerate(values) if math.isfinite(value)]
+    assert (one["first"], one["last"], one["count"]) == (0, FAN - 1, len(finite))
+    counted = (sum(map(math.isnan, values)), values.count(math.inf), values.count(-math.inf))
+    assert (one["nans"], one["ups"], one["downs"]) == counted
+    if finite:
+        assert (one["low"], one["high"]) == (min(finite)[0], max(finite)[0])
+        assert values[one["low_step"]] == one["low"]
+        assert values[one["high_step"]] == one["high"]
+        assert one["mean"] == pytest.approx(math.fsum(value / len(finite) for value, _ in finite), rel=1e-9, abs=1e-300)
+    else:
+        assert all(math.isnan(one[name]) for name in ("low", "high", "mean"))
+
+
+class Host:
+    """Sends rows of a run as its supervisor would, and remembers them."""
+
+    def __init__(self, stores: Stores, run: Run) -> None:
+        self.stores, self.run, self.number, self.seq = stores, run, 0, 0
+        self.rows: list[list[Logged3]] = []
+
+    async def begin(self) -> None:
+        """The next attempt; the one before it ends."""
+        if self.number:
+            await self.send(Ended(outcome=Outcome(state=RunState.FAILED, reason="It broke.")))
+            assert await self.stores.runs.requeue(self.run.id, expect=RunState.FAILED, note="", at=START)
+        assert await self.stores.runs.dispatch(self.run.id, host="gpu-1", at=START) is not None
+        self.number, self.seq = self.number + 1, 0
+        self.rows.append([])
+        await self.send(Started(model="m", total_steps=None))
+
+    async def send(self, *bodies: EventBody) -> None:
+        events = []
+        for body in bodies:
+            self.seq += 1
+            at = START + timedelta(seconds=self.seq)
+            named = {"run": self.run.id, "attempt": self.number, "seq": self.seq, "host": "gpu-1"}
+            events.append(WorkerEvent(**named, at=at, body=body))  # type: ignore[arg-type]
+        await self.stores.runs.apply(events, at=START, ending=ENDING)
+
+    async def log(self, rows: Sequence[Logged3], *, each: int = 100) -> None:
+        """Rows in events of `each`."""
+        self.rows[-1] += rows
+        made = [MetricRow(step=step, at=at, values=values) for step, at, values in rows]
+        await self.send(*[Measured(rows=tuple(made[n : n + each])) for n in range(0, len(made), each)])
+
+    def counting(self, name: str, low: int, high: int) -> list[tuple[int, float]]:
+        """What a window has to show, by step."""
+        found: list[tuple[int, float]] = []
+        until = math.inf
+        for rows in reversed(self.rows):
+            part = [(step, values[name]) for step, _, values in rows if name in values and step < until]
+            found = part + found
+            until = min([until, *[step for step, _, _ in rows]])
+        return sorted([point for point in found if low <= point[0] <= high], key=lambda point: point[0])
+
+
+@pytest.fixture
+async def host(either_database: Database) -> Host:
+    stores = sql_stores(either_database)
+    made = Host(stores, await a_run(stores))
+    await made.begin()
+    return made
+
+
+def same(one: float, other: float) -> bool:
+    return one == other or (math.isnan(one) and math.isnan(other))
+
+
+def shows(found: Window, wanted: list[tuple[int, float]]) -> None:
+    """The spans stand for exactly these points."""
+    spans_ = found.spans
+    finite = [(step, value) for step, value in wanted if math.isfinite(value)]
+    assert int((spans_["count"] + spans_["nans"] + spans_["ups"] + spans_["downs"]).sum()) == len(wanted)
+    assert int(spans_["count"].sum()) == len(finite)
+    assert np.all(np.diff(spans_["first"]) >= 0)
+    if finite:
+        assert np.nanmin(spans_["low"]) == min(value for _, value in finite)
+        assert np.nanmax(spans_["high"]) == max(value for _, value in finite)
+    if found.exact:
+        assert [*spans_["first"]] == [step for step, _ in wanted]
+
+
+async def test_windows_equal_what_was_logged(host: Host) -> None:
+    random = np.random.default_rng(7)
+    steps = 3 * BLOCK + 77
+    noise = random.normal(size=steps)
+    noise[[5, 900, 901, 4000]] = [math.nan, math.inf, -math.inf, math.nan]
+    rows: list[Logged3] = [
+        (n, 1e9 + n, {"loss": float(noise[n])} | ({"valid_loss": float(n)} if n % 50 == 0 else {}))
+        for n in range(steps)
+    ]
+    for start in range(0, steps, 301):
+        await host.log(rows[start : start + 301])
+    for low, high in [
+        (-(2**40), 2**40),
+        (0, 0),
+        (17, 17),
+        (900, 5000),
+        (BLOCK - 1, BLOCK),
+        (steps - 1, steps + 9),
+        (9**9, 9**9),
+    ]:
+        loss, valid = await host.stores.runs.windows(host.run.id, ["loss", "valid_loss"], (low, high))
+        shows(loss, host.counting("loss", low, high))
+        shows(valid, host.counting("valid_loss", low, high))
+    summaries = {found.name: found for found in await host.stores.runs.series(host.run.id)}
+    assert list(summaries) == ["loss", "valid_loss"]
+    assert summaries["loss"].count == steps
+    assert summaries["loss"].last_value == noise[-1]
+    finite = np.where(np.isfinite(noise), noise, np.nan)
+    assert (summaries["loss"].low_step, summaries["loss"].high_step) == (np.nanargmin(finite), np.nanargmax(finite))
+    assert (summaries["valid_loss"].last_step, summaries["valid_loss"].last_value) == (6200, 6200.0)
+
+
+async def test_rows_come_back_whole_and_in_order_from_anywhere(host: Host) -> None:
+    rows: list[Logged3] = [(n, n / 7, {"a": 1.0 * n} | ({"b": -0.0} if n % 3 else {})) for n in range(2 * FOLD + 100)]
+    runs, place, seen = host.stores.runs, FROM_THE_BEGINNING, 0
+    for start in range(0, len(rows), 90):
+        await host.log(rows[start : start + 90], each=7)
+        found, place = await runs.metrics_after(host.run.id, place)
+        assert [(row.step, row.at, row.values) for row in found] == rows[seen : start + 90]
+        seen = min(len(rows), start + 90)
+    stored = [(row.step, row.at, row.values) for row in await runs.metrics(host.run.id)]
+    assert stored == rows
+    assert str(stored[1][2]["b"]) == "-0.0"
+    assert await runs.metrics_after(host.run.id, place) == ([], place)
+    assert len((await runs.metrics_after(host.run.id, (1, 13)))[0]) == len(rows) - 13
+
+
+async def test_a_later_attempt_replaces_the_steps_that_it_trains_anew(host: Host) -> None:
+    await host.log([(n, float(n), {"loss": 100.0 + n}) for n in range(1500)])
+    await host.begin()
+    await host.log([(n, 5e3 + n, {"loss": 1.0 * n}) for n in range(1200, 1900)])
+    await host.begin()
+    await host.log([(n, 9e3 + n, {"loss": -1.0}) for n in range(1100, 1110)])
+    for low, high in [(0, 5000), (1090, 1150), (1205, 1899)]:
+        (found,) = await host.stores.runs.windows(host.run.id, ["loss"], (low, high))
+        shows(found, host.counting("loss", low, high))
+    (told,) = await host.stores.runs.series(host.run.id)
+    assert (told.count, told.last_step, told.last_value, told.high) == (1110, 1109, -1.0, 1199.0)
+    every = await host.stores.runs.metrics(host.run.id)
+    assert len(every) == 1500 + 700 + 10  # kept all the same
+
+
+async def test_steps_in_any_order_and_repeated(host: Host) -> None:
+    random = np.random.default_rng(3)
+    steps = random.integers(0, 3000, 5000)
+    await host.log([(int(step), float(n), {"x": float(n)}) for n, step in enumerate(steps)])
+    for low, high in [(0, 3000), (100, 140), (2999, 2999), (1500, 1502)]:
+        (found,) = await host.stores.runs.windows(host.run.id, ["x"], (low, high))
+        wanted = host.counting("x", low, high)
+        if found.exact:
+            shows(found, wanted)
+        else:
+            assert found.spans["count"].sum() >= len(wanted)  # spans of mixed steps reach beyond the window
+
+
+async def test_events_that_come_again_after_a_fold_change_nothing(host: Host) -> None:
+    rows: list[Logged3] = [(n, float(n), {"a": float(n)}) for n in range(FOLD - 1)]
+    await host.log(rows)
+    await asyncio.gather(*(host.send(Logged(lines=("x",))) for _ in range(5)))
+    await host.log([(FOLD, 1.0, {"a": 1.0})])
+    again = [
+        WorkerEvent(
+            run=host.run.id, attempt=1, seq=n, host="gpu-1", at=START,
+            body=Measured(rows=(MetricRow(step=1, at=1.0, values={"a": 5.0}),)),
+        )
+        for n in range(1, host.seq + 1)
+    ]  # fmt: skip
+    await host.stores.runs.apply(again, at=START, ending=ENDING)
+    assert len(await host.stores.runs.metrics(host.run.id)) == FOLD
+
+
+def test_a_point_is_a_span_of_its_own() -> None:
+    one, two = spans(points([2.0, math.nan]))
+    assert one.dtype == SPAN
+    assert (one["low"], one["high"], one["mean"], one["count"], one["nans"]) == (2.0, 2.0, 2.0, 1, 0)
+    assert (two["count"], two["nans"]) == (0, 1)
+    assert same(float(two["low"]), math.nan)
