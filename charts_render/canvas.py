@@ -1,30 +1,35 @@
-"""A sheet to draw on: lines, shapes and letters at given places. The only module that makes matplotlib artists.
+"""A sheet to draw on: lines, shapes and letters at given places. Only this module and `strips` draw with matplotlib.
 
 Places and sizes are units of a picture 1200 wide, y upwards; the sheet scales them to the width that was asked for.
-Every artist carries a `gid` that says what it shows.
+Every shape carries a `gid` that says what it shows, so that a sheet can be measured without its pixels. Shapes go to
+matplotlib's renderer at once: its figures and artists take longer to make than the lines take to draw.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.text import Text
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.colors import to_rgb
+from matplotlib.markers import MarkerStyle
+from matplotlib.path import Path
 from matplotlib.transforms import Affine2D, Bbox
 from numpy.typing import NDArray
 from PIL import Image
 
-from charts_render.curve import Floats
-from charts_render.lettering import Letters, font
+from charts_render.curve import Floats, finite_runs
+from charts_render.lettering import Letters, width
 from charts_render.placement import Box
+from charts_render.strips import strip
 from charts_render.theme import DESIGN_WIDTH_PX, Palette
 
 Align = Literal["left", "center", "right"]
 Places = Floats | list[float]
 _DPI = 72.0  # one point is one unit
 _BACKING_ALPHA = 0.82
+_BACKING_PAD = 1.5
+_SHARE_LEFT = {"left": 0.0, "center": 0.5, "right": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +64,75 @@ class Ink:
     backed: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """A line through points; NaN breaks it."""
+
+    gid: str
+    xs: Floats
+    ys: Floats
+    pen: Pen
+    clip: Box | None
+
+    @property
+    def layer(self) -> float:
+        """Higher ones lie on lower ones."""
+        return self.pen.layer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Area:
+    """A filled band in steps: from `low` to `high` (n,) between neighbours of `edges` (n + 1,); NaN leaves it out."""
+
+    gid: str
+    edges: Floats
+    low: Floats
+    high: Floats
+    colour: str
+    layer: float
+    clip: Box | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dots:
+    """A marker at each point."""
+
+    gid: str
+    xs: Floats
+    ys: Floats
+    dot: Dot
+    clip: Box | None
+
+    @property
+    def layer(self) -> float:
+        """Higher ones lie on lower ones."""
+        return self.dot.layer
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """One line of letters; it lies on everything that is no text."""
+
+    gid: str
+    x: float
+    base: float
+    text: str
+    ink: Ink
+
+    def box(self, scale: float) -> Box:
+        """The pixels of its strokes, y upwards from the bottom of the picture."""
+        drawn = strip(self.text, self.ink.letters, scale)
+        left, base = self.corner(scale)
+        return Box(left + drawn.left, base - drawn.below, left + drawn.right, base + drawn.above)
+
+    def corner(self, scale: float) -> tuple[int, int]:
+        """The pixel where its base line begins."""
+        left = self.x - _SHARE_LEFT[self.ink.align] * width(self.text, self.ink.letters)
+        return round(left * scale), round(self.base * scale)
+
+
 class Sheet:
-    """A figure of `DESIGN_WIDTH_PX` by `height` units, drawn `width_px` pixels wide.
+    """A picture of `DESIGN_WIDTH_PX` by `height` units, drawn `width_px` pixels wide.
 
     A smaller picture is drawn at design width and reduced: letters hinted for a few pixels would be wider than planned.
     """
@@ -69,80 +141,111 @@ class Sheet:
         """Nothing but ground."""
         self.palette = palette
         self.scale = max(1.0, width_px / DESIGN_WIDTH_PX)
+        self.size = (max(width_px, DESIGN_WIDTH_PX), round(height * self.scale))  # drawn pixels: width, height
+        self.shapes: list[Line | Area | Dots] = []
+        self.words: list[Words] = []
         self._size = (width_px, round(height * width_px / DESIGN_WIDTH_PX))
-        drawn = (max(width_px, DESIGN_WIDTH_PX), round(height * self.scale))
-        dpi = _DPI * self.scale
-        self.figure = Figure(
-            figsize=((drawn[0] + 0.001) / dpi, (drawn[1] + 0.001) / dpi), dpi=dpi, facecolor=palette.ground
-        )
-        self._transform = Affine2D().scale(self.scale)
 
     def line(self, xs: Places, ys: Places, pen: Pen, gid: str, clip: Box | None = None) -> None:
         """A line through the points; NaN breaks it."""
-        artist = Line2D(
-            xs,
-            ys,
-            color=pen.colour,
-            linewidth=pen.width,
-            linestyle=(0, [length / pen.width for length in pen.dash]) if pen.dash else "-",
-            solid_capstyle="butt",
-            solid_joinstyle="round",
-            dash_capstyle="butt",
-            zorder=pen.layer,
-        )
-        self._add(artist, gid, clip)
+        self.shapes.append(Line(gid, np.asarray(xs, dtype=np.float64), np.asarray(ys, dtype=np.float64), pen, clip))
+
+    def area(
+        self, edges: Floats, low: Floats, high: Floats, colour: str, layer: float, gid: str, clip: Box | None = None
+    ) -> None:
+        """A filled band in steps."""
+        self.shapes.append(Area(gid, edges, low, high, colour, layer, clip))
 
     def dots(self, xs: Places, ys: Places, dot: Dot, gid: str, clip: Box | None = None) -> None:
         """A marker at each point."""
-        artist = Line2D(
-            xs,
-            ys,
-            linestyle="none",
-            marker=dot.shape,
-            markersize=dot.size,
-            markerfacecolor=dot.fill,
-            markeredgecolor=dot.edge,
-            markeredgewidth=dot.edge_width,
-            zorder=dot.layer,
-        )
-        self._add(artist, gid, clip)
+        self.shapes.append(Dots(gid, np.asarray(xs, dtype=np.float64), np.asarray(ys, dtype=np.float64), dot, clip))
 
     def text(self, x: float, base: float, text: str, ink: Ink, gid: str) -> None:
         """One line of letters standing on `base`; nothing for an empty text."""
-        if not text:
-            return
-        artist = Text(
-            x,
-            base,
-            text,
-            color=ink.colour,
-            fontproperties=font(ink.letters),
-            horizontalalignment=ink.align,
-            verticalalignment="baseline",
-            parse_math=False,
-            transform=self._transform,
-            zorder=6.0,
-        )
-        if ink.backed:
-            backing = {"facecolor": self.palette.ground, "alpha": _BACKING_ALPHA, "edgecolor": "none", "pad": 1.5}
-            artist.set_bbox(backing)
-            artist.set_zorder(5.0)
-        artist.set_gid(gid)
-        self.figure.add_artist(artist)
+        if text:
+            self.words.append(Words(gid, x, base, text, ink))
 
     def pixels(self) -> NDArray[np.uint8]:
         """Draw; opaque RGBA, shape (height, width, 4), top row first."""
-        canvas = FigureCanvasAgg(self.figure)
-        canvas.draw()  # type: ignore[no-untyped-call]
-        pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+        renderer = RendererAgg(*self.size, _DPI * self.scale)  # type: ignore[no-untyped-call]
+        buffer: NDArray[np.uint8] = np.asarray(renderer.buffer_rgba())  # type: ignore[no-untyped-call]
+        buffer[:] = (*_bytes(self.palette.ground), 255)
+        for shape in sorted(self.shapes, key=lambda shape: shape.layer):
+            match shape:
+                case Line():
+                    self._stroke(renderer, shape)
+                case Area():
+                    self._fill(renderer, shape)
+                case Dots():
+                    self._mark(renderer, shape)
+        for words in sorted(self.words, key=lambda words: not words.ink.backed):
+            self._write(buffer, words)
         if self.scale > 1 or self._size[0] == DESIGN_WIDTH_PX:
-            return pixels
-        return np.asarray(Image.fromarray(pixels).resize(self._size, Image.Resampling.HAMMING))
+            return buffer
+        return np.asarray(Image.fromarray(buffer).resize(self._size, Image.Resampling.HAMMING))
 
-    def _add(self, artist: Line2D, gid: str, clip: Box | None) -> None:
-        artist.set_transform(self._transform)
-        artist.set_gid(gid)
+    def _context(self, renderer: RendererAgg, colour: str, width: float, clip: Box | None) -> Any:
+        context = renderer.new_gc()
+        context.set_foreground(to_rgb(colour))
+        context.set_linewidth(width)
+        context.set_capstyle("butt")
+        context.set_joinstyle("round")
         if clip is not None:
             corners = np.array([clip.x0, clip.y0, clip.x1, clip.y1]) * self.scale
-            artist.set_clip_box(Bbox.from_extents(*corners))
-        self.figure.add_artist(artist)
+            context.set_clip_rectangle(Bbox.from_extents(*corners))
+        return context
+
+    def _stroke(self, renderer: RendererAgg, line: Line) -> None:
+        context = self._context(renderer, line.pen.colour, line.pen.width, line.clip)
+        if line.pen.dash:
+            context.set_dashes(0, line.pen.dash)
+        places = Path(np.column_stack([line.xs, line.ys]))
+        renderer.draw_path(context, places, Affine2D().scale(self.scale))  # type: ignore[no-untyped-call]
+
+    def _fill(self, renderer: RendererAgg, area: Area) -> None:
+        context = self._context(renderer, area.colour, 0.0, area.clip)
+        for first, last in finite_runs(area.low + area.high):
+            xs = np.repeat(area.edges[first : last + 1], 2)[1:-1]
+            above, below = np.repeat(area.high[first:last], 2), np.repeat(area.low[first:last], 2)
+            outline = np.concatenate([np.column_stack([xs, above]), np.column_stack([xs, below])[::-1]])
+            path, transform = Path(outline, closed=False), Affine2D().scale(self.scale)
+            renderer.draw_path(context, path, transform, to_rgb(area.colour))  # type: ignore[no-untyped-call]
+
+    def _mark(self, renderer: RendererAgg, dots: Dots) -> None:
+        look = dots.dot
+        context = self._context(renderer, look.edge, look.edge_width, dots.clip)
+        shape, transform, snap_from, (cap, joint) = _marker(look.shape)
+        context.set_capstyle(cap)
+        context.set_joinstyle(joint)
+        context.set_snap(None if snap_from is None else look.size * self.scale >= snap_from)
+        face = None if look.fill == "none" else to_rgb(look.fill)
+        grown = Affine2D(transform).scale(look.size * self.scale)
+        places = Path(np.column_stack([dots.xs, dots.ys]))
+        renderer.draw_markers(context, shape, grown, places, Affine2D().scale(self.scale), face)
+
+    def _write(self, buffer: NDArray[np.uint8], words: Words) -> None:
+        drawn = strip(words.text, words.ink.letters, self.scale)
+        left, base = words.corner(self.scale)
+        if words.ink.backed:
+            pad, box = _BACKING_PAD * self.scale, words.box(self.scale)
+            rows = slice(max(0, round(len(buffer) - box.y1 - pad)), max(0, round(len(buffer) - box.y0 + pad)))
+            part = buffer[rows, max(0, round(box.x0 - pad)) : max(0, round(box.x1 + pad)), :3]
+            ground = np.array(_bytes(self.palette.ground))
+            part[:] = np.rint(part * (1 - _BACKING_ALPHA) + ground * _BACKING_ALPHA).astype(np.uint8)
+        top, x0 = len(buffer) - base - drawn.above, left + drawn.left
+        part = buffer[max(0, top) : top + len(drawn.coverage), max(0, x0) : max(0, x0 + drawn.coverage.shape[1]), :3]
+        cut = drawn.coverage[max(0, -top) :, max(0, -x0) :][: len(part), : part.shape[1], None].astype(np.int32)
+        part[:] = (part * (255 - cut) + np.array(_bytes(words.ink.colour)) * cut + 127) // 255
+
+
+def _bytes(colour: str) -> tuple[int, ...]:
+    return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))
+
+
+@lru_cache(maxsize=32)
+def _marker(shape: str) -> tuple[Path, NDArray[np.float64], float | None, tuple[str, str]]:
+    """Outline, its transformation at size 1, from which size it is snapped to pixels, and how its edge is drawn."""
+    style = MarkerStyle(shape)
+    ends = str(style.get_capstyle()), str(style.get_joinstyle())
+    threshold = style.get_snap_threshold()
+    return style.get_path(), style.get_transform().get_matrix(), threshold, ends

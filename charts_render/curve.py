@@ -30,50 +30,84 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """`x` finite and rising, `y` finite or NaN, both of shape (n,); `up` and `down` are the x of infinite values."""
+    """`x` finite and rising, the others finite or NaN, all of shape (n,); `up` and `down` are the x of infinite values.
+
+    `y` lies between `low` and `high`; the three are one array where each entry is a single point.
+    """
 
     name: str
     x: Floats
     y: Floats
+    low: Floats
+    high: Floats
     up: Floats
     down: Floats
     first: Point | None
     last: Point | None
-    lo: float
-    hi: float
+    lowest: Point | None
+    highest: Point | None
+
+    @property
+    def ranged(self) -> bool:
+        """Whether entries stand for many points."""
+        return self.low is not self.high
+
+    @property
+    def lo(self) -> float:
+        """The lowest value; NaN without any."""
+        return self.lowest.y if self.lowest else np.nan
+
+    @property
+    def hi(self) -> float:
+        """The highest value; NaN without any."""
+        return self.highest.y if self.highest else np.nan
 
     def best(self, better: Literal["", "lower", "higher"]) -> Point | None:
         """The earliest lowest or highest finite point; None when nothing is better."""
-        if not better or self.first is None:
-            return None
-        at = int(np.nanargmin(self.y) if better == "lower" else np.nanargmax(self.y))
-        return Point(float(self.x[at]), float(self.y[at]))
+        return {"": None, "lower": self.lowest, "higher": self.highest}[better]
 
 
 def clean(series: Series) -> Curve:
     """Any series as a curve: points with a non-finite x are dropped, disorder is sorted, lengths are cut to one."""
     count = min(len(series.x), len(series.y))
-    x, y = _floats(series.x, count), _floats(series.y, count)
+    ranged = min(len(series.low), len(series.high)) >= count > 0
+    x, *values = (_floats(v, count) for v in (series.x, series.y, *((series.low, series.high) if ranged else ())))
     placed = np.isfinite(x)
     if not placed.all():
-        x, y = x[placed], y[placed]
+        x, values = x[placed], [v[placed] for v in values]
     if x.size and max(-x.min(), x.max()) > LARGEST:
         x = np.clip(x, -LARGEST, LARGEST)
     if (x[1:] < x[:-1]).any():
         order = np.argsort(x, kind="stable")
-        x, y = x[order], y[order]
+        x, values = x[order], [v[order] for v in values]
+    y = values[0]
     last = _outer(x, y, ~np.isnan(y), -1)
     up, down = x[y == np.inf], x[y == -np.inf]
-    if up.size or down.size:
-        y = np.where(np.isinf(y), np.nan, y)
+    bounded = [_bounded(v) for v in values]
+    y, low, high = bounded if ranged else bounded * 3
     finite = np.isfinite(y)
     if not finite.any():
-        return Curve(series.name, x, y, up, down, None, last, np.nan, np.nan)
-    lo, hi = float(np.fmin.reduce(y)), float(np.fmax.reduce(y))
-    if lo < -LARGEST or hi > LARGEST:
-        y = np.clip(y, -LARGEST, LARGEST)
-        lo, hi = float(np.clip(lo, -LARGEST, LARGEST)), float(np.clip(hi, -LARGEST, LARGEST))
-    return Curve(series.name, x, y, up, down, _outer(x, y, finite, 0), last, lo, hi)
+        return Curve(series.name, x, y, low, high, up, down, None, last, None, None)
+    lowest, highest = _extremes(series, x, low, high)
+    return Curve(series.name, x, y, low, high, up, down, _outer(x, y, finite, 0), last, lowest, highest)
+
+
+def _bounded(values: Floats) -> Floats:
+    """NaN instead of infinities, and nothing so large that a difference would overflow."""
+    if np.isinf(values).any():
+        values = np.where(np.isinf(values), np.nan, values)
+    if values.size and max(-np.fmin.reduce(values), np.fmax.reduce(values)) > LARGEST:
+        values = np.clip(values, -LARGEST, LARGEST)
+    return values
+
+
+def _extremes(series: Series, x: Floats, low: Floats, high: Floats) -> tuple[Point, Point]:
+    known = series.extremes
+    if known is not None and np.isfinite([known.low_x, known.low, known.high_x, known.high]).all():
+        ends = (Point(known.low_x, known.low), Point(known.high_x, known.high))
+        return ends[0]._replace(y=max(ends[0].y, -LARGEST)), ends[1]._replace(y=min(ends[1].y, LARGEST))
+    lowest, highest = int(np.nanargmin(low)), int(np.nanargmax(high))
+    return Point(float(x[lowest]), float(low[lowest])), Point(float(x[highest]), float(high[highest]))
 
 
 def decimate(x: Floats, y: Floats, *, columns: int) -> tuple[Floats, Floats]:
@@ -83,8 +117,7 @@ def decimate(x: Floats, y: Floats, *, columns: int) -> tuple[Floats, Floats]:
     """
     if x.size <= _POINTS_PER_COLUMN * columns:
         return x, y
-    cuts = np.searchsorted(x, np.linspace(x[0], x[-1], columns + 1)[1:-1])
-    starts, ends = np.append(0, cuts), np.append(cuts, x.size)
+    starts, ends = _cut(x, columns)
     starts, ends = starts[ends > starts], ends[ends > starts]
     low, high = np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)
     first, last = y[starts], y[ends - 1]
@@ -98,6 +131,23 @@ def decimate(x: Floats, y: Floats, *, columns: int) -> tuple[Floats, Floats]:
     return np.stack([left, second, third, right], axis=1).ravel(), ys.ravel()
 
 
+def envelope(curve: Curve, *, columns: int) -> tuple[Floats, Floats, Floats]:
+    """Edges (columns + 1,) of equal stretches of x, and the lowest and highest value in each (columns,).
+
+    An empty stretch takes what the next entry is.
+    """
+    edges = np.linspace(curve.x[0], curve.x[-1], columns + 1)
+    starts = np.minimum(_cut(curve.x, columns)[0], curve.x.size - 1)
+    low, high = np.fmin.reduceat(curve.low, starts), np.fmax.reduceat(curve.high, starts)  # of an empty one: the next
+    return edges, low, high
+
+
+def _cut(x: Floats, columns: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Half-open index ranges of equal stretches of x."""
+    cuts = np.searchsorted(x, np.linspace(x[0], x[-1], columns + 1)[1:-1])
+    return np.append(0, cuts), np.append(cuts, x.size)
+
+
 def trend(curve: Curve, *, buckets: int, breaks: Floats) -> tuple[Floats, Floats] | None:
     """Means over `buckets` equal stretches of x, or None where the curve is too short or too calm to need them.
 
@@ -106,8 +156,7 @@ def trend(curve: Curve, *, buckets: int, breaks: Floats) -> tuple[Floats, Floats
     if curve.first is None or curve.x.size < _NOISY_POINTS * buckets or not _noisy(curve):
         return None
     edges = np.linspace(curve.x[0], curve.x[-1], buckets + 1)
-    cuts = np.searchsorted(curve.x, edges[1:-1])
-    starts, ends = np.append(0, cuts), np.append(cuts, curve.x.size)
+    starts, ends = _cut(curve.x, buckets)
     held = ends > starts
     finite = np.isfinite(curve.y)
     counts = np.add.reduceat(finite, starts[held], dtype=np.float64)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from charts_render.canvas import Align, Dot, Ink, Pen, Sheet
-from charts_render.curve import Curve, Floats, decimate, finite_runs
+from charts_render.curve import Curve, Floats, decimate, envelope, finite_runs
 from charts_render.layout import END_GAP, NOTE, SWATCH, TICK, Frame
 from charts_render.lettering import ASCENT, DESCENT, Letters, plain, shorten, width
 from charts_render.numerals import value_text
@@ -19,12 +19,13 @@ from charts_render.scale import Scale
 from charts_render.theme import HEADING_PX, LINE_PX, MARKER_PX, NOTE_PX, SHAPES, VALUE_PX, blend
 
 _COLUMN = 2.0  # units of width that decimation keeps apart
+_BAND_COLUMN, _BAND_LEAST = 3.0, 3.0  # units of width of a step of a band, and of its least height
 _X_TICK_ROOM = 95.0
 _SPARSE = 5  # markers along a curve, to tell it from the others without colour
 _MARKS_SHOWN = 60
 _MARK_NAME_ROOM = 190.0
 _CROWD = 60  # lone points that are drawn large
-_FAINT = 0.38  # of the colour, for single values behind a mean
+_FAINT = 1 / 3  # of the colour, for the band behind a mean; a step of the picture's palette
 
 
 @dataclass(slots=True)
@@ -132,22 +133,33 @@ class PanelPainter:
                 self.sheet.line([area.x0, area.x1], [level, level], pen, self._gid("baseline", i))
 
     def _curve(self, i: int, curve: Curve) -> None:
-        """The line, its lone points as dots; where it is noisy, faint values behind a bold mean."""
-        area, colour, mean = self.plot.area, self._colour(i), self.frame.plan.trends[i]
-        columns = max(8, int(area.width * min(self.sheet.scale, 2.0) / _COLUMN))
-        xs, ys = self._places(*decimate(curve.x, curve.y, columns=columns))
-        pen = Pen(colour, LINE_PX, layer=3.0 - i * 0.01)
-        if mean is not None:
-            pen = Pen(blend(colour, self.sheet.palette.ground, _FAINT), 2.0, layer=2.0 - i * 0.01)
-        self.sheet.line(xs, ys, pen, self._gid("series", i), area)
-        self.plot.trace(xs, ys)
-        self._lone_dots(i, xs, ys)
-        if mean is not None:
+        """The line, its lone points as dots; where it is noisy, a faint band of all values behind a bold mean."""
+        area, mean = self.plot.area, self.frame.plan.trends[i]
+        pen = Pen(self._colour(i), LINE_PX, layer=3.0 - i * 0.01)
+        if mean is None:
+            columns = max(8, int(area.width * min(self.sheet.scale, 2.0) / _COLUMN))
+            xs, ys = self._places(*decimate(curve.x, curve.y, columns=columns))
+            self._lone_dots(i, xs, ys)
+        else:
+            self._band(i, curve)
             xs, ys = self._places(*mean)
-            self.sheet.line(xs, ys, Pen(colour, LINE_PX, layer=3.0 - i * 0.01), self._gid("mean", i), area)
+        self.sheet.line(xs, ys, pen, self._gid("series" if mean is None else "mean", i), area)
+        self.plot.trace(xs, ys)
         if len(self.frame.plan.curves) > 1:
-            dot = Dot(SHAPES[i], colour, self.sheet.palette.ground, MARKER_PX, layer=3.2)
+            dot = Dot(SHAPES[i], self._colour(i), self.sheet.palette.ground, MARKER_PX, layer=3.2)
             self._sparse_dots(i, xs, ys, dot)
+
+    def _band(self, i: int, curve: Curve) -> None:
+        """From the lowest to the highest value of each few units of width."""
+        area = self.plot.area
+        edges, low, high = envelope(curve, columns=max(8, int(area.width / _BAND_COLUMN)))
+        middles = edges[:-1] / 2 + edges[1:] / 2
+        bottom, top = self._places(middles, low)[1], self._places(middles, high)[1]
+        room = np.maximum(0.0, _BAND_LEAST - (top - bottom)) / 2
+        xs = area.x0 + self.x.fractions(edges) * area.width
+        colour = blend(self._colour(i), self.sheet.palette.ground, _FAINT)
+        self.sheet.area(xs, bottom - room, top + room, colour, 2.0 - i * 0.01, self._gid("band", i), area)
+        self.plot.trace(np.repeat((xs[:-1] + xs[1:]) / 2, 3), np.stack([bottom, top, top * np.nan], axis=1).ravel())
 
     def _places(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         area = self.plot.area
@@ -176,8 +188,8 @@ class PanelPainter:
     def _beyond(self, i: int, curve: Curve) -> None:
         """Triangles on the edge: infinite values, and finite ones off the scale."""
         area, y = self.plot.area, self.frame.plan.y
-        above = curve.x[curve.y > y.hi] if curve.hi > y.hi else curve.x[:0]
-        below = curve.x[curve.y < y.lo] if curve.lo < y.lo else curve.x[:0]
+        above = curve.x[curve.high > y.hi] if curve.hi > y.hi else curve.x[:0]
+        below = curve.x[curve.low < y.lo] if curve.lo < y.lo else curve.x[:0]
         for xs, level, shape, what in (
             (np.concatenate([curve.up, above]), area.y1 - 9, "^", "above"),
             (np.concatenate([curve.down, below]), area.y0 + 9, "v", "below"),

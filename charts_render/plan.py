@@ -90,7 +90,7 @@ def _panel(index: int, panel: Panel, curves: tuple[Curve, ...], x: Scale, *, nar
     best_of = _best_of(curves, panel.better)
     trends = tuple(_trend(curve, y) for curve in curves)
     notes = _best_note(panel, curves, best_of) + _scale_notes(panel, curves, y)
-    notes += ["bold: mean"] if any(trends) else []
+    notes += ["line: mean, band: range"] if any(trends) else []
     notes += _left_out(panel, curves, baselines, x)
     return PanelPlan(index, panel, curves, trends, baselines, y, tuple(ends), legend, best_of, tuple(notes))
 
@@ -99,8 +99,9 @@ def _trend(curve: Curve, y: Scale) -> Trend | None:
     """The mean of what lies on the scale; what lies beyond is marked at the edge and would only bend it."""
     xs, ys = decimate(curve.x, curve.y, columns=_BREAK_COLUMNS)
     if curve.hi > y.hi or curve.lo < y.lo:
-        curve = replace(curve, y=np.where((curve.y > y.hi) | (curve.y < y.lo), np.nan, curve.y))
-    return trend(curve, buckets=_BUCKETS, breaks=xs[np.isnan(ys)])
+        curve = replace(curve, y=np.where((curve.high > y.hi) | (curve.low < y.lo), np.nan, curve.y))
+    found = trend(curve, buckets=_BUCKETS, breaks=xs[np.isnan(ys)])
+    return (xs, ys) if found is None and curve.ranged else found
 
 
 def _best_of(curves: tuple[Curve, ...], better: Literal["", "lower", "higher"]) -> tuple[int, ...]:

@@ -23,14 +23,22 @@ def encode(pixels: NDArray[np.uint8], theme: Theme) -> bytes:
     entries, nearest = _palette(theme)
     height, width = pixels.shape[:2]
     indices = np.zeros((height, width), dtype=np.uint8)
-    ground = np.append(entries[0], np.uint8(255)).view(np.uint32)
-    drawn = np.ascontiguousarray(pixels).view(np.uint32)[..., 0] != ground
-    indices[drawn] = nearest[_bins(pixels[drawn][:, :3].astype(np.int64))]
+    ground = np.append(entries[0], np.uint8(255)).view("<u4")
+    words = np.ascontiguousarray(pixels).view("<u4")[..., 0]
+    drawn = words != ground
+    indices[drawn] = nearest[_bins_of_words(words[drawn])]
     image = Image.frombytes("P", (width, height), indices.tobytes())
     image.putpalette(entries.tobytes())
     out = io.BytesIO()
     image.save(out, "PNG", compress_level=6)
     return out.getvalue()
+
+
+def _bins_of_words(words: NDArray[np.uint32]) -> NDArray[np.uint32 | np.int64]:
+    """The same of pixels as little-endian words, red first."""
+    short = (1 << _BITS) - 1
+    red, green, blue = ((words >> (shift + 8 - _BITS)) & short for shift in (0, 8, 16))
+    return (red << (2 * _BITS)) | (green << _BITS) | blue
 
 
 def _bins(rgb: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -44,7 +52,7 @@ def _palette(theme: Theme) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     look = PALETTES[theme]
     ground = np.array(to_rgb(look.ground))
     pure = [look.ground, look.ink, look.muted, look.grid, *look.lines]
-    ramps = [(look.ink, 26), (look.muted, 26), (look.grid, 6), *((line, 22) for line in look.lines)]
+    ramps = [(look.ink, 12), (look.muted, 10), (look.grid, 4), *((line, 9) for line in look.lines)]
     colours = [np.array(to_rgb(colour)) for colour in pure]
     colours += [ground + (np.array(to_rgb(c)) - ground) * i / n for c, n in ramps for i in range(1, n)]
     entries = np.zeros((256, 3), dtype=np.uint8)

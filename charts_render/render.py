@@ -5,8 +5,6 @@ Synchronous and CPU-bound (tens of milliseconds): a process with an event loop c
 
 from typing import Final
 
-from matplotlib.figure import Figure
-
 from agent.domain.charts import ChartSpec
 from charts_render.canvas import Ink, Sheet
 from charts_render.drawing import PanelPainter
@@ -26,15 +24,11 @@ def render(spec: ChartSpec) -> bytes:
     Draws at most four panels and eight series a panel, and says in the picture what it left out. Gaps, infinities and
     odd names are drawn, not refused: no data raises an error. Not thread-safe, as matplotlib is not.
     """
-    return encode(_sheet(spec).pixels(), spec.theme)
+    return encode(compose(spec).pixels(), spec.theme)
 
 
-def compose(spec: ChartSpec) -> Figure:
-    """The figure before it becomes pixels, for whoever wants to measure it."""
-    return _sheet(spec).figure
-
-
-def _sheet(spec: ChartSpec) -> Sheet:
+def compose(spec: ChartSpec) -> Sheet:
+    """The sheet before it becomes pixels, for whoever wants to measure it."""
     chart = plan(spec)
     layout = lay_out(chart)
     look = PALETTES[spec.theme]

@@ -104,7 +104,8 @@ def _opened(lo: float, hi: float, *, least: float | None = None) -> tuple[float,
 
 def _robust_limits(curve: Curve, *, log: bool) -> tuple[float, float]:
     """All values, unless a few of them make the range many times longer: then the range of the others."""
-    y = curve.y[:: max(1, curve.y.size // _SAMPLE)]
+    y = np.concatenate([curve.low, curve.high]) if curve.ranged else curve.y
+    y = y[:: max(1, y.size // _SAMPLE)]
     y = y[np.isfinite(y)]
     lo, hi = curve.lo, curve.hi
     if log:

@@ -8,12 +8,29 @@ Theme = Literal["light", "dark"]
 
 
 @dataclass(frozen=True, slots=True)
+class Extremes:
+    """The lowest and the highest value of a series, and where they are."""
+
+    low_x: float
+    low: float
+    high_x: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
-    """A line: `x` and `y` have one length, `x` does not fall; NaN in `y` is a gap."""
+    """A line: `x` and `y` have one length, `x` does not fall; NaN in `y` is a gap.
+
+    Where entries stand for many points, `y` are their means, and `low` and `high`, of the same length, what they span;
+    `extremes` then says what no longer can be read off them.
+    """
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    extremes: Extremes | None = None
 
 
 @dataclass(frozen=True, slots=True)

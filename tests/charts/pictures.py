@@ -5,13 +5,10 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series
+from charts_render.canvas import Dots, Line, Sheet, Words
+from charts_render.placement import Box
 
 
 def chart(*series: Series, **panel: object) -> ChartSpec:
@@ -24,32 +21,29 @@ def curve(*ys: float, name: str = "train") -> Series:
     return Series(name, tuple(range(len(ys))), ys)
 
 
-def line(figure: Figure, gid: str) -> Line2D | None:
-    """The drawn line of that name."""
-    return next((a for a in figure.get_children() if isinstance(a, Line2D) and a.get_gid() == gid), None)
+def line(sheet: Sheet, gid: str) -> Line | Dots | None:
+    """The drawn line or markers of that name."""
+    return next((shape for shape in sheet.shapes if shape.gid == gid), None)
 
 
-def texts(figure: Figure, kind: str = "") -> list[Text]:
+def texts(sheet: Sheet, kind: str = "") -> list[Words]:
     """Drawn texts whose name starts with `kind`."""
-    found = [a for a in figure.get_children() if isinstance(a, Text) and a.get_text()]
-    return [t for t in found if (t.get_gid() or "").startswith(kind)]
+    return [words for words in sheet.words if words.gid.startswith(kind)]
 
 
-def collisions(figure: Figure) -> list[tuple[str, str]]:
-    """Pairs of texts whose boxes overlap by more than a pixel, and texts that leave the picture."""
-    FigureCanvasAgg(figure).draw()
-    boxes = [(f"{t.get_gid()} {t.get_text()!r}", t.get_window_extent()) for t in texts(figure)]
+def collisions(sheet: Sheet) -> list[tuple[str, str]]:
+    """Pairs of texts whose strokes' boxes overlap by more than a pixel, and texts that leave the picture."""
+    boxes = [(f"{words.gid} {words.text!r}", words.box(sheet.scale)) for words in texts(sheet)]
     pairs = [(a, b) for (a, one), (b, other) in combinations(boxes, 2) if _meet(one, other)]
-    return pairs + [(name, "edge") for name, box in boxes if not _inside(box, figure)]
+    return pairs + [(name, "edge") for name, box in boxes if not _inside(box, sheet)]
 
 
-def _meet(one: Bbox, other: Bbox) -> bool:
+def _meet(one: Box, other: Box) -> bool:
     return min(one.x1, other.x1) - max(one.x0, other.x0) > 1 and min(one.y1, other.y1) - max(one.y0, other.y0) > 1
 
 
-def _inside(box: Bbox, figure: Figure) -> bool:
-    page = figure.bbox
-    return box.x0 >= -1 and box.y0 >= -1 and box.x1 <= page.width + 1 and box.y1 <= page.height + 1
+def _inside(box: Box, sheet: Sheet) -> bool:
+    return box.x0 >= -1 and box.y0 >= -1 and box.x1 <= sheet.size[0] + 1 and box.y1 <= sheet.size[1] + 1
 
 
 def crowded() -> Iterator[tuple[str, ChartSpec]]:

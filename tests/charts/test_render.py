@@ -1,4 +1,4 @@
-"""What a picture shows, read off the drawn artists and the pixels."""
+"""What a picture shows, read off the sheet and the pixels."""
 
 import io
 import math
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
+from charts_render.canvas import Line
 from charts_render.gallery import examples, main
 from charts_render.lettering import plain
 from charts_render.render import compose, render
@@ -19,7 +20,7 @@ from tests.charts.pictures import ODD, chart, collisions, crowded, curve, line, 
 def _ys(spec: ChartSpec, gid: str) -> np.ndarray:
     drawn = line(compose(spec), gid)
     assert drawn is not None
-    return np.asarray(drawn.get_ydata())
+    return np.asarray(drawn.ys)
 
 
 def test_same_spec_gives_same_bytes_without_metadata() -> None:
@@ -50,7 +51,7 @@ def test_gap_breaks_the_line_and_a_lone_point_is_a_dot() -> None:
     assert np.isnan(_ys(spec, "series:0:0")).tolist() == [False, False, True, False, True, False, False]
     lone = line(compose(spec), "lone:0:0")
     assert lone is not None
-    assert len(lone.get_xdata()) == 1
+    assert len(lone.xs) == 1
     assert line(compose(chart(curve(1, 2, 3))), "lone:0:0") is None
 
 
@@ -64,53 +65,53 @@ def test_gap_is_empty_in_the_pixels() -> None:
 
 
 def test_single_point_is_a_dot() -> None:
-    figure = compose(chart(curve(0.62)))
-    assert line(figure, "lone:0:0") is not None
-    assert [t.get_text() for t in texts(figure, "value")] == ["0.62"]
+    sheet = compose(chart(curve(0.62)))
+    assert line(sheet, "lone:0:0") is not None
+    assert [t.text for t in texts(sheet, "value")] == ["0.62"]
 
 
 def test_infinite_values_are_marked_at_the_edge_and_counted() -> None:
-    figure = compose(chart(curve(1, math.inf, 2, -math.inf, 3)))
-    above, below = line(figure, "above:0:0"), line(figure, "below:0:0")
+    sheet = compose(chart(curve(1, math.inf, 2, -math.inf, 3)))
+    above, below = line(sheet, "above:0:0"), line(sheet, "below:0:0")
     assert above is not None
     assert below is not None
-    assert "2 infinite" in " ".join(t.get_text() for t in texts(figure, "note"))
+    assert "2 infinite" in " ".join(t.text for t in texts(sheet, "note"))
 
 
 def test_last_values_are_labelled_with_their_names() -> None:
-    figure = compose(chart(curve(3, 1.25), curve(3, 1.5, name="valid")))
-    assert {t.get_text() for t in texts(figure, "value")} == {"1.25 train", "1.5 valid"}
+    sheet = compose(chart(curve(3, 1.25), curve(3, 1.5, name="valid")))
+    assert {t.text for t in texts(sheet, "value")} == {"1.25 train", "1.5 valid"}
 
 
 def test_names_move_to_a_legend_where_they_do_not_fit() -> None:
     long = [curve(3, i, name=f"a rather long run name {i}") for i in range(3)]
-    figure = compose(chart(*long))
-    assert [t.get_text() for t in texts(figure, "value")] == ["0", "1", "2"]
-    assert len(texts(figure, "legend")) == 3
+    sheet = compose(chart(*long))
+    assert [t.text for t in texts(sheet, "value")] == ["0", "1", "2"]
+    assert len(texts(sheet, "legend")) == 3
 
 
 @pytest.mark.parametrize(("better", "value"), [("lower", "0.5"), ("higher", "3")])
 def test_best_is_ringed_and_said(better: str, value: str) -> None:
-    figure = compose(chart(curve(2, 0.5, 3, 1), better=better))
-    assert line(figure, "best:0:0") is not None
-    assert f"best {value} at" in texts(figure, "note")[0].get_text()
+    sheet = compose(chart(curve(2, 0.5, 3, 1), better=better))
+    assert line(sheet, "best:0:0") is not None
+    assert f"best {value} at" in texts(sheet, "note")[0].text
     assert line(compose(chart(curve(2, 0.5, 3, 1))), "best:0:0") is None
 
 
 def test_baseline_is_dashed_and_named_even_off_the_scale() -> None:
     near, far = Baseline("majority", 0.48), Baseline("oracle", 1e9)
-    figure = compose(chart(curve(0.3, 0.6, 0.5), baselines=(near, far)))
-    drawn = line(figure, "baseline:0:0")
-    assert drawn is not None
-    assert drawn.is_dashed()
-    assert line(figure, "baseline:0:1") is None
-    assert {t.get_text() for t in texts(figure, "baseline-name")} == {"majority 0.48", "oracle 1G ↑"}
+    sheet = compose(chart(curve(0.3, 0.6, 0.5), baselines=(near, far)))
+    drawn = line(sheet, "baseline:0:0")
+    assert isinstance(drawn, Line)
+    assert drawn.pen.dash
+    assert line(sheet, "baseline:0:1") is None
+    assert {t.text for t in texts(sheet, "baseline-name")} == {"majority 0.48", "oracle 1G ↑"}
 
 
 def test_log_scale_falls_back_and_says_so() -> None:
-    assert "log scale" in texts(compose(chart(curve(1, 10, 100), log_scale=True)), "note")[0].get_text()
+    assert "log scale" in texts(compose(chart(curve(1, 10, 100), log_scale=True)), "note")[0].text
     fallen = texts(compose(chart(curve(1, 0, 100), log_scale=True)), "note")
-    assert "linear: log needs values above 0" in fallen[0].get_text()
+    assert "linear: log needs values above 0" in fallen[0].text
 
 
 def test_one_wild_value_does_not_flatten_the_rest() -> None:
@@ -119,27 +120,27 @@ def test_one_wild_value_does_not_flatten_the_rest() -> None:
     usual, spoilt = _ys(chart(curve(*calm)), "series:0:0"), _ys(chart(curve(*wild)), "series:0:0")
     kept = np.arange(100) != 50
     assert np.ptp(spoilt[kept]) > 0.6 * np.ptp(usual)
-    assert "off scale, up to 1M" in texts(compose(chart(curve(*wild))), "note")[0].get_text()
+    assert "off scale, up to 1M" in texts(compose(chart(curve(*wild))), "note")[0].text
 
 
 def test_a_steep_start_is_no_outlier() -> None:
-    figure = compose(chart(curve(*[0.3 + 10 * math.exp(-i / 20) for i in range(1000)])))
-    assert texts(figure, "note") == []
+    sheet = compose(chart(curve(*[0.3 + 10 * math.exp(-i / 20) for i in range(1000)])))
+    assert texts(sheet, "note") == []
 
 
 def test_marks_are_lines_with_names_and_repeats_are_named_once() -> None:
     marks = (Mark(1, "checkpoint"), Mark(3, "checkpoint"), Mark(6, "restart"), Mark(900, "later"))
-    figure = compose(chart(curve(*range(8)), marks=marks))
-    assert all(line(figure, f"mark:0:{i}") is not None for i in range(3))
-    assert sorted(t.get_text() for t in texts(figure, "mark-name")) == ["checkpoint", "restart"]
-    assert "+1 more marks" in texts(figure, "note")[0].get_text()
+    sheet = compose(chart(curve(*range(8)), marks=marks))
+    assert all(line(sheet, f"mark:0:{i}") is not None for i in range(3))
+    assert sorted(t.text for t in texts(sheet, "mark-name")) == ["checkpoint", "restart"]
+    assert "+1 more marks" in texts(sheet, "note")[0].text
 
 
 def test_what_is_left_out_is_said() -> None:
     many = ChartSpec("t", tuple(Panel(str(i), ()) for i in range(7)))
-    assert "+3 more panels" in texts(compose(many), "subtitle")[0].get_text()
+    assert "+3 more panels" in texts(compose(many), "subtitle")[0].text
     crowd = compose(chart(*[curve(1, 2)] * 10_000))
-    assert "+9,992 more series" in " ".join(t.get_text() for t in texts(crowd, "note"))
+    assert "+9,992 more series" in " ".join(t.text for t in texts(crowd, "note"))
     assert line(crowd, "series:0:7") is not None
     assert line(crowd, "series:0:8") is None
 
@@ -148,10 +149,10 @@ def test_noise_gets_a_mean_that_does_not_bridge_gaps() -> None:
     rng = np.random.default_rng(0)
     ys = rng.normal(0, 1, 4000)
     ys[1500:2500] = np.nan
-    figure = compose(chart(Series("a", range(4000), ys.tolist())))
-    mean = line(figure, "mean:0:0")
+    sheet = compose(chart(Series("a", range(4000), ys.tolist())))
+    mean = line(sheet, "mean:0:0")
     assert mean is not None
-    assert np.isnan(mean.get_ydata()).sum() >= 20
+    assert np.isnan(mean.ys).sum() >= 20
     assert line(compose(chart(Series("a", range(4000), [s / 4000 for s in range(4000)]))), "mean:0:0") is None
 
 
@@ -165,16 +166,16 @@ def test_no_two_texts_meet(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["one", "two", "three", "four"])
 def test_every_letter_is_at_least_eight_pixels_on_a_phone(name: str) -> None:
-    figure = compose(examples("light")[name])
-    sizes = {t.get_gid(): t.get_fontsize() * figure.dpi / 72 * 400 / 1200 for t in texts(figure)}
+    sheet = compose(examples("light")[name])
+    sizes = {t.gid: t.ink.letters.size_px * 400 / 1200 for t in texts(sheet)}
     assert min(sizes.values()) >= 8, sizes
-    assert any(gid.startswith("y-tick") for gid in sizes if gid)
+    assert any(gid.startswith("y-tick") for gid in sizes)
 
 
 def test_four_panels_of_a_million_points_are_small() -> None:
     spec = ChartSpec("Big", tuple(million(i) for i in range(4)))
-    figure = compose(spec)
-    assert all(len(drawn.get_xdata()) < 4 * 1200 for i in range(4) if (drawn := line(figure, f"series:{i}:0")))
+    sheet = compose(spec)
+    assert all(len(drawn.xs) < 4 * 1200 for i in range(4) if (drawn := line(sheet, f"series:{i}:0")))
     assert len(render(spec)) <= 40 * 1024
 
 
