@@ -137,12 +137,16 @@ def _packed(spec: ChartSpec) -> ChartSpec:
 
 def _packed_panel(panel: Panel, *, drawn: bool) -> Panel:
     shown = MAX_SERIES if drawn else 0
-    series = [Series(s.name, _flat(s.x), _flat(s.y)) for s in panel.series[:shown]]
+    series = [
+        replace(s, x=_flat(s.x), y=_flat(s.y), low=_flat(s.low), high=_flat(s.high)) for s in panel.series[:shown]
+    ]
     rest = [Series("", (), ()) for _ in panel.series[shown:]]  # they still count
     return replace(panel, series=(*series, *rest))
 
 
 def _flat(values: Sequence[float]) -> Sequence[float]:
+    if hasattr(values, "__array_interface__"):  # one of numpy's is as flat
+        return values
     try:
         return array("d", values)
     except (TypeError, OverflowError):  # not plain numbers: the worker sorts them out one by one

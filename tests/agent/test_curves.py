@@ -1,30 +1,54 @@
-"""The curves of a run: bounded however long it trains, and honest about the extremes."""
+"""What a window looks like in a chart."""
 
 import math
 
-from agent.domain.events import MetricRow
-from agent.runs.charts import MOST, Curves
+import numpy as np
+
+from agent.runs.curves import series_of
+from agent.series.columns import POINT
+from agent.series.pyramid import FAN, cover, fold, spans
+from agent.series.window import Window, window
 
 
-def rows(values: list[float]) -> list[MetricRow]:
-    return [MetricRow(step=step, at=1.0, values={"loss": value}) for step, value in enumerate(values)]
+def a_window(values: list[float], *, folded: bool) -> Window:
+    points = np.zeros(len(values), dtype=POINT)
+    points["step"] = points["row"] = np.arange(len(values))
+    points["at"], points["value"] = 1000.0 + 3600 * points["row"], values
+    return window("loss", [fold(points)] if folded else [points])
 
 
-def test_a_week_of_points_is_bounded_and_keeps_its_spikes() -> None:
-    values = [1.0 + 0.1 * math.sin(n) for n in range(100_000)]
-    values[31_415], values[59_265], values[77_777] = 99.0, -99.0, math.nan
-    curves = Curves()
-    curves.add(rows(values), (1, 1))
-    x, y = curves.columns["loss"]
-    assert len(x) == len(y) <= MOST
-    assert list(x) == sorted(set(x))
-    points = dict(zip(x, y, strict=True))
-    assert (points[31_415], points[59_265]) == (99.0, -99.0)
-    assert math.isnan(points[77_777])
-    assert x[-1] == 99_999
+def test_points_are_drawn_as_they_are() -> None:
+    found = series_of(a_window([1.0, math.nan, math.inf, -math.inf, 2.0], folded=False), "train")
+    assert (found.name, list(found.x)) == ("train", [0, 1, 2, 3, 4])
+    assert [str(value) for value in found.y] == ["1.0", "nan", "inf", "-inf", "2.0"]
+    assert (len(found.low), found.extremes) == (0, None)
 
 
-def test_few_points_are_all_kept() -> None:
-    curves = Curves()
-    curves.add(rows([float(n) for n in range(MOST)]), (1, 1))
-    assert list(curves.columns["loss"][0]) == list(range(MOST))
+def test_spans_say_mean_and_range_and_where_the_extremes_are() -> None:
+    values = [float(n) for n in range(2 * FAN)]
+    values[3], values[FAN + 2] = -50.0, math.inf
+    found = series_of(a_window(values, folded=True), "train")
+    assert list(found.x) == [7.5, 23.5, 23.5]
+    assert max(found.y) == math.inf
+    assert found.low[0] == -50.0
+    assert found.extremes is not None
+    assert (found.extremes.low_x, found.extremes.low) == (3.0, -50.0)
+    assert (found.extremes.high_x, found.extremes.high) == (31.0, 31.0)
+
+
+def test_by_time_the_axis_is_hours() -> None:
+    found = series_of(a_window([5.0, 6.0, 7.0], folded=False), "train", axis="time", since=1000.0)
+    assert list(found.x) == [0.0, 1.0, 2.0]
+
+
+def test_a_window_begins_and_ends_with_points() -> None:
+    for size in (16, 17, 256, 4096, 100_000):
+        pieces = cover(0, size, size=size, most=16)
+        assert (pieces[0].level, pieces[-1].level) == (0, 0)
+
+
+def test_nothing_finite_has_no_extremes() -> None:
+    found = series_of(a_window([math.nan] * FAN, folded=True), "x")
+    assert found.extremes is None
+    assert np.isnan(found.y).all()
+    assert len(spans(np.zeros(0, dtype=POINT))) == 0

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series
-from charts_render.canvas import Dots, Line, Sheet, Words
+from charts_render.canvas import Area, Dots, Line, Sheet, Words
 from charts_render.placement import Box
 
 
@@ -21,9 +21,16 @@ def curve(*ys: float, name: str = "train") -> Series:
     return Series(name, tuple(range(len(ys))), ys)
 
 
+def shape(sheet: Sheet, gid: str) -> Line | Area | Dots | None:
+    """What is drawn under that name."""
+    return next((shape for shape in sheet.shapes if shape.gid == gid), None)
+
+
 def line(sheet: Sheet, gid: str) -> Line | Dots | None:
     """The drawn line or markers of that name."""
-    return next((shape for shape in sheet.shapes if shape.gid == gid), None)
+    found = shape(sheet, gid)
+    assert not isinstance(found, Area)
+    return found
 
 
 def texts(sheet: Sheet, kind: str = "") -> list[Words]:

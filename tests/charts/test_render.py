@@ -9,12 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
-from charts_render.canvas import Line
+from agent.domain.charts import Baseline, ChartSpec, Extremes, Mark, Panel, Series, Theme
+from charts_render.canvas import Area, Line
 from charts_render.gallery import examples, main
 from charts_render.lettering import plain
+from charts_render.numerals import value_text
 from charts_render.render import compose, render
-from tests.charts.pictures import ODD, chart, collisions, crowded, curve, line, million, texts
+from tests.charts.pictures import ODD, chart, collisions, crowded, curve, line, million, shape, texts
 
 
 def _ys(spec: ChartSpec, gid: str) -> np.ndarray:
@@ -223,3 +224,26 @@ def test_no_data_raises(spec: ChartSpec) -> None:
 def test_gallery_writes_every_example_twice(tmp_path) -> None:  # type: ignore[no-untyped-def]
     main(str(tmp_path))
     assert len(list(tmp_path.glob("*-light.png"))) == len(list(tmp_path.glob("*-dark.png"))) == len(examples("light"))
+
+
+def test_spans_are_drawn_as_a_band_around_their_means_with_the_exact_extremes() -> None:
+    x = np.arange(0.5, 4000, 16.0)
+    mean = np.exp(-x / 900)
+    known = Extremes(17.0, -0.25, 3.0, 1.5)
+    series = Series("a", x, mean, mean - 0.1, mean + 0.1, known)  # type: ignore[arg-type]
+    sheet = compose(chart(series, better="lower"))
+    band, drawn = shape(sheet, "band:0:0"), shape(sheet, "mean:0:0")
+    assert isinstance(band, Area)
+    assert isinstance(drawn, Line)
+    assert (band.high > band.low).all()
+    assert "best -0.25 at 17" in texts(sheet, "note")[0].text
+    assert [t.text for t in texts(sheet, "value")] == [value_text(float(mean[-1]))]
+
+
+def test_a_gap_stays_a_gap_in_a_band() -> None:
+    x, y = np.arange(4000.0), np.random.default_rng(1).normal(size=4000)
+    y[1000:2000] = np.nan
+    band = shape(compose(chart(Series("a", x, y))), "band:0:0")  # type: ignore[arg-type]
+    assert isinstance(band, Area)
+    empty = np.isnan(band.low)
+    assert 0.2 < empty.mean() < 0.3
