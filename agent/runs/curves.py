@@ -37,8 +37,7 @@ def _extremes(found: Window, axis: Axis, since: float) -> Extremes | None:
     if not spans["count"].any():
         return None
     lowest, highest = spans[np.nanargmin(spans["low"])], spans[np.nanargmax(spans["high"])]
-    if axis == "step":
-        places = float(lowest["low_step"]), float(highest["high_step"])
-    else:  # the moment of one point within a span is not kept
-        places = tuple(float((span["began"] / 2 + span["ended"] / 2 - since) / 3600) for span in (lowest, highest))
-    return Extremes(places[0], float(lowest["low"]), places[1], float(highest["high"]))
+    at_low, at_high = float(lowest["low_step"]), float(highest["high_step"])
+    if axis == "time":  # the moment of one point within a span is not kept
+        at_low, at_high = (float((s["began"] / 2 + s["ended"] / 2 - since) / 3600) for s in (lowest, highest))
+    return Extremes(at_low, float(lowest["low"]), at_high, float(highest["high"]))
