@@ -29,7 +29,7 @@ def series_of(found: Window, name: str, *, axis: Axis = "step", since: float = 0
     columns = [np.stack([x, spans["mean"], spans["low"], spans["high"]])]
     columns += [np.stack([x[where], *[np.full(where.sum(), value)] * 3]) for where, value in beyond]
     x, y, low, high = (joined := np.concatenate(columns, axis=1))[:, np.argsort(joined[0], kind="stable")]
-    return Series(name, x, y, low, high, _extremes(found, axis, since))  # type: ignore[arg-type]
+    return Series(name, x, y, low, high, _extremes(found, axis, since))
 
 
 def _extremes(found: Window, axis: Axis, since: float) -> Extremes | None:
