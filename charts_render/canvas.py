@@ -169,7 +169,7 @@ class Sheet:
         """Draw; opaque RGBA, shape (height, width, 4), top row first."""
         renderer = RendererAgg(*self.size, _DPI * self.scale)  # type: ignore[no-untyped-call]
         buffer: NDArray[np.uint8] = np.asarray(renderer.buffer_rgba())  # type: ignore[no-untyped-call]
-        buffer[:] = (*_bytes(self.palette.ground), 255)
+        buffer.view(np.uint32)[:] = np.array([*_bytes(self.palette.ground), 255], dtype=np.uint8).view(np.uint32)
         for shape in sorted(self.shapes, key=lambda shape: shape.layer):
             match shape:
                 case Line():

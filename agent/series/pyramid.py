@@ -108,7 +108,7 @@ def cover(start: int, stop: int, *, size: int, most: int) -> list[Piece]:
     """Pieces that together stand for the points `[start, stop)` of a series of `size`, each once and in order.
 
     The finest level that needs no more than about `most` entries; finer ones at both ends, which it does not meet. The
-    first and the last point are always pieces of level 0, so that a curve begins and ends with what was logged.
+    last point is always a piece of level 0, so that a curve ends with what was logged.
     """
     start, stop = max(0, start), min(stop, size)
     level = 0
@@ -118,7 +118,7 @@ def cover(start: int, stop: int, *, size: int, most: int) -> list[Piece]:
     right: list[Piece] = []
     for at in range(level):  # what is not whole on the level above is taken from this one
         upper = FAN ** (at + 1)
-        first, last = -(-(start + 1) // upper) * upper, (stop - 1) // upper * upper
+        first, last = -(-start // upper) * upper, (stop - 1) // upper * upper
         if first >= last:
             level = at
             break

@@ -56,12 +56,12 @@ def fold(connection: Connection, run_id: str, number: int, folded: int) -> int:
     this = (metric_chunk.c.run_id == run_id) & (metric_chunk.c.attempt == number)
     rows = _decoded(connection.execute(select(metric_chunk).where(this).order_by(metric_chunk.c.row)).all())
     for name, points in _columns(rows, first_row=folded).items():
-        _append(connection, {"run_id": run_id, "attempt": number, "name": name}, points)
+        append(connection, {"run_id": run_id, "attempt": number, "name": name}, points)
     connection.execute(delete(metric_chunk).where(this))
     return folded + len(rows)
 
 
-def _append(connection: Connection, key: dict[str, Any], points: Entries) -> None:
+def append(connection: Connection, key: dict[str, Any], points: Entries) -> None:
     """Points behind those that the series has."""
     of = {"of_run": key["run_id"], "of_attempt": key["attempt"], "of_name": key["name"]}
     newest: dict[int, Block] = {}
@@ -156,6 +156,7 @@ class SeriesReads:
             self._parts.insert(0, _Part(row.number, until))
             until = min(until, row.low_step)
         self._tails: dict[int, dict[str, Entries]] = {}
+        self._known: dict[tuple[int, str, int], dict[int, Entries]] = {}  # blocks, by attempt, name and level
 
     def names(self) -> list[str]:
         """Of all series, the one that began at the lowest step first."""
@@ -181,8 +182,10 @@ class SeriesReads:
 
     def points(self, name: str, number: int) -> Entries:
         """All points of one attempt, those too that a later one trained anew, in the order of its rows."""
-        stored = self._blocks({"of_run": self._run_id, "of_attempt": number, "of_name": name}, 0, 0, _ENDLESS)
-        return np.concatenate([_NO_POINTS, *stored.values(), self._tail(number).get(name, _NO_POINTS)])
+        of = {"of_run": self._run_id, "of_attempt": number, "of_name": name}
+        newest = self._connection.execute(_NEWEST, of | {"of_level": 0}).one_or_none()
+        stored = self._blocks(of, 0, 0, newest.number).values() if newest else ()
+        return np.concatenate([_NO_POINTS, *stored, self._tail(number).get(name, _NO_POINTS)])
 
     def _of(self, part: _Part, name: str) -> dict[str, Any]:
         return {"of_run": self._run_id, "of_attempt": part.number, "of_name": name}
@@ -216,9 +219,14 @@ class SeriesReads:
         return found
 
     def _blocks(self, of: dict[str, Any], level: int, first: int, last: int) -> dict[int, Entries]:
-        which = of | {"of_level": level, "of_first": first, "of_last": last}
-        kind = SPAN if level else POINT
-        return {row.number: unpack(row.data, kind) for row in self._connection.execute(_BLOCKS, which)}
+        key = (of["of_attempt"], of["of_name"], level)
+        known = self._known.setdefault(key, {})
+        if not all(number in known for number in range(first, last + 1)):
+            which = of | {"of_level": level, "of_first": first, "of_last": last}
+            for row in self._connection.execute(_BLOCKS, which):
+                if row.number not in known:
+                    known[row.number] = unpack(row.data, SPAN if level else POINT)
+        return {number: known[number] for number in range(first, last + 1)}
 
     def _last_value(self, name: str) -> float:
         """Of the newest row that counts; NaN without any."""
