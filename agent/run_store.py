@@ -246,6 +246,9 @@ class Runs(Protocol):
     async def newest_metrics(self, run_id: str, count: int) -> Sequence[MetricRow]:
         """The last `count` rows, newest last, without reading what is before them."""
 
+    async def metric_names(self, run_id: str) -> Sequence[str]:
+        """Of all metrics, the one that began at the lowest step first."""
+
     async def series(self, run_id: str) -> Sequence[Summary]:
         """What there is of each metric, the one that began first first."""
 

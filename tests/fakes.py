@@ -227,7 +227,11 @@ class FakeBundles:
 
 
 class FakeCharts:
+    def __init__(self) -> None:
+        self.drawn: list[ChartSpec] = []
+
     async def render(self, spec: ChartSpec) -> bytes:
+        self.drawn.append(spec)
         return b"\x89PNG" + spec.title.encode()
 
     def describe(self, spec: ChartSpec) -> str:

@@ -1,80 +1,42 @@
-"""From metric rows to the chart of a run: which panels, which baseline, which marks."""
+"""From windows of metrics to the chart of a run: which panels, which baseline, which marks."""
 
 import math
 import re
-from array import array
-from bisect import bisect_left
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
-from agent.domain.events import MetricRow
+from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Theme
 from agent.domain.runs import Attempt, Run
-from agent.stores import START, Place
+from agent.runs.curves import series_of
+from agent.series.window import Window
 
 MAX_PANELS = 4
-NEWEST = 50  # rows
-MOST = 2048  # points of a curve: 100 live runs stay small, and a panel has about a thousand columns of pixels
+NEWEST = 50  # rows that say how fast a run is
 BASELINE = "baseline/"
 PART = re.compile(r"^(train|valid|test)[_/](?=.)")
 LOWER_IS_BETTER = ("loss", "error", "rmse", "mae", "perplexity", "log_loss")
 HIGHER_IS_BETTER = ("accuracy", "auc", "f1", "precision", "recall", "r2")
 
 
-class Curves:
-    """What is drawn of a run, kept while it lives, so that a redrawing reads only what is new."""
-
-    def __init__(self) -> None:
-        """Nothing was read yet."""
-        self.place = START
-        self.columns: dict[str, tuple[array[float], array[float]]] = {}
-        self.baselines: dict[str, float] = {}
-        self.newest: deque[MetricRow] = deque(maxlen=NEWEST)
-
-    def add(self, rows: Sequence[MetricRow], place: Place) -> None:
-        """Take rows that end at `place`."""
-        self.place = place
-        self.newest.extend(rows)
-        for row in rows:
-            for name, value in row.values.items():
-                if not name.startswith(BASELINE):
-                    x, y = self.columns.setdefault(name, (array("d"), array("d")))
-                    if x and row.step < x[-1]:  # a later attempt goes on from a checkpoint before this: it trains anew
-                        first = bisect_left(x, row.step)
-                        del x[first:], y[first:]
-                    x.append(row.step)
-                    y.append(value)
-                    if len(x) > MOST:
-                        self.columns[name] = thinned(x, y)
-                elif math.isfinite(value):
-                    self.baselines[name.removeprefix(BASELINE)] = value
+Curves = Mapping[str, Window]
+"""What is drawn of a run: windows of its metrics by name, in the order in which they began; baselines among them."""
 
 
-def thinned(x: "array[float]", y: "array[float]") -> "tuple[array[float], array[float]]":
-    """Half of the points: of every four the lowest and the highest, or one that is not finite, in their order."""
-    few_x, few_y = array("d"), array("d")
-    for start in range(0, len(x), 4):
-        block = range(start, min(start + 4, len(x)))
-        odd = [n for n in block if not math.isfinite(y[n])]
-        kept = set(odd[:1]) if odd else {min(block, key=y.__getitem__), max(block, key=y.__getitem__)}
-        for n in sorted(kept):
-            few_x.append(x[n])
-            few_y.append(y[n])
-    return few_x, few_y
+def drawn(names: Sequence[str]) -> list[str]:
+    """Which of a run's metrics its chart shows: those of the first panels, and what there is to beat."""
+    panels = list(_groups(names))[:MAX_PANELS]
+    return [name for name in names if name.startswith(BASELINE) or _metric(name) in panels]
 
 
 def chart_of(run: Run, curves: Curves, *, theme: Theme = "light", marks: tuple[Mark, ...] = ()) -> ChartSpec | None:
     """Metric panels of a run, None without data; parts of one metric (train, valid) share a panel."""
-    if not curves.columns:
+    groups = _groups(curves)
+    if not groups:
         return None
-    groups: dict[str, list[str]] = {}
-    for name in curves.columns:
-        groups.setdefault(_metric(name), []).append(name)
     panels = tuple(
         Panel(
             title=metric.replace("_", " "),
-            series=tuple(Series(_part(name), *curves.columns[name]) for name in sorted(names)),
+            series=tuple(series_of(curves[name], _part(name)) for name in sorted(names)),
             baselines=_baselines(curves, metric),
             better=_better(metric),
             marks=marks,
@@ -102,23 +64,39 @@ def comparison_of(runs: Mapping[str, Curves], *, theme: Theme = "light") -> Char
     """
     groups: dict[str, dict[str, list[str]]] = {}
     for run_id, curves in runs.items():
-        for name in curves.columns:
+        for name in (name for name in curves if not name.startswith(BASELINE)):
             groups.setdefault(_metric(name), {}).setdefault(name, []).append(run_id)
     panels: list[Panel] = []
     for metric, names in groups.items():
         name = max(names, key=lambda name: (len(names[name]), _part(name) != "train"))
         if len(names[name]) < 2:
             continue
-        series = tuple(Series(run_id, *runs[run_id].columns[name]) for run_id in names[name])
+        series = tuple(series_of(runs[run_id][name], run_id) for run_id in names[name])
         panels.append(Panel(title=name.replace("_", " "), series=series, better=_better(metric)))
     if not panels:
         return None
     return ChartSpec(title=" · ".join(runs), panels=tuple(panels[:MAX_PANELS]), theme=theme)
 
 
+def last_value(found: Window) -> float:
+    """The newest value of a window, NaN where it has none."""
+    y = series_of(found, "").y
+    return float(y[-1]) if len(y) else math.nan
+
+
+def _groups(names: Iterable[str]) -> dict[str, list[str]]:
+    """The names of each metric, without baselines."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        if not name.startswith(BASELINE):
+            groups.setdefault(_metric(name), []).append(name)
+    return groups
+
+
 def _baselines(curves: Curves, metric: str) -> tuple[Baseline, ...]:
     """What to beat: metrics named `baseline/<name>/<metric>`, the last value of each."""
-    named = ((name.partition("/"), value) for name, value in curves.baselines.items())
+    found = {name.removeprefix(BASELINE): last_value(curves[name]) for name in curves if name.startswith(BASELINE)}
+    named = ((name.partition("/"), value) for name, value in found.items() if math.isfinite(value))
     return tuple(Baseline(head, value) for (head, _, tail), value in named if _metric(tail) == metric)
 
 

@@ -12,7 +12,7 @@ from agent.domain.runs import ENDED, Run, RunState
 from agent.ports import Clock
 from agent.postman import Postman
 from agent.runs.cards import result_card, run_card
-from agent.runs.charts import Curves, chart_of, restarts
+from agent.runs.charts import NEWEST, chart_of, drawn, restarts
 from agent.runs.pictures import Files
 from agent.stores import Runs
 
@@ -30,7 +30,6 @@ class LiveCards:
         self._postman = postman
         self._clock = clock
         self._pace_s = pace_s
-        self._curves: dict[str, Curves] = {}
         self._changed: dict[str, None] = {}
         self._news = asyncio.Event()
 
@@ -61,15 +60,14 @@ class LiveCards:
         """Bring one run's card (and, at its end, its result card) up to date in the outbox."""
         run = await self._runs.get(run_id)
         room = await self._runs.room(run_id)
-        curves = self._curves.setdefault(run_id, Curves())
-        curves.add(*await self._runs.metrics_after(run_id, curves.place))
+        names = drawn(await self._runs.metric_names(run_id))
+        curves = {found.name: found for found in await self._runs.windows(run_id, names)}
+        newest = await self._runs.newest_metrics(run_id, NEWEST)
         lines = await self._runs.log(run_id, LOG_LINES)
         spec = chart_of(run, curves, marks=await self._marks(run))
         picture = await self._files.draw(spec, about=run.id) if spec else None
-        card = run_card(run, tuple(curves.newest), lines, picture, now=self._clock.now())
+        card = run_card(run, newest, lines, picture, now=self._clock.now())
         ended = run.state in ENDED
-        if ended:
-            del self._curves[run_id]
         await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
         key = f"result:{run.id}" + (f":{run.attempt}" if run.attempt > 1 else "")
         if run.state is RunState.SUCCEEDED:

@@ -181,6 +181,10 @@ class RunReads:
 
         return await self._database.read(find)
 
+    async def metric_names(self, run_id: str) -> Sequence[str]:
+        """Of all metrics, the one that began at the lowest step first."""
+        return await self._database.read(lambda connection: SeriesReads(connection, run_id).names())
+
     async def series(self, run_id: str) -> Sequence[Summary]:
         """What there is of each metric."""
 

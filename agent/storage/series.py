@@ -95,7 +95,7 @@ def rows_between(
     """The rows `[first, stop)` of an attempt, of which `folded` are in columns."""
     found: list[MetricRow] = []
     if first < folded:
-        found = _from_columns(connection, {"of_run": run_id, "of_attempt": number}, first, stop)
+        found = from_columns(connection, run_id, number, first, stop)
     this = (metric_chunk.c.run_id == run_id, metric_chunk.c.attempt == number, metric_chunk.c.row < stop)
     for chunk in connection.execute(select(metric_chunk).where(*this).order_by(metric_chunk.c.row)):
         rows = wire.decode(Measured, chunk.rows).rows
@@ -103,12 +103,13 @@ def rows_between(
     return found
 
 
-def _from_columns(connection: Connection, of: dict[str, Any], first: int, stop: int) -> list[MetricRow]:
-    """Rows put together again from the points of all names."""
+def from_columns(connection: Connection, run_id: str, number: int, first: int, stop: int) -> list[MetricRow]:
+    """Those of the rows `[first, stop)` that are in columns, put together from the points of all names."""
+    of: dict[str, Any] = {"of_run": run_id, "of_attempt": number}
     values: dict[int, tuple[int, float, dict[str, float]]] = {}
     names = select(series_block.c.name).where(
-        series_block.c.run_id == of["of_run"],
-        series_block.c.attempt == of["of_attempt"],
+        series_block.c.run_id == run_id,
+        series_block.c.attempt == number,
         series_block.c.level == 0,
         series_block.c.number == 0,
     )

@@ -1,6 +1,5 @@
 """Tools that look at runs side by side and at where they go: list, status, comparison, queue, hosts. Reads only."""
 
-import asyncio
 from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
@@ -12,7 +11,7 @@ from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunState
 from agent.ports import Clock, Fleet
 from agent.runs.cards import result_card, run_card, state_text, state_words
-from agent.runs.charts import NEWEST, Curves, comparison_of
+from agent.runs.charts import BASELINE, NEWEST, Curves, comparison_of, last_value
 from agent.runs.host_cards import cluster_card, queue_card
 from agent.runs.pace import seconds_left
 from agent.runs.pictures import Files
@@ -26,7 +25,7 @@ from agent.tools.watching import RunArguments
 
 MOST_COMPARED = 5
 METRICS_COMPARED = 8
-SLICE = 20_000  # rows of metrics that are read in one go
+METRICS_READ = 24  # of each run, to find some that they share
 
 
 class NoArguments(Arguments):
@@ -137,14 +136,9 @@ class Looking:
         return Result(text, {"columns": ["", *(run.id for run in runs)], "rows": told}, card)
 
     async def _curves(self, run_id: str) -> Curves:
-        """What is drawn of a run, read in slices: a long one is never in memory as a whole, nor holds up everybody."""
-        curves = Curves()
-        while True:
-            rows, place = await self._runs.metrics_after(run_id, curves.place, most=SLICE)
-            if place == curves.place:
-                return curves
-            curves.add(rows, place)
-            await asyncio.sleep(0)
+        """What is compared of a run's metrics."""
+        names = [name for name in await self._runs.metric_names(run_id) if not name.startswith(BASELINE)]
+        return {found.name: found for found in await self._runs.windows(run_id, names[:METRICS_READ])}
 
     async def _compared(self, caller: Caller, ids: Sequence[str]) -> list[Run]:
         ids = list(dict.fromkeys(ids))
@@ -205,7 +199,7 @@ def comparison_rows(runs: Sequence[Run], curves: dict[str, Curves]) -> tuple[tup
         rows.append(("result (sealed test)", *(_result(run) for run in runs)))
         rows.append(("best baseline", *(_baseline(run) for run in runs)))
     rows.append(("step", *(f"{run.step:,}" for run in runs)))
-    names = dict.fromkeys(name for run in runs for name in curves[run.id].columns)
+    names = dict.fromkeys(name for run in runs for name in curves[run.id])
     for name in list(names)[:METRICS_COMPARED]:
         rows.append((f"last {name}", *(_last(curves[run.id], name) for run in runs)))
     return tuple(rows)
@@ -245,8 +239,7 @@ def _baseline(run: Run) -> str:
 
 
 def _last(curves: Curves, name: str) -> str:
-    column = curves.columns.get(name)
-    return number(column[1][-1]) if column and column[1] else "–"
+    return number(last_value(curves[name])) if name in curves else "–"
 
 
 def _row(run: Run, *, data: bool) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from agent.domain.errors import Conflict, Unavailable
 from agent.domain.events import Accepted, Beat, Ended, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.orders import LaunchOrder
 from agent.domain.runs import Outcome, Run, RunSpec, RunState
-from agent.stores import Place
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.fakes import ALICE, ROOM, commanded, host
@@ -220,26 +219,22 @@ async def test_one_run_that_breaks_harms_no_other(house: House) -> None:
         assert [order.run for order in house.fleet.launched] == [first.id, second.id, second.id]
 
 
-async def test_a_redrawing_reads_only_the_metrics_that_are_new(house: House) -> None:
+async def test_a_redrawing_reads_windows_and_the_newest_rows_only(house: House) -> None:
     async with house.open() as brain:
         run = await started(brain)
-        read: list[int] = []
-        after = brain.stores.runs.metrics_after
 
-        async def counted(run_id: str, place: Place) -> tuple[Sequence[MetricRow], Place]:
-            rows, end = await after(run_id, place)
-            read.append(len(rows))
-            return rows, end
+        async def everything(run_id: str, *_: object, **__: object) -> Sequence[MetricRow]:
+            raise AssertionError(f"all metrics of {run_id} were read")
 
-        brain.stores.runs.metrics_after = counted  # type: ignore[method-assign]
+        brain.stores.runs.metrics = everything  # type: ignore[method-assign]
         for seq in (1, 2, 3):
-            rows = tuple(MetricRow(step=seq, at=1.0, values={"loss": 1 / seq}) for _ in range(100))
+            rows = tuple(MetricRow(step=100 * seq + n, at=1.0, values={"loss": 1 / seq}) for n in range(100))
             await brain.service.take([heard(house, run, seq, Measured(rows=rows))])
-            await house.until(lambda: sum(read) == 100 * seq)  # noqa: B023 - awaited in the same round
+            await brain.cards.refresh(run.id)
+        (panel,) = house.charts.drawn[-1].panels
+        assert len(panel.series[0].x) == 300
         await brain.service.take([heard(house, run, 4, Ended(outcome=Outcome(state=RunState.FAILED)))])
         await house.until(lambda: any("failed" in text for text in house.door.texts()))
-        assert sum(read) == 300
-        assert not brain.cards._curves
 
 
 async def test_nan_is_neither_the_lowest_nor_the_highest(house: House) -> None:

@@ -4,10 +4,13 @@ import asyncio
 import math
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from alembic import command
+from alembic.config import Config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -19,7 +22,8 @@ from agent.series.columns import BLOCK, POINT, SPAN, Unreadable, pack, unpack
 from agent.series.pyramid import FAN, Block, cover, grow, spans
 from agent.series.window import Window
 from agent.storage import sql_stores
-from agent.storage.database import Database
+from agent.storage.database import Database, open_engine
+from agent.storage.schema import MIGRATIONS, NEWEST
 from agent.storage.series import FOLD
 from agent.stores import Stores
 from tests.agent.engine import ENDING, a_run
@@ -256,3 +260,30 @@ def test_a_point_is_a_span_of_its_own() -> None:
     assert (one["low"], one["high"], one["mean"], one["count"], one["nans"]) == (2.0, 2.0, 2.0, 1, 0)
     assert (two["count"], two["nans"]) == (0, 1)
     assert same(float(two["low"]), math.nan)
+
+
+async def test_metrics_survive_going_down_and_up_again(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'test.db'}")
+    await database.start()
+    stores = sql_stores(database)
+    host = Host(stores, await a_run(stores))
+    await host.begin()
+    rows: list[Logged3] = [(n, n / 7, {"a": 1.0 * n}) for n in range(2 * FOLD + 50)]
+    await host.log(rows)
+    await database.close()
+
+    engine = open_engine(database.url)
+    for revision, how in (("0001", command.downgrade), (NEWEST, command.upgrade)):
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            how(config, revision)
+    engine.dispose()
+
+    await database.start()
+    stored = await stores.runs.metrics(host.run.id)
+    assert [(row.step, row.at, row.values) for row in stored] == rows
+    (found,) = await stores.runs.windows(host.run.id, ["a"])
+    shows(found, host.counting("a", 0, len(rows)))
+    await database.close()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from agent.domain.content import Card, Content
@@ -13,11 +14,11 @@ from agent.domain.datasets import DatasetRef
 from agent.domain.events import Beat, Ended, Measured, MetricRow, Noted
 from agent.domain.orders import GpuInfo, HostInfo, Prediction, Predictions, PredictOrder
 from agent.domain.runs import Artifact, ExitClass, GpuUsage, Outcome, RunState, Score, Scorecard, Usage
-from agent.runs.charts import Curves, chart_of, comparison_of, restarts
+from agent.runs.charts import chart_of, comparison_of, restarts
 from agent.runs.pace import steps_a_second
-from agent.stores import Place
+from agent.series.columns import POINT
+from agent.series.window import window
 from agent.tools.log_views import LogView, view_of
-from agent.tools.looking import SLICE
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, lines, rows, saved
@@ -214,10 +215,10 @@ async def test_runs_are_compared_with_one_chart(house: House) -> None:
 
 
 def test_lines_of_runs_share_a_panel_by_metric() -> None:
-    curves = {"r-a": Curves(), "r-b": Curves(), "r-c": Curves()}
-    for n, run in enumerate(curves):
-        values = {"train_loss": 1.0, "valid_loss": 2.0} if n < 2 else {"other": 1.0}
-        curves[run].add([MetricRow(step=s, at=0, values=values) for s in (1, 2)], (1, 1))
+    points = np.zeros(2, dtype=POINT)
+    points["step"] = points["value"] = (1, 2)
+    names = {"r-a": ("train_loss", "valid_loss"), "r-b": ("train_loss", "valid_loss"), "r-c": ("other",)}
+    curves = {run: {name: window(name, [points]) for name in of} for run, of in names.items()}
     spec = comparison_of(curves)
     assert spec is not None
     (panel,) = spec.panels
@@ -235,8 +236,7 @@ async def test_a_restart_is_marked_and_what_is_trained_anew_replaces_what_was(ho
         await stage.ended(run, _S.PAUSED)
         await stage.asks("resume", run.id)
         now = await stage.says(run, rows(3, 4, 5, train_loss=0.0))
-        curves = Curves()
-        curves.add(*await brain.stores.runs.metrics_after(run.id, (0, 0)))
+        curves = {found.name: found for found in await brain.stores.runs.windows(run.id, ["train_loss"])}
         spec = chart_of(now, curves, marks=restarts(await brain.stores.runs.attempts(run.id)))
         assert spec is not None
         (series,) = spec.panels[0].series
@@ -312,37 +312,26 @@ async def test_predictions_of_a_file_are_handed_back_as_a_file(house: House, csv
         assert "all in the file" in card_of(content).footer
 
 
-async def test_status_reads_the_newest_rows_and_a_comparison_reads_in_slices(
+async def test_status_and_comparison_of_long_runs_read_no_rows_but_the_newest(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.open() as brain:
         stage = Stage(house, brain)
         runs = [await stage.running(), await stage.running()]
-        messages = 2 * SLICE + 7
         for run in runs:
-            told = [rows(3 * n + 1, 3 * n + 2, 3 * n + 3, train_loss=float(n)) for n in range(messages)]
+            told = [rows(3 * n + 1, 3 * n + 2, 3 * n + 3, train_loss=float(n)) for n in range(700)]
             await stage.says(run, *told)
-        store, slices = brain.stores.runs, []
-        after = store.metrics_after
 
-        async def everything(run_id: str) -> Sequence[MetricRow]:
+        async def everything(run_id: str, *_: object, **__: object) -> Sequence[MetricRow]:
             raise AssertionError(f"all metrics of {run_id} were read at once")
 
-        async def counted(run_id: str, place: Place, *, chunks: int | None = None) -> tuple[Sequence[MetricRow], Place]:
-            found, end = await after(run_id, place, chunks=chunks)
-            if chunks is not None:  # the live cards read what is new to them, without a limit
-                slices.append(len(found))
-            return found, end
-
-        monkeypatch.setattr(store, "metrics", everything)
-        monkeypatch.setattr(store, "metrics_after", counted)
+        monkeypatch.setattr(brain.stores.runs, "metrics", everything)
+        monkeypatch.setattr(brain.stores.runs, "metrics_after", everything)
         looking = card_of(await stage.asks("status", runs[0].id))
-        assert slices == []
-        assert {fact.name: fact.value for fact in looking.facts}["train loss"] == str(messages - 1)
+        assert {fact.name: fact.value for fact in looking.facts}["train loss"] == "699"
         compared = card_of(await stage.asks("compare", runs[0].id, runs[1].id))
-        assert slices == 2 * [3 * SLICE, 3 * SLICE, 3 * 7, 0]
         assert compared.table is not None
-        assert ("last train_loss", str(messages - 1), str(messages - 1)) in compared.table.rows
+        assert ("last train_loss", "699", "699") in compared.table.rows
 
 
 async def test_the_newest_rows_go_over_attempts(house: House) -> None:

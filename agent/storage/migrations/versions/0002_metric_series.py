@@ -5,9 +5,11 @@ from alembic import op
 
 from agent import wire
 from agent.domain.events import Measured
+from agent.storage.series import from_columns
 
 revision = "0002"
 down_revision = "0001"
+_SLICE = 200  # rows
 
 
 def upgrade() -> None:
@@ -59,5 +61,21 @@ def _number_rows(connection: sa.Connection) -> None:
 
 
 def downgrade() -> None:
-    """Leave this version. Raises: NotImplementedError, as what is in columns would be lost."""
-    raise NotImplementedError("Metrics in columns cannot become rows again; restore a backup of version 0001.")
+    """Leave this version: what is in columns becomes rows again, before those that are not yet."""
+    connection = op.get_bind()
+    block = sa.table("series_block", *map(sa.column, ("run_id", "attempt", "level")))
+    chunk = sa.table("metric_chunk", *map(sa.column, ("run_id", "attempt", "seq", "row", "rows")))
+    keys = connection.execute(sa.select(block.c.run_id, block.c.attempt).distinct()).all()
+    for run_id, number in keys:
+        rows = from_columns(connection, run_id, number, 0, 2**62)
+        slices = [rows[start : start + _SLICE] for start in range(0, len(rows), _SLICE)]
+        for place, part in enumerate(slices):  # a seq below those of any event
+            values = {"run_id": run_id, "attempt": number, "seq": place - len(slices), "row": 0}
+            connection.execute(sa.insert(chunk).values(**values, rows=wire.encode(Measured(rows=tuple(part))).decode()))
+    with op.batch_alter_table("metric_chunk", schema=None) as batch_op:
+        batch_op.drop_column("row")
+    with op.batch_alter_table("attempt", schema=None) as batch_op:
+        for name in ("rows", "folded", "low_step"):
+            batch_op.drop_column(name)
+    op.drop_index("ix_series_block_steps", table_name="series_block")
+    op.drop_table("series_block")
