@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import redis
-from sqlalchemy import text
 
 from agent.brain import Brain, Options, build
 from agent.clock import SystemClock
@@ -77,10 +76,10 @@ class Bot:
     stored: int = 0
 
     async def rows(self) -> tuple[int, int]:
-        """Metric events that are stored, and how many of them are different."""
-        query = text("SELECT count(*), count(DISTINCT run_id || ':' || attempt || ':' || seq) FROM metric_chunk")
-        total, distinct = await self.database.read(lambda connection: connection.execute(query).one())
-        return int(total), int(distinct)
+        """Rows of metrics that are stored, and how many of them are of different steps of a run."""
+        runs = self.brain.stores.runs
+        steps = [[row.step for row in await runs.metrics(run)] for run in self.runs]
+        return sum(map(len, steps)), sum(len(set(of)) for of in steps)
 
 
 @contextlib.asynccontextmanager

@@ -14,6 +14,8 @@ from typing import Any
 
 import redis
 
+from agent.storage.database import open_engine
+from agent.storage.series import rows_between
 from tests.faults.site import CANARIES, ENDS, Site
 from tests.worker.conftest import eventually, processes_naming
 from worker.folders import HostFolder
@@ -170,11 +172,15 @@ def _dump(site: Site) -> bytes:
 
 
 def _stored_steps(site: Site, run: str, host: str) -> list[int]:
-    query = """SELECT rows FROM metric_chunk JOIN attempt USING (run_id) WHERE run_id = ? AND host = ?
-        AND attempt.number = metric_chunk.attempt ORDER BY metric_chunk.attempt, seq"""
-    bodies = [json.loads(row["rows"]) for row in site.rows(query, run, host)]
-    entries = [entry for body in bodies for entry in (body["rows"] if isinstance(body, dict) else body)]
-    return [int(entry["step"] if isinstance(entry, dict) else entry[0]) for entry in entries]
+    engine = open_engine(f"sqlite:///{site.database}")
+    found: list[int] = []
+    with engine.connect() as connection:
+        for row in site.attempts(run):
+            if row["host"] == host:
+                stored = rows_between(connection, run, row["number"], 0, 2**62, folded=row["folded"])
+                found += [one.step for one in stored]
+    engine.dispose()
+    return found
 
 
 def _written_steps(site: Site, run: str, host: str) -> list[int]:

@@ -129,7 +129,9 @@ def metrics_with_a_gap(over: Over) -> None:
 
 
 def metrics_that_came_twice(over: Over) -> None:
-    over.sql("INSERT INTO metric_chunk SELECT run_id, attempt, seq + 1000, rows FROM metric_chunk")
+    over.sql(
+        "INSERT INTO metric_chunk (run_id, attempt, seq, row, rows) SELECT run_id, attempt, seq + 1000, row, rows FROM metric_chunk"
+    )
 
 
 def a_process_that_is_left(over: Over) -> None:
