@@ -16,6 +16,7 @@ from agent.runs.service import RunService, Timings
 from agent.sessions import FrontDesk
 from agent.stores import Stores
 from agent.tools.changing import Changing
+from agent.tools.charting import Charting
 from agent.tools.control import Control
 from agent.tools.data import Data, DataFiles
 from agent.tools.dispatch import Dispatcher
@@ -99,6 +100,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         *Changing(stores.runs, service, control, bundles, fleet, files, blobs, drawn).tools(),
         *Looking(stores.runs, service, fleet, drawn, clock).tools(),
         *Watching(stores.runs, bundles, drawn).tools(),
+        *Charting(stores.runs, drawn).tools(),
     )
     dispatcher = Dispatcher({tool.name: tool for tool in tools})
     approvals = ApprovalDesk(

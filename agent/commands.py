@@ -15,6 +15,7 @@ from agent.domain.ids import is_run_id, new_ulid
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES
 from agent.ports import ToolCall
+from agent.tools.chart_views import arguments_of
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.log_views import view_in, view_of
 from agent.tools.tool import Caller
@@ -65,6 +66,10 @@ def _metrics(name: str, rest: Sequence[str]) -> dict[str, Any]:
     as_csv = [word for word in rest if word.lower() == "csv"]
     found = _one_run(name, [word for word in rest if word.lower() != "csv"])
     return found | ({"csv": True} if as_csv else {})
+
+
+def _chart(_name: str, rest: Sequence[str]) -> dict[str, Any]:
+    return arguments_of(rest)
 
 
 def _priority(name: str, rest: Sequence[str]) -> dict[str, Any]:
@@ -156,6 +161,13 @@ COMMANDS: Mapping[str, Command] = {
             parse=_logs,
         ),
         Command("metrics", "run_metrics", "its metrics as a table, or as a file", usage="[run] [csv]", parse=_metrics),
+        Command(
+            "chart",
+            "run_chart",
+            "its curves: metrics, steps, scale, against other runs",
+            usage="[run] [metric …] [last=500] [steps=1-90] [log] [time] [vs run]",
+            parse=_chart,
+        ),
         Command("checkpoints", "run_checkpoints", "its checkpoints"),
         Command("attempts", "run_attempts", "where it ran, and why each attempt ended"),
         Command("script", "run_script", "its train.py, or an earlier version", usage="[run] [version]", parse=_script),
@@ -172,7 +184,15 @@ COMMANDS: Mapping[str, Command] = {
         Command("update", "update_script", "a new script: attach train.py", "change", "[run]", _update),
     )
 }
-ALIASES = {"hosts": "cluster", "history": "attempts", "log": "logs", "prioritise": "priority", "prioritize": "priority"}
+ALIASES = {
+    "hosts": "cluster",
+    "history": "attempts",
+    "log": "logs",
+    "plot": "chart",
+    "curves": "chart",
+    "prioritise": "priority",
+    "prioritize": "priority",
+}
 DECISIONS = {"approve": True, "yes": True, "reject": False, "no": False}
 POLITE = frozenset({"please", "thanks", "thank", "you", "it", "this", "that", "do", "go", "ahead"})
 EXAMPLES = (
@@ -210,6 +230,7 @@ def words_of(text: str) -> tuple[str, ...] | None:
 def _bare(command: Command, rest: Sequence[str]) -> bool:
     """Whether words without `/train` before them can only be this command: ids, changes and its own few words."""
     own = {"csv", "info", "older", "errors", "warnings", *PRIORITIES} if rest else set()
+    own |= {"loss", "accuracy", "log", "time", "all", "vs"} if command.name == "chart" else set()
     for word in rest:
         plain = word.lower().strip(",")
         if not (view_of(plain) or "=" in plain or plain in own or (command.name == "script" and plain.isdecimal())):

@@ -16,6 +16,7 @@ from agent.llm.phrases import (
     REFUSED,
     RUN_ID,
     TRAIN_WORD,
+    chart_arguments,
     intent_of,
     left_out,
     log_arguments,
@@ -34,7 +35,8 @@ UNDERSTANDS = (
     "• **train**: attach a csv and say what to predict, e.g. “train a model that predicts `churn`”\n"
     "• **predict**: attach a csv with the same columns and say “predict on this”\n"
     "• **pause**, **resume**, **stop**, **retry**, **kill**; “train r-abc123 again with learning rate 0.1”\n"
-    "• **status**, **runs**, **logs**, **metrics**, **checkpoints**, **compare**, **queue**, **cluster info**, **help**"
+    "• **status**, **runs**, **logs**, **metrics**, **checkpoints**, **compare**, **queue**, **cluster info**, **help**\n"
+    "• **chart**: “plot the loss of the last 500 steps on a log scale”"
 )
 NOT_UNDERSTOOD = f"I did not understand that: I have no language model and go by rules. I know:\n{UNDERSTANDS}"
 TALK = {
@@ -55,7 +57,7 @@ _TEXT_MODEL = re.compile(r"\b(text|bert|transformer|encoder)\b", re.IGNORECASE)
 
 _ABOUT_RUNS = frozenset(
     {
-        *("run_status", "run_logs", "run_metrics", "run_checkpoints", "run_attempts", "run_script"),
+        *("run_status", "run_logs", "run_metrics", "run_chart", "run_checkpoints", "run_attempts", "run_script"),
         *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority"),
         *("list_runs", "list_hosts", "list_queue", "compare_runs", "clone_run"),
     }
@@ -126,6 +128,8 @@ def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
             return {"run": run_id, "settings": settings, "seed": seed, "target": quoted_target(asked)}
         case "run_logs":
             return {"run": run_id, **log_arguments(asked)}
+        case "run_chart":
+            return {"run": run_id, **chart_arguments(asked)}
         case "run_metrics":
             return {"run": run_id, "csv": wants_csv(asked) or None}
         case "set_priority":

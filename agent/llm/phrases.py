@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Sequence
+from typing import Any
 
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
 FILE = re.compile(r"^\[file: (.+), \d+ bytes\]$", re.MULTILINE)
@@ -75,6 +76,10 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("again", _words(r"\b(?:re-?train|again|instead)\b")),
     ("predict", _words(r"\b(?:run|use|apply|try)\s+(?:the|this|that|my)\s+model\b")),
     ("train", _words(r"\b(train|fine-?tune|build|learn|fit)\b|\bmodel\b.*\b(predict|classif|tell)")),
+    (
+        "run_chart",
+        _words(r"\b(?:chart|plot|graph|curves?|draw)\b|\blog(?:arithmic)?[ -]scale\b|\blast\s+[\d,]+\s+steps\b"),
+    ),
     ("run_logs", _words(r"\b(?:errors?|warnings?)\b.*\blogs?\b|\blogs?\b.*\b(?:errors?|warnings?)\b")),
     ("run_status", _words(r"\bwhy\b|\bwent wrong\b|\bit fail|\bfailed\b|\bhow good\b|\bbetter than\b")),
     ("predict", _words(r"\b(predict(ions?)?|score|apply|try)\b")),
@@ -84,7 +89,7 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("list_queue", _words(r"\bqueued?\b|\b(?:who|what|which)\b.*\bwait(?:s|ing)?\b")),
     ("list_runs", _words(r"\b(runs|history)\b")),
     ("list_hosts", _words(r"\b(hosts?|gpus?|machines?)\b")),
-    ("run_metrics", _words(r"\b(metrics?|loss|accuracy|numbers|curves?|chart)\b")),
+    ("run_metrics", _words(r"\b(metrics?|loss|accuracy|numbers)\b")),
     (
         "run_status",
         _words(
@@ -103,6 +108,15 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 _FOR = re.compile(r"\b(?:for|with|containing|about|mention(?:s|ing)?)\s+([\w.\-/:]+)\W*$", re.IGNORECASE)
 _CSV = re.compile(r"\bcsv\b|\bas (?:a )?file\b|\bdownload\b|\bexport\b", re.IGNORECASE)
+_METRIC = re.compile(
+    r"\b((?:train|valid|test)[ _]loss|loss|accuracy|auc|f1|precision|recall|perplexity|learning[ _]rate|lr"
+    r"|grad(?:ient)?[ _]norm|throughput|error|rmse|mae)\b",
+    re.IGNORECASE,
+)
+_LAST_STEPS = re.compile(r"\blast\s+([\d,]{1,15})\s+steps\b", re.IGNORECASE)
+_STEPS_BETWEEN = re.compile(r"\bsteps?\s+(\d{1,15})\s*(?:-|to|and|until)\s*(\d{1,15})\b", re.IGNORECASE)
+_LOG_SCALE = re.compile(r"\blog(?:arithmic)?[ -]scale\b", re.IGNORECASE)
+_BY_TIME = re.compile(r"\b(?:by|over) (?:time|hours)\b", re.IGNORECASE)
 _OLDER = re.compile(r"\b(?:older|earlier|previous)\b", re.IGNORECASE)
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
 _PRIORITY = re.compile(r"\b(high|normal|low)(?:er|est)?\b|(?<![\w.-])([+-]?1|0)(?!\w|\.\d)", re.IGNORECASE)
@@ -121,6 +135,28 @@ def log_arguments(asked: str) -> dict[str, str | bool]:
         found["search"] = search
     if _OLDER.search(words):
         found["older"] = True
+    return found
+
+
+def chart_arguments(asked: str) -> dict[str, Any]:
+    """What is to be drawn: metrics, steps, scale, runs beside the first."""
+    words = words_of(asked)
+    found: dict[str, Any] = {}
+    named = tuple(dict.fromkeys(word.lower() for word in _METRIC.findall(words)))
+    last, between = _LAST_STEPS.search(words), _STEPS_BETWEEN.search(words)
+    others = tuple(dict.fromkeys(RUN_ID.findall(words.lower())))[1:]
+    if named:
+        found["metrics"] = named
+    if last:
+        found["newest"] = int(last.group(1).replace(",", ""))
+    if between:
+        found |= {"first_step": int(between.group(1)), "last_step": int(between.group(2))}
+    if _LOG_SCALE.search(words):
+        found["log_scale"] = True
+    if _BY_TIME.search(words):
+        found["by_time"] = True
+    if others:
+        found["others"] = others
     return found
 
 

@@ -3,11 +3,12 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Theme
+from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
 from agent.domain.runs import Attempt, Run
-from agent.runs.curves import series_of
+from agent.runs.curves import Axis, series_of
 from agent.series.window import Window
 
 MAX_PANELS = 4
@@ -28,27 +29,66 @@ def drawn(names: Sequence[str]) -> list[str]:
     return [name for name in names if name.startswith(BASELINE) or _metric(name) in panels]
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How curves are shown: `page` counts fours of panels; by time, x are hours since each run began."""
+
+    log_scale: bool = False
+    by_time: bool = False
+    page: int = 0
+    marks: tuple[Mark, ...] = ()
+    theme: Theme = "light"
+
+
 def chart_of(run: Run, curves: Curves, *, theme: Theme = "light", marks: tuple[Mark, ...] = ()) -> ChartSpec | None:
-    """Metric panels of a run, None without data; parts of one metric (train, valid) share a panel."""
-    groups = _groups(curves)
-    if not groups:
+    """The first metric panels of a run, None without data."""
+    if not _groups(curves):
         return None
-    panels = tuple(
-        Panel(
-            title=metric.replace("_", " "),
-            series=tuple(series_of(curves[name], _part(name)) for name in sorted(names)),
-            baselines=_baselines(curves, metric),
-            better=_better(metric),
-            marks=marks,
-        )
-        for metric, names in list(groups.items())[:MAX_PANELS]
+    return curves_chart((run,), {run.id: curves}, Look(marks=marks, theme=theme))[0]
+
+
+def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) -> tuple[ChartSpec, bool]:
+    """Metric panels of a run, where parts of one metric (train, valid) share one; or a panel a metric for several runs.
+
+    Also whether there are panels behind those of the page.
+    """
+    axis: Axis = "time" if look.by_time else "step"
+    began = {run.id: run.started_at.timestamp() if run.started_at else 0.0 for run in runs}
+
+    def line(run: Run, name: str, said: str) -> Series:
+        return series_of(curves[run.id][name], said, axis=axis, since=began[run.id])
+
+    first = runs[0]
+    panels: list[Panel] = []
+    if len(runs) == 1:
+        for metric, names in _groups(curves[first.id]).items():
+            lines = tuple(line(first, name, _part(name)) for name in sorted(names))
+            panels.append(_panel(metric, metric, lines, curves[first.id], look))
+    else:
+        every = dict.fromkeys(name for run in runs for name in curves[run.id] if not name.startswith(BASELINE))
+        for name in every:
+            lines = tuple(line(run, name, run.id) for run in runs if name in curves[run.id])
+            panels.append(_panel(name, _metric(name), lines, curves[first.id], look))
+    start = look.page * MAX_PANELS if look.page * MAX_PANELS < len(panels) else 0
+    unit = "boosting round" if first.spec.recipe == "tabular_classification" else "step"
+    spec = ChartSpec(
+        title=f"{first.spec.target} · {', '.join(run.id for run in runs)}",
+        subtitle=first.spec.dataset.name,
+        panels=tuple(panels[start : start + MAX_PANELS]),
+        x_label="hours" if look.by_time else unit,
+        theme=look.theme,
     )
-    return ChartSpec(
-        title=f"{run.spec.target} · {run.id}",
-        subtitle=run.spec.dataset.name,
-        panels=panels,
-        x_label="boosting round" if run.spec.recipe == "tabular_classification" else "step",
-        theme=theme,
+    return spec, start + MAX_PANELS < len(panels)
+
+
+def _panel(title: str, metric: str, lines: tuple[Series, ...], curves: Curves, look: Look) -> Panel:
+    return Panel(
+        title=title.replace("_", " "),
+        series=lines,
+        baselines=_baselines(curves, metric),
+        better=_better(metric),
+        marks=() if look.by_time else look.marks,
+        log_scale=look.log_scale,
     )
 
 

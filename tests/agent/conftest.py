@@ -26,6 +26,7 @@ class House:
         self.folder = folder
         self.door, self.fleet, self.clock = FakeDoor(), FakeFleet(), FakeClock()
         self.model: Model = OfflinePlanner()
+        self.charts = FakeCharts()
         self.options = Options(pictures=folder / "charts", card_pace_s=0.01)
 
     @asynccontextmanager
@@ -38,7 +39,7 @@ class House:
             fleet=self.fleet,
             blobs=FolderBlobs(self.folder / "blobs"),
             bundles=FakeBundles(),
-            charts=FakeCharts(),
+            charts=self.charts,
             model=self.model,
             clock=self.clock,
             options=self.options,

@@ -1,0 +1,172 @@
+"""A view of a run's curves: metrics, steps, scale, other runs, and how it travels in a button or in words. Pure.
+
+A button's subject may hold only letters, digits, `.`, `_` and `-` (`agent.domain.content`), so metrics are written by
+a short hash of their names.
+"""
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent.domain.content import Button
+from agent.domain.errors import BadRequest
+from agent.domain.ids import is_run_id
+
+SUBJECT_CHARS = 90  # with the version, the action and two colons still under 100
+_SMALLEST = 8  # steps that a zoom shows
+_STEPS = re.compile(r"(-?\d+)?(?:\.\.|-|–|:)(-?\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ChartView:
+    """What is looked at. `marks` are hashes of metric names, none for all; `low` and `high` are steps, both included.
+
+    `last` is a number of steps before the newest. `others` are runs whose curves are laid over. `page` counts fours of
+    panels.
+    """
+
+    run: str = ""
+    marks: tuple[str, ...] = ()
+    low: int | None = None
+    high: int | None = None
+    last: int | None = None
+    log: bool = False
+    by_time: bool = False
+    page: int = 0
+    others: tuple[str, ...] = ()
+
+    def subject(self) -> str:
+        """The view as a button carries it."""
+        low, high = ("" if step is None else str(step) for step in (self.low, self.high))
+        parts = [
+            self.run,
+            f"s{low}_{high}" if low or high else "",
+            f"n{self.last}" if self.last else "",
+            "l" if self.log else "",
+            "t" if self.by_time else "",
+            f"p{self.page}" if self.page else "",
+            "m" + "".join(self.marks) if self.marks else "",
+            "v" + "".join(run.removeprefix("r-") for run in self.others) if self.others else "",
+        ]
+        return ".".join(part for part in parts if part)
+
+    def button(self, label: str) -> Button:
+        """A button that leads to this view."""
+        return Button(action="chart", subject=self.subject(), label=label)
+
+
+def mark(name: str) -> str:
+    """Four letters that stand for the name of a metric."""
+    return f"{zlib.crc32(name.encode()) & 0xFFFF:04x}"
+
+
+def view_of(subject: str) -> ChartView | None:
+    """The view that a button carried; None where it is no such subject (a bare run id is the whole run)."""
+    run, *parts = subject.split(".")
+    if not is_run_id(run):
+        return None
+    view = ChartView(run)
+    for part in parts:
+        kind, value = part[:1], part[1:]
+        if kind == "s" and (found := re.fullmatch(r"(-?\d{0,18})_(-?\d{0,18})", value)):
+            low, high = (int(step) if step not in {"", "-"} else None for step in found.groups())
+            view = replace(view, low=low, high=high)
+        elif kind in "np" and value.isascii() and value.isdecimal() and len(value) < 19:
+            view = replace(view, last=int(value)) if kind == "n" else replace(view, page=int(value))
+        elif part in {"l", "t"}:
+            view = replace(view, log=True) if part == "l" else replace(view, by_time=True)
+        elif kind == "m" and re.fullmatch(r"(?:[0-9a-f]{4})+", value):
+            view = replace(view, marks=_cut(value, 4))
+        elif kind == "v" and all(is_run_id(f"r-{one}") for one in _cut(value, 6)):
+            view = replace(view, others=tuple(f"r-{one}" for one in _cut(value, 6)))
+        else:
+            return None
+    return view
+
+
+def arguments_of(words: Sequence[str]) -> dict[str, Any]:
+    """The arguments of `run_chart` from the words of a command; a button's subject may stand for all of them.
+
+    Raises:
+        BadRequest: steps that are none, or a comparison with nothing.
+    """
+    known = view_of(words[0].lower()) if words else None
+    if known is None and words and words[0].lower().startswith("r-"):
+        raise BadRequest(f"`{words[0]}` is not a run id; one looks like `r-abc123`.")
+    view, names = view_in(words[1:] if known else words)
+    if known and len(words) == 1:
+        view = known
+    found = {
+        "run": known.run if known else None,
+        "metrics": names,
+        "marks": view.marks,
+        "first_step": view.low,
+        "last_step": view.high,
+        "newest": view.last,
+        "log_scale": view.log or None,
+        "by_time": view.by_time or None,
+        "page": view.page or None,
+        "others": view.others,
+    }
+    return {key: value for key, value in found.items() if value not in (None, ())}
+
+
+def view_in(words: Sequence[str]) -> tuple[ChartView, tuple[str, ...]]:
+    """The view in the words of a command, after its run id, and the words that name metrics.
+
+    Raises:
+        BadRequest: steps that are none.
+    """
+    view, names, against = ChartView(), [], False
+    for word in (word.strip(",").lower() for word in words):
+        key, equals, value = word.partition("=")
+        if is_run_id(word):
+            view = replace(view, others=(*view.others, word))
+        elif word in {"log", "logarithmic"}:
+            view = replace(view, log=True)
+        elif word in {"time", "hours"}:
+            view = replace(view, by_time=True)
+        elif key in {"last", "steps"} and equals:
+            view = _steps(view, key, value)
+        elif word in {"vs", "versus", "against", "and", "with"}:
+            against = True
+        elif word not in {"all", "scale", ""}:
+            names.append(word)
+    if against and not view.others and not names:
+        raise BadRequest("Say which run to lay over, such as `chart r-abc123 loss vs r-def456`.")
+    return view, tuple(names)
+
+
+def _steps(view: ChartView, key: str, value: str) -> ChartView:
+    found = _STEPS.fullmatch(value)
+    if key == "last" and value.isascii() and value.isdecimal() and 0 < int(value) < 10**15:
+        return replace(view, last=int(value))
+    if key == "steps" and found is not None and any(found.groups()):
+        low, high = (int(step) if step else None for step in found.groups())
+        if low is None or high is None or low <= high:
+            return replace(view, low=low, high=high)
+    raise BadRequest(f"`{key}={value}` are no steps. Write `steps=500-1000`, `steps=500-`, or `last=500`.")
+
+
+def _cut(text: str, size: int) -> tuple[str, ...]:
+    return tuple(text[at : at + size] for at in range(0, len(text), size))
+
+
+def buttons(view: ChartView, *, first: int, last: int, more: bool) -> tuple[Button, ...]:
+    """Where one can go from a view; `first` and `last` are the steps that it shows, `more` says that panels follow."""
+    half = (last - first) // 2
+    whole = view.low is None and view.high is None and view.last is None
+    still = replace(view, last=None)
+    wanted: list[tuple[str, ChartView]] = []
+    if half >= _SMALLEST:
+        wanted.append(("Zoom in", replace(still, low=last - half, high=None if view.high is None else last)))
+    if not whole:
+        wanted.append(("Earlier", replace(still, low=first - half, high=max(first - half, last - half))))
+        wanted.append(("Whole run", replace(still, low=None, high=None)))
+    wanted.append(("Linear scale" if view.log else "Log scale", replace(view, log=not view.log)))
+    if view.page or more:
+        wanted.append(("More metrics" if more else "First metrics", replace(view, page=view.page + 1 if more else 0)))
+    shown = [at.button(label) for label, at in wanted]
+    return tuple(button for button in shown if len(button.subject) <= SUBJECT_CHARS)

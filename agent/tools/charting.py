@@ -1,0 +1,136 @@
+"""The tool that draws curves of one run or several, of chosen metrics and steps. Reads only."""
+
+from collections.abc import Sequence
+
+from pydantic import Field, JsonValue
+
+from agent.cards import number
+from agent.domain.charts import ChartSpec
+from agent.domain.content import Card
+from agent.domain.errors import BadRequest
+from agent.domain.policy import Effect
+from agent.domain.runs import Run
+from agent.run_store import ALL_STEPS, Steps
+from agent.runs.charts import BASELINE, MAX_PANELS, Curves, Look, curves_chart, last_value, restarts
+from agent.runs.pictures import Files
+from agent.stores import Runs
+from agent.tools.chart_views import ChartView, buttons, mark
+from agent.tools.finding import named_or_newest
+from agent.tools.tool import Caller, Result, Tool
+from agent.tools.watching import RunArguments
+
+MOST_OTHERS = 4
+
+
+class ChartArguments(RunArguments):
+    """What to draw."""
+
+    metrics: tuple[str, ...] = Field((), max_length=16, description="Names or parts of names; all metrics if unsaid.")
+    first_step: int | None = Field(None, description="From this step on.")
+    last_step: int | None = Field(None, description="Up to this step.")
+    newest: int | None = Field(None, ge=1, description="Only that many steps before the newest.")
+    log_scale: bool = Field(False, description="Logarithmic y axis.")
+    by_time: bool = Field(False, description="Hours instead of steps along x.")
+    page: int = Field(0, ge=0, description="Which four panels, from 0.")
+    others: tuple[str, ...] = Field((), max_length=MOST_OTHERS, description="Runs to lay over this one.")
+    marks: tuple[str, ...] = Field((), max_length=16, description="Of a button: hashes of metric names.")
+
+
+class Charting:
+    """The tool of this family."""
+
+    def __init__(self, runs: Runs, files: Files) -> None:
+        """`files` draws."""
+        self._runs = runs
+        self._files = files
+
+    def tools(self) -> Sequence[Tool]:
+        """Its declaration."""
+        said = "Draw curves of a run: chosen metrics, steps, log scale, against other runs."
+        return (Tool("run_chart", said, ChartArguments, Effect.READ, run=self.chart),)
+
+    async def chart(self, caller: Caller, asked: ChartArguments) -> Result:
+        """One picture of up to four panels, and where to go from it."""
+        run = await named_or_newest(self._runs, caller, asked.run)
+        others = [await self._runs.get(other) for other in dict.fromkeys(asked.others) if other != run.id]
+        known = [name for name in await self._runs.metric_names(run.id) if not name.startswith(BASELINE)]
+        if not known:
+            return Result(f"Run `{run.id}` has logged no metrics yet.", {"run": run.id})
+        names = _chosen(known, asked)
+        view = ChartView(
+            run.id,
+            tuple(mark(name) for name in names) if len(names) < len(known) else (),
+            asked.first_step,
+            asked.last_step,
+            asked.newest,
+            asked.log_scale,
+            asked.by_time,
+            asked.page,
+            tuple(other.id for other in others),
+        )
+        steps = _steps(run, asked)
+        curves = {one.id: await self._curves(one, names, steps) for one in (run, *others)}
+        shown = [found.spans for of in curves.values() for found in of.values() if len(found.spans)]
+        if not shown:
+            raise BadRequest(f"Run `{run.id}` has no values of {', '.join(names)} between these steps.")
+        marks = restarts(await self._runs.attempts(run.id)) if run.attempt > 1 and not others else ()
+        look = Look(log_scale=asked.log_scale, by_time=asked.by_time, page=asked.page, marks=marks)
+        spec, more = curves_chart((run, *others), curves, look)
+        picture = await self._files.draw(spec, about=f"chart/{run.id}")
+        card = Card(
+            kind="notice",
+            title=f"Chart of {run.id}" + (f" and {', '.join(other.id for other in others)}" if others else ""),
+            picture=picture,
+            buttons=buttons(
+                view,
+                first=min(int(of["first"].min()) for of in shown),
+                last=max(int(of["last"].max()) for of in shown),
+                more=more,
+            ),
+            footer="" if picture else "The chart could not be drawn",
+        )
+        return Result(_words(run, spec, curves[run.id]), _data(run, curves), card)
+
+    async def _curves(self, run: Run, names: Sequence[str], steps: Steps) -> Curves:
+        beaten = [name for name in await self._runs.metric_names(run.id) if name.startswith(BASELINE)]
+        found = await self._runs.windows(run.id, names, steps)
+        return {one.name: one for one in (*found, *await self._runs.windows(run.id, beaten)) if len(one.spans)}
+
+
+def _chosen(known: Sequence[str], asked: ChartArguments) -> list[str]:
+    """The metrics that are meant. Raises: BadRequest."""
+    if asked.marks:
+        return [name for name in known if mark(name) in asked.marks] or list(known)
+    if not asked.metrics:
+        return list(known)
+    wanted = [word.lower().replace(" ", "_") for word in asked.metrics]
+    exact = [name for name in known if name.lower() in wanted]
+    found = exact or [name for name in known if any(word in name.lower() for word in wanted)]
+    if not found:
+        shown = ", ".join(f"`{name}`" for name in known[: MAX_PANELS * 3])
+        raise BadRequest(
+            f"No metric of `{asked.run or 'this run'}` is called {', '.join(asked.metrics)}. It has {shown}."
+        )
+    return found
+
+
+def _steps(run: Run, asked: ChartArguments) -> Steps:
+    low, high = ALL_STEPS
+    if asked.newest is not None:
+        low = run.step - asked.newest + 1
+    return max(low, asked.first_step if asked.first_step is not None else low), (
+        asked.last_step if asked.last_step is not None else high
+    )
+
+
+def _words(run: Run, spec: ChartSpec, curves: Curves) -> str:
+    said = [f"{name} {number(last_value(curves[name]))}" for name in curves if not name.startswith(BASELINE)]
+    count = len(spec.panels)
+    return f"`{run.id}` in {'one panel' if count == 1 else f'{count} panels'}; last values: {', '.join(said[:4])}."
+
+
+def _data(run: Run, curves: dict[str, Curves]) -> dict[str, JsonValue]:
+    last: dict[str, JsonValue] = {
+        one: {name: number(last_value(found)) for name, found in of.items()} for one, of in curves.items()
+    }
+    return {"run": run.id, "last": last}

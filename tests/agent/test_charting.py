@@ -1,0 +1,123 @@
+"""Charts on request: views in buttons and words, and the tool over a real store."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.domain.content import Card, Content
+from agent.domain.errors import BadRequest
+from agent.tools.chart_views import ChartView, arguments_of, buttons, mark, view_of
+from tests.agent.conftest import House
+from tests.agent.stage import Stage, rows
+
+IDS = st.text(alphabet="0123456789abcdefghjkmnpqrstvwxyz", min_size=6, max_size=6).map(lambda text: f"r-{text}")
+STEPS = st.none() | st.integers(-(10**15), 10**15)
+
+
+@given(
+    st.builds(
+        ChartView,
+        IDS,
+        st.lists(st.text(max_size=8).map(mark), max_size=4).map(tuple),
+        STEPS,
+        STEPS,
+        st.none() | st.integers(1, 10**12),
+        st.booleans(),
+        st.booleans(),
+        st.integers(0, 99),
+        st.lists(IDS, max_size=4).map(tuple),
+    )
+)
+def test_a_view_survives_a_button(view: ChartView) -> None:
+    assert view_of(view.subject()) == view
+
+
+@pytest.mark.parametrize(
+    "subject", ["", "r-abc", "r-abc123.x", "r-abc123.s5", "r-abc123.mzzzz", "r-abc123.v12", "r-abc123.n-1"]
+)
+def test_other_subjects_are_no_views(subject: str) -> None:
+    assert view_of(subject) is None
+
+
+def test_words_say_a_view() -> None:
+    words = ["r-abc123", "loss,", "grad_norm", "last=500", "log", "vs", "r-def456"]
+    wanted = {
+        "run": "r-abc123",
+        "metrics": ("loss", "grad_norm"),
+        "newest": 500,
+        "log_scale": True,
+        "others": ("r-def456",),
+    }
+    assert arguments_of(words) == wanted
+    assert arguments_of(["steps=100-", "time"]) == {"first_step": 100, "by_time": True}
+    assert arguments_of([]) == {}
+
+
+@pytest.mark.parametrize("words", ["steps=9-3", "steps=x", "last=-4", "last=", "r-12 loss", "r-abc123 vs"])
+def test_what_cannot_be_read_is_said(words: str) -> None:
+    with pytest.raises(BadRequest):
+        arguments_of(words.split())
+
+
+def test_one_can_zoom_in_and_get_back() -> None:
+    whole = ChartView("r-abc123")
+    labels = {one.label: view_of(one.subject) for one in buttons(whole, first=0, last=1000, more=True)}
+    assert labels["Zoom in"] == ChartView("r-abc123", low=500)
+    assert labels["Log scale"] == ChartView("r-abc123", log=True)
+    assert labels["More metrics"] == ChartView("r-abc123", page=1)
+    assert "Whole run" not in labels
+    inside = {one.label: view_of(one.subject) for one in buttons(labels["Zoom in"], first=500, last=1000, more=False)}
+    assert inside["Whole run"] == whole
+    assert inside["Earlier"] == ChartView("r-abc123", low=250, high=750)
+
+
+def card_of(content: Content) -> Card:
+    assert content.card is not None, content
+    return content.card
+
+
+async def test_chosen_metrics_of_the_newest_steps(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(*range(1, 101), train_loss=0.5, grad_norm=2.0))
+        card = card_of(await stage.asks("chart", run.id, "loss", "last=10", "log"))
+        (panel,) = next(spec.panels for spec in house.charts.drawn if spec.panels[0].log_scale)
+        assert panel.title == "loss"
+        assert list(panel.series[0].x) == list(range(91, 101))
+        assert card.picture is not None
+        assert {"Zoom in", "Whole run", "Linear scale"} >= {one.label for one in card.buttons} - {"Earlier"}
+
+
+async def test_runs_are_laid_over(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        one, two = await stage.running(), await stage.running()
+        await stage.says(one, rows(1, 2, 3, train_loss=0.5))
+        await stage.says(two, rows(1, 2, train_loss=0.7))
+        await stage.asks("chart", one.id, "vs", two.id)
+        (panel,) = next(spec.panels for spec in house.charts.drawn if two.id in spec.title and one.id in spec.title)
+        assert [series.name for series in panel.series] == [one.id, two.id]
+
+
+async def test_unknown_metrics_are_named_with_what_there_is(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        assert "no metrics yet" in (await stage.asks("chart", run.id)).text
+        await stage.says(run, rows(1, 2, train_loss=0.5))
+        assert "`train_loss`" in (await stage.asks("chart", run.id, "bleu")).text
+        assert "no values" in (await stage.asks("chart", run.id, "loss", "steps=50-60")).text
+
+
+async def test_a_button_leads_to_its_view(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(*range(1, 101), train_loss=0.5, other=1.0))
+        card = card_of(await stage.asks("chart", run.id, "loss"))
+        (zoom,) = [one for one in card.buttons if one.label == "Zoom in"]
+        again = card_of(await stage.asks("chart", zoom.subject))
+        (panel,) = next(spec.panels for spec in house.charts.drawn if min(spec.panels[0].series[0].x) > 1)
+        assert (panel.title, min(panel.series[0].x)) == ("loss", 51)
+        assert "Whole run" in {one.label for one in again.buttons}
