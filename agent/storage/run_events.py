@@ -16,7 +16,7 @@ from agent.domain.runs import RunState
 from agent.run_store import Applied, Ending, Stale
 from agent.runs.levels import level_of
 from agent.storage import run_rows as rows
-from agent.storage.series import FOLD, fold
+from agent.storage.series import FOLD, MOST_LOOSE, fold
 from agent.storage.tables import attempt, checkpoint, log_line, metric_chunk, note, run, seen_event
 
 # Built once: building a statement costs more than carrying it out does. An update sets what it is given.
@@ -68,12 +68,12 @@ class _Batch:
         self.checkpoints: list[dict[str, object]] = []
         self.notes: list[dict[str, object]] = []
 
-    def add(self, event: WorkerEvent, *, first_row: int) -> None:
-        """What is a fact whatever became of the attempt since. `first_row` is the place of its first metric row."""
+    def add(self, event: WorkerEvent) -> None:
+        """What is a fact whatever became of the attempt since."""
         key: dict[str, object] = {"run_id": event.run, "attempt": event.attempt, "seq": event.seq}
         match event.body:
             case Measured() as body:
-                self.metrics.append(key | {"row": first_row, "rows": wire.encode(body).decode()})
+                self.metrics.append(key | {"rows": wire.encode(body).decode()})
             case Logged(lines=lines, dropped=dropped):
                 said = [(level_of(line), line) for line in lines]
                 if dropped:
@@ -207,8 +207,12 @@ class _Life:
     def left(self) -> tuple[dict[str, object], dict[str, object]]:
         """What is still to be written, of the run and of its attempt, each with its key."""
         self.seen.store(self._connection, self.row.id, self.own.number)
-        if self.rows - self.own.folded >= FOLD:
-            self._attempt["folded"] = fold(self._connection, self.row.id, self.own.number, self.own.folded)
+        loose = self.rows - self.own.folded
+        if loose >= FOLD:
+            through = self.seen.through if loose < MOST_LOOSE else None
+            self._attempt["folded"] = fold(
+                self._connection, self.row.id, self.own.number, folded=self.own.folded, through=through
+            )
         if self.seen.through != self.own.seen_to:
             self._attempt["seen_to"] = self.seen.through
         key = {"of_run": self.row.id}
@@ -234,7 +238,7 @@ def apply(connection: Connection, events: Sequence[WorkerEvent], *, at: datetime
             continue
         if not life.seen.add(event.seq):
             continue
-        batch.add(event, first_row=life.rows)
+        batch.add(event)
         changed[event.run] = None
         if not life.take(event, ending):
             stale[key] = Stale(event.run, event.attempt, event.host)

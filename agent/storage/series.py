@@ -21,6 +21,7 @@ from agent.series.window import Summary, Window, summary, window
 from agent.storage.tables import attempt, metric_chunk, series_block
 
 FOLD: Final = 512  # rows
+MOST_LOOSE: Final = 8 * FOLD  # rows that wait for missing events to come
 _ENDLESS: Final = 2**62
 _NO_POINTS: Final = np.zeros(0, dtype=POINT)
 _OF_LEVEL = and_(
@@ -51,13 +52,17 @@ _SIZE = (
 )
 
 
-def fold(connection: Connection, run_id: str, number: int, folded: int) -> int:
-    """Move the rows of an attempt that are not in columns yet, `folded` being how many are; how many are then."""
-    this = (metric_chunk.c.run_id == run_id) & (metric_chunk.c.attempt == number)
-    rows = _decoded(connection.execute(select(metric_chunk).where(this).order_by(metric_chunk.c.row)).all())
+def fold(connection: Connection, run_id: str, number: int, *, folded: int, through: int | None) -> int:
+    """Move rows of an attempt into columns, `folded` being how many are there; how many are then.
+
+    Only those of events up to seq `through`, behind which some are missing that may still come; None for all.
+    """
+    this = [metric_chunk.c.run_id == run_id, metric_chunk.c.attempt == number]
+    this += [metric_chunk.c.seq <= through] if through is not None else []
+    rows = _decoded(connection.execute(select(metric_chunk).where(*this).order_by(metric_chunk.c.seq)).all())
     for name, points in _columns(rows, first_row=folded).items():
         append(connection, {"run_id": run_id, "attempt": number, "name": name}, points)
-    connection.execute(delete(metric_chunk).where(this))
+    connection.execute(delete(metric_chunk).where(*this))
     return folded + len(rows)
 
 
@@ -96,10 +101,10 @@ def rows_between(
     found: list[MetricRow] = []
     if first < folded:
         found = from_columns(connection, run_id, number, first, stop)
-    this = (metric_chunk.c.run_id == run_id, metric_chunk.c.attempt == number, metric_chunk.c.row < stop)
-    for chunk in connection.execute(select(metric_chunk).where(*this).order_by(metric_chunk.c.row)):
-        rows = wire.decode(Measured, chunk.rows).rows
-        found += rows[max(0, first - chunk.row) : stop - chunk.row]
+    if stop > folded:
+        this = (metric_chunk.c.run_id == run_id, metric_chunk.c.attempt == number)
+        chunks = connection.execute(select(metric_chunk).where(*this).order_by(metric_chunk.c.seq)).all()
+        found += _decoded(chunks)[max(0, first - folded) : stop - folded]
     return found
 
 
@@ -150,11 +155,15 @@ class SeriesReads:
     def __init__(self, connection: Connection, run_id: str) -> None:
         """What is read is what was committed when the first read began."""
         self._connection, self._run_id = connection, run_id
-        query = select(attempt.c.number, attempt.c.low_step).where(attempt.c.run_id == run_id, attempt.c.rows > 0)
+        query = select(attempt.c.number, attempt.c.low_step, attempt.c.folded).where(
+            attempt.c.run_id == run_id, attempt.c.rows > 0
+        )
         self._parts: list[_Part] = []
+        self._folded: dict[int, int] = {}
         until = _ENDLESS
         for row in connection.execute(query.order_by(attempt.c.number.desc())):
             self._parts.insert(0, _Part(row.number, until))
+            self._folded[row.number] = row.folded
             until = min(until, row.low_step)
         self._tails: dict[int, dict[str, Entries]] = {}
         self._known: dict[tuple[int, str, int], dict[int, Entries]] = {}  # blocks, by attempt, name and level
@@ -195,9 +204,8 @@ class SeriesReads:
         """The points that are not in columns yet."""
         if number not in self._tails:
             this = (metric_chunk.c.run_id == self._run_id) & (metric_chunk.c.attempt == number)
-            chunks = self._connection.execute(select(metric_chunk).where(this).order_by(metric_chunk.c.row)).all()
-            first_row = chunks[0].row if chunks else 0
-            self._tails[number] = _columns(_decoded(chunks), first_row=first_row)
+            chunks = self._connection.execute(select(metric_chunk).where(this).order_by(metric_chunk.c.seq)).all()
+            self._tails[number] = _columns(_decoded(chunks), first_row=self._folded[number])
         return self._tails[number]
 
     def _stored(self, of: dict[str, Any], low: int, high: int, most: int) -> list[Entries]:

@@ -242,7 +242,6 @@ metric_chunk = Table(
     Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
     Column("attempt", Integer, primary_key=True),
     Column("seq", Integer, primary_key=True),
-    Column("row", BigInteger, nullable=False),  # the place of its first row among those of the attempt
     Column("rows", Text, nullable=False),
 )
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
+from agent.llm.phrases import chart_arguments, intent_of
 from agent.tools.chart_views import ChartView, arguments_of, buttons, mark, view_of
 from tests.agent.conftest import House
 from tests.agent.stage import Stage, rows
@@ -121,3 +122,17 @@ async def test_a_button_leads_to_its_view(house: House) -> None:
         (panel,) = next(spec.panels for spec in house.charts.drawn if min(spec.panels[0].series[0].x) > 1)
         assert (panel.title, min(panel.series[0].x)) == ("loss", 51)
         assert "Whole run" in {one.label for one in again.buttons}
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("loss of the last 500 steps, log scale", {"metrics": ("loss",), "newest": 500, "log_scale": True}),
+        ("plot accuracy of r-abc123 against r-def456", {"metrics": ("accuracy",), "others": ("r-def456",)}),
+        ("show me the chart over time", {"by_time": True}),
+        ("draw train loss from steps 100 to 2000", {"metrics": ("train loss",), "first_step": 100, "last_step": 2000}),
+    ],
+)
+def test_plain_words_say_it_too(words: str, wanted: dict[str, object]) -> None:
+    assert intent_of(words) == "run_chart"
+    assert chart_arguments(words) == wanted

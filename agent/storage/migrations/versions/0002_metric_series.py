@@ -13,7 +13,7 @@ _SLICE = 200  # rows
 
 
 def upgrade() -> None:
-    """Go to this version. Rows of metrics stay as they are, and get their places; new ones move into columns."""
+    """Go to this version. Rows of metrics stay as they are until their attempt has new ones."""
     op.create_table(
         "series_block",
         sa.Column("run_id", sa.String(length=16), nullable=False),
@@ -36,27 +36,20 @@ def upgrade() -> None:
         batch_op.add_column(sa.Column("rows", sa.BigInteger(), nullable=False, server_default="0"))
         batch_op.add_column(sa.Column("folded", sa.BigInteger(), nullable=False, server_default="0"))
         batch_op.add_column(sa.Column("low_step", sa.BigInteger(), nullable=True))
-    with op.batch_alter_table("metric_chunk", schema=None) as batch_op:
-        batch_op.add_column(sa.Column("row", sa.BigInteger(), nullable=False, server_default="0"))
-    _number_rows(op.get_bind())
+    _count_rows(op.get_bind())
 
 
-def _number_rows(connection: sa.Connection) -> None:
-    """The place of each chunk among the rows of its attempt, and what the attempt then has."""
-    chunk = sa.table("metric_chunk", *map(sa.column, ("run_id", "attempt", "seq", "row", "rows")))
+def _count_rows(connection: sa.Connection) -> None:
+    """How many rows each attempt has, and their lowest step."""
+    chunk = sa.table("metric_chunk", *map(sa.column, ("run_id", "attempt", "rows")))
     attempt = sa.table("attempt", *map(sa.column, ("run_id", "number", "rows", "low_step")))
     keys = connection.execute(sa.select(chunk.c.run_id, chunk.c.attempt).distinct()).all()
     for run_id, number in keys:
         this = (chunk.c.run_id == run_id) & (chunk.c.attempt == number)
-        found = connection.execute(sa.select(chunk.c.seq, chunk.c.rows).where(this).order_by(chunk.c.seq)).all()
-        count, steps = 0, list[int]()
-        for seq, text in found:
-            connection.execute(sa.update(chunk).where(this, chunk.c.seq == seq).values(row=count))
-            rows = wire.decode(Measured, text).rows
-            count += len(rows)
-            steps += [row.step for row in rows]
+        found = connection.execute(sa.select(chunk.c.rows).where(this)).scalars()
+        steps = [row.step for text in found for row in wire.decode(Measured, text).rows]
         of = (attempt.c.run_id == run_id) & (attempt.c.number == number)
-        values = {"rows": count, "low_step": min(steps, default=None)}
+        values = {"rows": len(steps), "low_step": min(steps, default=None)}
         connection.execute(sa.update(attempt).where(of).values(**values))
 
 
@@ -64,16 +57,14 @@ def downgrade() -> None:
     """Leave this version: what is in columns becomes rows again, before those that are not yet."""
     connection = op.get_bind()
     block = sa.table("series_block", *map(sa.column, ("run_id", "attempt", "level")))
-    chunk = sa.table("metric_chunk", *map(sa.column, ("run_id", "attempt", "seq", "row", "rows")))
+    chunk = sa.table("metric_chunk", *map(sa.column, ("run_id", "attempt", "seq", "rows")))
     keys = connection.execute(sa.select(block.c.run_id, block.c.attempt).distinct()).all()
     for run_id, number in keys:
         rows = from_columns(connection, run_id, number, 0, 2**62)
         slices = [rows[start : start + _SLICE] for start in range(0, len(rows), _SLICE)]
         for place, part in enumerate(slices):  # a seq below those of any event
-            values = {"run_id": run_id, "attempt": number, "seq": place - len(slices), "row": 0}
+            values = {"run_id": run_id, "attempt": number, "seq": place - len(slices)}
             connection.execute(sa.insert(chunk).values(**values, rows=wire.encode(Measured(rows=tuple(part))).decode()))
-    with op.batch_alter_table("metric_chunk", schema=None) as batch_op:
-        batch_op.drop_column("row")
     with op.batch_alter_table("attempt", schema=None) as batch_op:
         for name in ("rows", "folded", "low_step"):
             batch_op.drop_column(name)
