@@ -8,6 +8,7 @@ import logging
 
 from agent.domain.charts import Mark
 from agent.domain.content import Content
+from agent.domain.errors import TransientError
 from agent.domain.runs import ENDED, Run, RunState
 from agent.ports import Clock
 from agent.postman import Postman
@@ -52,6 +53,9 @@ class LiveCards:
             for run_id in waiting:
                 try:
                     await self.refresh(run_id)
+                except TransientError as error:
+                    log.warning("card waits", extra={"run": run_id, "cause": str(error)})
+                    self.changed(run_id)  # nothing else may ever change in a run that is over
                 except Exception:
                     log.exception("card was not redrawn", extra={"run": run_id})
             await asyncio.sleep(self._pace_s)

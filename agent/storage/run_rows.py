@@ -193,8 +193,34 @@ def close_attempt(
     else:
         values |= {"outcome": wire.encode(verdict.outcome).decode(), "ended_at": at, "note": verdict.note}
         values |= {"goes_on": False, "not_before": None}
+        if verdict.state is RunState.SUCCEEDED:
+            values |= _of_the_program_that_ran(connection, row, own, verdict.outcome)
     connection.execute(update(run).where(run.c.id == row.id).values(**values))
     return verdict
+
+
+def _of_the_program_that_ran(
+    connection: Connection, row: Row[Any], own: Row[Any], outcome: Outcome
+) -> dict[str, object]:
+    """What to change where a new program came too late: the result is of the one that the attempt was sent with."""
+    query = (
+        select(script)
+        .where(script.c.run_id == row.id, script.c.at <= own.dispatched_at)
+        .order_by(script.c.version.desc())
+        .limit(1)
+    )
+    ran = connection.execute(query).one_or_none()
+    if ran is None or ran.version == row.script:
+        return {}
+    late = f"It was done before version {row.script} of its program could take over"
+    said = f"{late}: this is what version {ran.version} made."
+    told = outcome.model_copy(update={"reason": " ".join(part for part in (outcome.reason, said) if part)})
+    spec = as_run(row).spec.model_copy(update={"bundle_sha256": ran.bundle_sha256})
+    return {
+        "outcome": wire.encode(told).decode(),
+        "spec": wire.encode(spec).decode(),
+        "script": ran.version,
+    }
 
 
 def used_s(connection: Connection, run_id: str) -> float:

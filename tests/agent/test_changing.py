@@ -327,3 +327,45 @@ async def test_a_secret_that_no_host_keeps_is_refused_before_anybody_is_asked(ho
 
 def facts_of(card: Card) -> dict[str, str]:
     return {fact.name: fact.value for fact in card.facts}
+
+
+async def test_a_script_that_came_too_late_is_not_what_made_the_result(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        house.clock.forward(5)
+        await brain.desk.accept(said(f"update {run.id}", files=script(house.folder, "print(2)\n")))
+        await house.until(lambda: len(open_cards(house)) == 1)
+        await brain.desk.accept(clicked(open_cards(house)[0].buttons[0]))
+        await house.until(lambda: any("takes over" in text for text in house.door.texts()))
+        assert (await brain.stores.runs.get(run.id)).script == 2
+        done = await stage.ended(run, _S.SUCCEEDED)
+        assert done.state is _S.SUCCEEDED
+        assert (done.script, done.spec.bundle_sha256) == (1, run.spec.bundle_sha256)
+        assert done.outcome is not None
+        assert done.outcome.reason.endswith(
+            "before version 2 of its program could take over: this is what version 1 made."
+        )
+        assert [one.version for one in await brain.stores.runs.scripts(run.id)] == [1, 2]
+        assert len(house.fleet.launched) == 1
+
+
+async def test_a_script_that_took_over_is_what_made_the_result(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        house.clock.forward(5)
+        await brain.desk.accept(said(f"update {run.id}", files=script(house.folder, "print(2)\n")))
+        await house.until(lambda: len(open_cards(house)) == 1)
+        await brain.desk.accept(clicked(open_cards(house)[0].buttons[0]))
+        await house.until(lambda: any("takes over" in text for text in house.door.texts()))
+        house.clock.forward(5)
+        await stage.says(run, saved(4))
+        await stage.ended(run, _S.PAUSED)
+        await brain.service.tick()
+        assert len(house.fleet.launched) == 2
+        done = await stage.ended(run, _S.SUCCEEDED)
+        assert (done.script, done.state) == (2, _S.SUCCEEDED)
+        assert done.spec.bundle_sha256 == house.fleet.launched[-1].spec.bundle_sha256 != run.spec.bundle_sha256
+        assert done.outcome is not None
+        assert done.outcome.reason == ""

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -52,4 +53,5 @@ def main(arguments: Sequence[str] | None = None, *, find: Callable[[str], Measur
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is ended
     sys.exit(main())

@@ -15,6 +15,7 @@ import pytest
 from tests.faults import invariants
 from tests.faults.site import CANARIES, Site, opened
 
+pytestmark = pytest.mark.faults
 ROOT = Path(__file__).parents[2]
 KEPT = ("trainyard.db", "trainyard.db-wal", "trainyard.db-shm", "platform/room.jsonl")
 
@@ -197,7 +198,6 @@ def test_passes_and_leaves_a_violation_behind({fixture}):
 """
 
 
-@pytest.mark.faults
 @pytest.mark.parametrize("fixture", ["site", "own_site"])
 def test_a_test_that_leaves_a_violation_behind_is_red(tmp_path: Path, fixture: str) -> None:
     """The fixtures look; a test cannot forget to."""

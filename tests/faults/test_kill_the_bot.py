@@ -10,8 +10,8 @@ from tests.faults import invariants
 from tests.faults.killer import traced
 from tests.faults.site import Site, opened
 
-LIMIT_S = 100.0
-STEP = 7  # boundaries that each life of the bot has more than the one before: it always gets further
+LIMIT_S = 180.0
+STEP = 10  # boundaries that each life of the bot has more than the one before: it always gets further
 
 
 class Conversation:
@@ -53,7 +53,7 @@ class Conversation:
 
 def test_row_27_killed_again_and_again(own_site: Site, tmp_path: Path) -> None:
     own_site.start_worker()
-    talk, life, at = Conversation(own_site, "t-27"), 0, 8
+    talk, life, at = Conversation(own_site, "t-27"), 0, STEP
     end = time.monotonic() + LIMIT_S
     own_site.start_bot(tmp_path / "trace-0", at=at, wait=False)
     while not talk.advance():
@@ -66,7 +66,7 @@ def test_row_27_killed_again_and_again(own_site: Site, tmp_path: Path) -> None:
         own_site.kill_bot()
     own_site.start_bot()
     talk.assert_told_once()
-    assert life >= 4, "it was hardly killed"
+    assert life >= 3, "it was hardly killed"
 
 
 @pytest.fixture(scope="module")

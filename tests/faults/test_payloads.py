@@ -42,6 +42,7 @@ def test_row_09_a_payload_dies(site: Site, ended: dict[int, str], seed: int) -> 
     assert len(site.attempts(ended[seed])) == 1, "what is wrong with the program is not tried again blindly"
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("seed", [15, 101, 102, 103, 104, 105])
 def test_row_11_last_words_decide_the_class(site: Site, ended: dict[int, str], seed: int) -> None:
     run, (wanted, words, again) = ended[seed], WAYS[seed]
@@ -56,6 +57,7 @@ def test_row_11_last_words_decide_the_class(site: Site, ended: dict[int, str], s
     assert len(site.attempts(run)) <= 4
 
 
+@pytest.mark.faults
 def test_row_12_a_loss_that_is_no_number(site: Site) -> None:
     stopped = site.create("nan")
     outcome = site.ends(stopped)
@@ -67,6 +69,7 @@ def test_row_12_a_loss_that_is_no_number(site: Site) -> None:
     assert site.ends(goes_on)["state"] == "stopped"
 
 
+@pytest.mark.faults
 def test_row_15_a_payload_that_ignores_sigterm(site: Site) -> None:
     run = site.create("stubborn")
     site.progresses(run, beyond=0)

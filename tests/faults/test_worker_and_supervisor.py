@@ -6,6 +6,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.faults.killer import traced
 from tests.faults.site import Site, eventually, measured
 from tests.worker.conftest import processes_naming
@@ -86,6 +88,7 @@ def _delivered_again(site: Site) -> int:
     return launches
 
 
+@pytest.mark.faults
 def test_row_07_sigterm_of_the_worker_in_mid_run(own_site: Site) -> None:
     worker = own_site.start_worker()
     own_site.start_bot()
