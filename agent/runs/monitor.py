@@ -33,6 +33,7 @@ _AT_ONCE = frozenset({Kind.CRASH, Kind.NON_FINITE})
 _HEARD_S = 60.0  # a host that was not heard for longer may be cut off: no word about a stall
 _RECENT = timedelta(minutes=15)  # a failure that a stopped bot has not spoken of
 _SLICE = 2000  # rows that are taken in one go
+_READ = 20_000  # rows that are in memory at once
 _GPUS_EVERY_S = 600.0
 
 log = logging.getLogger(__name__)
@@ -163,11 +164,14 @@ class Monitor:
 
     async def _read(self, run: Run, watched: _Watched) -> None:
         """Take in what is new of the metrics, in slices, so that a long history does not hold up everybody."""
-        rows, watched.place = await self._runs.metrics_after(run.id, watched.place)
-        watched.newest.extend(rows[-ROWS:])
-        for first in range(0, len(rows), _SLICE):
-            watched.rules.add(rows[first : first + _SLICE], now_s=self._clock.monotonic())
-            await asyncio.sleep(0)
+        while True:
+            rows, watched.place = await self._runs.metrics_after(run.id, watched.place, most=_READ)
+            watched.newest.extend(rows[-ROWS:])
+            for first in range(0, len(rows), _SLICE):
+                watched.rules.add(rows[first : first + _SLICE], now_s=self._clock.monotonic())
+                await asyncio.sleep(0)
+            if len(rows) < _READ:
+                return
 
     def _is_heard(self, attempt: Attempt | None) -> bool:
         if attempt is None or attempt.heard_at is None:
