@@ -30,11 +30,14 @@ def log(who):
     n = said[who]
     names = {f"a{n % 9}": n} if n % 7 == 0 else {}
     rt.log_metrics(n, who=who if n % 11 else str(who), twice=2 * n, **names)
+inside = []
 def handle(*_):
-    log(4)
-    signal.setitimer(signal.ITIMER_VIRTUAL, 0.0005)  # of the processor's time, so that handlers do not pile up
-signal.signal(signal.SIGVTALRM, handle)
-signal.setitimer(signal.ITIMER_VIRTUAL, 0.0005)
+    if not inside:  # handlers do not pile up on a busy machine
+        inside.append(1)
+        log(4)
+        inside.clear()
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
 def work(who):
     for _ in range(6000):
         log(who)
@@ -47,7 +50,7 @@ for n in range(6000):
         rt.finish()
 for thread in threads:
     thread.join()
-signal.signal(signal.SIGVTALRM, signal.SIG_IGN)
+signal.signal(signal.SIGALRM, signal.SIG_IGN)
 rt.finish()
 print(json.dumps(said))
 """
