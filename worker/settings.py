@@ -35,7 +35,7 @@ class Settings(BaseSettings):
     checkpoint_grace_s: float = 60.0  # from the first SIGTERM to the second
     second_term_s: float = 10.0  # from the second SIGTERM to SIGKILL
     quiet_s: float = 900.0  # no metric, log line or checkpoint for this long is a hang
-    first_step_quiet_s: float = 2700.0  # the same before the first metric
+    first_step_quiet_s: float = 2700.0  # the same until metrics of two steps tell how long one takes
     quiet_median_steps: float = 10.0  # and for less than this many usual steps nothing is one
     stack_dump_s: float = 30.0  # from SIGUSR1, which asks a hung process where it stands, to the first SIGTERM
     fence_s: float = 600.0  # without one answer of Redis for this long an attempt saves and ends; below the bot's 900 s

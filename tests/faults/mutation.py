@@ -109,7 +109,8 @@ def red(python: Path, tree: Path, test: str) -> tuple[bool, str]:
         "COLUMNS": "400",  # so that the last words are whole
     }
     done = subprocess.run(argv, cwd=tree, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    last = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    said = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    last = sorted(said, key=lambda line: line.startswith("ERROR"))  # an error at the end follows from the failure
     words = last[0] if last else (done.stdout.splitlines() or [done.stderr[-200:]])[-1]
     if done.returncode not in (0, 1):
         raise RuntimeError(f"{test} could not be run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")

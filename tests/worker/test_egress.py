@@ -19,7 +19,7 @@ import pytest
 from agent.domain.errors import Unavailable
 from tests.worker.conftest import eventually, processes_naming
 from worker.egress.gate import HUB_HOSTS, EgressProxy
-from worker.egress.proxy import Gate, Refused, Rules, resolver, target_of
+from worker.egress.proxy import Gate, Proxy, Refused, Rules, resolver, target_of
 from worker.sandbox import NoSandbox, Walls, handed_over, wrap
 from worker.sandbox.tiers import why_not
 
@@ -350,3 +350,32 @@ def test_without_a_proxy_there_is_no_way_out(tier: str, tmp_path: Path) -> None:
     with pytest.raises(NoSandbox, match="hub"):
         wrap(tier, ["true"], Walls(tmp_path, network="hub"))
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_long_download_is_not_idle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever downloads sends nothing for minutes; only a connection on which nothing moves at all is closed."""
+    monkeypatch.setattr("worker.egress.proxy._IDLE_S", 1.0)
+
+    async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(4)
+        for _ in range(15):
+            writer.write(b"weights")
+            await writer.drain()
+            await asyncio.sleep(0.2)
+        await reader.read()  # and then nothing, until the other side goes
+        writer.close()
+
+    said: list[dict[str, Any]] = []
+    server = await asyncio.start_server(pour, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    rules = Rules((f"hub.test:{port}",), (ipaddress.ip_network("127.0.0.1/32"),))
+    between = Proxy(Gate(rules, resolver({"hub.test": ["127.0.0.1"]})), said.append)
+    gate = await asyncio.start_unix_server(between.serve, str(tmp_path / "p.sock"))
+    async with server, gate, asyncio.timeout(30):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "p.sock"))
+        writer.write(connect("hub.test", port))
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"GET\n")
+        assert await reader.read(-1) == b"weights" * 15
+        writer.close()
+    assert said[-1]["broke"] == "too slow"

@@ -84,6 +84,18 @@ async def test_a_paused_run_goes_on_where_it_was(yard: Yard) -> None:
     assert not (folder.ballast.exists())
 
 
+async def test_a_host_that_shuts_down_is_no_wish_of_people(yard: Yard) -> None:
+    """What ends all processes of a host asks the supervisor too; the run must be able to go on by itself."""
+    await yard.launch(yard.order("r-downs0", SAVING + LOOP))
+    yard.running("r-downs0")
+    os.kill(yard.supervisor_pid("r-downs0"), signal.SIGTERM)
+    outcome = yard.outcome("r-downs0")
+    assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.PREEMPTED)
+    assert "SIGTERM" in outcome.reason
+    assert outcome.checkpoint_step is not None
+    yard.gone("r-downs0")
+
+
 async def test_a_pause_before_training_loses_nothing(yard: Yard) -> None:
     slow = b"import pathlib, time\nwhile not pathlib.Path('go-on').exists():\n    time.sleep(0.05)\n" + PREPARE
     files = {"worker/recipes/prepare.py": b"print('begun', flush=True)\n" + slow}

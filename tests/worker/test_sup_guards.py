@@ -69,7 +69,7 @@ async def test_a_hung_run_shows_where_it_stands_and_may_still_save(own_yard: Yar
     own_yard.extra = {"TRAINYARD_QUIET_S": "1"}
     own_yard.start_worker()
     script = "import faulthandler\nfaulthandler.register(signal.SIGUSR1)\n" + SAVING
-    script += "step = 7\nmetric(step, loss=1.0)\ndef stuck_here():\n    time.sleep(600)\nstuck_here()\n"
+    script += "step = 7\nmetric(6, loss=1.0)\nmetric(step, loss=1.0)\ndef stuck_here():\n    time.sleep(600)\nstuck_here()\n"
     await own_yard.launch(own_yard.order("r-hang01", script))
     outcome = own_yard.outcome("r-hang01")
     assert (outcome.state, outcome.exit_class, outcome.checkpoint_step) == (RunState.FAILED, ExitClass.HANG, 7)
@@ -108,10 +108,14 @@ def test_silence_is_measured_against_usual_steps() -> None:
     now = [0.0]
     silence = Silence(quiet_s=900, first_quiet_s=2700, median_steps=10, moved=dict, clock=lambda: now[0])
     assert silence.limit_s == 2700
-    silence.rows([MetricRow(step=1, at=0.0, values={})])
-    assert silence.limit_s == 900
-    silence.rows(MetricRow(step=step, at=200.0 * step, values={}) for step in range(2, 9))
-    assert silence.limit_s == 2000
+    silence.rows([MetricRow(step=1, at=0.0, values={}), MetricRow(step=1, at=0.1, values={})])
+    assert silence.limit_s == 2700, "a step of 20 minutes is no hang after the first one"
+    for step in range(2, 9):
+        silence.rows([MetricRow(step=step, at=200.0 * step + late, values={}) for late in (0.0, 0.1, 0.2)])
+    assert silence.limit_s == 2000, "rows of one step say nothing of what a step takes"
+    quick = Silence(quiet_s=900, first_quiet_s=2700, median_steps=10, moved=dict, clock=lambda: now[0])
+    quick.rows(MetricRow(step=step, at=float(step), values={}) for step in (1, 2))
+    assert quick.limit_s == 900
     now[0] = 50.0
     assert silence.look(1, 2) == 0.0
     now[0] = 80.0

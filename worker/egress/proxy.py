@@ -167,18 +167,20 @@ Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 async def _both_ways(here: Pair, there: Pair) -> tuple[int, int]:
     """Copy until both sides have ended, or nothing has moved for long; bytes up and down."""
     try:
-        up, down = await asyncio.gather(_copy(here[0], there[1]), _copy(there[0], here[1]))
+        async with asyncio.timeout(_IDLE_S) as idle:  # of both together: who downloads for long says nothing meanwhile
+            up, down = await asyncio.gather(_copy(here[0], there[1], idle), _copy(there[0], here[1], idle))
         return up, down
     finally:
         await _close(there[1])
 
 
-async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> int:
-    moved = 0
-    while data := await asyncio.wait_for(source.read(_CHUNK), _IDLE_S):
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter, idle: asyncio.Timeout) -> int:
+    moved, clock = 0, asyncio.get_running_loop().time
+    while data := await source.read(_CHUNK):
         sink.write(data)
-        await asyncio.wait_for(sink.drain(), _IDLE_S)
+        await sink.drain()
         moved += len(data)
+        idle.reschedule(clock() + _IDLE_S)
     if sink.can_write_eof():
         sink.write_eof()
     return moved

@@ -34,24 +34,27 @@ class Silence:
         self._moved, self._clock = moved, clock
         self._gaps: deque[float] = deque(maxlen=_KEPT)
         self._last_at: float | None = None
+        self._last_step = 0
         self._signs: tuple[object, ...] = ()
         self._since = clock()
         self._bytes: dict[int, int] = {}
 
     def rows(self, rows: Iterable[MetricRow]) -> None:
-        """New metrics: their distance in time is what a usual step takes."""
+        """New metrics: their distance in time is what a usual step takes. More rows of one step say nothing of it."""
         for row in rows:
-            if self._last_at is not None and row.at >= self._last_at:
-                self._gaps.append(row.at - self._last_at)
-            self._last_at = row.at
+            if self._last_at is not None:
+                if row.step == self._last_step:
+                    continue
+                if row.at >= self._last_at:
+                    self._gaps.append(row.at - self._last_at)
+            self._last_at, self._last_step = row.at, row.step
 
     @property
     def limit_s(self) -> float:
         """How long it may be silent now."""
-        if self._last_at is None:
+        if not self._gaps:  # also after one metric: nobody knows yet what a step takes
             return self._first_quiet_s
-        usual_s = statistics.median(self._gaps) if self._gaps else 0.0
-        return max(self._quiet_s, self._median_steps * usual_s)
+        return max(self._quiet_s, self._median_steps * statistics.median(self._gaps))
 
     def look(self, *signs: object) -> float:
         """Seconds of silence. `signs` are what changes when it does something."""

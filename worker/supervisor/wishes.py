@@ -14,6 +14,7 @@ from worker.folders import RunFolder, read_fence
 from worker.supervisor.exits import failed
 
 DIVERGED_AFTER = 3
+_BY_HOST = "Its host asked it to end (SIGTERM), as at a shutdown; nobody here did."
 _CLEAN_EXITS = (0, 75, 143, -15)
 
 
@@ -23,6 +24,7 @@ class Why(Enum):
     PAUSE = "pause"
     STOP = "stop"
     TIME = "time"
+    HOST = "host"
     NEWER = "newer"
     DIVERGED = "diverged"
     HANG = "hang"
@@ -57,7 +59,7 @@ class Wishes:
         self.at_once = False
 
     def on_term(self, _number: int = 0, _frame: FrameType | None = None) -> None:
-        """SIGTERM to the supervisor; what it means stands in stop.json, if somebody wrote one."""
+        """SIGTERM to the supervisor; what it means stands in stop.json. Without one it is the host that goes down."""
         self._term_seen = True
 
     def look(self) -> None:
@@ -66,7 +68,7 @@ class Wishes:
         if order is not None and order.attempt >= self._attempt:
             self._obey(order)
         elif self._term_seen:
-            self._wish(Why.STOP)
+            self._wish(Why.HOST, _BY_HOST)
         if read_fence(self._folder) > self._attempt:
             self._wish(Why.NEWER)
             self.at_once = True
@@ -121,7 +123,7 @@ class Wishes:
                 return failed(ExitClass.DIVERGED, text, code=code)
             case Why.HANG:
                 return failed(ExitClass.HANG, self._text, code=code, traceback=traceback)
-            case Why.FENCED:
+            case Why.FENCED | Why.HOST:
                 return failed(ExitClass.PREEMPTED, self._text, code=code)
             case Why.DISK:
                 return failed(ExitClass.DISK_FULL, self._text, code=code)
