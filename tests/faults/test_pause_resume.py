@@ -72,6 +72,9 @@ TEXT = Case(
     "encoder",
 )
 BOTH = pytest.mark.parametrize("case", [TABLE, TEXT], ids=["lightgbm", "torch"])
+QUICK_ONE = pytest.mark.parametrize(
+    "case", [TABLE, pytest.param(TEXT, marks=pytest.mark.faults)], ids=["lightgbm", "torch"]
+)
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +206,7 @@ def once_each(asked: Asked) -> None:
     assert [step for steps in asked.logged.values() for step in steps] == list(range(1, asked.case.total + 1))
 
 
-@BOTH
+@QUICK_ONE
 def test_paused_and_resumed(site: Site, case: Case, whole: Asked) -> None:
     cut = ask(site, case, f"paused-{case.recipe}")
     for share in (0.2, 0.5):
