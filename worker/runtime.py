@@ -120,7 +120,7 @@ class TrainingRuntime:
             "run_id": self.run_id,
             "status": "running",
             "model": model_id,
-            "total_steps": total_steps,
+            "total_steps": _step_number(total_steps),
             "step": max(_whole(earlier.get("step")), self._last_step() or 0),
             "started_at": earlier.get("started_at") or time.time(),
             "pid": os.getpid(),
@@ -311,12 +311,14 @@ class TrainingRuntime:
     def _write_meta(self) -> None:
         if self._writes:
             self._meta["step"] = self._reached()
-            self._guarded("meta.json", lambda: _write_aside(self.run_dir / "meta.json", json.dumps(self._meta)))
+            self._guarded(
+                "meta.json", lambda: _write_aside(self.run_dir / "meta.json", json.dumps(self._meta, default=str))
+            )
 
     def _guarded(self, what: str, write: Callable[[], object]) -> None:
         try:
             write()
-        except (OSError, ValueError) as error:  # ValueError: a closed stdout
+        except (OSError, ValueError, TypeError) as error:  # a closed stdout; what JSON has no form for
             self._warn.of(error, what)
 
 

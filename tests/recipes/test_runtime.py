@@ -125,6 +125,17 @@ def test_no_value_breaks_a_training(rt: TrainingRuntime, tmp_path: Path) -> None
     assert [(row["step"], row["values"]) for row in rows(tmp_path)] == [(1, {"loss": 0.5}), (2, {"loss": 0.5})]
 
 
+def test_no_description_of_a_run_breaks_it(
+    rt: TrainingRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rt.start(Path("models/tiny"), {(1, 2): 3}, total_steps=np.int64(50))  # type: ignore[arg-type,dict-item]
+    rt.log_metrics(step=7, loss=0.5)
+    rt.finish()
+    meta = json.loads((tmp_path / "meta.json").read_text())
+    assert (meta["model"], meta["total_steps"], meta["step"]) == ("models/tiny", 50, 7)
+    assert capsys.readouterr().err.count("config.json cannot be written, training goes on") == 1
+
+
 def test_names_that_only_differ_in_what_is_tidied_stay_two(rt: TrainingRuntime, tmp_path: Path) -> None:
     rt.log_metrics(1, **{"a b": 1, "a_b": 2, "a(b": 3, "100%": 4, "()": 5})
     rt.finish()
