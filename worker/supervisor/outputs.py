@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from agent.domain.runs import Artifact, ExitClass, RunSpec, Scorecard
 from worker.client.blobs import BlobStore
+from worker.folders import read_plain
 
 _BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
 _STALE = ("predictions", "artifacts", "scorecard.json", "error.json", "worker", "requirements.txt")
@@ -50,7 +51,7 @@ def is_prepared(folder: Path, sealed: Path, spec: RunSpec) -> bool:
     if (data / "source.csv").exists():
         return False
     try:
-        earlier = json.loads((folder / "config.json").read_bytes())["spec"]
+        earlier = json.loads(read_plain(folder / "config.json"))["spec"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
     now = spec.model_dump(mode="json")
