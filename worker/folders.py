@@ -4,9 +4,11 @@ Owns the names inside a run's folder, the fence and the locks. Standard library 
 says READY. Used by everything that runs on a host.
 """
 
+import errno
 import fcntl
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,8 +87,9 @@ class RunFolder:
         return path.with_name(f"{path.stem}-{attempt}{path.suffix}")
 
     def spools(self) -> Iterator[Path]:
-        """The spools of all attempts."""
-        yield from sorted(self.path.glob("spool*.jsonl"))
+        """The spools of all attempts; a pipe or a link that a payload laid out is none."""
+        found = sorted(self.path.glob("spool*.jsonl"))
+        yield from (path for path in found if path.is_file() and not path.is_symlink())
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,18 @@ class HostFolder:
     def blobs(self) -> Path:
         """Local copies of files that came through Redis."""
         return self.path / "blobs"
+
+
+def read_plain(path: Path, *, most: int = 4 * 1024**2) -> bytes:
+    """At most `most` bytes of a plain file. A payload may write here too: no link is followed, no pipe waited for.
+
+    Raises `OSError`, also for what is no plain file.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "no plain file", str(path))
+        return file.read(most)
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:

@@ -120,7 +120,7 @@ class TrainingRuntime:
             "run_id": self.run_id,
             "status": "running",
             "model": model_id,
-            "total_steps": total_steps,
+            "total_steps": _step_number(total_steps),
             "step": max(_whole(earlier.get("step")), self._last_step() or 0),
             "started_at": earlier.get("started_at") or time.time(),
             "pid": os.getpid(),
@@ -228,8 +228,10 @@ class TrainingRuntime:
             if final.exists():
                 shutil.rmtree(final)
             aside.rename(final)
-        except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+        except Exception as error:
             shutil.rmtree(aside, ignore_errors=True)
+            if not (isinstance(error, (OSError, RuntimeError)) or type(error).__name__ == "SafetensorError"):
+                raise  # a mistake in `save`; torch and safetensors (with its own class) report a full disk like this
             print(f"trainyard: checkpoint at step {number} not saved: {error}", file=sys.stderr)  # noqa: T201
             return None
         for old in self._checkpoints()[:-keep]:
@@ -309,12 +311,14 @@ class TrainingRuntime:
     def _write_meta(self) -> None:
         if self._writes:
             self._meta["step"] = self._reached()
-            self._guarded("meta.json", lambda: _write_aside(self.run_dir / "meta.json", json.dumps(self._meta)))
+            self._guarded(
+                "meta.json", lambda: _write_aside(self.run_dir / "meta.json", json.dumps(self._meta, default=str))
+            )
 
     def _guarded(self, what: str, write: Callable[[], object]) -> None:
         try:
             write()
-        except (OSError, ValueError) as error:  # ValueError: a closed stdout
+        except (OSError, ValueError, TypeError) as error:  # a closed stdout; what JSON has no form for
             self._warn.of(error, what)
 
 
@@ -369,17 +373,17 @@ class _Journal:
         self._retry_at = 0.0
 
     def append(self, step: Any, values: Mapping[str, Any]) -> None:
-        """Keep one row that was not packed at once. Raises nothing but what `__float__` raises beyond Exception."""
+        """Keep one row that was not packed at once. Raises nothing but what a value raises beyond Exception."""
         now = _now()
         number = _step_number(step)
         if number is None:
-            self._warn("step", f"a row of metrics is left out: its step {str(step)[:60]!r} is not a whole number")
+            self._warn("step", f"a row of metrics is left out: its step {_shown(step)} is not a whole number")
             return
         names, numbers = [], []
         for name, value in values.items():
             found = _number(value)
             if found is None:
-                self._warn(f"metric {name}", f"metric {name!r} left out: {str(value)[:60]!r} is not one number")
+                self._warn(f"metric {name}", f"metric {name!r} left out: {_shown(value)} is not one number")
             else:
                 names.append(name)
                 numbers.append(found)
@@ -893,7 +897,7 @@ def _number(value: Any) -> float | None:
     try:
         value = value.item() if hasattr(value, "item") else value
         return None if value is None else float(value)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
+    except Exception:  # noqa: BLE001 - code of others; whatever it raises, the value is no number
         return None
 
 
@@ -911,11 +915,19 @@ def _read_number(text: str) -> float | None:
         return None
 
 
+def _shown(value: Any) -> str:
+    """A value in a warning. Code of others too: an integer of many thousand digits has no text, for one."""
+    try:
+        return repr(str(value)[:60])
+    except Exception:  # noqa: BLE001 - likewise
+        return f"of type {type(value).__name__}"
+
+
 def _step_number(step: Any) -> int | None:
     """A whole number that fits 64 bits, or None."""
     try:
         number = int(step)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
+    except Exception:  # noqa: BLE001 - likewise
         return None
     return number if -(2**63) <= number < 2**63 else None
 

@@ -16,7 +16,7 @@ import redis
 
 from worker.client.connect import connect
 from worker.delivery import STREAM_PREFIX, acked_seq, is_lost
-from worker.folders import RunFolder, write_atomically
+from worker.folders import RunFolder, read_plain, write_atomically
 from worker.spool import Spool, lines_between, offset_after
 
 _MAX_ENTRIES = 100_000
@@ -137,7 +137,7 @@ def note_sent(folder: RunFolder, attempt: int, *, seq: int, epoch: str, entry: s
 
 def sent_notes(folder: RunFolder) -> dict[str, dict[str, Any]]:
     """What `note_sent` remembered, by attempt."""
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        notes: dict[str, dict[str, Any]] = json.loads(folder.sent.read_bytes())
+    with contextlib.suppress(OSError, ValueError):
+        notes: dict[str, dict[str, Any]] = json.loads(read_plain(folder.sent))
         return notes
     return {}

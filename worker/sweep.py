@@ -20,7 +20,16 @@ from worker.cgroup import find_leaves
 from worker.client.connect import connect
 from worker.client.redis_url import shown
 from worker.delivery import STREAM_PREFIX, acked_seq, is_lost
-from worker.folders import HostFolder, RunFolder, cgroup_name, locked, marks_of, read_fence, write_atomically
+from worker.folders import (
+    HostFolder,
+    RunFolder,
+    cgroup_name,
+    locked,
+    marks_of,
+    read_fence,
+    read_plain,
+    write_atomically,
+)
 from worker.processes import boot_id, end_with_environment
 from worker.sender import Sender, note_sent, sent_notes
 from worker.spool import Spool, attempt_of, last_seq
@@ -94,7 +103,7 @@ class Sweep:
             log.warning("run_lost run=%s attempt=%d processes_ended=%d", folder.run, attempt, ended)
         spool = self._open(folder.spool, folder.run, attempt)
         if spool.last_kind != "ended":
-            spool.append(Ended(outcome=decode(Outcome, folder.outcome.read_bytes())))
+            spool.append(Ended(outcome=decode(Outcome, read_plain(folder.outcome))))
             spool.sync()
         spool.close()
         return lost

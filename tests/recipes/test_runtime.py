@@ -103,6 +103,39 @@ def test_what_is_not_one_number_is_left_out_and_said_once(
         assert said.count(name) == 1
 
 
+class Odd:
+    """What some libraries hand out: nothing can be asked of it."""
+
+    def __float__(self) -> float:
+        raise KeyError("no value")
+
+    def __int__(self) -> int:
+        raise KeyError("no value")
+
+    def __str__(self) -> str:
+        raise KeyError("no text")
+
+
+def test_no_value_breaks_a_training(rt: TrainingRuntime, tmp_path: Path) -> None:
+    for step in (1, 2):
+        rt.log_metrics(step=step, loss=0.5, huge=10**400, without_text=10**5000, odd=Odd())
+    for wrong in (10**5000, Odd()):
+        rt.log_metrics(step=wrong, loss=0.5)  # type: ignore[arg-type]
+    rt.finish()
+    assert [(row["step"], row["values"]) for row in rows(tmp_path)] == [(1, {"loss": 0.5}), (2, {"loss": 0.5})]
+
+
+def test_no_description_of_a_run_breaks_it(
+    rt: TrainingRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rt.start(Path("models/tiny"), {(1, 2): 3}, total_steps=np.int64(50))  # type: ignore[arg-type,dict-item]
+    rt.log_metrics(step=7, loss=0.5)
+    rt.finish()
+    meta = json.loads((tmp_path / "meta.json").read_text())
+    assert (meta["model"], meta["total_steps"], meta["step"]) == ("models/tiny", 50, 7)
+    assert capsys.readouterr().err.count("config.json cannot be written, training goes on") == 1
+
+
 def test_names_that_only_differ_in_what_is_tidied_stay_two(rt: TrainingRuntime, tmp_path: Path) -> None:
     rt.log_metrics(1, **{"a b": 1, "a_b": 2, "a(b": 3, "100%": 4, "()": 5})
     rt.finish()
@@ -175,9 +208,28 @@ def test_only_the_newest_checkpoints_stay_and_a_failed_one_leaves_nothing(
         (folder / "half").write_text("x")
         raise OSError(28, "No space left on device")
 
+    def mistaken(folder: Path) -> None:
+        (folder / "half").write_text("x")
+        raise NameError("name 'modle' is not defined")
+
     assert rt.save_checkpoint(full, step=40) is None
+    with pytest.raises(NameError):
+        rt.save_checkpoint(mistaken, step=40)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["step_00000002", "step_00000030"]
     assert "not saved" in capsys.readouterr().err
+
+
+def test_safetensors_on_a_disk_that_takes_no_more_breaks_nothing(tmp_path: Path) -> None:
+    """Its error derives from Exception alone."""
+    body = (
+        "import resource, signal\nimport numpy as np\nfrom safetensors.numpy import save_file\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "print(rt.save_checkpoint(lambda f: save_file({'w': np.zeros(9000)}, f / 'w.safetensors'), step=1))\n"
+    )
+    out, said = script(tmp_path, body).communicate(timeout=LIMIT_S)
+    assert out == "None\n", said
+    assert "checkpoint at step 1 not saved" in said
+    assert not list((tmp_path / "checkpoints").iterdir())
 
 
 def test_where_nothing_can_be_written_it_is_said_once(tmp_path: Path) -> None:

@@ -124,6 +124,15 @@ async def test_a_link_to_the_sealed_labels_is_no_prediction(yard: Yard) -> None:
     assert "link" in yard.outcome("r-cheat0").reason
 
 
+async def test_a_link_in_the_place_of_the_artifact_is_not_written_through(yard: Yard) -> None:
+    """The supervisor is outside of the walls: through a link it would overwrite any file of the host."""
+    other = yard.home / "somebody-elses"
+    other.write_text("precious")
+    await yard.launch(yard.order("r-cheat1", GOOD + f"os.symlink({str(other)!r}, '.artifact.tar')\n"))
+    assert yard.outcome("r-cheat1").state is RunState.SUCCEEDED
+    assert other.read_text() == "precious"
+
+
 async def test_metrics_keep_nan_and_a_half_written_line(yard: Yard) -> None:
     halves = """
 start()

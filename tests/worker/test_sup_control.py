@@ -96,6 +96,18 @@ async def test_a_host_that_shuts_down_is_no_wish_of_people(yard: Yard) -> None:
     yard.gone("r-downs0")
 
 
+@pytest.mark.parametrize("name", ["meta.json", "stop.json", "sent.json", "spool-9.jsonl"])
+async def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(yard: Yard, name: str) -> None:
+    """Whoever opened it would wait for ever: the supervisor could not be stopped, nor the host take other orders."""
+    run = f"r-pipe-{name[:4]}"
+    laid = f"start()\nif {name!r} == 'meta.json':\n    os.unlink({name!r})\nos.mkfifo({name!r})\n"
+    await yard.launch(yard.order(run, laid + "metric(1, loss=1.0)\ntime.sleep(600)\n"))
+    yard.running(run)
+    await yard.stop(StopOrder(run=run, attempt=1, how="kill"))
+    assert yard.outcome(run, limit_s=20).state is RunState.STOPPED
+    yard.gone(run)
+
+
 async def test_a_pause_before_training_loses_nothing(yard: Yard) -> None:
     slow = b"import pathlib, time\nwhile not pathlib.Path('go-on').exists():\n    time.sleep(0.05)\n" + PREPARE
     files = {"worker/recipes/prepare.py": b"print('begun', flush=True)\n" + slow}

@@ -69,8 +69,9 @@ async def test_a_hung_run_shows_where_it_stands_and_may_still_save(own_yard: Yar
     own_yard.extra = {"TRAINYARD_QUIET_S": "1"}
     own_yard.start_worker()
     script = "import faulthandler\nfaulthandler.register(signal.SIGUSR1)\n" + SAVING
-    script += "step = 7\nmetric(6, loss=1.0)\nmetric(step, loss=1.0)\n"
-    script += "def stuck_here():\n    time.sleep(600)\nstuck_here()\n"
+    script += (
+        "step = 7\nmetric(6, loss=1.0)\nmetric(step, loss=1.0)\ndef stuck_here():\n    time.sleep(600)\nstuck_here()\n"
+    )
     await own_yard.launch(own_yard.order("r-hang01", script))
     outcome = own_yard.outcome("r-hang01")
     assert (outcome.state, outcome.exit_class, outcome.checkpoint_step) == (RunState.FAILED, ExitClass.HANG, 7)

@@ -14,7 +14,8 @@ import pytest
 from agent.domain.errors import Unavailable
 from agent.domain.orders import InspectOrder
 from agent.domain.runs import RunState
-from tests.worker.conftest import GOOD, Yard, eventually
+from tests.worker.conftest import EVALUATE, GOOD, Yard, eventually
+from worker.client.blobs import RedisBlobs
 from worker.client.connect import connect
 from worker.client.feed import RedisFeed
 from worker.client.fleet import CeleryFleet
@@ -229,3 +230,27 @@ def test_celery_is_set_up_as_the_notes_say() -> None:
     assert (conf.task_acks_late, conf.task_reject_on_worker_lost) == (True, False)
     assert (conf.worker_prefetch_multiplier, conf.worker_disable_prefetch) == (1, True)
     assert (conf.accept_content, conf.task_create_missing_queues) == (["json"], False)
+
+
+async def test_a_store_that_is_away_at_the_end_costs_no_result(own_yard: Yard) -> None:
+    """Files may lie in Redis: what trained for a week waits for it, and says that it lives."""
+    own_yard.extra = {"TRAINYARD_BLOBS": "redis"}
+    own_yard.blobs = RedisBlobs(own_yard.server.url, own_yard.home / "of-the-bot")  # type: ignore[assignment]
+    own_yard.start_worker()
+    waiting = b"import pathlib, time\nprint('evaluating', flush=True)\n"
+    waiting += b"while not pathlib.Path('go-on').exists():\n    time.sleep(0.02)\n" + EVALUATE
+    await own_yard.launch(own_yard.order("r-store0", GOOD, files={"worker/recipes/evaluate.py": waiting}))
+    folder = own_yard.folder("r-store0")
+    eventually(lambda: folder.log.exists() and "evaluating" in folder.log.read_text(), what="the last step")
+    own_yard.server.stop()
+    (folder.path / "go-on").touch()
+    said = folder.path / "supervisor.log"
+    eventually(lambda: "store_away" in said.read_text() or folder.outcome.exists(), what="a store that is away")
+    assert not folder.outcome.exists()
+    beats = folder.spool.read_text().count('"beat"')
+    eventually(lambda: folder.spool.read_text().count('"beat"') > beats + 2, what="beats while it waits")
+    own_yard.server.start()
+    outcome = own_yard.outcome("r-store0")
+    assert outcome.state is RunState.SUCCEEDED, outcome
+    assert outcome.artifact is not None
+    assert own_yard.blobs.get_file(outcome.artifact.sha256).stat().st_size == outcome.artifact.size_bytes

@@ -11,10 +11,12 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
 
-from agent.domain.errors import AppError
-from agent.domain.events import Accepted, Ended
+from agent.domain.errors import AppError, TransientError
+from agent.domain.events import Accepted, Beat, Ended
 from agent.domain.orders import LaunchOrder
 from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import decode, encode
@@ -33,10 +35,11 @@ from worker.supervisor.exits import failed
 from worker.supervisor.records import Records
 from worker.supervisor.stage import Kit, Stage, StepFailed
 from worker.supervisor.steps import Granted, device_numbers, steps_for
-from worker.supervisor.wishes import Wishes
+from worker.supervisor.wishes import Why, Wishes
 
 _AGAIN_S = 5.0
 _BALLAST_BYTES = 256 * 1024
+T = TypeVar("T")
 _FULL_DISK = "The host's disk is full. Free some space, then start again."
 
 log = logging.getLogger(__name__)
@@ -140,6 +143,8 @@ class _Attempt:
             outcome = self._work()
         except StepFailed as error:
             outcome = error.outcome
+        except TransientError as error:  # nothing is wrong with the run itself
+            outcome = failed(ExitClass.PREEMPTED, error.text)
         except AppError as error:
             outcome = failed(ExitClass.BAD_DATA, error.text)
         except outputs.BadOutput as error:
@@ -194,7 +199,11 @@ class _Attempt:
             if step.trains and (why := outputs.check_training(self._folder.path)):
                 return failed(ExitClass.USER_ERROR, why, code=0)
         scorecard = outputs.read_scorecard(self._folder.path)
-        artifact = outputs.pack_artifact(self._folder.path, self._blobs, name=f"{self._order.run}.tar")
+        name = f"{self._order.run}.tar"
+        # All is done: neither its hours nor a store that is away for a while may cost the result.
+        artifact = self._patiently(
+            self._records, lambda: outputs.pack_artifact(self._folder.path, self._blobs, name=name), despite=(Why.TIME,)
+        )
         return Outcome(
             state=RunState.SUCCEEDED,
             exit_code=0,
@@ -210,7 +219,7 @@ class _Attempt:
     def _lay_out(self, records: Records) -> bool:
         """The bundle, the data and the configuration; whether the data is split already, by an earlier attempt."""
         spec, path = self._order.spec, self._folder.path
-        bundle = self._blobs.get_file(spec.bundle_sha256)
+        bundle = self._patiently(records, lambda: self._blobs.get_file(spec.bundle_sha256))
         prepared = outputs.is_prepared(path, self._folder.sealed, spec)
         if self._order.attempt > 1:
             records.capture.say(f"attempt {self._order.attempt} begins")
@@ -221,11 +230,38 @@ class _Attempt:
         if not prepared:
             outputs.remove(path / "data")
             (path / "data").mkdir()
-            shutil.copyfile(self._blobs.get_file(spec.dataset.sha256), path / "data" / "source.csv")
+            source = path / "data" / "source.csv"
+            self._patiently(records, lambda: shutil.copyfile(self._blobs.get_file(spec.dataset.sha256), source))
         self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
         config = f'{{"run":"{self._order.run}","spec":{spec.model_dump_json()},"data":"data/source.csv"}}'
         write_atomically(path / "config.json", config.encode())
         return prepared
+
+    def _patiently(self, records: Records, act: Callable[[], T], *, despite: Collection[Why] = ()) -> T:
+        """What `act` does with the store of files. A store that does not answer is asked again for `send_limit_s`.
+
+        Raises `StepFailed` when the attempt is to end meanwhile, for another reason than those in `despite`.
+        """
+        end = time.monotonic() + self._settings.send_limit_s
+        while True:
+            try:
+                return self._beating(records, act)
+            except TransientError as error:
+                if time.monotonic() > end:
+                    raise
+                log.warning("store_away run=%s why=%s", self._order.run, error)
+            self._beating(records, lambda: time.sleep(_AGAIN_S))
+            self._wishes.look()
+            if self._wishes.at_once or self._wishes.ending not in (None, *despite):
+                raise StepFailed(self._wishes.outcome())
+
+    def _beating(self, records: Records, act: Callable[[], T]) -> T:
+        """Do something that may take many minutes, and say all the while that we live."""
+        with ThreadPoolExecutor(1) as pool:
+            doing = pool.submit(act)
+            while not wait([doing], timeout=self._settings.heartbeat_s).done:
+                records.put(Beat())
+            return doing.result()
 
 
 def _from_os_error(error: OSError) -> Outcome:

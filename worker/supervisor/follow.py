@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent.domain.events import Measured, MetricRow, Started
+from worker.folders import read_plain
 from worker.runtime import Converter
 
 ROWS = 200
@@ -123,7 +124,7 @@ class MetaWatch:
             return None
         self._seen = stamp
         try:
-            meta: Any = json.loads(self._path.read_bytes())
+            meta: Any = json.loads(read_plain(self._path))
             started = Started(model=str(meta["model"]), total_steps=meta.get("total_steps"))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):  # half-written: look again next time
             self._seen = None
@@ -181,7 +182,7 @@ def _after(path: Path, rows: int) -> int:
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
-    except FileNotFoundError:
+        found = path.lstat()
+    except OSError:
         return None
     return found.st_ino, found.st_mtime_ns

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from agent.domain.runs import Artifact, ExitClass, RunSpec, Scorecard
 from worker.client.blobs import BlobStore
+from worker.folders import read_plain
 
 _BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
 _STALE = ("predictions", "artifacts", "scorecard.json", "error.json", "worker", "requirements.txt")
@@ -50,7 +51,7 @@ def is_prepared(folder: Path, sealed: Path, spec: RunSpec) -> bool:
     if (data / "source.csv").exists():
         return False
     try:
-        earlier = json.loads((folder / "config.json").read_bytes())["spec"]
+        earlier = json.loads(read_plain(folder / "config.json"))["spec"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
     now = spec.model_dump(mode="json")
@@ -143,14 +144,17 @@ def pack_artifact(folder: Path, blobs: BlobStore, *, name: str) -> Artifact:
     root = folder / "artifacts"
     files = sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     aside = folder / ".artifact.tar"
-    with tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
-        for path in files:
-            entry = tarfile.TarInfo(path.relative_to(root).as_posix())
-            entry.size, entry.mode = path.stat().st_size, 0o644
-            with path.open("rb") as file:
-                tar.addfile(entry, file)
-    ref = blobs.put_file(aside, name=name)
-    aside.unlink()
+    remove(aside)  # the training may write here too: no link that it laid out is followed
+    try:
+        with aside.open("xb") as file, tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for path in files:
+                entry = tarfile.TarInfo(path.relative_to(root).as_posix())
+                entry.size, entry.mode = path.stat().st_size, 0o644
+                with path.open("rb") as content:
+                    tar.addfile(entry, content)
+        ref = blobs.put_file(aside, name=name)
+    finally:
+        aside.unlink(missing_ok=True)
     names = tuple(path.relative_to(root).as_posix() for path in files)
     return Artifact(sha256=ref.sha256, size_bytes=ref.size_bytes, files=names)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent.domain.events import EventBody, MetricRow
-from worker.folders import RunFolder
+from worker.folders import RunFolder, read_plain
 from worker.spool import Spool
 from worker.supervisor.capture import Capture
 from worker.supervisor.checkpoints import CheckpointWatch
@@ -58,7 +58,7 @@ class Records:
         try:
             if path.stat().st_size > _META_BYTES:
                 return ""
-            found: Any = json.loads(path.read_bytes())
+            found: Any = json.loads(read_plain(path))
         except (OSError, ValueError):
             return ""
         return str(found.get("status", "")) if isinstance(found, dict) else ""

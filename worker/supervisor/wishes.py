@@ -10,7 +10,7 @@ from types import FrameType
 from agent.domain.orders import StopOrder
 from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import Malformed, decode
-from worker.folders import RunFolder, read_fence
+from worker.folders import RunFolder, read_fence, read_plain
 from worker.supervisor.exits import failed
 
 DIVERGED_AFTER = 3
@@ -36,8 +36,8 @@ class Why(Enum):
 def read_stop(folder: RunFolder) -> StopOrder | None:
     """The stop order that lies in a run's folder, None for none that can be read."""
     try:
-        return decode(StopOrder, folder.stop.read_bytes())
-    except (FileNotFoundError, Malformed):
+        return decode(StopOrder, read_plain(folder.stop))
+    except (OSError, Malformed):
         return None
 
 
