@@ -14,8 +14,6 @@ from typing import Any
 
 import redis
 
-from agent.storage.database import open_engine
-from agent.storage.series import rows_between
 from tests.faults.site import CANARIES, ENDS, Site
 from tests.worker.conftest import eventually, processes_naming
 from worker.folders import HostFolder
@@ -172,15 +170,7 @@ def _dump(site: Site) -> bytes:
 
 
 def _stored_steps(site: Site, run: str, host: str) -> list[int]:
-    engine = open_engine(f"sqlite:///{site.database}")
-    found: list[int] = []
-    with engine.connect() as connection:
-        for row in site.attempts(run):
-            if row["host"] == host:
-                stored = rows_between(connection, run, row["number"], 0, 2**62, folded=row["folded"])
-                found += [one.step for one in stored]
-    engine.dispose()
-    return found
+    return [row.step for one in site.attempts(run) if one["host"] == host for row in site.stored(run, one)]
 
 
 def _written_steps(site: Site, run: str, host: str) -> list[int]:

@@ -20,8 +20,11 @@ from typing import Any
 
 import psutil
 
+from agent.domain.events import MetricRow
 from agent.domain.rooms import Attachment, Clicked, Inbound, Person, Said
 from agent.domain.runs import ENDED, RunState
+from agent.storage.database import open_engine
+from agent.storage.series import rows_between
 from tests.faults import killer
 from tests.faults.filedoor import ALICE, ROOM, Folder, Shown
 from tests.faults.proxy import Proxy
@@ -245,6 +248,14 @@ class Site(Yard):
 
     def attempts(self, run: str) -> list[dict[str, Any]]:
         return self.rows("SELECT * FROM attempt WHERE run_id = ? ORDER BY number", run)
+
+    def stored(self, run: str, attempt: dict[str, Any]) -> list[MetricRow]:
+        """The rows of metrics that the database has of one of the `attempts`, in their order."""
+        engine = open_engine(f"sqlite:///{self.database}")
+        with engine.connect() as connection:
+            found = rows_between(connection, run, attempt["number"], 0, 2**62, folded=attempt["folded"])
+        engine.dispose()
+        return found
 
     def let_go(self, run: str) -> None:
         """The endless payload finishes."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
+from agent.storage.series import rows_between
 from tests.agent.postgres import cluster
 from tests.faults import killer
 from tests.faults.site import Site, eventually
@@ -72,11 +73,16 @@ def test_row_29_the_connection_is_lost_again_and_again(own_site: Site, postgres:
             time.sleep(0.4)
         eventually(over, what=f"the end of all runs, which are {states}")
         attempts = other.execute(text("SELECT run_id, number FROM attempt ORDER BY run_id")).all()
-        metrics = other.execute(text("SELECT run_id, seq FROM metric_chunk")).all()
+        counted = other.execute(text("SELECT run_id, number, rows, folded FROM attempt ORDER BY run_id")).all()
+        steps = [
+            [row.step for row in rows_between(other, one.run_id, one.number, 0, 2**62, folded=one.folded)]
+            for one in counted
+        ]
     engine.dispose()
     assert cut >= 5, "it was hardly cut"
     assert [tuple(row) for row in attempts] == sorted((run, 1) for run in runs)
-    assert len(set(map(tuple, metrics))) == len(metrics) > 0
+    assert [len(of) for of in steps] == [one.rows for one in counted]
+    assert all(len(set(of)) == len(of) > 0 for of in steps)
     for run in runs:
         own_site.sees("Result of", run)
     assert len([one for one in own_site.people.shown if '"kind": "result"' in one.words]) == len(runs)

@@ -119,12 +119,11 @@ class Asked:
     @property
     def logged(self) -> dict[int, list[int]]:
         """attempt -> the steps that were stored of it."""
-        query = "SELECT attempt, rows FROM metric_chunk WHERE run_id = ? ORDER BY attempt, seq"
         found: dict[int, list[int]] = {}
-        for row in self.site.rows(query, self.run):
-            for entry in json.loads(row["rows"])["rows"]:
-                if BY in entry["values"]:
-                    found.setdefault(row["attempt"], []).append(entry["step"])
+        for attempt in self.site.attempts(self.run):
+            steps = [row.step for row in self.site.stored(self.run, attempt) if BY in row.values]
+            if steps:
+                found[attempt["number"]] = steps
         return found
 
     @property

@@ -286,7 +286,7 @@ rank = dist.get_rank()
 rt = TrainingRuntime()
 rt.start("two", {}, total_steps=10**6)
 rt.register_graceful_shutdown(save=lambda folder: (folder / "rank").write_text(str(rank)))
-print("pid", rank, os.getpid(), flush=True)
+os.write(1, f"pid {rank} {os.getpid()}\\n".encode())  # at once: the two share a pipe
 step = 0
 while True:
     step += 1
@@ -298,9 +298,27 @@ while True:
     time.sleep(0.002 * (1 + rank))
 rt.save_checkpoint(step=step)
 rt.finish("stopped")
-print("ended", rank, step, flush=True)
+os.write(1, f"ended {rank} {step}\\n".encode())
 dist.destroy_process_group()
 """
+
+
+def _told(child: subprocess.Popen[str], folder: Path, told: str) -> str:
+    """What two ranks say after one of them, or their parent, was asked to end."""
+    assert child.stdout is not None
+    pids: dict[str, int] = {}
+    said = []
+    end = time.monotonic() + LIMIT_S
+    while len(pids) < 2 and time.monotonic() < end and (line := child.stdout.readline()):
+        said.append(line)
+        if line.startswith("pid "):
+            _, rank, pid = line.split()
+            pids[rank] = int(pid)
+    assert len(pids) == 2, "".join(said)
+    while not (folder / "metrics.jsonl").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    os.kill(pids["1"] if told == "rank 1" else child.pid, signal.SIGTERM)
+    return "".join(said) + child.communicate(timeout=LIMIT_S)[0]
 
 
 @pytest.mark.parametrize("told", ["rank 1", "torchrun"])
@@ -316,22 +334,13 @@ def test_two_ranks_write_once_and_stop_at_the_same_step(told: str, tmp_path: Pat
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=0"]
     child = subprocess.Popen(
         [*launch, str(tmp_path / "two.py")], env=env, cwd=tmp_path, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
-    assert child.stdout is not None
-    pids: dict[str, int] = {}
-    said = []
-    end = time.monotonic() + LIMIT_S
-    while len(pids) < 2 and time.monotonic() < end and (line := child.stdout.readline()):
-        said.append(line)
-        if line.startswith("pid "):
-            _, rank, pid = line.split()
-            pids[rank] = int(pid)
-    assert len(pids) == 2, "".join(said)
-    while not (tmp_path / "metrics.jsonl").exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    os.kill(pids["1"] if told == "rank 1" else child.pid, signal.SIGTERM)
-    out, _ = child.communicate(timeout=LIMIT_S)
+    try:
+        out = _told(child, tmp_path, told)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
     ended = sorted(line.split() for line in out.splitlines() if line.startswith("ended "))
     assert [words[:2] for words in ended] == [["ended", "0"], ["ended", "1"]], out
     steps = {words[2] for words in ended}
