@@ -28,6 +28,11 @@ class RunFolder:
         return self.path.name
 
     @property
+    def room(self) -> Path:
+        """Where steps that see the sealed labels run, out of the training's reach."""
+        return self.sealed / "room"
+
+    @property
     def order(self) -> Path:
         """The launch order of the newest attempt."""
         return self.path / "order.json"

@@ -13,7 +13,7 @@ import pytest
 from agent.domain.errors import BadData
 from agent.domain.orders import PredictOrder, StopOrder
 from agent.domain.runs import ExitClass, RunState
-from tests.worker.conftest import ENDLESS, GOOD, Yard, opened
+from tests.worker.conftest import ENDLESS, EVALUATE, GOOD, Yard, opened
 from worker.client.blobs import FolderBlobs
 from worker.client.bundle import pack_files
 from worker.folders import HostFolder
@@ -65,6 +65,16 @@ except OSError as error:
     assert outcome.state is RunState.SUCCEEDED, outcome
     assert outcome.scorecard is not None
     assert outcome.scorecard.beats_baseline
+
+
+@needs_bwrap
+async def test_the_evaluation_sees_nothing_of_the_trainings_folder(walled: Yard) -> None:
+    look = b"import os\nassert not os.path.exists(os.environ['TRAINYARD_RUN_DIR'])\n"
+    await walled.launch(
+        walled.order("r-walls5", GOOD, sandbox="bwrap", files={"worker/recipes/evaluate.py": look + EVALUATE})
+    )
+    outcome = walled.outcome("r-walls5")
+    assert outcome.state is RunState.SUCCEEDED, outcome
 
 
 @needs_bwrap

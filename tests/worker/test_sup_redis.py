@@ -237,8 +237,10 @@ async def test_a_store_that_is_away_at_the_end_costs_no_result(own_yard: Yard) -
     own_yard.extra = {"TRAINYARD_BLOBS": "redis"}
     own_yard.blobs = RedisBlobs(own_yard.server.url, own_yard.home / "of-the-bot")  # type: ignore[assignment]
     own_yard.start_worker()
-    waiting = b"import pathlib, time\nprint('evaluating', flush=True)\n"
-    waiting += b"while not pathlib.Path('go-on').exists():\n    time.sleep(0.02)\n" + EVALUATE
+    waiting = b"import os, time\nprint('evaluating', flush=True)\n"
+    waiting += (
+        b"while not os.path.exists(os.environ['TRAINYARD_RUN_DIR'] + '/go-on'):\n    time.sleep(0.02)\n" + EVALUATE
+    )
     await own_yard.launch(own_yard.order("r-store0", GOOD, files={"worker/recipes/evaluate.py": waiting}))
     folder = own_yard.folder("r-store0")
     eventually(lambda: folder.log.exists() and "evaluating" in folder.log.read_text(), what="the last step")

@@ -29,7 +29,7 @@ from worker.sandbox import tier_for
 from worker.sender import Sender, note_sent
 from worker.settings import Settings
 from worker.spool import Spool
-from worker.supervisor import outputs
+from worker.supervisor import outputs, room
 from worker.supervisor.checkpoints import newest_step
 from worker.supervisor.exits import failed
 from worker.supervisor.records import Records
@@ -162,6 +162,7 @@ class _Attempt:
 
     def _finished(self, outcome: Outcome) -> Outcome:
         """With what every outcome has, and without the secrets that the program may have put into its last words."""
+        shutil.rmtree(self._folder.room, ignore_errors=True)  # of a step that failed
         outcome = outcome.model_copy(
             update={
                 "seconds": round(time.monotonic() - self._began, 3),
@@ -194,11 +195,18 @@ class _Attempt:
         stage = self._stage(self._records, Granted(secrets=granted, minors=minors))
         # The worker tested it, and the launch compared it with what was approved; where it broke since, no step starts.
         tier = self._settings.tier or tier_for(self._settings.sandbox, self._order.spec.sandbox)
-        for step in steps_for(self._folder, self._order, prepared=prepared):
-            stage.run(step, tier=tier)
-            if step.trains and (why := outputs.check_training(self._folder.path)):
-                return failed(ExitClass.USER_ERROR, why, code=0)
-        scorecard = outputs.read_scorecard(self._folder.path)
+        *first, train, evaluate = steps_for(self._folder, self._order, prepared=prepared)
+        for prepare in first:
+            self._enter_room(self._records, self._bring_source)
+            stage.run(prepare, tier=tier)
+            self._beating(self._records, lambda: room.take_split(self._folder))
+        stage.run(train, tier=tier)
+        if why := outputs.check_training(self._folder.path):
+            return failed(ExitClass.USER_ERROR, why, code=0)
+        self._enter_room(self._records, lambda: room.bring_predictions(self._folder), despite=(Why.TIME,))
+        stage.run(evaluate, tier=tier)
+        scorecard = outputs.read_scorecard(self._folder.room)
+        room.take_results(self._folder)
         name = f"{self._order.run}.tar"
         # All is done: neither its hours nor a store that is away for a while may cost the result.
         artifact = self._patiently(
@@ -217,7 +225,7 @@ class _Attempt:
         return Stage(kit)
 
     def _lay_out(self, records: Records) -> bool:
-        """The bundle, the data and the configuration; whether the data is split already, by an earlier attempt."""
+        """The bundle and the configuration; whether the data is split already, by an earlier attempt."""
         spec, path = self._order.spec, self._folder.path
         bundle = self._patiently(records, lambda: self._blobs.get_file(spec.bundle_sha256))
         prepared = outputs.is_prepared(path, self._folder.sealed, spec)
@@ -229,13 +237,27 @@ class _Attempt:
         outputs.unpack_bundle(bundle, path)
         if not prepared:
             outputs.remove(path / "data")
-            (path / "data").mkdir()
-            source = path / "data" / "source.csv"
-            self._patiently(records, lambda: shutil.copyfile(self._blobs.get_file(spec.dataset.sha256), source))
         self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
-        config = f'{{"run":"{self._order.run}","spec":{spec.model_dump_json()},"data":"data/source.csv"}}'
-        write_atomically(path / "config.json", config.encode())
+        outputs.remove(path / "config.json")
+        write_atomically(path / "config.json", self._config())
         return prepared
+
+    def _config(self) -> bytes:
+        """What the steps read as config.json."""
+        spec = self._order.spec.model_dump_json()
+        return f'{{"run":"{self._order.run}","spec":{spec},"data":"data/source.csv"}}'.encode()
+
+    def _enter_room(self, records: Records, bring: Callable[[], None], *, despite: Collection[Why] = ()) -> None:
+        """A clean folder with the bundle as it was approved, and what `bring` puts there."""
+
+        def furnish() -> None:
+            room.furnish(self._folder, self._blobs.get_file(self._order.spec.bundle_sha256), self._config())
+            bring()
+
+        self._patiently(records, furnish, despite=despite)
+
+    def _bring_source(self) -> None:
+        room.bring_source(self._folder, self._blobs.get_file(self._order.spec.dataset.sha256))
 
     def _patiently(self, records: Records, act: Callable[[], T], *, despite: Collection[Why] = ()) -> T:
         """What `act` does with the store of files. A store that does not answer is asked again for `send_limit_s`.

@@ -28,7 +28,7 @@ from worker.supervisor.ladder import Ladder
 from worker.supervisor.payload import Payload
 from worker.supervisor.records import Records
 from worker.supervisor.silence import Silence
-from worker.supervisor.steps import Granted, Step, command_for
+from worker.supervisor.steps import Granted, Step, command_for, place_of
 from worker.supervisor.wishes import DIVERGED_AFTER, Why, Wishes
 from worker.usage import Sampler
 from worker.warm.sets import WarmStart, wanted_sets, warm_start
@@ -81,7 +81,7 @@ class Stage:
         with self._way_out(step) as egress:
             granted = replace(self._granted, egress=egress)
             command, env = command_for(step, self._folder, self._order, tier=tier, granted=granted)
-            child = Child(command, cwd=self._folder.path, env=env, warm=self._warm_for(step))
+            child = Child(command, cwd=place_of(step, self._folder), env=env, warm=self._warm_for(step))
             if self._leaf is not None:
                 self._leaf.add(_processes(child))
             watch = _Watch(self, step, child)
@@ -222,7 +222,7 @@ class Stage:
                 raise StepFailed(preempted(step.name))
             return
         if BAD_DATA_EXIT in (code, real_code(code, tail)):
-            exit_class, reason = outputs.read_error(self._folder.path)
+            exit_class, reason = outputs.read_error(place_of(step, self._folder))
             raise StepFailed(failed(exit_class, reason, code=code))
         own_oom, oom = memory.killed_here, memory.killed_anywhere
         raise StepFailed(classify(Death(step=step.name, code=code, tail=tail, oom=oom, own_oom=own_oom)))

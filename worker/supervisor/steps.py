@@ -23,8 +23,8 @@ _OURS = (
 class Step:
     """One child process.
 
-    `name` is what people are told; `sealed` whether it may see the sealed labels; `ranks` how many processes torchrun
-    starts for it, 0 without torchrun.
+    `name` is what people are told; `sealed` whether it may see the sealed labels, and then it runs in the run's room
+    and does not see its folder; `ranks` how many processes torchrun starts for it, 0 without torchrun.
     """
 
     name: str
@@ -46,6 +46,11 @@ def steps_for(folder: RunFolder, order: LaunchOrder, *, prepared: bool = False) 
         train = Step(train.name, (python, "-m", *torchrun, "train.py"), trains=True, ranks=gpus)
     evaluate = Step("The evaluation", (python, "-m", "worker.recipes.evaluate", *sealed), sealed=True)
     return (train, evaluate) if prepared else (prepare, train, evaluate)
+
+
+def place_of(step: Step, folder: RunFolder) -> Path:
+    """The working directory of a step, which Python imports from."""
+    return folder.room if step.sealed else folder.path
 
 
 def device_numbers(order: LaunchOrder, ask_gpus: Callable[[], Sequence[GpuInfo]]) -> tuple[int, ...] | bool:
@@ -81,10 +86,12 @@ def command_for(
     env = environment(folder.path, order)
     if step.trains:
         env |= granted.secrets
+    at = place_of(step, folder)
+    env["HOME"] = str(at)  # Python may import what lies in a home
     walls = Walls(
-        folder=folder.path,
+        folder=at,
         writable=(folder.sealed,) if step.sealed else (),
-        readable=tuple(path for name in _OURS if (path := folder.path / name).exists()),
+        readable=tuple(path for name in _OURS if (path := at / name).exists()),
         network=order.spec.network if step.trains else "none",
         gpus=granted.minors if step.trains else (),
         env=env,

@@ -1,0 +1,94 @@
+"""A training owns its run's folder. What it leaves there is data to the steps that see the labels, never a program."""
+
+import json
+
+import pytest
+
+from agent.domain.runs import ExitClass, RunState
+from tests.worker.conftest import GOOD, PREPARE, Yard
+
+# Puts itself in the place of a module, and says that it ran where everybody can see it.
+FORGE = """
+FORGED = '''
+import os
+open(os.environ["TRAINYARD_RUN_DIR"] + "/forged", "w").write(" ".join(__import__("sys").argv))
+card = ('{"metric": "accuracy", "higher_is_better": true, "model": {"name": "model", "value": 1.0}, "baselines": '
+        '[{"name": "majority", "value": 0.5}], "all_metrics": {"accuracy": 1.0}, "test_rows": 1}')
+open("scorecard.json", "w").write(card)
+open(os.environ["TRAINYARD_RUN_DIR"] + "/scorecard.json", "w").write(card)
+os._exit(0)
+'''
+"""
+WRONG = "pathlib.Path('predictions/model.csv').write_text('row_id,label\\n0,b\\n')\n"
+
+
+@pytest.mark.parametrize("place", ["worker/recipes/evaluate.py", "worker/__init__.py", "json.py"])
+async def test_no_file_of_the_training_is_run_with_the_labels_in_view(yard: Yard, place: str) -> None:
+    run = f"r-forge-{place.replace('/', '-').removesuffix('.py').replace('_', '-')}"
+    lay = f"pathlib.Path({place!r}).write_text(FORGED)\n"
+    await yard.launch(yard.order(run, FORGE + GOOD + WRONG + lay))
+    outcome = yard.outcome(run)
+    path = yard.folder(run).path
+    assert not (path / "forged").exists()
+    assert outcome.state is RunState.SUCCEEDED, outcome
+    assert outcome.scorecard is not None
+    assert outcome.scorecard.model.value == 0.0
+    assert json.loads((path / "scorecard.json").read_text())["model"]["value"] == 0.0
+
+
+async def test_no_file_of_an_earlier_attempt_is_run_where_the_data_is_split(yard: Yard) -> None:
+    """A training that takes its split away has the next attempt split anew, in sight of all labels."""
+    lay = "pathlib.Path('csv.py').write_text(FORGED)\nos.unlink('data/train.csv')\n1 / 0\n"
+    files = {"worker/recipes/prepare.py": b"import csv\n" + PREPARE}
+    await yard.launch(yard.order("r-split0", FORGE + lay, files=files))
+    assert yard.outcome("r-split0").state is RunState.FAILED
+    await yard.launch(yard.order("r-split0", GOOD, files=files, attempt=2))
+    assert yard.outcome("r-split0", attempt=2).state is RunState.SUCCEEDED
+    assert not (yard.folder("r-split0").path / "forged").exists()
+
+
+async def test_the_evaluation_reads_the_settings_that_were_approved(yard: Yard) -> None:
+    evaluate = b"""
+import json, pathlib
+assert json.loads(pathlib.Path("config.json").read_text())["spec"]["target"] == "y", "another target"
+assert not pathlib.Path("train.py").with_name("note.txt").exists(), "the training's own file"
+assert json.loads(pathlib.Path("artifacts/metrics.json").read_text()) == {"chosen": "tiny"}
+assert json.loads(pathlib.Path("data/split.json").read_text()) == {"seed": 1}
+pathlib.Path("artifacts/README.md").write_text("measured")
+pathlib.Path("artifacts/metrics.json").write_text("{}")
+card = {"metric": "accuracy", "higher_is_better": True, "model": {"name": "model", "value": 1.0},
+        "baselines": [{"name": "majority", "value": 0.5}], "all_metrics": {"accuracy": 1.0}, "test_rows": 1}
+pathlib.Path("scorecard.json").write_text(json.dumps(card))
+"""
+    lay = """
+pathlib.Path("config.json").write_text('{"spec": {"target": "other"}}')
+pathlib.Path("note.txt").write_text("")
+pathlib.Path("artifacts/metrics.json").write_text('{"chosen": "tiny"}')
+pathlib.Path("data/split.json").write_text('{"seed": 1}')
+os.mkdir("scorecard.json")
+os.mkdir("artifacts/README.md")
+"""
+    await yard.launch(yard.order("r-config", GOOD + lay, files={"worker/recipes/evaluate.py": evaluate}))
+    outcome = yard.outcome("r-config")
+    assert outcome.state is RunState.SUCCEEDED, outcome
+    assert outcome.artifact is not None
+    assert outcome.artifact.files == ("README.md", "config.json", "metrics.json", "model.txt")
+    path = yard.folder("r-config").path
+    assert (path / "artifacts/README.md").read_text() == "measured"
+    assert (path / "artifacts/metrics.json").read_text() == "{}"
+    assert [found.name for found in yard.folder("r-config").sealed.iterdir()] == ["labels.csv"]
+
+
+@pytest.mark.parametrize(
+    ("lay", "words"),
+    [
+        ("os.mkfifo('predictions/linear.csv')", "predictions/linear.csv"),
+        ("os.truncate('predictions/model.csv', 1 << 40)", "predictions/model.csv"),
+    ],
+)
+async def test_predictions_that_are_no_usable_file_are_refused(yard: Yard, lay: str, words: str) -> None:
+    run = f"r-odd-{lay[3:8]}"
+    await yard.launch(yard.order(run, GOOD + lay + "\n"))
+    outcome = yard.outcome(run)
+    assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.USER_ERROR)
+    assert words in outcome.reason

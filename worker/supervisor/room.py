@@ -1,0 +1,74 @@
+"""The clean folder of a step that sees the sealed labels: the bundle unpacked anew, and copies of what the step reads.
+
+A training owns its run's folder: it can rewrite the evaluation there, or lay a `numpy.py` beside it. So nothing of that
+folder is on the path of such a step, and the step does not see the folder. Owns what goes in and what comes out. Runs
+nothing. Called by `worker.supervisor.attempt`.
+"""
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from worker.folders import RunFolder, write_atomically
+from worker.supervisor import outputs
+
+_FACTS = ("artifacts/metrics.json", "data/split.json")  # for the card; a training that removed them goes without
+_RESULTS = ("scorecard.json", "artifacts/metrics.json", "artifacts/README.md")
+_PREDICTION_BYTES = 4 * 1024**3  # of one file; a file with holes would fill the disk
+
+
+def furnish(folder: RunFolder, bundle: Path, config: bytes) -> None:
+    """Make the room anew. `bundle` was checked by its sha256; `config` is what was approved. Raises `BadOutput`."""
+    outputs.remove(folder.room)
+    folder.room.mkdir(parents=True, mode=0o700)
+    outputs.unpack_bundle(bundle, folder.room)
+    (folder.room / "config.json").write_bytes(config)
+    for name in ("data", "predictions", "artifacts"):
+        (folder.room / name).mkdir()
+
+
+def bring_source(folder: RunFolder, source: Path) -> None:
+    """The file that is to be split."""
+    shutil.copyfile(source, folder.room / "data" / "source.csv")
+
+
+def take_split(folder: RunFolder) -> None:
+    """Move the split data to where the training reads it; the room is gone then."""
+    outputs.remove(folder.path / "data")
+    shutil.move(folder.room / "data", folder.path / "data")
+    outputs.remove(folder.room)
+
+
+def bring_predictions(folder: RunFolder) -> None:
+    """What the training left for the evaluation. Raises `BadOutput` for predictions that are no usable file."""
+    for path in sorted((folder.path / "predictions").glob("*.csv")):
+        name = f"predictions/{path.name}"
+        if not _copied(path, folder.room / name):
+            raise outputs.BadOutput(f"train.py left {name}, which is no plain file or larger than 4 GiB.")
+    for name in _FACTS:
+        _copied(folder.path / name, folder.room / name)
+
+
+def take_results(folder: RunFolder) -> None:
+    """Bring what was measured to the run's folder; the room is gone then."""
+    for name in _RESULTS:
+        if (folder.room / name).is_file():
+            outputs.remove(folder.path / name)
+            write_atomically(folder.path / name, (folder.room / name).read_bytes())
+    outputs.remove(folder.room)
+
+
+def _copied(source: Path, target: Path) -> bool:
+    """Copy a plain file that the training wrote; whether it is one. No link is followed, no pipe waited for."""
+    try:
+        fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    with os.fdopen(fd, "rb") as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _PREDICTION_BYTES:
+            return False
+        with target.open("xb") as copy:
+            shutil.copyfileobj(file, copy)
+    return True
