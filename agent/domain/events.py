@@ -90,3 +90,23 @@ class WorkerEvent(Value):
     host: str
     at: datetime
     body: EventBody
+
+
+def fits(number: int) -> bool:
+    """Whether a database can hold it: 64 bits with a sign."""
+    return -(2**63) <= number < 2**63
+
+
+def storable(event: WorkerEvent) -> WorkerEvent:
+    """The event without numbers that no database can hold; they come from what a training wrote by itself."""
+    body: EventBody = event.body
+    match body:
+        case Started(total_steps=int(total)) if not fits(total):
+            body = body.model_copy(update={"total_steps": None})
+        case Measured(rows=rows) if not all(fits(row.step) for row in rows):
+            body = Measured(rows=tuple(row for row in rows if fits(row.step)))
+        case Saved(step=step, size_bytes=size) if not (fits(step) and fits(size)):
+            body = Beat()  # it lives, and that is all
+        case Ended(outcome=outcome) if not fits(outcome.checkpoint_step or 0):
+            body = Ended(outcome=outcome.model_copy(update={"checkpoint_step": None}))
+    return event if body is event.body else event.model_copy(update={"body": body})

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from agent.cards import priority_words
 from agent.domain.errors import Conflict, TransientError
-from agent.domain.events import WorkerEvent
+from agent.domain.events import WorkerEvent, storable
 from agent.domain.ids import new_run_id
 from agent.domain.orders import HostInfo
 from agent.domain.rooms import Room
@@ -196,7 +196,9 @@ class RunService:
 
     async def take(self, events: Sequence[WorkerEvent]) -> None:
         """Store what hosts said; repeated events change nothing. What lives and may not is told to end."""
-        applied = await self._runs.apply(events, at=self._clock.now(), ending=self._ending)
+        applied = await self._runs.apply(
+            [storable(event) for event in events], at=self._clock.now(), ending=self._ending
+        )
         for run_id in applied.changed:
             self._changed(run_id)
         for stale in applied.stale:

@@ -8,7 +8,7 @@ import pytest
 
 from agent.brain import Brain
 from agent.domain.errors import Conflict, Unavailable
-from agent.domain.events import Accepted, Beat, Ended, Measured, MetricRow, Started, WorkerEvent
+from agent.domain.events import Accepted, Beat, Ended, Measured, MetricRow, Saved, Started, WorkerEvent
 from agent.domain.orders import LaunchOrder
 from agent.domain.runs import Outcome, Run, RunSpec, RunState
 from tests.agent.conftest import House
@@ -248,3 +248,19 @@ async def test_nan_is_neither_the_lowest_nor_the_highest(house: House) -> None:
         assert card is not None
         assert card.table is not None
         assert card.table.rows == (("loss", "nan", "1", "1", "2"),)
+
+
+async def test_a_number_that_no_database_holds_costs_nothing_else(house: House) -> None:
+    huge = 99999999999999999999
+    rows = tuple(MetricRow(step=step, at=1.0, values={"loss": 1.0}) for step in (1, huge, -huge, 2))
+    async with house.open() as brain:
+        run = await started(brain)
+        bodies = (Started(model="m", total_steps=huge), Measured(rows=rows), Saved(step=huge, size_bytes=1))
+        await brain.service.take([heard(house, run, seq, body) for seq, body in enumerate(bodies, start=1)])
+        found = await brain.stores.runs.get(run.id)
+        assert (found.state, found.step, found.total_steps) == (RunState.RUNNING, 2, None)
+        series = await brain.stores.runs.metrics(run.id)
+        assert [row.step for row in series] == [1, 2]
+        outcome = Outcome(state=RunState.STOPPED, checkpoint_step=huge)
+        await brain.service.take([heard(house, run, 4, Ended(outcome=outcome))])
+        assert await state(brain, run) is RunState.STOPPED

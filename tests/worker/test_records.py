@@ -13,6 +13,7 @@ from agent.domain.runs import ExitClass, Outcome, RunState
 from worker.folders import HostFolder, write_atomically
 from worker.spool import Spool, attempt_of, last_seq, lines_between, offset_after
 from worker.supervisor.capture import LINE_BYTES, Capture
+from worker.supervisor.checkpoints import CheckpointWatch, newest_step
 from worker.supervisor.exits import Death, classify, traceback_tail
 from worker.supervisor.follow import ROWS, MetaWatch, MetricsTail
 
@@ -195,3 +196,30 @@ def test_only_names_become_folders(tmp_path: Path) -> None:
     for name in ("", ".", "..", "../x", "a/b", "a" * 65, "-x"):
         with pytest.raises(ValueError, match="not a run id"):
             home.run(name)
+
+
+def test_a_step_that_no_database_holds_is_no_row(tmp_path: Path) -> None:
+    """The bot could not store it, nor the two hundred rows that came with it."""
+    path = tmp_path / "metrics.jsonl"
+    tail = MetricsTail(path)
+    path.write_text(row(1) + row(2**63) + row(-(2**63) - 1) + row(10**30) + row(2**63 - 1))
+    found = tail.take()
+    assert found is not None
+    assert [one.step for one in found.rows] == [1, 2**63 - 1]
+    assert tail.malformed == 3
+
+
+def test_an_end_that_no_database_holds_is_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "meta.json"
+    watch = MetaWatch(path)
+    write_atomically(path, b'{"model": "new", "total_steps": 99999999999999999999}')
+    assert watch.take() == Started(model="new", total_steps=None)
+
+
+def test_a_checkpoint_of_a_step_that_no_database_holds_is_none(tmp_path: Path) -> None:
+    watch = CheckpointWatch(tmp_path)
+    for step in (3, 2**63, 99999999999999999999):
+        (tmp_path / "checkpoints" / f"step_{step}").mkdir(parents=True)
+        (tmp_path / "checkpoints" / f"step_{step}" / "weights").write_bytes(b"w")
+    assert [saved.step for saved in watch.take()] == [3]
+    assert newest_step(tmp_path) == 3

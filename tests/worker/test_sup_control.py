@@ -109,10 +109,8 @@ async def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(yard: Yard, name: s
 
 
 async def test_a_pause_before_training_loses_nothing(yard: Yard) -> None:
-    slow = (
-        b"import os, time\nwhile not os.path.exists(os.environ['TRAINYARD_RUN_DIR'] + '/go-on'):\n    time.sleep(0.05)\n"
-        + PREPARE
-    )
+    slow = b"import os, time\nmark = os.environ['TRAINYARD_RUN_DIR'] + '/go-on'\n"
+    slow += b"while not os.path.exists(mark):\n    time.sleep(0.05)\n" + PREPARE
     files = {"worker/recipes/prepare.py": b"print('begun', flush=True)\n" + slow}
     await yard.launch(yard.order("r-pause1", GOOD, files=files))
     log = yard.folder("r-pause1").log

@@ -6,14 +6,14 @@ Owns that name. Reads no content. Used by the supervisor, and by launches and th
 import re
 from pathlib import Path
 
-from agent.domain.events import Saved
+from agent.domain.events import Saved, fits
 from worker.usage import folder_bytes
 
 _NAME = re.compile(r"step_(\d+)\Z")
 
 
 def whole(folder: Path) -> dict[int, Path]:
-    """The checkpoints in a run's folder by step. A link, an empty folder and a name of another form are none."""
+    """The checkpoints in a run's folder by step. No link, empty folder or name of another form is one."""
     place = folder / "checkpoints"
     found: dict[int, Path] = {}
     try:
@@ -22,7 +22,7 @@ def whole(folder: Path) -> dict[int, Path]:
         return found
     for path in paths:
         match = _NAME.match(path.name)
-        if match and not path.is_symlink() and _holds_something(path):
+        if match and fits(int(match[1])) and not path.is_symlink() and _holds_something(path):
             found[int(match[1])] = path
     return found
 

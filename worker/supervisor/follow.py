@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent.domain.events import Measured, MetricRow, Started
+from agent.domain.events import Measured, MetricRow, Started, fits
 from worker.folders import read_plain
 from worker.runtime import Converter
 
@@ -130,14 +130,17 @@ class MetaWatch:
             self._seen = None
             return None
         self._done = True
+        if started.total_steps is not None and not fits(started.total_steps):
+            return started.model_copy(update={"total_steps": None})
         return started
 
 
 def _row(line: bytes) -> MetricRow | None:
     try:
-        return MetricRow.model_validate_json(line)
+        row = MetricRow.model_validate_json(line)
     except ValidationError:
         return None
+    return row if fits(row.step) else None
 
 
 def _read(path: Path, at: int, size: int) -> bytes:
