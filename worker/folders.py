@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -152,20 +153,37 @@ def read_plain(path: Path, *, most: int = 4 * 1024**2) -> bytes:
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Make `path` hold `data`; after a crash it holds either that or what it held before."""
+    """Make `path` hold `data`; after a crash it holds either that or what it held before. A folder there goes."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    aside.unlink(missing_ok=True)  # a payload may write here too: never follow a link that it laid out
+    remove(aside)  # a payload may write here too: never follow a link that it laid out
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        aside.rename(path)
+        rename_over(aside, path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def rename_over(source: Path, target: Path) -> None:
+    """Rename, also to where a payload laid out a folder."""
+    try:
+        source.rename(target)
+    except IsADirectoryError:
+        remove(target)
+        source.rename(target)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder; nothing when it is not there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sync_folder(path: Path) -> None:

@@ -22,7 +22,7 @@ from agent.domain.orders import GpuInfo, LaunchOrder, StopOrder
 from agent.domain.runs import ExitClass, Outcome
 from agent.wire import encode
 from worker.client.blobs import BlobStore
-from worker.folders import HostFolder, RunFolder, is_alive, locked, marks_of, read_fence, write_atomically
+from worker.folders import HostFolder, RunFolder, is_alive, locked, marks_of, read_fence, rename_over, write_atomically
 from worker.gpus import gpus
 from worker.processes import end_with_environment
 from worker.sandbox import at_least, networks_of
@@ -164,7 +164,7 @@ class Launcher:
             end_with_environment(*marks_of(folder))  # its supervisor died, and the sweep was not here yet
         for path in (folder.spool, folder.outcome):
             if path.exists():
-                path.rename(folder.old(path, fence))
+                rename_over(path, folder.old(path, fence))
 
     def _spawn(self, folder: RunFolder, order: LaunchOrder) -> str:
         reading, writing = os.pipe()

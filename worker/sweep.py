@@ -28,6 +28,7 @@ from worker.folders import (
     marks_of,
     read_fence,
     read_plain,
+    remove,
     write_atomically,
 )
 from worker.processes import boot_id, end_with_environment
@@ -90,7 +91,7 @@ class Sweep:
             return False  # let in and never started: the launch will be repeated
         lost = not folder.outcome.exists()
         if lost:
-            folder.ballast.unlink(missing_ok=True)
+            remove(folder.ballast)
             rebooted = _boot_of(folder) not in ("", boot_id())
             ended = 0 if rebooted else _end_leftovers(folder)
             outcome = Outcome(

@@ -108,6 +108,21 @@ async def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(yard: Yard, name: s
     yard.gone(run)
 
 
+@pytest.mark.parametrize("name", ["stop.json", "outcome.json", "sent.json", ".ballast", "spool-1.jsonl"])
+async def test_a_folder_in_the_place_of_a_file_holds_nobody_up(yard: Yard, name: str) -> None:
+    """No file can be renamed to where a folder lies: no order to stop would arrive, and no next attempt begin."""
+    run = f"r-dir-{name.strip('.')[:4]}"
+    laid = f"start()\nif os.path.isfile({name!r}):\n    os.unlink({name!r})\nos.makedirs({name!r} + '/deep')\n"
+    await yard.launch(yard.order(run, laid + "metric(1, loss=1.0)\ntime.sleep(600)\n"))
+    yard.running(run)
+    await yard.stop(StopOrder(run=run, attempt=1, how="kill"))
+    assert yard.outcome(run, limit_s=20).state is RunState.STOPPED
+    yard.gone(run)
+    await yard.launch(yard.order(run, GOOD, attempt=2))
+    assert yard.outcome(run, attempt=2, limit_s=20).state is RunState.SUCCEEDED
+    assert not yard.folder(run).path.joinpath(name, "deep").exists()
+
+
 async def test_a_pause_before_training_loses_nothing(yard: Yard) -> None:
     slow = b"import os, time\nmark = os.environ['TRAINYARD_RUN_DIR'] + '/go-on'\n"
     slow += b"while not os.path.exists(mark):\n    time.sleep(0.05)\n" + PREPARE

@@ -22,7 +22,7 @@ from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import decode, encode
 from worker import cgroup, secrets
 from worker.client.blobs import BlobStore, make_blobs
-from worker.folders import HostFolder, RunFolder, cgroup_name, write_atomically
+from worker.folders import HostFolder, RunFolder, cgroup_name, remove, write_atomically
 from worker.gpus import gpus
 from worker.processes import adopt_orphans, boot_id
 from worker.sandbox import tier_for
@@ -83,7 +83,7 @@ def _say_who(folder: RunFolder, attempt: int) -> None:
     """Leave a trace of this process for the sweep, and hold back space for the outcome."""
     who = {"pid": os.getpid(), "boot_id": boot_id(), "attempt": attempt}
     write_atomically(folder.supervisor, json.dumps(who).encode())
-    folder.ballast.unlink(missing_ok=True)
+    remove(folder.ballast)
     with folder.ballast.open("xb") as file:
         os.posix_fallocate(file.fileno(), 0, _BALLAST_BYTES)
 
@@ -105,11 +105,11 @@ def _finish(folder: RunFolder, spool: Spool, outcome: Outcome, *, limit_s: float
             if time.monotonic() > end:
                 raise
             if folder.ballast.exists():
-                folder.ballast.unlink()
+                remove(folder.ballast)
                 continue
             shutil.rmtree(folder.path / "data", ignore_errors=True)
             time.sleep(_AGAIN_S)
-    folder.ballast.unlink(missing_ok=True)
+    remove(folder.ballast)
     log.info("attempt_ended run=%s attempt=%d state=%s", folder.run, spool.attempt, outcome.state.value)
 
 
@@ -180,7 +180,7 @@ class _Attempt:
             }
         )
         with contextlib.suppress(OSError):
-            self._folder.ballast.unlink(missing_ok=True)  # the last events may need it; `_finish` has other means
+            remove(self._folder.ballast)  # the last events may need it; `_finish` has other means
         self._records.close()
         return outcome
 
@@ -236,9 +236,8 @@ class _Attempt:
             records.capture.say(f"train.py is another than before; the old one is kept as {kept}")
         outputs.unpack_bundle(bundle, path)
         if not prepared:
-            outputs.remove(path / "data")
+            remove(path / "data")
         self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
-        outputs.remove(path / "config.json")
         write_atomically(path / "config.json", self._config())
         return prepared
 

@@ -5,7 +5,6 @@ and, for unpacking, by `worker.scripts`.
 """
 
 import json
-import shutil
 import tarfile
 from pathlib import Path, PurePosixPath
 
@@ -13,7 +12,7 @@ from pydantic import ValidationError
 
 from agent.domain.runs import Artifact, ExitClass, RunSpec, Scorecard
 from worker.client.blobs import BlobStore
-from worker.folders import read_plain
+from worker.folders import read_plain, remove
 
 _BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
 _STALE = ("predictions", "artifacts", "scorecard.json", "error.json", "worker", "requirements.txt")
@@ -29,14 +28,6 @@ def clear(folder: Path) -> None:
     """Remove what an earlier attempt made and the next makes anew: not logs, metrics, checkpoints, data, train.py."""
     for name in _STALE:
         remove(folder / name)
-
-
-def remove(path: Path) -> None:
-    """Remove a file, a link or a folder; nothing when it is not there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def is_prepared(folder: Path, sealed: Path, spec: RunSpec) -> bool:

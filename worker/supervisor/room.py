@@ -10,7 +10,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from worker.folders import RunFolder, write_atomically
+from worker.folders import RunFolder, remove, write_atomically
 from worker.supervisor import outputs
 
 _FACTS = ("artifacts/metrics.json", "data/split.json")  # for the card; a training that removed them goes without
@@ -20,7 +20,7 @@ _PREDICTION_BYTES = 4 * 1024**3  # of one file; a file with holes would fill the
 
 def furnish(folder: RunFolder, bundle: Path, config: bytes) -> None:
     """Make the room anew. `bundle` was checked by its sha256; `config` is what was approved. Raises `BadOutput`."""
-    outputs.remove(folder.room)
+    remove(folder.room)
     folder.room.mkdir(parents=True, mode=0o700)
     outputs.unpack_bundle(bundle, folder.room)
     (folder.room / "config.json").write_bytes(config)
@@ -35,9 +35,9 @@ def bring_source(folder: RunFolder, source: Path) -> None:
 
 def take_split(folder: RunFolder) -> None:
     """Move the split data to where the training reads it; the room is gone then."""
-    outputs.remove(folder.path / "data")
+    remove(folder.path / "data")
     shutil.move(folder.room / "data", folder.path / "data")
-    outputs.remove(folder.room)
+    remove(folder.room)
 
 
 def bring_predictions(folder: RunFolder) -> None:
@@ -54,9 +54,8 @@ def take_results(folder: RunFolder) -> None:
     """Bring what was measured to the run's folder; the room is gone then."""
     for name in _RESULTS:
         if (folder.room / name).is_file():
-            outputs.remove(folder.path / name)
             write_atomically(folder.path / name, (folder.room / name).read_bytes())
-    outputs.remove(folder.room)
+    remove(folder.room)
 
 
 def _copied(source: Path, target: Path) -> bool:
