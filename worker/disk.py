@@ -3,9 +3,12 @@
 Used by the supervisor's guard and by the host's word about itself.
 """
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
+
+FULL = (errno.ENOSPC, errno.EDQUOT)  # a full disk, or a used-up share of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Spool, metrics and log on their own: no gaps, no halves, no floods."""
 
+import errno
 import math
 import os
 import random
@@ -12,6 +13,7 @@ from agent.domain.events import Beat, Ended, Started
 from agent.domain.runs import ExitClass, Outcome, RunState
 from worker.folders import HostFolder, write_atomically
 from worker.spool import Spool, attempt_of, last_seq, lines_between, offset_after
+from worker.supervisor.attempt import from_os_error
 from worker.supervisor.capture import LINE_BYTES, Capture
 from worker.supervisor.checkpoints import CheckpointWatch, newest_step
 from worker.supervisor.exits import Death, classify, traceback_tail
@@ -223,3 +225,25 @@ def test_a_checkpoint_of_a_step_that_no_database_holds_is_none(tmp_path: Path) -
         (tmp_path / "checkpoints" / f"step_{step}" / "weights").write_bytes(b"w")
     assert [saved.step for saved in watch.take()] == [3]
     assert newest_step(tmp_path) == 3
+
+
+def test_a_quota_that_is_used_up_is_a_full_disk() -> None:
+    said = f"Traceback (most recent call last):\nOSError: [Errno {errno.EDQUOT}] {os.strerror(errno.EDQUOT)}: 'model'"
+    assert classify(Death(step="Training", code=1, tail=said)).exit_class is ExitClass.DISK_FULL
+    for number in (errno.EDQUOT, errno.ENOSPC):
+        assert from_os_error(OSError(number, os.strerror(number))).exit_class is ExitClass.DISK_FULL
+    assert from_os_error(PermissionError(errno.EACCES, "no")).exit_class is ExitClass.USER_ERROR
+
+
+def test_a_log_that_cannot_be_rotated_is_written_on(tmp_path: Path) -> None:
+    """A folder in the place of an older log, or of the log itself: the training goes on, and so does the file."""
+    capture = Capture(tmp_path / "output.log", file_bytes=200, files=3)
+    (tmp_path / "output.log.1" / "deep").mkdir(parents=True)
+    for number in range(20):
+        capture.say(f"line {number} of twenty")
+    capture.close()
+    kept = "".join(path.read_text() for path in tmp_path.glob("output.log*") if path.is_file())
+    assert "line 19 of twenty" in kept
+    logged = capture.take()
+    assert logged is not None
+    assert len(logged.lines) == 20

@@ -22,6 +22,7 @@ from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import decode, encode
 from worker import cgroup, secrets
 from worker.client.blobs import BlobStore, make_blobs
+from worker.disk import FULL
 from worker.folders import HostFolder, RunFolder, cgroup_name, remove, write_atomically
 from worker.gpus import gpus
 from worker.processes import adopt_orphans, boot_id
@@ -151,7 +152,7 @@ class _Attempt:
             outcome = failed(ExitClass.USER_ERROR, str(error))
         except OSError as error:
             log.exception("attempt_broke run=%s", self._order.run)
-            outcome = _from_os_error(error)
+            outcome = from_os_error(error)
         except Exception:
             log.exception("attempt_broke run=%s", self._order.run)
             outcome = failed(
@@ -285,7 +286,8 @@ class _Attempt:
             return doing.result()
 
 
-def _from_os_error(error: OSError) -> Outcome:
-    if error.errno == 28:
+def from_os_error(error: OSError) -> Outcome:
+    """What an error of the host's own files means for the attempt."""
+    if error.errno in FULL:
         return failed(ExitClass.DISK_FULL, _FULL_DISK)
     return failed(ExitClass.USER_ERROR, f"The host could not start this run: {error}")

@@ -7,7 +7,6 @@ line is kept anywhere.
 """
 
 import contextlib
-import errno
 import os
 import select
 import time
@@ -15,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.domain.events import Logged
+from worker.disk import FULL
+from worker.folders import remove, rename_over
 from worker.redact import Redactor
 
 LINE_BYTES = 64 * 1024
@@ -164,22 +165,28 @@ class Capture:
             self._dropped += 1
 
     def _write(self, data: bytes) -> None:
-        if self._size + len(data) > self._file_bytes:
-            self._rotate()
         try:
+            if self._size + len(data) > self._file_bytes:
+                self._rotate()
             self._size += os.write(self._fd, data)
         except OSError as error:  # a full disk: the line still goes into the events, and the disk guard speaks up
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in FULL:
                 raise
             self._unwritten += 1
 
     def _rotate(self) -> None:
-        """The newest file begins anew; the oldest is dropped. Renames never follow what a payload may have laid out."""
+        """The newest file begins anew; the oldest is dropped. Renames never follow what a payload may have laid out.
+
+        The new file is there before any is renamed: on a full disk all stay as they are.
+        """
+        aside = self._path.with_name(f".{self._path.name}.new")
+        remove(aside)
+        fresh = _open(aside)
         for number in range(self._files - 1, 0, -1):
             older = self._path if number == 1 else _numbered(self._path, number - 1)
             with contextlib.suppress(FileNotFoundError):
-                older.rename(_numbered(self._path, number))
-        fresh = _open(self._path)
+                rename_over(older, _numbered(self._path, number))
+        rename_over(aside, self._path)
         os.close(self._fd)
         self._fd, self._size = fresh, os.fstat(fresh).st_size
 

@@ -28,7 +28,7 @@ _PATTERNS: tuple[tuple[ExitClass, re.Pattern[str], str], ...] = (
     ),
     (
         ExitClass.DISK_FULL,
-        re.compile(r"No space left on device|Errno 28"),
+        re.compile(r"No space left on device|Errno 28\b|Disk quota exceeded|Errno 122\b"),
         "The host's disk is full. Free some space, then start again.",
     ),
     (
