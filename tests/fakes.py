@@ -1,6 +1,7 @@
 """Small stand-ins that implement the ports, for tests of the brain alone. The database under them is real."""
 
 import hashlib
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -228,7 +229,7 @@ class FakeBundles:
 
 class FakeCharts:
     def __init__(self) -> None:
-        self.drawn: list[ChartSpec] = []
+        self.drawn: deque[ChartSpec] = deque(maxlen=50)
 
     async def render(self, spec: ChartSpec) -> bytes:
         self.drawn.append(spec)
