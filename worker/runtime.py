@@ -280,10 +280,13 @@ class TrainingRuntime:
             device = "cpu" if "gloo" in group.get_backend() else torch.device("cuda", torch.cuda.current_device())
             asked = torch.tensor([int(self._stop_asked)], device=device)
             group.all_reduce(asked, op=group.ReduceOp.MAX)
-            self._stop_asked = bool(asked.item())
+            agreed = bool(asked.item())
         except RuntimeError as error:  # a peer is gone: nothing is left to agree on
             self._warn("should_stop", f"the processes could not agree on stopping: {error}")
-        return self._stop_asked
+            return self._stop_asked
+        if agreed:  # never back to False: a SIGTERM that came meanwhile counts at the next step, for all
+            self._stop_asked = True
+        return agreed
 
     def _reached(self) -> int:
         return max(_whole(self._meta.get("step")), _whole(self._step))

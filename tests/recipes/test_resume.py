@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
@@ -303,6 +304,33 @@ dist.destroy_process_group()
 """
 
 
+DURING = """
+import os, signal, sys
+import torch.distributed as dist
+from worker.runtime import TrainingRuntime
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/meeting", rank=0, world_size=1)
+rt = TrainingRuntime()
+rt.start("one", {})
+rt.register_graceful_shutdown(save=lambda folder: None)
+reduce = dist.all_reduce
+def slow(*args, **kwargs):
+    os.kill(os.getpid(), signal.SIGTERM)  # while the processes agree on what they knew before
+    dist.all_reduce = reduce
+    return reduce(*args, **kwargs)
+dist.all_reduce = slow
+print(rt.should_stop, rt.should_stop, rt.should_stop)
+rt.finish("stopped")
+"""
+
+
+def test_a_sigterm_during_the_agreement_counts_at_the_next_step(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(DURING)
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPO), "TRAINYARD_RUN_DIR": str(tmp_path), "WORLD_SIZE": "2"}
+    argv = [sys.executable, str(tmp_path / "one.py"), str(tmp_path)]
+    done = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.stdout.split() == ["False", "True", "True"], done.stderr
+
+
 def _told(child: subprocess.Popen[str], folder: Path, told: str) -> str:
     """What two ranks say after one of them, or their parent, was asked to end."""
     assert child.stdout is not None
@@ -334,13 +362,14 @@ def test_two_ranks_write_once_and_stop_at_the_same_step(told: str, tmp_path: Pat
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=0"]
     child = subprocess.Popen(
         [*launch, str(tmp_path / "two.py")], env=env, cwd=tmp_path, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, start_new_session=True,
+        stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
         out = _told(child, tmp_path, told)
     finally:
         if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
+            for process in [*psutil.Process(child.pid).children(recursive=True), child]:
+                process.kill()
     ended = sorted(line.split() for line in out.splitlines() if line.startswith("ended "))
     assert [words[:2] for words in ended] == [["ended", "0"], ["ended", "1"]], out
     steps = {words[2] for words in ended}
