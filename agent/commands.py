@@ -16,6 +16,7 @@ from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES
 from agent.ports import ToolCall
 from agent.tools.chart_views import arguments_of
+from agent.tools.chart_views import view_of as chart_view_of
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.log_views import view_in, view_of
 from agent.tools.tool import Caller
@@ -233,7 +234,9 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
     own |= {"loss", "accuracy", "log", "time", "all", "vs"} if command.name == "chart" else set()
     for word in rest:
         plain = word.lower().strip(",")
-        if not (view_of(plain) or "=" in plain or plain in own or (command.name == "script" and plain.isdecimal())):
+        of_script, of_chart = command.name == "script", command.name == "chart"
+        known = view_of(plain) or "=" in plain or plain in own or (of_script and plain.isdecimal())
+        if not (known or (of_chart and ("_" in plain or chart_view_of(plain)))):
             return False
     try:
         command.parse(command.name, rest)

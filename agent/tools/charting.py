@@ -108,9 +108,7 @@ def _chosen(known: Sequence[str], asked: ChartArguments) -> list[str]:
     found = exact or [name for name in known if any(word in name.lower() for word in wanted)]
     if not found:
         shown = ", ".join(f"`{name}`" for name in known[: MAX_PANELS * 3])
-        raise BadRequest(
-            f"No metric of `{asked.run or 'this run'}` is called {', '.join(asked.metrics)}. It has {shown}."
-        )
+        raise BadRequest(f"No metric is called {', '.join(asked.metrics)}. This run has {shown}.")
     return found
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.commands import words_of
 from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
 from agent.llm.phrases import chart_arguments, intent_of
@@ -70,6 +71,16 @@ def test_one_can_zoom_in_and_get_back() -> None:
     inside = {one.label: view_of(one.subject) for one in buttons(labels["Zoom in"], first=500, last=1000, more=False)}
     assert inside["Whole run"] == whole
     assert inside["Earlier"] == ChartView("r-abc123", low=250, high=750)
+
+
+def test_what_a_button_carries_may_be_typed() -> None:
+    """The terminal shows a button as the words to type."""
+    for button in buttons(ChartView("r-abc123", low=50, others=("r-def456",)), first=50, last=100, more=True):
+        words = words_of(f"chart {button.subject}")
+        assert words == ("chart", button.subject)
+        assert arguments_of(words[1:])["run"] == "r-abc123"
+    assert words_of("chart r-abc123 train_loss last=50 log") is not None
+    assert words_of("chart shows nothing, why?") is None
 
 
 def card_of(content: Content) -> Card:
