@@ -55,7 +55,8 @@ _SIZE = (
 def fold(connection: Connection, run_id: str, number: int, *, folded: int, through: int | None) -> int:
     """Move rows of an attempt into columns, `folded` being how many are there; how many are then.
 
-    Only those of events up to seq `through`, behind which some are missing that may still come; None for all.
+    Only those of events up to seq `through`, behind which some are missing that may still come; None for all. A row
+    without any value leaves nothing behind but its number.
     """
     this = [metric_chunk.c.run_id == run_id, metric_chunk.c.attempt == number]
     this += [metric_chunk.c.seq <= through] if through is not None else []
