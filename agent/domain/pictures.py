@@ -159,7 +159,7 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One experiment: its number from 1, what it reached (NaN for one that crashed), what it cost, what it came from."""
+    """One experiment: its number from 1, what it reached (NaN where it crashed), what it cost, what it came from."""
 
     number: int
     value: float
