@@ -1,13 +1,12 @@
-"""A sheet to draw on: lines, shapes and letters at given places. Only this module and `strips` draw with matplotlib.
+"""The scene that becomes pixels. Only this module and `strips` draw with matplotlib.
 
 Places and sizes are units of a picture 1200 wide, y upwards; the sheet scales them to the width that was asked for.
-Every shape carries a `gid` that says what it shows, so that a sheet can be measured without its pixels. Shapes go to
-matplotlib's renderer at once: its figures and artists take longer to make than the lines take to draw.
+What can be drawn is in `scene`. Shapes go to matplotlib's renderer at once: its figures and artists take longer to make
+than the lines take to draw.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import RendererAgg
@@ -18,120 +17,18 @@ from matplotlib.transforms import Affine2D, Bbox
 from numpy.typing import NDArray
 from PIL import Image
 
-from charts_render.curve import Floats, finite_runs
-from charts_render.lettering import Letters, width
+from charts_render.curve import finite_runs
 from charts_render.placement import Box
+from charts_render.scene import Area, Dots, Fill, Line, Photo, Scene, Words
 from charts_render.strips import strip
 from charts_render.theme import DESIGN_WIDTH_PX, Palette
 
-Align = Literal["left", "center", "right"]
-Places = Floats | list[float]
 _DPI = 72.0  # one point is one unit
 _BACKING_ALPHA = 0.82
 _BACKING_PAD = 1.5
-_SHARE_LEFT = {"left": 0.0, "center": 0.5, "right": 1.0}
 
 
-@dataclass(frozen=True, slots=True)
-class Pen:
-    """A stroke; `dash` as lengths of stroke and gap in units."""
-
-    colour: str
-    width: float
-    dash: tuple[float, ...] = ()
-    layer: float = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Dot:
-    """A marker: shape as matplotlib names it, filled with its colour or hollow, with an edge."""
-
-    shape: str
-    fill: str
-    edge: str
-    size: float
-    edge_width: float = 2.0
-    layer: float = 4.0
-
-
-@dataclass(frozen=True, slots=True)
-class Ink:
-    """How a text looks and which point of it is given: its side, on the base line."""
-
-    letters: Letters
-    colour: str
-    align: Align = "left"
-    backed: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Line:
-    """A line through points; NaN breaks it."""
-
-    gid: str
-    xs: Floats
-    ys: Floats
-    pen: Pen
-    clip: Box | None
-
-    @property
-    def layer(self) -> float:
-        """Higher ones lie on lower ones."""
-        return self.pen.layer
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Area:
-    """A filled band in steps: from `low` to `high` (n,) between neighbours of `edges` (n + 1,); NaN leaves it out."""
-
-    gid: str
-    edges: Floats
-    low: Floats
-    high: Floats
-    colour: str
-    layer: float
-    clip: Box | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Dots:
-    """A marker at each point."""
-
-    gid: str
-    xs: Floats
-    ys: Floats
-    dot: Dot
-    clip: Box | None
-
-    @property
-    def layer(self) -> float:
-        """Higher ones lie on lower ones."""
-        return self.dot.layer
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """One line of letters; it lies on everything that is no text."""
-
-    gid: str
-    x: float
-    base: float
-    text: str
-    ink: Ink
-
-    def box(self, scale: float) -> Box:
-        """The pixels of its strokes, y upwards from the bottom of the picture."""
-        drawn = strip(self.text, self.ink.letters, scale)
-        left, base = self.corner(scale)
-        return Box(left + drawn.left, base - drawn.below, left + drawn.right, base + drawn.above)
-
-    def corner(self, scale: float) -> tuple[int, int]:
-        """The pixel where its base line begins."""
-        left = self.x - _SHARE_LEFT[self.ink.align] * width(self.text, self.ink.letters)
-        return round(left * scale), round(self.base * scale)
-
-
-class Sheet:
+class Sheet(Scene):
     """A picture of `DESIGN_WIDTH_PX` by `height` units, drawn `width_px` pixels wide.
 
     A smaller picture is drawn at design width and reduced: letters hinted for a few pixels would be wider than planned.
@@ -139,31 +36,17 @@ class Sheet:
 
     def __init__(self, width_px: int, height: float, palette: Palette) -> None:
         """Nothing but ground."""
-        self.palette = palette
+        super().__init__(palette)
         self.scale = max(1.0, width_px / DESIGN_WIDTH_PX)
         self.size = (max(width_px, DESIGN_WIDTH_PX), round(height * self.scale))  # drawn pixels: width, height
-        self.shapes: list[Line | Area | Dots] = []
-        self.words: list[Words] = []
         self._size = (width_px, round(height * width_px / DESIGN_WIDTH_PX))
 
-    def line(self, xs: Places, ys: Places, pen: Pen, gid: str, clip: Box | None = None) -> None:
-        """A line through the points; NaN breaks it."""
-        self.shapes.append(Line(gid, np.asarray(xs, dtype=np.float64), np.asarray(ys, dtype=np.float64), pen, clip))
-
-    def area(
-        self, edges: Floats, low: Floats, high: Floats, colour: str, layer: float, gid: str, clip: Box | None = None
-    ) -> None:
-        """A filled band in steps."""
-        self.shapes.append(Area(gid, edges, low, high, colour, layer, clip))
-
-    def dots(self, xs: Places, ys: Places, dot: Dot, gid: str, clip: Box | None = None) -> None:
-        """A marker at each point."""
-        self.shapes.append(Dots(gid, np.asarray(xs, dtype=np.float64), np.asarray(ys, dtype=np.float64), dot, clip))
-
-    def text(self, x: float, base: float, text: str, ink: Ink, gid: str) -> None:
-        """One line of letters standing on `base`; nothing for an empty text."""
-        if text:
-            self.words.append(Words(gid, x, base, text, ink))
+    @property
+    def photos(self) -> list[Box]:
+        """Where images lie, in pixels of the finished picture, y upwards."""
+        share = self._size[0] / DESIGN_WIDTH_PX
+        boxes = [shape.box for shape in self.shapes if isinstance(shape, Photo)]
+        return [Box(b.x0 * share, b.y0 * share, b.x1 * share, b.y1 * share) for b in boxes]
 
     def pixels(self) -> NDArray[np.uint8]:
         """Draw; opaque RGBA, shape (height, width, 4), top row first."""
@@ -176,8 +59,12 @@ class Sheet:
                     self._stroke(renderer, shape)
                 case Area():
                     self._fill(renderer, shape)
+                case Fill():
+                    self._polygon(renderer, shape)
                 case Dots():
                     self._mark(renderer, shape)
+                case Photo():
+                    self._show(buffer, shape)
         for words in sorted(self.words, key=lambda words: not words.ink.backed):
             self._write(buffer, words)
         if self.scale > 1 or self._size[0] == DESIGN_WIDTH_PX:
@@ -211,6 +98,19 @@ class Sheet:
             path, transform = Path(outline, closed=False), Affine2D().scale(self.scale)
             renderer.draw_path(context, path, transform, to_rgb(area.colour))  # type: ignore[no-untyped-call]
 
+    def _polygon(self, renderer: RendererAgg, fill: Fill) -> None:
+        context = self._context(renderer, fill.colour, 0.0, fill.clip)
+        path, transform = Path(np.column_stack([fill.xs, fill.ys])), Affine2D().scale(self.scale)
+        renderer.draw_path(context, path, transform, to_rgb(fill.colour))  # type: ignore[no-untyped-call]
+
+    def _show(self, buffer: NDArray[np.uint8], photo: Photo) -> None:
+        box, high = photo.box, len(buffer)
+        left, right = round(box.x0 * self.scale), round(box.x1 * self.scale)
+        top, bottom = high - round(box.y1 * self.scale), high - round(box.y0 * self.scale)
+        part = buffer[max(0, top) : bottom, max(0, left) : right, :3]
+        if part.size:
+            part[:] = np.asarray(Image.fromarray(photo.rgb).resize(part.shape[1::-1], Image.Resampling.BICUBIC))
+
     def _mark(self, renderer: RendererAgg, dots: Dots) -> None:
         look = dots.dot
         context = self._context(renderer, look.edge, look.edge_width, dots.clip)
@@ -232,9 +132,11 @@ class Sheet:
             part = buffer[rows, max(0, round(box.x0 - pad)) : max(0, round(box.x1 + pad)), :3]
             ground = np.array(_bytes(self.palette.ground))
             part[:] = np.rint(part * (1 - _BACKING_ALPHA) + ground * _BACKING_ALPHA).astype(np.uint8)
-        top, x0 = len(buffer) - base - drawn.above, left + drawn.left
-        part = buffer[max(0, top) : top + len(drawn.coverage), max(0, x0) : max(0, x0 + drawn.coverage.shape[1]), :3]
-        cut = drawn.coverage[max(0, -top) :, max(0, -x0) :][: len(part), : part.shape[1], None].astype(np.int32)
+        coverage = np.rot90(drawn.coverage) if words.ink.turned else drawn.coverage
+        ahead, rise = (-drawn.above, drawn.right) if words.ink.turned else (drawn.left, drawn.above)
+        top, x0 = len(buffer) - base - rise, left + ahead
+        part = buffer[max(0, top) : max(0, top + len(coverage)), max(0, x0) : max(0, x0 + coverage.shape[1]), :3]
+        cut = coverage[max(0, -top) :, max(0, -x0) :][: len(part), : part.shape[1], None].astype(np.int32)
         part[:] = (part * (255 - cut) + np.array(_bytes(words.ink.colour)) * cut + 127) // 255
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from charts_render.canvas import Align, Dot, Ink, Pen, Sheet
+from charts_render.canvas import Sheet
 from charts_render.curve import Curve, Floats, decimate, envelope, finite_runs
 from charts_render.layout import END_GAP, NOTE, SWATCH, TICK, Frame
 from charts_render.lettering import ASCENT, DESCENT, Letters, plain, shorten, width
@@ -16,6 +16,7 @@ from charts_render.numerals import value_text
 from charts_render.placement import Box, Plot, spread
 from charts_render.plan import VALUE_LETTERS
 from charts_render.scale import Scale
+from charts_render.scene import Align, Dot, Ink, Pen
 from charts_render.theme import HEADING_PX, LINE_PX, MARKER_PX, NOTE_PX, SHAPES, VALUE_PX, blend
 
 _COLUMN = 2.0  # units of width that decimation keeps apart

@@ -6,12 +6,13 @@ Synchronous and CPU-bound (tens of milliseconds): a process with an event loop c
 from typing import Final
 
 from agent.domain.charts import ChartSpec
-from charts_render.canvas import Ink, Sheet
+from charts_render.canvas import Sheet
 from charts_render.drawing import PanelPainter
 from charts_render.layout import NOTE, SUBTITLE, TITLE, lay_out
 from charts_render.placement import Plot
 from charts_render.plan import plan
 from charts_render.raster import encode
+from charts_render.scene import Ink
 from charts_render.theme import PALETTES
 
 NARROWEST_PX: Final = 240

@@ -7,8 +7,9 @@ from itertools import combinations
 import numpy as np
 
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series
-from charts_render.canvas import Area, Dots, Line, Sheet, Words
+from charts_render.canvas import Sheet
 from charts_render.placement import Box
+from charts_render.scene import Dots, Line, Shape, Words
 
 
 def chart(*series: Series, **panel: object) -> ChartSpec:
@@ -21,7 +22,7 @@ def curve(*ys: float, name: str = "train") -> Series:
     return Series(name, tuple(range(len(ys))), ys)
 
 
-def shape(sheet: Sheet, gid: str) -> Line | Area | Dots | None:
+def shape(sheet: Sheet, gid: str) -> Shape | None:
     """What is drawn under that name."""
     return next((shape for shape in sheet.shapes if shape.gid == gid), None)
 
@@ -29,7 +30,7 @@ def shape(sheet: Sheet, gid: str) -> Line | Area | Dots | None:
 def line(sheet: Sheet, gid: str) -> Line | Dots | None:
     """The drawn line or markers of that name."""
     found = shape(sheet, gid)
-    assert not isinstance(found, Area)
+    assert found is None or isinstance(found, (Line, Dots))
     return found
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agent.domain.charts import Baseline, ChartSpec, Extremes, Mark, Panel, Series, Theme
-from charts_render.canvas import Area, Line
 from charts_render.gallery import examples, main
 from charts_render.lettering import plain
 from charts_render.numerals import value_text
 from charts_render.render import compose, render
+from charts_render.scene import Area, Line
 from tests.charts.pictures import ODD, chart, collisions, crowded, curve, line, million, shape, texts
 
 
