@@ -154,7 +154,8 @@ class Artifact(Value):
 class Outcome(Value):
     """How an attempt ended. Written to `outcome.json` before it is sent.
 
-    `reason` is a sentence for people; `traceback` is the tail of the log where it crashed, last line last.
+    `reason` is a sentence for people; `traceback` is the tail of the log where it crashed, last line last. `results` is
+    the sha256 in the blob store under which `agent.domain.results.Results` lie as JSON; they may be gone.
     """
 
     state: RunState
@@ -167,6 +168,7 @@ class Outcome(Value):
     chosen: str = ""  # the name of the candidate that the recipe kept
     seconds: float = 0.0
     checkpoint_step: int | None = None  # of the newest whole checkpoint in the run's folder when it ended
+    results: str = ""
 
 
 class GpuUsage(Value):

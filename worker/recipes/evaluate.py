@@ -2,15 +2,18 @@
 
 `python -m worker.recipes.evaluate --run-dir . --sealed-dir S` writes `scorecard.json` and puts the measured numbers
 into `artifacts/metrics.json` and `artifacts/README.md`. Exits 65 with `error.json` when predictions do not fit the
-sealed rows.
+sealed rows. What pictures are drawn from is `results.json` (fields of `agent.domain.results.Results`), which tells of
+single sealed rows too; nothing that goes wrong with it costs the result.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +22,26 @@ from numpy.typing import NDArray
 
 from worker.recipes.card import write_card
 from worker.recipes.job import Job, read_job, step, write_json
+from worker.recipes.mistakes import single_rows
+from worker.recipes.results import Answers, classification, importance_of
 from worker.recipes.scores import decisive_metric, measure
 from worker.recipes.table import BadData, Table, number, read_table
 
+log = logging.getLogger(__name__)
 _MODEL = "model"
+_SMALL_BYTES = 1024**2
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A candidate's checked predictions: probabilities (n_rows, n_classes) in the order of `row_ids`."""
+
+    row_ids: list[str]
+    shares: NDArray[np.float64]
+
+    def codes(self, truth: dict[str, str], classes: list[str]) -> NDArray[np.int64]:
+        """The true class of each row, as a position in `classes`."""
+        return np.searchsorted(classes, [truth[row_id] for row_id in self.row_ids])
 
 
 def evaluate(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
@@ -35,7 +54,10 @@ def evaluate(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
         raise BadData("The training left no predictions of a model and of at least one baseline; nothing to compare.")
     tables = {path.stem: read_table(path, delimiter=",") for path in files}
     classes = _classes(truth, tables)
-    results = {name: _score(name, table, truth, classes) for name, table in tables.items()}
+    said = {name: _checked(name, table, truth, classes) for name, table in tables.items()}
+    results = {
+        name: measure([truth[row_id] for row_id in one.row_ids], classes, one.shares) for name, one in said.items()
+    }
     metric = decisive_metric(len(classes))
     others = sorted((found[metric], name) for name, found in results.items() if name != _MODEL)
     scorecard = {
@@ -47,6 +69,9 @@ def evaluate(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
         "test_rows": len(truth),
     }
     write_json(job.run_dir / "scorecard.json", scorecard)
+    # The first of equals, as the scorecard's reader picks it.
+    beaten = max(others, key=lambda pair: pair[0])[1]
+    _tell(job, truth, classes, (said[_MODEL], said[beaten]), beaten)
     _publish(job, scorecard, results, sealed=sealed)
 
 
@@ -55,7 +80,42 @@ def _classes(truth: dict[str, str], tables: dict[str, Table]) -> list[str]:
     return sorted(named | set(truth.values()))
 
 
-def _score(name: str, table: Table, truth: dict[str, str], classes: list[str]) -> dict[str, float]:
+def _tell(job: Job, truth: dict[str, str], classes: list[str], both: tuple[_Said, _Said], beaten: str) -> None:
+    """Write `results.json` of the model beside the baseline that it had to beat; without it there are no pictures."""
+    model, baseline = both
+    place = {row_id: at for at, row_id in enumerate(baseline.row_ids)}
+    theirs = baseline.shares[[place[row_id] for row_id in model.row_ids]]
+    answers = Answers(classes, model.codes(truth, classes), model.shares, theirs, beaten)
+    try:
+        weights = importance_of(_object(job.artifacts / "importance.json"))
+        column = _object(job.run_dir / "data/split.json").get("text_column")
+        facts = classification(answers) | {"importance": weights}
+        facts |= single_rows(
+            answers,
+            model.row_ids,
+            job.run_dir / "data/test.csv",
+            text=column if isinstance(column, str) else None,
+            weights=weights,
+        )
+        text = json.dumps({"found": facts}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        (job.run_dir / "results.json").write_text(text, encoding="utf-8")
+    except Exception:  # files of a training that can hold anything; the scorecard stands already
+        log.exception("There will be no pictures of this result, because their facts could not be made:")
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """A small JSON object that a training wrote; empty where it is none."""
+    if not path.is_file() or path.stat().st_size > _SMALL_BYTES:
+        return {}
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _checked(name: str, table: Table, truth: dict[str, str], classes: list[str]) -> _Said:
+    """Raises: BadData."""
     for column in ("row_id", "label"):
         if column not in table.columns:
             raise BadData(f"predictions/{name}.csv has no column {column}.")
@@ -66,7 +126,7 @@ def _score(name: str, table: Table, truth: dict[str, str], classes: list[str]) -
         raise BadData(f"predictions/{name}.csv: the probabilities of a row do not add up to 1.")
     if [classes[code] for code in shares.argmax(axis=1)] != table.columns["label"]:
         shares = _following(name, table.columns["label"], classes, shares)
-    return measure([truth[row_id] for row_id in row_ids], classes, shares)
+    return _Said(row_ids, shares)
 
 
 def _refuse_other_rows(name: str, row_ids: list[str], truth: dict[str, str]) -> None:

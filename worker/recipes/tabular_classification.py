@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.adapters import LightGBMCallback, resume_booster
-from worker.recipes import tabular_model
+from worker.recipes import importance, tabular_model
 from worker.recipes.boosting import SETTINGS, boost, parameters
 from worker.recipes.features import choose_features
 from worker.recipes.finish import Finished, finish, read_parts
@@ -157,6 +157,9 @@ class _At:
     def predict(self, rows: NDArray[np.float64]) -> Any:
         return self.booster.predict(rows, num_iteration=self.rounds)
 
+    def gain(self, features: list[Feature]) -> dict[str, Any]:
+        return importance.gain(self.booster, features, rounds=self.rounds)
+
     def save(self, path: Any) -> None:
         self.booster.save_model(path, num_iteration=self.rounds)
 
@@ -213,10 +216,13 @@ def _save(job: Job, study: Study, kind: str, estimator: Any) -> None:
     file = "model.txt" if kind == "lightgbm" else "model.skops"
     if kind == "lightgbm":
         estimator.save(job.artifacts / file)
+        leans = estimator.gain(study.features)
     else:
         from skops.io import dump
 
         dump(estimator, job.artifacts / file, compression=zipfile.ZIP_DEFLATED)
+        leans = importance.log_odds(estimator, study.features, study.rows)
+    write_json(job.artifacts / "importance.json", leans)
     write_json(
         job.artifacts / "model.json",
         {

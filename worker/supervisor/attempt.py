@@ -207,11 +207,17 @@ class _Attempt:
         self._enter_room(self._records, lambda: room.bring_predictions(self._folder), despite=(Why.TIME,))
         stage.run(evaluate, tier=tier)
         scorecard = outputs.read_scorecard(self._folder.room)
+        results = outputs.read_results(self._folder.room, clean=self._records.capture.redacted)
         room.take_results(self._folder)
         name = f"{self._order.run}.tar"
         # All is done: neither its hours nor a store that is away for a while may cost the result.
         artifact = self._patiently(
             self._records, lambda: outputs.pack_artifact(self._folder.path, self._blobs, name=name), despite=(Why.TIME,)
+        )
+        kept = self._patiently(
+            self._records,
+            lambda: outputs.keep_results(results, self._blobs, run=self._order.run),
+            despite=(Why.TIME,),
         )
         return Outcome(
             state=RunState.SUCCEEDED,
@@ -219,6 +225,7 @@ class _Attempt:
             scorecard=scorecard,
             artifact=artifact,
             chosen=outputs.read_chosen(self._folder.path),
+            results=kept,
         )
 
     def _stage(self, records: Records, granted: Granted) -> Stage:

@@ -5,12 +5,16 @@ and, for unpacking, by `worker.scripts`.
 """
 
 import json
+import logging
 import tarfile
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
+from agent.domain.results import LIMIT_BYTES, Results
 from agent.domain.runs import Artifact, ExitClass, RunSpec, Scorecard
+from agent.wire import encode
 from worker.client.blobs import BlobStore
 from worker.folders import read_plain, remove
 
@@ -18,6 +22,8 @@ _BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
 _STALE = ("predictions", "artifacts", "scorecard.json", "error.json", "worker", "requirements.txt")
 _SPLIT_FIELDS = ("task", "recipe", "dataset", "target", "text_column", "drop_columns", "seed", "test_frac")
 _TEXT_LIMIT = 64 * 1024
+
+log = logging.getLogger(__name__)
 
 
 class BadOutput(Exception):
@@ -115,6 +121,41 @@ def read_scorecard(folder: Path) -> Scorecard:
         raise BadOutput("The evaluation ended without an error, but it left no scorecard.json.") from None
     except ValidationError as error:
         raise BadOutput(f"scorecard.json is not a scorecard: {error.error_count()} errors.") from error
+
+
+def read_results(folder: Path, *, clean: Callable[[str], str]) -> Results | None:
+    """What pictures are drawn from, its texts passed through `clean`; None where it cannot be used.
+
+    The pictures are an extra: what is wrong with this file is a line in the log and does not cost the result.
+    """
+    try:
+        data = read_plain(folder / "results.json", most=LIMIT_BYTES + 1)
+        if len(data) > LIMIT_BYTES:
+            log.warning("no_results run=%s why=larger than %d bytes", folder.parent.name, LIMIT_BYTES)
+            return None
+        return Results.model_validate(_cleaned(json.loads(data), clean))
+    except FileNotFoundError:
+        return None  # of a program from before there were any
+    except (OSError, ValueError, RecursionError) as error:
+        log.warning("no_results run=%s why=%s", folder.parent.name, str(error)[:500])
+        return None
+
+
+def keep_results(results: Results | None, blobs: BlobStore, *, run: str) -> str:
+    """The sha256 under which they are in the store, out of reach of a later attempt; "" for none."""
+    return blobs.put_bytes(encode(results), name=f"{run}.results.json").sha256 if results is not None else ""
+
+
+def _cleaned(found: object, clean: Callable[[str], str]) -> object:
+    match found:
+        case str():
+            return clean(found)[: len(found)]  # what stands for a secret may be longer than it
+        case list():
+            return [_cleaned(one, clean) for one in found]
+        case dict():
+            return {name: _cleaned(one, clean) for name, one in found.items()}
+        case _:
+            return found
 
 
 def read_error(folder: Path) -> tuple[ExitClass, str]:

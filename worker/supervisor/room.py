@@ -13,7 +13,13 @@ from pathlib import Path
 from worker.folders import RunFolder, remove, write_atomically
 from worker.supervisor import outputs
 
-_FACTS = ("artifacts/metrics.json", "data/split.json")  # for the card; a training that removed them goes without
+# For the card and the pictures, with the most bytes of each; a training that removed them goes without.
+_FACTS = {
+    "artifacts/metrics.json": 64 * 1024**2,
+    "data/split.json": 64 * 1024**2,
+    "artifacts/importance.json": 1024**2,
+    "data/test.csv": 64 * 1024**2,
+}
 _RESULTS = ("scorecard.json", "artifacts/metrics.json", "artifacts/README.md")
 _PREDICTION_BYTES = 4 * 1024**3  # of one file; a file with holes would fill the disk
 
@@ -46,8 +52,8 @@ def bring_predictions(folder: RunFolder) -> None:
         name = f"predictions/{path.name}"
         if not _copied(path, folder.room / name):
             raise outputs.BadOutput(f"train.py left {name}, which is no plain file or larger than 4 GiB.")
-    for name in _FACTS:
-        _copied(folder.path / name, folder.room / name)
+    for name, most in _FACTS.items():
+        _copied(folder.path / name, folder.room / name, most)
 
 
 def take_results(folder: RunFolder) -> None:
@@ -58,7 +64,7 @@ def take_results(folder: RunFolder) -> None:
     remove(folder.room)
 
 
-def _copied(source: Path, target: Path) -> bool:
+def _copied(source: Path, target: Path, most: int = _PREDICTION_BYTES) -> bool:
     """Copy a plain file that the training wrote; whether it is one. No link is followed, no pipe waited for."""
     try:
         fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -66,7 +72,7 @@ def _copied(source: Path, target: Path) -> bool:
         return False
     with os.fdopen(fd, "rb") as file:
         found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _PREDICTION_BYTES:
+        if not stat.S_ISREG(found.st_mode) or found.st_size > most:
             return False
         with target.open("xb") as copy:
             shutil.copyfileobj(file, copy)
