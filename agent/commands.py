@@ -64,9 +64,9 @@ def _logs(_name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 
 def _metrics(name: str, rest: Sequence[str]) -> dict[str, Any]:
-    as_csv = [word for word in rest if word.lower() == "csv"]
-    found = _one_run(name, [word for word in rest if word.lower() != "csv"])
-    return found | ({"csv": True} if as_csv else {})
+    forms = {word.lower() for word in rest} & {"csv", "parquet"}
+    found = _one_run(name, [word for word in rest if word.lower() not in forms])
+    return found | dict.fromkeys(forms, True)
 
 
 def _chart(_name: str, rest: Sequence[str]) -> dict[str, Any]:
@@ -161,7 +161,13 @@ COMMANDS: Mapping[str, Command] = {
             usage="[run] [words] [level=error] [older]",
             parse=_logs,
         ),
-        Command("metrics", "run_metrics", "its metrics as a table, or as a file", usage="[run] [csv]", parse=_metrics),
+        Command(
+            "metrics",
+            "run_metrics",
+            "its metrics as a table, or as a file",
+            usage="[run] [csv|parquet]",
+            parse=_metrics,
+        ),
         Command(
             "chart",
             "run_chart",

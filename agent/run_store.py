@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from agent.domain.events import MetricRow, WorkerEvent
 from agent.domain.rooms import Room
 from agent.domain.runs import Attempt, Checkpoint, Outcome, Run, RunState
+from agent.series.slices import MetricTable, Slice
 from agent.series.window import Summary, Window
 
 Place = tuple[int, int]  # attempt, and how many of its rows of metrics were read
@@ -246,11 +247,17 @@ class Runs(Protocol):
     async def newest_metrics(self, run_id: str, count: int) -> Sequence[MetricRow]:
         """The last `count` rows, newest last, without reading what is before them."""
 
+    async def metric_table(self, run_id: str) -> MetricTable:
+        """What there is to export: names, attempts and their numbers of rows, as of now."""
+
+    async def metric_slice(self, run_id: str, number: int, first: int, stop: int) -> Slice:
+        """The rows `[first, stop)` of attempt `number`, which has as many, those too that a later one trained anew."""
+
     async def metric_names(self, run_id: str) -> Sequence[str]:
         """Of all metrics, the one that began at the lowest step first."""
 
-    async def series(self, run_id: str) -> Sequence[Summary]:
-        """What there is of each metric, the one that began first first."""
+    async def series(self, run_id: str, names: Sequence[str] | None = None) -> Sequence[Summary]:
+        """What there is of each metric, the one that began first first; or of `names`, in their order."""
 
     async def windows(self, run_id: str, names: Sequence[str], steps: Steps = ALL_STEPS) -> Sequence[Window]:
         """The curves of these metrics between two steps, in no more detail than a picture shows.

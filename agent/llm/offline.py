@@ -131,7 +131,9 @@ def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
         case "run_chart":
             return {"run": run_id, **chart_arguments(asked)}
         case "run_metrics":
-            return {"run": run_id, "csv": wants_csv(asked) or None}
+            if not wants_csv(asked):
+                return {"run": run_id}
+            return {"run": run_id, "parquet" if "parquet" in asked.lower() else "csv": True}
         case "set_priority":
             return {"run": run_id, "priority": priority_in(asked)}
         case _:

@@ -108,7 +108,7 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 _FOR = re.compile(r"\b(?:for|with|containing|about|mention(?:s|ing)?)\s+([\w.\-/:]+)\W*$", re.IGNORECASE)
-_CSV = re.compile(r"\bcsv\b|\bas (?:a )?file\b|\bdownload\b|\bexport\b", re.IGNORECASE)
+_CSV = re.compile(r"\bcsv\b|\bparquet\b|\bas (?:a )?file\b|\bdownload\b|\bexport\b", re.IGNORECASE)
 _METRIC = re.compile(
     r"\b((?:train|valid|test)[ _]loss|loss|accuracy|auc|f1|precision|recall|perplexity|learning[ _]rate|lr"
     r"|grad(?:ient)?[ _]norm|throughput|error|rmse|mae)\b",

@@ -7,15 +7,19 @@ so a few newest of each kind are enough to post again what was not delivered yet
 import asyncio
 import hashlib
 import logging
+import secrets
+import time
 from pathlib import Path
 
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Document, Picture
 from agent.domain.errors import AppError
+from agent.domain.pictures import PictureSpec
 from agent.ports import Charts
 
 log = logging.getLogger(__name__)
 KEPT = 3
+_ABANDONED_S = 86_400.0
 
 
 class Files:
@@ -27,7 +31,7 @@ class Files:
         self._pictures = pictures
         self._documents = pictures.parent / "files"
 
-    async def draw(self, spec: ChartSpec, *, about: str) -> Picture | None:
+    async def draw(self, spec: ChartSpec | PictureSpec, *, about: str) -> Picture | None:
         """The picture of a chart, None (and a line in the log) where it cannot be drawn. `about` names its folder."""
         try:
             png = await self._charts.render(spec)
@@ -39,6 +43,15 @@ class Files:
         await asyncio.to_thread(_store, path, png)
         return Picture(path=str(path), alt=self._charts.describe(spec), sha256=digest)
 
+    async def scratch(self) -> Path:
+        """A path for a file that is being written; `keep` takes it. What a crash left of earlier ones goes."""
+        return await asyncio.to_thread(_scratch, self._documents / "part")
+
+    async def keep(self, path: Path, *, name: str, about: str) -> Document:
+        """A file that was written at `scratch()`, handed over under `name`."""
+        folder = self._documents / about / name.partition(".")[0]
+        return await asyncio.to_thread(_keep, path, folder, name)
+
     async def document(self, text: str, *, name: str, about: str) -> Document:
         """Text as a file that is handed over under `name`."""
         data = text.encode()
@@ -49,10 +62,34 @@ class Files:
         return Document(path=str(path), name=name, sha256=digest, size_bytes=len(data))
 
 
+def _scratch(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        if time.time() - old.stat().st_mtime > _ABANDONED_S:
+            old.unlink(missing_ok=True)
+    return folder / secrets.token_hex(8)
+
+
+def _keep(path: Path, folder: Path, name: str) -> Document:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    size_bytes = path.stat().st_size
+    target = folder / f"{digest[:16]}.{name.partition('.')[2]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.replace(target)
+    _forget(target)
+    return Document(path=str(target), name=name, sha256=digest, size_bytes=size_bytes)
+
+
 def _store(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         path.write_bytes(data)
+    _forget(path)
+
+
+def _forget(path: Path) -> None:
+    """Of the files beside it that are of its kind, all but the newest."""
     kept = sorted(path.parent.glob(f"*{path.suffix}"), key=lambda file: file.stat().st_mtime)
     for old in kept[:-KEPT]:
         if old != path:

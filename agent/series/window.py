@@ -11,12 +11,13 @@ from agent.series.pyramid import fold_all, spans
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A series in a line: the steps it spans, its newest point, its extremes (NaN where no value is finite)."""
+    """A series in a line: the steps it spans, its ends, its extremes (NaN where no value is finite)."""
 
     name: str
     count: int
     first_step: int
     last_step: int
+    first_value: float
     last_value: float
     low: float
     low_step: int
@@ -33,14 +34,14 @@ class Window:
     exact: bool
 
 
-def summary(found: Window, last_value: float) -> Summary | None:
-    """Of a window onto the whole series, and the value of its newest row; None without any row."""
+def summary(found: Window, first_value: float, last_value: float) -> Summary | None:
+    """Of a window onto the whole series, and the values of its first and its newest row; None without any row."""
     whole = fold_all(found.spans)
     if whole is None:
         return None
     count = int(whole["count"] + whole["nans"] + whole["ups"] + whole["downs"])
     low, high = (float(whole["low"]), int(whole["low_step"])), (float(whole["high"]), int(whole["high_step"]))
-    return Summary(found.name, count, int(whole["first"]), int(whole["last"]), last_value, *low, *high)
+    return Summary(found.name, count, int(whole["first"]), int(whole["last"]), first_value, last_value, *low, *high)
 
 
 def window(name: str, parts: Sequence[Entries]) -> Window:

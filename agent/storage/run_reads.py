@@ -11,10 +11,12 @@ from agent import wire
 from agent.domain.events import MetricRow
 from agent.domain.runs import Attempt, Checkpoint, ExitClass, Outcome
 from agent.run_store import ALL_STEPS, START, Cordon, Home, Lease, LogPage, LogQuery, Note, Place, Script, Steps
+from agent.series.slices import MetricTable, Slice
 from agent.series.window import Summary, Window
 from agent.storage import run_rows as rows
 from agent.storage.database import Database
-from agent.storage.series import SeriesReads, rows_between
+from agent.storage.series import rows_between, slice_of, table_of
+from agent.storage.series_reads import SeriesReads
 from agent.storage.tables import attempt, checkpoint, gpu, gpu_lease, log_line, note, run, script
 
 LEVELS = {"error": ["error"], "warning": ["error", "warning"]}
@@ -181,16 +183,28 @@ class RunReads:
 
         return await self._database.read(find)
 
+    async def metric_table(self, run_id: str) -> MetricTable:
+        """The names and the number of rows of a whole export."""
+        return await self._database.read(lambda connection: table_of(connection, run_id))
+
+    async def metric_slice(self, run_id: str, number: int, first: int, stop: int) -> Slice:
+        """The rows `[first, stop)` of an attempt."""
+        return await self._database.read(lambda connection: slice_of(connection, run_id, number, first, stop))
+
     async def metric_names(self, run_id: str) -> Sequence[str]:
         """Of all metrics, the one that began at the lowest step first."""
         return await self._database.read(lambda connection: SeriesReads(connection, run_id).names())
 
-    async def series(self, run_id: str) -> Sequence[Summary]:
-        """What there is of each metric."""
+    async def series(self, run_id: str, names: Sequence[str] | None = None) -> Sequence[Summary]:
+        """What there is of each metric, or of these."""
 
         def find(connection: Connection) -> list[Summary]:
             reads = SeriesReads(connection, run_id)
-            return [found for name in reads.names() if (found := reads.summary(name)) is not None]
+            return [
+                found
+                for name in (reads.names() if names is None else names)
+                if (found := reads.summary(name)) is not None
+            ]
 
         return await self._database.read(find)
 

@@ -1,9 +1,6 @@
 """Tools that look into one run: log, metrics, checkpoints, attempts, script. Reads only; called by the dispatcher."""
 
-import csv
-import io
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import Field, JsonValue
@@ -11,12 +8,12 @@ from pydantic import Field, JsonValue
 from agent.cards import counted, duration, number, size
 from agent.domain.content import Card, Table
 from agent.domain.errors import BadRequest
-from agent.domain.events import MetricRow
 from agent.domain.policy import Effect
 from agent.domain.runs import Attempt, Run
 from agent.ports import Bundles
 from agent.runs.pictures import Files
 from agent.stores import LogQuery, Runs
+from agent.tools.exporting import Exports, words
 from agent.tools.finding import named_or_newest
 from agent.tools.log_views import Level, LogView, buttons
 from agent.tools.scripts import SHOWN_CHARS, SHOWN_LINES, SHOWN_WIDTH
@@ -28,6 +25,9 @@ MOST_PAGES = 100
 SCRIPT = "train.py"
 SCRIPT_CHARS = 9_000  # of a script at once, for a model
 ROWS_SHOWN = 20
+METRICS_SHOWN = 60
+EXPORT_S = 900.0  # seconds that writing every row may take
+METRICS_SAID = "The metrics of a run: table, csv file or parquet file."
 RUN_SAID = "Run id; the newest run of this thread if unsaid."
 
 
@@ -51,6 +51,7 @@ class MetricArguments(RunArguments):
     """The metrics of a run."""
 
     csv: bool = Field(False, description="Hand over every row as a csv file.")
+    parquet: bool = Field(False, description="Hand over every row as a parquet file.")
 
 
 class ScriptArguments(RunArguments):
@@ -68,13 +69,14 @@ class Watching:
         self._runs = runs
         self._bundles = bundles
         self._files = files
+        self._exports = Exports(runs, files)
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
         read = Effect.READ
         return (
             Tool("run_logs", "A run's log: newest lines, search, level, pages.", LogArguments, read, run=self.logs),
-            Tool("run_metrics", "The metrics of a run: table, or csv file.", MetricArguments, read, run=self.metrics),
+            Tool("run_metrics", METRICS_SAID, MetricArguments, read, run=self.metrics, timeout_s=EXPORT_S),
             Tool("run_checkpoints", "The checkpoints of a run.", RunArguments, read, run=self.checkpoints),
             Tool("run_attempts", "A run's attempts and why each ended.", RunArguments, read, run=self.attempts),
             Tool("run_script", "The train.py of a run, or its versions.", ScriptArguments, read, run=self.script),
@@ -121,39 +123,27 @@ class Watching:
     async def metrics(self, caller: Caller, asked: MetricArguments) -> Result:
         """Every metric with its first, last, lowest and highest value, or every row as a file."""
         run = await named_or_newest(self._runs, caller, asked.run)
-        rows = await self._runs.metrics(run.id)
-        if not rows:
+        there = await self._runs.metric_table(run.id)
+        if not there.rows:
             return Result(f"Run `{run.id}` has logged no metrics yet.", {"run": run.id})
-        columns: dict[str, list[float]] = {}
-        for row in rows:
-            for name, value in row.values.items():
-                columns.setdefault(name, []).append(value)
-        last: dict[str, JsonValue] = {name: number(values[-1]) for name, values in columns.items()}
-        if asked.csv:
-            text = metrics_csv(rows, await self._attempt_of_rows(run, len(rows)))
-            file = await self._files.document(text, name=f"{run.id}-metrics.csv", about=run.id)
-            words = f"{counted(len(rows), 'row')} of `{run.id}`, with {counted(len(columns), 'metric')}, as a file."
-            return Result(words, {"run": run.id, "file": file.name, "last": last}, files=(file,))
+        names = await self._runs.metric_names(run.id)
+        found = await self._runs.series(run.id, names[:METRICS_SHOWN])
+        last: dict[str, JsonValue] = {one.name: number(one.last_value) for one in found}
+        if asked.csv or asked.parquet:
+            file = await self._exports.write(run.id, there, "parquet" if asked.parquet else "csv")
+            data: dict[str, JsonValue] = {"run": run.id, "file": file.name, "last": last}
+            return Result(words(run.id, there, file), data, files=(file,))
         table = Table(
             columns=("metric", "first", "last", "lowest", "highest"),
             rows=tuple(
-                (name, *(number(value) for value in (values[0], values[-1], *_range(values))))
-                for name, values in columns.items()
+                (one.name, *(number(value) for value in (one.first_value, one.last_value, one.low, one.high)))
+                for one in found
             ),
         )
-        footer = f"{len(rows):,} rows logged; `metrics {run.id} csv` hands them over"
+        more = f"; {len(names) - METRICS_SHOWN:,} more metrics" if len(names) > METRICS_SHOWN else ""
+        footer = f"{there.rows:,} rows logged{more}; `metrics {run.id} csv` or `parquet` hands them over"
         card = Card(kind="notice", title=f"Metrics of {run.id}", table=table, footer=footer)
-        return Result(f"{len(rows):,} rows of metrics in `{run.id}`.", {"run": run.id, "last": last}, card)
-
-    async def _attempt_of_rows(self, run: Run, count: int) -> list[int]:
-        """The attempt of each of the first `count` rows: what is behind its start, less what follows it."""
-        behind = [count]
-        later_ones = range(2, run.attempt + 1)
-        behind += [len((await self._runs.metrics_after(run.id, (attempt, 0)))[0]) for attempt in later_ones]
-        of_rows: list[int] = []
-        for attempt, (here, later) in enumerate(zip(behind, [*behind[1:], 0], strict=True), 1):
-            of_rows += [attempt] * max(0, here - later)
-        return of_rows[:count] + [run.attempt] * (count - len(of_rows))
+        return Result(f"{there.rows:,} rows of metrics in `{run.id}`.", {"run": run.id, "last": last}, card)
 
     async def checkpoints(self, caller: Caller, asked: RunArguments) -> Result:
         """What its hosts hold."""
@@ -276,27 +266,6 @@ def _paged(lines: Sequence[str], first: int) -> dict[str, JsonValue]:
             return {"script": "\n".join(taken), "goes_on_at_line": first + len(taken)}
         taken.append(line)
     return {"script": "\n".join(taken)}
-
-
-def metrics_csv(rows: Sequence[MetricRow], attempts: Sequence[int]) -> str:
-    """Every row as it was logged: `repr` of each number, `nan` and `inf` kept, empty where nothing was logged."""
-    names = list(dict.fromkeys(name for row in rows for name in row.values))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("attempt", "step", "at", *names))
-    for attempt, row in zip(attempts, rows, strict=True):
-        writer.writerow((attempt, row.step, repr(row.at), *(_exact(row.values, name) for name in names)))
-    return text.getvalue()
-
-
-def _exact(values: Mapping[str, float], name: str) -> str:
-    return repr(float(values[name])) if name in values else ""
-
-
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    """The lowest and the highest; NaN is neither, unless there is nothing else."""
-    known = [value for value in values if not math.isnan(value)] or values
-    return min(known), max(known)
 
 
 def _attempt_row(attempt: Attempt) -> tuple[str, str, str, str, str]:

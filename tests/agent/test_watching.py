@@ -130,6 +130,10 @@ async def test_metrics_are_handed_over_exactly(house: House) -> None:
         assert [row[3] for row in table[1:]] == ["0.30000000000000004", "nan", "inf"]
         assert float(table[1][4]) == 1e-5
         assert table[2][4:] == ["", ""]
+        (file,) = (await stage.asks("metrics", run.id, "parquet")).files
+        assert file.name == f"{run.id}-metrics.parquet"
+        assert Path(file.path).read_bytes()[:4] == b"PAR1"
+        assert "file" in await stage.tells(f"export the metrics of {run.id} as parquet")
         shown = card_of(await stage.asks("metrics", run.id)).table
         assert shown is not None
         assert ("lr", "1e-05", "1e-05", "1e-05", "1e-05") in shown.rows

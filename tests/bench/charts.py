@@ -20,7 +20,8 @@ from agent.runs.curves import series_of
 from agent.series.columns import POINT
 from agent.storage import sql_stores
 from agent.storage.database import Database
-from agent.storage.series import SeriesReads, append
+from agent.storage.series import append
+from agent.storage.series_reads import SeriesReads
 from agent.storage.tables import attempt
 from charts_render.pool import ChartPool
 from tests.agent.engine import a_run

@@ -1,0 +1,152 @@
+"""Windows of one run's series, from columns and the newest rows together, in O(what is shown).
+
+Where a later attempt trained steps anew, the earlier one's are not shown. Reads what `agent.storage.series` writes;
+called by `agent.storage.run_reads`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from sqlalchemy import Connection, bindparam, func, select
+
+from agent.series.columns import BLOCK, POINT, SPAN, Entries, unpack
+from agent.series.pyramid import FAN, cover
+from agent.series.window import Summary, Window, summary, window
+from agent.storage.series import BARE, NEWEST, NO_POINTS, OF_LEVEL, loose
+from agent.storage.tables import attempt, series_block
+
+_ENDLESS: Final = 2**62
+_BLOCKS = (
+    select(series_block.c.number, series_block.c.data)
+    .where(OF_LEVEL, series_block.c.number.between(bindparam("of_first"), bindparam("of_last")))
+    .order_by(series_block.c.number)
+)
+_MEETING = select(func.min(series_block.c.number), func.max(series_block.c.number)).where(
+    OF_LEVEL, series_block.c.last >= bindparam("of_low"), series_block.c.first <= bindparam("of_high")
+)
+_SIZE = (
+    select(series_block.c.number * BLOCK + series_block.c.count)
+    .where(OF_LEVEL)
+    .order_by(series_block.c.number.desc())
+    .limit(1)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An attempt's share of a run: its steps before `until`, where a later attempt went on."""
+
+    number: int
+    until: int
+
+
+class SeriesReads:
+    """Reads of one run's series on one connection."""
+
+    def __init__(self, connection: Connection, run_id: str) -> None:
+        """What is read is what was committed when the first read began."""
+        self._connection, self._run_id = connection, run_id
+        query = select(attempt.c.number, attempt.c.low_step, attempt.c.folded).where(
+            attempt.c.run_id == run_id, attempt.c.rows > 0
+        )
+        self._parts: list[_Part] = []
+        self._folded: dict[int, int] = {}
+        until = _ENDLESS
+        for row in connection.execute(query.order_by(attempt.c.number.desc())):
+            self._parts.insert(0, _Part(row.number, until))
+            self._folded[row.number] = row.folded
+            until = min(until, row.low_step)
+        self._tails: dict[int, dict[str, Entries]] = {}
+        self._known: dict[tuple[int, str, int], dict[int, Entries]] = {}  # blocks, by attempt, name and level
+
+    def names(self) -> list[str]:
+        """Of all series, the one that began at the lowest step first."""
+        of_run = (series_block.c.run_id == self._run_id, series_block.c.level == 0, series_block.c.number == 0)
+        first = func.min(series_block.c.first)
+        query = select(series_block.c.name).where(*of_run).group_by(series_block.c.name).order_by(first)
+        stored = self._connection.execute(query).scalars()
+        newest = [name for part in self._parts for name in self._tail(part.number)]
+        return [name for name in dict.fromkeys([*stored, *newest]) if name != BARE]
+
+    def summary(self, name: str) -> Summary | None:
+        """None where no step that counts has it."""
+        return summary(self.window(name, most=FAN), self._end_value(name, first=True), self._end_value(name))
+
+    def window(self, name: str, low: int = -_ENDLESS, high: int = _ENDLESS, *, most: int = 8192) -> Window:
+        """Steps `low` to `high`, both included, in at most about `most` spans of each attempt."""
+        parts: list[Entries] = []
+        for part in self._parts:
+            top = min(high, part.until - 1)
+            parts += self._stored(self._of(part, name), low, top, most)
+            parts.append(_between(self._tail(part.number).get(name, NO_POINTS), low, top))
+        return window(name, [part for part in parts if len(part)])
+
+    def points(self, name: str, number: int) -> Entries:
+        """All points of one attempt, those too that a later one trained anew, in the order of its rows."""
+        of = {"of_run": self._run_id, "of_attempt": number, "of_name": name}
+        newest = self._connection.execute(NEWEST, of | {"of_level": 0}).one_or_none()
+        stored = self._blocks(of, 0, 0, newest.number).values() if newest else ()
+        return np.concatenate([NO_POINTS, *stored, self._tail(number).get(name, NO_POINTS)])
+
+    def _of(self, part: _Part, name: str) -> dict[str, Any]:
+        return {"of_run": self._run_id, "of_attempt": part.number, "of_name": name}
+
+    def _tail(self, number: int) -> dict[str, Entries]:
+        """The points that are not in columns yet."""
+        if number not in self._tails:
+            self._tails[number] = loose(self._connection, self._run_id, number, folded=self._folded[number])
+        return self._tails[number]
+
+    def _stored(self, of: dict[str, Any], low: int, high: int, most: int) -> list[Entries]:
+        """What is in columns of one attempt."""
+        met = self._connection.execute(_MEETING, of | {"of_level": 0, "of_low": low, "of_high": high}).one()
+        if met[0] is None:
+            return []
+        edges = self._blocks(of, 0, met[0], met[0]) | self._blocks(of, 0, met[1], met[1])
+        inside = {number: np.flatnonzero(_mask(entries, low, high)) for number, entries in edges.items()}
+        start = met[0] * BLOCK + (int(inside[met[0]][0]) if len(inside[met[0]]) else 0)
+        stop = met[1] * BLOCK + (int(inside[met[1]][-1]) if len(inside[met[1]]) else len(edges[met[1]]) - 1)
+        size = self._connection.execute(_SIZE, of | {"of_level": 0}).scalar_one()
+        found = []
+        for piece in cover(start, stop + 1, size=size, most=most):
+            numbers = piece.start // BLOCK, (piece.stop - 1) // BLOCK
+            blocks = self._blocks(of, piece.level, *numbers)
+            entries = np.concatenate(list(blocks.values()))
+            first = numbers[0] * BLOCK
+            found.append(_between(entries[piece.start - first : piece.stop - first], low, high))
+        return found
+
+    def _blocks(self, of: dict[str, Any], level: int, first: int, last: int) -> dict[int, Entries]:
+        key = (of["of_attempt"], of["of_name"], level)
+        known = self._known.setdefault(key, {})
+        if not all(number in known for number in range(first, last + 1)):
+            which = of | {"of_level": level, "of_first": first, "of_last": last}
+            for row in self._connection.execute(_BLOCKS, which):
+                if row.number not in known:
+                    known[row.number] = unpack(row.data, SPAN if level else POINT)
+        return {number: known[number] for number in range(first, last + 1)}
+
+    def _end_value(self, name: str, *, first: bool = False) -> float:
+        """Of the newest row that counts, or of the first; NaN without any."""
+        for part in self._parts if first else reversed(self._parts):
+            newest = _between(self._tail(part.number).get(name, NO_POINTS), -_ENDLESS, part.until - 1)
+            of = self._of(part, name)
+            ends = {"of_level": 0, "of_low": -_ENDLESS, "of_high": part.until - 1}
+            place = self._connection.execute(_MEETING, of | ends).one()[0 if first else 1]
+            if place is not None and (first or not len(newest)):
+                newest = _between(self._blocks(of, 0, place, place)[place], -_ENDLESS, part.until - 1)
+            if len(newest):
+                return float(newest["value"][0 if first else -1])
+        return float("nan")
+
+
+def _mask(entries: Entries, low: int, high: int) -> Any:
+    first, last = ("step", "step") if entries.dtype == POINT else ("first", "last")
+    return (entries[last] >= low) & (entries[first] <= high)
+
+
+def _between(entries: Entries, low: int, high: int) -> Entries:
+    """Those that meet the steps `low` to `high`."""
+    found: Entries = entries[_mask(entries, low, high)]
+    return found
