@@ -14,6 +14,7 @@ from agent.domain.content import Content
 from agent.domain.datasets import DataReport, DatasetRef
 from agent.domain.events import WorkerEvent
 from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, Predictions, PredictOrder, StopOrder
+from agent.domain.pictures import PictureSpec
 from agent.domain.rooms import Attachment, Inbound, Platform, Room
 
 
@@ -131,10 +132,10 @@ class Blobs(Protocol):
 class Charts(Protocol):
     """`charts_render`, off the event loop."""
 
-    async def render(self, spec: ChartSpec) -> bytes:
+    async def render(self, spec: ChartSpec | PictureSpec) -> bytes:
         """PNG bytes."""
 
-    def describe(self, spec: ChartSpec) -> str:
+    def describe(self, spec: ChartSpec | PictureSpec) -> str:
         """What the picture says, in words."""
 
 

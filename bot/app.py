@@ -15,6 +15,7 @@ from agent.brain import Options, build
 from agent.clock import SystemClock
 from agent.domain.charts import ChartSpec
 from agent.domain.errors import Conflict, NotFound, Unavailable
+from agent.domain.pictures import PictureSpec
 from agent.llm.chain import GatewayModel, ModelChain
 from agent.llm.offline import OfflinePlanner
 from agent.ports import Door
@@ -46,11 +47,11 @@ class ChartDesk:
         """`pool` is started by the app."""
         self._pool = pool
 
-    async def render(self, spec: ChartSpec) -> bytes:
+    async def render(self, spec: ChartSpec | PictureSpec) -> bytes:
         """PNG bytes."""
         return await self._pool.render(spec)
 
-    def describe(self, spec: ChartSpec) -> str:
+    def describe(self, spec: ChartSpec | PictureSpec) -> str:
         """What the picture says, in words."""
         return describe(spec)
 

@@ -1,19 +1,27 @@
 """A chart in plain sentences, for those who do not see it and for notifications without a picture."""
 
 from agent.domain.charts import ChartSpec, Panel
+from agent.domain.pictures import PictureSpec
 from charts_render.curve import Curve, clean
 from charts_render.numerals import step_text, value_text
+from charts_render.results.words import sentence
 from charts_render.theme import MAX_PANELS
 
 _NAMED = 3  # series that get words of their own
 _LONGEST = 1500  # characters; Discord shows 1024 of a description, Slack 2000
 
 
-def describe(spec: ChartSpec) -> str:
-    """One sentence for the title, one for each panel: first and last value, best value, baselines.
+def describe(spec: ChartSpec | PictureSpec) -> str:
+    """One sentence for the title, one for each panel (first and last value, best value, baselines) or picture.
 
     At most 1500 characters. The numbers are those that the picture shows. Never raises on odd data.
     """
+    sentences = _chart(spec) if isinstance(spec, ChartSpec) else _pictures(spec)
+    text = " ".join(sentences)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
+
+
+def _chart(spec: ChartSpec) -> list[str]:
     title = " ".join(spec.title.split())
     sentences = [f"Chart: {title}." if title else "Chart."]
     sentences += [_panel(panel, spec.x_label or "x") for panel in spec.panels[:MAX_PANELS]]
@@ -21,8 +29,16 @@ def describe(spec: ChartSpec) -> str:
         sentences.append(f"{len(spec.panels) - MAX_PANELS:,} more panels are not shown.")
     if not spec.panels:
         sentences.append("It has no panels yet.")
-    text = " ".join(sentences)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
+    return sentences
+
+
+def _pictures(spec: PictureSpec) -> list[str]:
+    title = " ".join(spec.title.split())
+    sentences = [f"{title}."] if title else []
+    sentences += [sentence(picture) for picture in spec.pictures[:MAX_PANELS]]
+    if len(spec.pictures) > MAX_PANELS:
+        sentences.append(f"{len(spec.pictures) - MAX_PANELS:,} more pictures are not shown.")
+    return sentences if spec.pictures else [*sentences, "There are no pictures yet."]
 
 
 def _panel(panel: Panel, x_label: str) -> str:

@@ -71,7 +71,7 @@ def clean(series: Series) -> Curve:
     """Any series as a curve: points with a non-finite x are dropped, disorder is sorted, lengths are cut to one."""
     count = min(len(series.x), len(series.y))
     ranged = min(len(series.low), len(series.high)) >= count > 0
-    x, *values = (_floats(v, count) for v in (series.x, series.y, *((series.low, series.high) if ranged else ())))
+    x, *values = (floats(v, count) for v in (series.x, series.y, *((series.low, series.high) if ranged else ())))
     placed = np.isfinite(x)
     if not placed.all():
         x, values = x[placed], [v[placed] for v in values]
@@ -83,8 +83,8 @@ def clean(series: Series) -> Curve:
     y = values[0]
     last = _outer(x, y, ~np.isnan(y), -1)
     up, down = x[y == np.inf], x[y == -np.inf]
-    bounded = [_bounded(v) for v in values]
-    y, low, high = bounded if ranged else bounded * 3
+    limited = [bounded(v) for v in values]
+    y, low, high = limited if ranged else limited * 3
     finite = np.isfinite(y)
     if not finite.any():
         return Curve(series.name, x, y, low, high, up, down, None, last, None, None)
@@ -92,7 +92,7 @@ def clean(series: Series) -> Curve:
     return Curve(series.name, x, y, low, high, up, down, _outer(x, y, finite, 0), last, lowest, highest)
 
 
-def _bounded(values: Floats) -> Floats:
+def bounded(values: Floats) -> Floats:
     """NaN instead of infinities, and nothing so large that a difference would overflow."""
     if np.isinf(values).any():
         values = np.where(np.isinf(values), np.nan, values)
@@ -190,7 +190,9 @@ def _outer(x: Floats, y: Floats, present: NDArray[np.bool_], end: Literal[0, -1]
     return Point(float(x[at]), float(y[at]))
 
 
-def _floats(values: Sequence[float], count: int) -> Floats:
+def floats(values: Sequence[float], count: int | None = None) -> Floats:
+    """The first `count` values, or all; integers too long for a float become infinite."""
+    count = len(values) if count is None else count
     try:
         return np.asarray(values, dtype=np.float64)[:count]
     except OverflowError:  # an integer too long for a float

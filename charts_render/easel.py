@@ -6,6 +6,7 @@ import signal
 import sys
 
 from agent.domain.charts import ChartSpec, Panel, Series
+from agent.domain.pictures import PictureSpec
 
 _PR_SET_PDEATHSIG = 1  # Source: linux/prctl.h
 
@@ -31,7 +32,7 @@ def warm() -> None:
     draw(ChartSpec("warm", (panel,), theme="dark"))
 
 
-def draw(spec: ChartSpec) -> bytes:
+def draw(spec: ChartSpec | PictureSpec) -> bytes:
     """`charts_render.render.render`, loaded at the first call."""
     from charts_render.render import render  # noqa: PLC0415  # the parent must not load matplotlib
 

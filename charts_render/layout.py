@@ -20,14 +20,14 @@ from charts_render.theme import (
 
 TITLE, SUBTITLE = Letters(TITLE_PX, bold=True), Letters(SUBTITLE_PX)
 HEADING, NOTE, TICK = Letters(HEADING_PX, bold=True), Letters(NOTE_PX), Letters(TICK_PX)
-_MARGIN = 32.0
-_GUTTER = 44.0
-_TITLE_ROW, _SUBTITLE_ROW, _HEADING_ROW, _NOTE_ROW, LEGEND_ROW, _MARK_ROW = 54.0, 42.0, 46.0, 36.0, 40.0, 36.0
+MARGIN = 32.0
+GUTTER = 44.0
+_TITLE_ROW, _SUBTITLE_ROW, HEADING_ROW, NOTE_ROW, LEGEND_ROW, _MARK_ROW = 54.0, 42.0, 46.0, 36.0, 40.0, 36.0
 _TICK_ROW, _X_LABEL_ROW = 44.0, 36.0
 _PANEL_GAP = 26.0
 _PLOT_HEIGHTS = {0: 300.0, 1: 500.0, 2: 340.0, 3: 285.0, 4: 330.0}
 _LEGEND_ROWS = 4
-SWATCH, _ENTRY_GAP, _NAME_ROOM = 46.0, 30.0, 300.0
+SWATCH, ENTRY_GAP, NAME_ROOM = 46.0, 30.0, 300.0
 END_GAP = 20.0
 Y_TICKS = {1: 6, 2: 5, 3: 5, 4: 5}
 
@@ -77,18 +77,8 @@ class Layout:
 
 def lay_out(chart: ChartPlan) -> Layout:
     """Places for every text and plot; the height follows from the content."""
-    depth = 24.0  # from the top, downwards; turned round at the end
-    room = DESIGN_WIDTH_PX - 2 * _MARGIN
-    title = []
-    for text in wrap(chart.spec.title[:500].split(), TITLE, room, lines=2):
-        title.append(Line(_MARGIN, depth + 42, text))
-        depth += _TITLE_ROW
     more = f"+{chart.left_out:,} more panels" if chart.left_out else ""
-    subtitle = Line(
-        _MARGIN, depth + 30, shorten(" · ".join(t for t in (chart.spec.subtitle, more) if t), SUBTITLE, room)
-    )
-    depth += _SUBTITLE_ROW if subtitle.text else 0.0
-    depth += 14.0
+    title, subtitle, depth = headline(chart.spec.title, " · ".join(t for t in (chart.spec.subtitle, more) if t))
     spans = _columns(len(chart.panels))
     sketches: list[tuple[PanelPlan, tuple[float, float], float]] = []
     frames: list[Frame] = []
@@ -107,9 +97,20 @@ def lay_out(chart: ChartPlan) -> Layout:
             frames.append(Frame(plan, plot, span, head.heading, head.unit, head.notes, head.legend, ticks, last))
         depth = bottom + (_TICK_ROW if last else _PANEL_GAP)
     x_label = _x_label(chart, frames, depth)
-    return _upwards(
-        Layout(depth + (_X_LABEL_ROW if x_label.text else 0) + 18, tuple(title), subtitle, tuple(frames), x_label)
-    )
+    return _upwards(Layout(depth + (_X_LABEL_ROW if x_label.text else 0) + 18, title, subtitle, tuple(frames), x_label))
+
+
+def headline(title: str, subtitle: str) -> tuple[tuple[Line, ...], Line, float]:
+    """The lines of a sheet's title, its subtitle, and how far down both reach; y downwards."""
+    depth = 24.0
+    room = DESIGN_WIDTH_PX - 2 * MARGIN
+    lines = []
+    for text in wrap(title[:500].split(), TITLE, room, lines=2):
+        lines.append(Line(MARGIN, depth + 42, text))
+        depth += _TITLE_ROW
+    below = Line(MARGIN, depth + 30, shorten(subtitle, SUBTITLE, room))
+    depth += _SUBTITLE_ROW if below.text else 0.0
+    return tuple(lines), below, depth + 14.0
 
 
 def _x_label(chart: ChartPlan, frames: list[Frame], depth: float) -> Line:
@@ -120,11 +121,11 @@ def _x_label(chart: ChartPlan, frames: list[Frame], depth: float) -> Line:
 
 
 def _columns(panels: int) -> list[tuple[float, float]]:
-    left, right = _MARGIN, DESIGN_WIDTH_PX - _MARGIN
+    left, right = MARGIN, DESIGN_WIDTH_PX - MARGIN
     if panels < MAX_PANELS:
         return [(left, right)]
     middle = DESIGN_WIDTH_PX / 2
-    return [(left, middle - _GUTTER / 2), (middle + _GUTTER / 2, right)]
+    return [(left, middle - GUTTER / 2), (middle + GUTTER / 2, right)]
 
 
 def _y_ticks(plan: PanelPlan, panels: int) -> tuple[tuple[float, str], ...]:
@@ -162,12 +163,12 @@ def _head(plan: PanelPlan, span: tuple[float, float], depth: float) -> _Head:
     notes: tuple[Line, ...] = ()
     if note and used + width(note, NOTE) <= room:
         notes = (Line(right - width(note, NOTE), depth + 32, note),)
-        depth += _HEADING_ROW
+        depth += HEADING_ROW
     else:
-        depth += _HEADING_ROW
+        depth += HEADING_ROW
         lines = wrap(list(plan.notes), NOTE, room, lines=3, joint=" · ")
-        notes = tuple(Line(left, depth + 26 + i * _NOTE_ROW, text) for i, text in enumerate(lines))
-        depth += len(lines) * _NOTE_ROW
+        notes = tuple(Line(left, depth + 26 + i * NOTE_ROW, text) for i, text in enumerate(lines))
+        depth += len(lines) * NOTE_ROW
     legend = _legend(plan, span, depth) if plan.legend else ()
     depth = legend[-1].place.base + 14 if legend else depth
     return _Head(heading, unit_line, notes, legend, depth + (_MARK_ROW if plan.panel.marks else 0))
@@ -175,7 +176,7 @@ def _head(plan: PanelPlan, span: tuple[float, float], depth: float) -> _Head:
 
 def _legend(plan: PanelPlan, span: tuple[float, float], depth: float) -> tuple[Entry, ...]:
     left, right = span
-    room = min(_NAME_ROOM, (right - left - _ENTRY_GAP) / 2 - SWATCH)
+    room = min(NAME_ROOM, (right - left - ENTRY_GAP) / 2 - SWATCH)
     x, row, entries = left, 0, list[Entry]()
     for i, curve in enumerate(plan.curves):
         name = shorten(curve.name or "unnamed", NOTE, room)
@@ -184,7 +185,7 @@ def _legend(plan: PanelPlan, span: tuple[float, float], depth: float) -> tuple[E
             x, row = left, row + 1
         if row < _LEGEND_ROWS:
             entries.append(Entry(i, Line(x, depth + 28 + row * LEGEND_ROW, name)))
-        x += wide + _ENTRY_GAP
+        x += wide + ENTRY_GAP
     return tuple(entries)
 
 

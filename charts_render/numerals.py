@@ -32,6 +32,39 @@ def step_text(x: float) -> str:
     return f"{x:,.0f}" if x == math.floor(x) and abs(x) < 1e12 else value_text(x)
 
 
+def share_text(share: float) -> str:
+    """A share as a percentage; all and nothing are said only of all and nothing: `<1 %`, `>99 %`."""
+    if math.isnan(share):
+        return "–"
+    if 0 < share < 0.005:
+        return "<1 %"
+    if 0.995 <= share < 1:
+        return ">99 %"
+    return f"{share * 100:.0f} %"
+
+
+def count_text(count: float) -> str:
+    """A count in few letters: `97`, `1,204`, `31k`, `1.5M`."""
+    if 10_000 <= count < 999_500:
+        return f"{count / 1000:.0f}k"
+    return value_text(count)
+
+
+def aligned_texts(values: Sequence[float], *, none: str) -> list[str]:
+    """Values under each other: as many decimals for all as the largest needs, more where one would read as zero."""
+    sizes = [abs(v) for v in values if math.isfinite(v) and v]
+    if not sizes or not 1e-2 <= max(sizes) < 1000:
+        return [none if math.isnan(v) else value_text(v) for v in values]
+    most = 2 - math.floor(math.log10(max(sizes)))
+    decimals = next(d for d in range(most + 1) if d == most or all(_is_whole(v * 10**d) for v in sizes))
+    texts = []
+    for value in values:
+        text = f"{value:.{decimals}f}" if math.isfinite(value) else none if math.isnan(value) else value_text(value)
+        is_lost = math.isfinite(value) and float(text) == 0
+        texts.append(value_text(value) if is_lost else text)
+    return texts
+
+
 def linear_ticks(lo: float, hi: float, *, at_most: int, whole: bool = False) -> list[float]:
     """Round positions inside `[lo, hi]`, evenly spaced; `whole` keeps them integers."""
     raw = (hi - lo) / max(at_most, 1)

@@ -19,6 +19,7 @@ from typing import Final
 
 from agent.domain.charts import ChartSpec, Panel, Series
 from agent.domain.errors import Unavailable
+from agent.domain.pictures import PictureSpec
 from charts_render import easel
 from charts_render.theme import MAX_PANELS, MAX_SERIES
 
@@ -46,7 +47,7 @@ class ChartPool:
         """Warm every worker, so that the first chart is as fast as the others. Raises `Unavailable`."""
         await asyncio.gather(*[worker.ready() for worker in self._workers])
 
-    async def render(self, spec: ChartSpec) -> bytes:
+    async def render(self, spec: ChartSpec | PictureSpec) -> bytes:
         """PNG bytes. A worker that died is replaced and the chart drawn again, once.
 
         Raises `Unavailable` when the time limit passes, the worker dies twice, or the pool is closed.
@@ -72,7 +73,7 @@ class ChartPool:
         self._closed = True
         await asyncio.gather(*[worker.stop() for worker in self._workers])
 
-    async def _draw(self, worker: "_Worker", packed: ChartSpec) -> bytes:
+    async def _draw(self, worker: "_Worker", packed: ChartSpec | PictureSpec) -> bytes:
         executor = await worker.ready()
         try:
             async with asyncio.timeout(self._limit_s):
@@ -128,8 +129,10 @@ class _Worker:
         await asyncio.to_thread(executor.shutdown, wait=True, cancel_futures=True)
 
 
-def _packed(spec: ChartSpec) -> ChartSpec:
+def _packed(spec: ChartSpec | PictureSpec) -> ChartSpec | PictureSpec:
     """The same chart in a form that is cheap to send: no series that is not drawn, numbers as flat arrays."""
+    if isinstance(spec, PictureSpec):  # at most some ten thousand points
+        return spec
     return replace(
         spec, panels=tuple(_packed_panel(panel, drawn=i < MAX_PANELS) for i, panel in enumerate(spec.panels))
     )

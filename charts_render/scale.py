@@ -87,6 +87,22 @@ def y_scale(curves: Sequence[Curve], baselines: Iterable[float], *, log: bool) -
     return Scale(lo - pad, hi + pad)
 
 
+def free_scale(
+    values: Floats, fixed: tuple[float, float] | None = None, *, also: Iterable[float] = (), pad: bool = True
+) -> Scale:
+    """An axis of its own: `fixed` where that is a range, else all values but a few wild ones, and those of `also`."""
+    if fixed is not None and all(abs(end) <= LARGEST for end in fixed) and fixed[0] < fixed[1]:
+        return Scale(*_opened(*fixed))
+    seen = values[np.abs(values) <= LARGEST]  # NaN is no smaller
+    limits = _spared(seen, float(seen.min()), float(seen.max())) if seen.size else None
+    levels = [level for level in also if abs(level) <= LARGEST]
+    if limits is None:
+        return Scale(*_opened(min(levels, default=0.0), max(levels, default=1.0)))
+    lo, hi = _opened(min([limits[0], *levels]), max([limits[1], *levels]))
+    room = (hi - lo) * _PAD_FRAC if pad else 0.0
+    return Scale(lo if lo in levels else lo - room, hi if hi in levels else hi + room)
+
+
 def _with_levels(lo: float, hi: float, levels: Iterable[float]) -> tuple[float, float]:
     reach = max(hi - lo, abs(hi) * 0.5) * _BASELINE_REACH
     near = [b for b in levels if lo - reach <= b <= hi + reach]
@@ -110,6 +126,11 @@ def _robust_limits(curve: Curve, *, log: bool) -> tuple[float, float]:
     lo, hi = curve.lo, curve.hi
     if log:
         y, lo, hi = np.log10(y), float(np.log10(lo)), float(np.log10(hi))
+    return _spared(y, lo, hi)
+
+
+def _spared(y: Floats, lo: float, hi: float) -> tuple[float, float]:
+    """The limits of finite values, without the few of them that make the range many times longer."""
     if y.size < _FEWEST_TO_JUDGE:
         return lo, hi
     few = max(1, y.size // _FEW)

@@ -46,6 +46,23 @@ def blend(colour: str, ground: str, share: float) -> str:
     return "#" + "".join(f"{round(c * share + g * (1 - share)):02x}" for c, g in pairs)
 
 
+def readable(ground: str, look: Palette) -> str:
+    """Ink or the theme's ground, whichever stands out more from a coloured ground."""
+
+    def contrast(colour: str) -> float:
+        ours, theirs = _luminance(colour), _luminance(ground)
+        return (max(ours, theirs) + 0.05) / (min(ours, theirs) + 0.05)
+
+    return max((look.ink, look.ground), key=contrast)
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance, 0 to 1. Source: WCAG 2.2."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
 SHAPES: Final = ("o", "s", "^", "D", "v", "P", "X", "p")
 MAX_PANELS: Final = 4
 MAX_SERIES: Final = len(SHAPES)

@@ -1,0 +1,126 @@
+"""One picture on its way to a sheet: a scene that grows downwards from its heading.
+
+Owns what all kinds share: heading, notes, legend, colours and marker shapes by number. Painters of the kinds write to
+it and leave in `depth` how far down they came. Its origin is the upper left corner, so every y is negative.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from charts_render.layout import ENTRY_GAP, HEADING, HEADING_ROW, LEGEND_ROW, NAME_ROOM, NOTE, NOTE_ROW, SWATCH
+from charts_render.lettering import Letters, plain, shorten, width, wrap
+from charts_render.scene import Align, Dot, Ink, Pen, Scene
+from charts_render.theme import LINE_PX, MARKER_PX, NOTE_PX, SHAPES, Palette
+
+RISE = 0.36  # of the letters' size: half the height of a digit, to centre a text on a level
+_NOTES = 3
+WIDE = 900.0  # units from which a picture has room for a column beside its plot
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One entry of a legend: the number that gives colour and shape, the name, what is said with it."""
+
+    item: int
+    name: str
+    note: str = ""
+    line: bool = True
+
+    @property
+    def text(self) -> str:
+        """Name and note in one line."""
+        return "  ".join(part for part in (self.name or "unnamed", self.note) if part)
+
+
+class Part(Scene):
+    """A scene `room` units wide; `index` is the picture's number on the sheet."""
+
+    def __init__(self, palette: Palette, index: int, room: float) -> None:
+        """Nothing yet."""
+        super().__init__(palette)
+        self.index = index
+        self.room = room
+        self.depth = 0.0
+
+    @property
+    def wide(self) -> bool:
+        """Whether it has a row of the sheet to itself."""
+        return self.room >= WIDE
+
+    def gid(self, what: str, item: int | str = "") -> str:
+        """The name of a shape or text of this picture."""
+        return f"{what}:{self.index}" + (f":{item}" if item != "" else "")
+
+    def colour(self, item: int) -> str:
+        """The colour of the group or line of that number."""
+        return self.palette.lines[item % len(self.palette.lines)]
+
+    def dot(self, item: int, *, size: float = MARKER_PX, layer: float = 3.2) -> Dot:
+        """Its marker."""
+        return Dot(SHAPES[item % len(SHAPES)], self.colour(item), self.palette.ground, size, layer=layer)
+
+    def say(
+        self,
+        x: float,
+        base: float,
+        text: str,
+        what: str,
+        *,
+        letters: Letters = NOTE,
+        colour: str = "",
+        align: Align = "left",
+    ) -> None:
+        """A text, muted unless it has a colour; `what` is its name, with its number behind a colon if it has one."""
+        kind, _, item = what.partition(":")
+        ink = Ink(letters, colour or self.palette.muted, align)
+        self.text(x, base, plain(text), ink, self.gid(kind, item))
+
+    def head(self, title: str, notes: Sequence[str], unit: str = "") -> None:
+        """The heading with its unit, the notes beside it where they fit, else below it."""
+        unit = shorten(f"({unit})", NOTE, self.room / 3) if unit else ""
+        heading = shorten(title, HEADING, self.room - (width(unit, NOTE) + 12 if unit else 0.0))
+        self.text(0, -32, heading, Ink(HEADING, self.palette.ink), self.gid("heading"))
+        used = width(heading, HEADING) + 12
+        self.say(used if heading else 0.0, -32, unit, "unit")
+        used += width(unit, NOTE) + 20
+        note = plain(" · ".join(notes))
+        beside = bool(note) and used + width(note, NOTE) <= self.room
+        self.depth = HEADING_ROW if heading or unit or beside else 0.0
+        if beside:
+            self.say(self.room, -32, note, "note", align="right")
+            return
+        for i, text in enumerate(wrap(_pieces(notes, self.room), NOTE, self.room, lines=_NOTES, joint=" · ")):
+            self.say(0, -self.depth - 26, text, f"note:{i}")
+            self.depth += NOTE_ROW
+
+    def legend(self, keys: Sequence[Key]) -> None:
+        """Rows of markers and names, side by side where they fit."""
+        room = self.room - SWATCH if len(keys) <= _NOTES else min(NAME_ROOM * 1.4, (self.room - ENTRY_GAP) / 2 - SWATCH)
+        x = 0.0
+        for key in keys:
+            name = shorten(key.text, NOTE, room)
+            wide = SWATCH + width(name, NOTE)
+            if x > 0 and x + wide > self.room:
+                x, self.depth = 0.0, self.depth + LEGEND_ROW
+            self.key(key, x, -self.depth - 28, name)
+            x += wide + ENTRY_GAP
+        self.depth += LEGEND_ROW if keys else 0.0
+
+    def key(self, key: Key, x: float, base: float, name: str) -> None:
+        """One entry of a legend."""
+        middle, tip = base + NOTE_PX * RISE, SWATCH - 12
+        if key.line:
+            pen = Pen(self.colour(key.item), LINE_PX)
+            self.line([x, x + tip], [middle, middle], pen, self.gid("swatch", key.item))
+        dot = self.dot(key.item, size=MARKER_PX if key.line else MARKER_PX + 5)
+        self.dots([x + tip / 2], [middle], dot, self.gid("swatch-dot", key.item))
+        self.say(x + SWATCH, base, name, f"legend:{key.item}", colour=self.palette.ink)
+
+    def empty(self, text: str = "no values yet", height: float = 90.0) -> None:
+        """Said where there is nothing to draw."""
+        self.say(self.room / 2, -self.depth - height / 2 - 8, text, "empty", align="center")
+        self.depth += height
+
+
+def _pieces(notes: Sequence[str], room: float) -> list[str]:
+    return [shorten(note, NOTE, room) for note in notes if note]

@@ -1,0 +1,130 @@
+"""What pictures of results say before they have a place: matrices folded to a readable size, ranks, steps of the best.
+
+Pure; knows numpy and the values of `agent.domain.pictures`, no pixels and no matplotlib, so that the words beside a
+picture (`results.words`) say what the picture says without loading what draws it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.domain.pictures import Matrix, Trial
+from charts_render.curve import LARGEST, Floats, floats
+
+MOST_CLASSES: Final = 20
+OTHERS: Final = "others"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Folded:
+    """A matrix to draw; `counts` of shape (rows, columns), NaN where there is none, `shares` of the row's total.
+
+    `recall` and `precision` of each class (NaN for the others, and without any) are empty where rows and columns do
+    not stand for the same; `right` is the share of all counts that lie on the diagonal.
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    counts: Floats
+    shares: Floats
+    agrees: NDArray[np.bool_]  # (rows, columns): what was said is what is true
+    folded: NDArray[np.bool_]  # (rows, columns): right and wrong lie in one cell
+    recall: Floats
+    precision: Floats
+    right: float
+    total: float
+    hidden: int  # classes among the others
+    missing: int
+
+
+def fold(matrix: Matrix, *, most: int = MOST_CLASSES) -> Folded:
+    """The `most` most frequent classes in their order, the rest as one; counts that are none (NaN, below 0) as NaN."""
+    counts = _counts(matrix)
+    known = np.nan_to_num(counts, nan=0.0)
+    square = matrix.rows == matrix.columns
+    agrees: NDArray[np.bool_] = np.array([[r == c for c in matrix.columns] for r in matrix.rows], dtype=np.bool_)
+    agrees = np.eye(len(matrix.rows), dtype=np.bool_) if square else agrees.reshape(counts.shape)
+    total = float(known.sum())
+    both = known.sum(axis=1) + known.sum(axis=0) * 1e-9 if square else known.sum(axis=1)
+    rows = _top(both, most)
+    columns = rows if square else _top(known.sum(axis=0), most)
+    row_names = _names(matrix.rows, rows)
+    column_names = _names(matrix.columns, columns)
+    small = _summed(_summed(counts, rows, 0), columns, 1)
+    hits = _summed(_summed(agrees.astype(float), rows, 0), columns, 1) > 0
+    blend = np.zeros(small.shape, dtype=bool)
+    if len(row_names) > len(rows) and len(column_names) > len(columns):
+        blend[-1, -1] = True
+    sums = np.nan_to_num(small).sum(axis=1, keepdims=True)
+    shares = np.divide(small, sums, out=np.full(small.shape, np.nan), where=sums > 0)
+    recall, precision = _marginals(known, rows, len(row_names)) if square else (np.empty(0), np.empty(0))
+    return Folded(
+        row_names, column_names, small, shares, hits & ~blend, blend, recall, precision,
+        float(known[agrees].sum()) / total if total > 0 and agrees.any() else np.nan, total,
+        max(len(matrix.rows) - len(rows), len(matrix.columns) - len(columns)), int(np.isnan(counts).sum()),
+    )  # fmt: skip
+
+
+def _counts(matrix: Matrix) -> Floats:
+    """Shape (rows, columns): what is given, NaN where it is missing or no count."""
+    found = np.full((len(matrix.rows), len(matrix.columns)), np.nan)
+    for i, row in enumerate(matrix.counts[: len(matrix.rows)]):
+        given = floats(row)[: len(matrix.columns)]
+        found[i, : given.size] = given
+    found[~(np.isfinite(found) & (found >= 0))] = np.nan
+    limited: Floats = np.minimum(found, LARGEST / max(found.size, 1))
+    return limited
+
+
+def _top(weights: Floats, most: int) -> list[int]:
+    """The heaviest, in their order; all where one more line would hold them."""
+    if weights.size <= most:
+        return list(range(weights.size))
+    return sorted(np.argsort(-weights, kind="stable")[:most].tolist())
+
+
+def _names(names: Sequence[str], kept: list[int]) -> tuple[str, ...]:
+    hidden = len(names) - len(kept)
+    return (*[names[i] for i in kept], *([f"{hidden:,} {OTHERS}"] if hidden else []))
+
+
+def _summed(values: Floats, kept: list[int], axis: int) -> Floats:
+    """The kept lines along an axis, and the sum of the rest behind them, where there is a rest."""
+    rest = np.setdiff1d(np.arange(values.shape[axis]), kept)
+    parts = [np.take(values, kept, axis=axis)]
+    if rest.size:
+        others = np.take(values, rest, axis=axis)
+        sums = np.nansum(others, axis=axis, keepdims=True)
+        parts.append(np.where(np.isnan(others).all(axis=axis, keepdims=True), np.nan, sums))
+    return np.concatenate(parts, axis=axis)
+
+
+def _marginals(known: Floats, kept: list[int], shown: int) -> tuple[Floats, Floats]:
+    """Recall and precision of the kept classes, NaN for the others."""
+    hits = np.diag(known)
+    both = []
+    for axis in (1, 0):
+        sums = known.sum(axis=axis)
+        shares = np.divide(hits, sums, out=np.full(hits.shape, np.nan), where=sums > 0)
+        both.append(np.append(shares[kept], [np.nan] * (shown - len(kept))))
+    return both[0], both[1]
+
+
+def counted(values: Sequence[float], count: int) -> Floats:
+    """The counts of as many bins, 0 where there is none or no count."""
+    given = floats(values)[:count]
+    found = np.zeros(count)
+    found[: given.size] = np.where(np.isfinite(given) & (given > 0), np.minimum(given, LARGEST / max(count, 1)), 0.0)
+    return found
+
+
+def best_of(trials: Sequence[Trial], better: Literal["lower", "higher"]) -> Trial | None:
+    """The earliest best of those that did not crash and have a finite value."""
+    valid = [trial for trial in trials if math.isfinite(trial.value) and trial.state != "crashed"]
+    if not valid:
+        return None
+    return (min if better == "lower" else max)(valid, key=lambda trial: trial.value)
