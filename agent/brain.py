@@ -81,7 +81,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     """Everything wired, nothing started."""
     postman = Postman(stores.outbox, doors, clock, gap_s=options.edit_gap_s or {})
     drawn = Files(charts, options.pictures)
-    cards = LiveCards(stores.runs, drawn, postman, clock, pace_s=options.card_pace_s)
+    cards = LiveCards(stores.runs, drawn, postman, clock, blobs=blobs, pace_s=options.card_pace_s)
     told: list[Callable[[str], None]] = [cards.changed]
 
     def changed(run_id: str) -> None:
@@ -100,7 +100,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         *Changing(stores.runs, service, control, bundles, fleet, files, blobs, drawn).tools(),
         *Looking(stores.runs, service, fleet, drawn, clock).tools(),
         *Watching(stores.runs, bundles, drawn).tools(),
-        *Charting(stores.runs, drawn).tools(),
+        *Charting(stores.runs, drawn, blobs).tools(),
     )
     dispatcher = Dispatcher({tool.name: tool for tool in tools})
     approvals = ApprovalDesk(

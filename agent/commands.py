@@ -15,7 +15,7 @@ from agent.domain.ids import is_run_id, new_ulid
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES
 from agent.ports import ToolCall
-from agent.tools.chart_views import arguments_of
+from agent.tools.chart_views import RESULT_WORDS, arguments_of
 from agent.tools.chart_views import view_of as chart_view_of
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.log_views import view_in, view_of
@@ -71,6 +71,10 @@ def _metrics(name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 def _chart(_name: str, rest: Sequence[str]) -> dict[str, Any]:
     return arguments_of(rest)
+
+
+def _results(_name: str, rest: Sequence[str]) -> dict[str, Any]:
+    return arguments_of([*rest, "results"])
 
 
 def _priority(name: str, rest: Sequence[str]) -> dict[str, Any]:
@@ -175,6 +179,13 @@ COMMANDS: Mapping[str, Command] = {
             usage="[run] [metric …] [last=500] [steps=1-90] [log] [time] [vs run]",
             parse=_chart,
         ),
+        Command(
+            "results",
+            "run_chart",
+            "pictures of its result",
+            usage="[run] [confusion|roc|pr|classes|calibration|importance|lengths|mistakes]",
+            parse=_results,
+        ),
         Command("checkpoints", "run_checkpoints", "its checkpoints"),
         Command("attempts", "run_attempts", "where it ran, and why each attempt ended"),
         Command("script", "run_script", "its train.py, or an earlier version", usage="[run] [version]", parse=_script),
@@ -197,6 +208,7 @@ ALIASES = {
     "log": "logs",
     "plot": "chart",
     "curves": "chart",
+    "result": "results",
     "prioritise": "priority",
     "prioritize": "priority",
 }
@@ -238,6 +250,7 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
     """Whether words without `/train` before them can only be this command: ids, changes and its own few words."""
     own = {"csv", "info", "older", "errors", "warnings", *PRIORITIES} if rest else set()
     own |= {"loss", "accuracy", "log", "time", "all", "vs"} if command.name == "chart" else set()
+    own |= {*RESULT_WORDS, "matrix", "curve"} if command.tool == "run_chart" else set()
     for word in rest:
         plain = word.lower().strip(",")
         of_script, of_chart = command.name == "script", command.name == "chart"

@@ -57,6 +57,30 @@ _RUN = (
     r"|r-[0-9a-z]{6}\b)"
 )
 
+# Pictures of a result, by what people call them; the first that fits.
+_RESULTS = (
+    (r"\bconfusion\b|\bmix(?:es|ed)? up\b|\bconfuses\b", "confusion"),
+    (r"\broc\b", "roc"),
+    (r"\bprecision[ -](?:and |vs\.? |over )?recall\b|\bpr[ -]curve\b", "pr"),
+    (r"\bcalibrat\w+\b|\breliability\b", "calibration"),
+    (
+        r"\bimportances?\b|\b(?:most )?important (?:features?|columns?|variables?)\b"
+        r"|\b(?:features?|columns?|variables?)\b.*\bmatters?\b|\bmatters? most\b",
+        "importance",
+    ),
+    (
+        r"\bmistakes?\b|\b(?:get|got|gets|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"
+        r"|\bwrong (?:predictions|answers)\b",
+        "mistakes",
+    ),
+    (r"\b(?:per|each|every|by)[ -]class\b", "classes"),
+    (r"\btext lengths?\b|\blengths? of (?:the )?texts?\b", "lengths"),
+    (
+        r"\b(?:pictures?|charts?|plots?|graphs?|draw)\b.*\bresults?\b|\bresults?\b.*\b(?:pictures?|charts?|plots?)\b",
+        "overview",
+    ),
+)
+
 # The first that fits. What acts must be asked for as such: a run is not stopped because a sentence has the word in it.
 _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("stop_run", _words(rf"{_ASKED}(?:stop|cancel|abort|end)\W*(?:$|please\W*$|{_RUN})")),
@@ -77,6 +101,7 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("again", _words(r"\b(?:re-?train|again|instead)\b")),
     ("predict", _words(r"\b(?:run|use|apply|try)\s+(?:the|this|that|my)\s+model\b")),
     ("train", _words(r"\b(train|fine-?tune|build|learn|fit)\b|\bmodel\b.*\b(predict|classif|tell)")),
+    ("run_chart", _words("|".join(pattern for pattern, _ in _RESULTS))),
     (
         "run_chart",
         _words(r"\b(?:chart|plot|graph|curves?|draw)\b|\blog(?:arithmic)?[ -]scale\b|\blast\s+[\d,]+\s+steps\b"),
@@ -140,8 +165,11 @@ def log_arguments(asked: str) -> dict[str, str | bool]:
 
 
 def chart_arguments(asked: str) -> dict[str, Any]:
-    """What is to be drawn: metrics, steps, scale, runs beside the first."""
+    """What is to be drawn: metrics, steps, scale, runs beside the first; or a picture of the result."""
     words = words_of(asked)
+    result = next((view for pattern, view in _RESULTS if re.search(pattern, words, re.IGNORECASE)), None)
+    if result:
+        return {"result": result}
     found: dict[str, Any] = {}
     named = tuple(dict.fromkeys(word.lower() for word in _METRIC.findall(words)))
     last, between = _LAST_STEPS.search(words), _STEPS_BETWEEN.search(words)

@@ -150,8 +150,8 @@ def _usage_facts(run: Run) -> list[Fact]:
     return facts
 
 
-def result_card(run: Run) -> Card:
-    """What a finished run achieved, against its baselines, on the sealed test part."""
+def result_card(run: Run, picture: Picture | None = None, ways: Sequence[Button] = ()) -> Card:
+    """What a finished run achieved, against its baselines, on the sealed test part; `ways` lead to its pictures."""
     outcome = run.outcome
     if outcome is None or outcome.scorecard is None:
         return Card(kind="result", title=f"{run.id} {state_words(run)}", tone=TONES.get(run.state, "neutral"))
@@ -175,7 +175,8 @@ def result_card(run: Run) -> Card:
         body=verdict(score, outcome.chosen),
         facts=(Fact(name="Test rows", value=f"{score.test_rows:,}"), *others),
         table=table,
-        buttons=run_buttons(run),
+        picture=picture,
+        buttons=(*ways, *run_buttons(run)),
         footer=f"Try it: predict with {run.id} and attach a csv with the same columns",
     )
 

@@ -7,14 +7,16 @@ import asyncio
 import logging
 
 from agent.domain.charts import Mark
-from agent.domain.content import Content
+from agent.domain.content import Card, Content
 from agent.domain.errors import TransientError
 from agent.domain.runs import ENDED, Run, RunState
-from agent.ports import Clock
+from agent.ports import Blobs, Clock
 from agent.postman import Postman
 from agent.runs.cards import result_card, run_card
 from agent.runs.charts import NEWEST, chart_of, drawn, restarts
+from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
+from agent.runs.results import picture_of, result_buttons, views_of
 from agent.stores import Runs
 
 log = logging.getLogger(__name__)
@@ -24,12 +26,15 @@ LOG_LINES = 6
 class LiveCards:
     """Redraws run cards. `pace_s` is the shortest time between two drawings of the same run."""
 
-    def __init__(self, runs: Runs, files: Files, postman: Postman, clock: Clock, *, pace_s: float) -> None:
-        """`files` draws the charts."""
+    def __init__(
+        self, runs: Runs, files: Files, postman: Postman, clock: Clock, *, blobs: Blobs, pace_s: float
+    ) -> None:
+        """`files` draws the charts, `blobs` has the facts of results."""
         self._runs = runs
         self._files = files
         self._postman = postman
         self._clock = clock
+        self._blobs = blobs
         self._pace_s = pace_s
         self._changed: dict[str, None] = {}
         self._news = asyncio.Event()
@@ -75,9 +80,23 @@ class LiveCards:
         await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
         key = f"result:{run.id}" + (f":{run.attempt}" if run.attempt > 1 else "")
         if run.state is RunState.SUCCEEDED:
-            await self._postman.put(key, room, Content(card=result_card(run)), urgent=True)
+            await self._postman.put(key, room, Content(card=await self._result(run)), urgent=True)
         elif ended:
             await self._postman.put(key, room, Content(text=_ending(run)), urgent=True)
+
+    async def _result(self, run: Run) -> Card:
+        """The result card with its picture; a store of files that is away costs the picture only."""
+        try:
+            facts = await facts_of(run, self._blobs)
+        except TransientError as error:
+            log.warning("result without its picture", extra={"run": run.id, "cause": str(error)})
+            facts = None
+        spec = picture_of(run, facts.found, "overview") if facts else None
+        if facts is None or spec is None:
+            return result_card(run)
+        picture = await self._files.draw(spec, about=f"result/{run.id}")
+        ways = result_buttons(run.id, views_of(facts.found), shown="overview")
+        return result_card(run, picture, ways)
 
     async def _marks(self, run: Run) -> tuple[Mark, ...]:
         """Where later attempts began."""

@@ -1,4 +1,4 @@
-"""A view of a run's curves: metrics, steps, scale, other runs, and how it travels in a button or in words. Pure.
+"""A view of a run's curves or of its result, and how it travels in a button or in words. Pure.
 
 A button's subject may hold only letters, digits, `.`, `_` and `-` (`agent.domain.content`), so metrics are written by
 a short hash of their names.
@@ -13,9 +13,18 @@ from typing import Any
 from agent.domain.content import Button
 from agent.domain.errors import BadRequest
 from agent.domain.ids import is_run_id
+from agent.runs.results import LABELS, VIEWS, ResultView
 
 SUBJECT_CHARS = 90  # with the version, the action and two colons still under 100
 _SMALLEST = 8  # steps that a zoom shows
+RESULT_WORDS: dict[str, ResultView] = {
+    **{view: view for view in VIEWS},
+    "results": "overview",
+    "result": "overview",
+    "precision-recall": "pr",
+    "mistake": "mistakes",
+}
+_RESULT_FILLERS = frozenset({"matrix", "curve", "feature", "features", "of", "the"})
 _STEPS = re.compile(r"(-?\d+)?(?:\.\.|-|–|:)(-?\d+)?")
 
 
@@ -24,7 +33,7 @@ class ChartView:
     """What is looked at. `marks` are hashes of metric names, none for all; `low` and `high` are steps, both included.
 
     `last` is a number of steps before the newest. `others` are runs whose curves are laid over. `page` counts fours of
-    panels.
+    panels. With `result` it is a picture of the result, and nothing else counts.
     """
 
     run: str = ""
@@ -36,6 +45,7 @@ class ChartView:
     by_time: bool = False
     page: int = 0
     others: tuple[str, ...] = ()
+    result: ResultView | None = None
 
     def subject(self) -> str:
         """The view as a button carries it."""
@@ -49,6 +59,7 @@ class ChartView:
             f"p{self.page}" if self.page else "",
             "m" + "".join(self.marks) if self.marks else "",
             "v" + "".join(run.removeprefix("r-") for run in self.others) if self.others else "",
+            f"r{self.result}" if self.result else "",
         ]
         return ".".join(part for part in parts if part)
 
@@ -81,6 +92,8 @@ def view_of(subject: str) -> ChartView | None:
             view = replace(view, marks=_cut(value, 4))
         elif kind == "v" and all(is_run_id(f"r-{one}") for one in _cut(value, 6)):
             view = replace(view, others=tuple(f"r-{one}" for one in _cut(value, 6)))
+        elif kind == "r" and (result := next((one for one in VIEWS if one == value), None)):
+            view = replace(view, result=result)
         else:
             return None
     return view
@@ -98,8 +111,10 @@ def arguments_of(words: Sequence[str]) -> dict[str, Any]:
     view, names = view_in(words[1:] if known else words)
     if known and len(words) == 1:
         view = known
+    if known and view.run not in {"", known.run}:
+        raise BadRequest(f"`{known.run}` and `{view.run}`: the picture of a result is of one run.")
     found = {
-        "run": known.run if known else None,
+        "run": known.run if known else view.run or None,
         "metrics": names,
         "marks": view.marks,
         "first_step": view.low,
@@ -109,6 +124,7 @@ def arguments_of(words: Sequence[str]) -> dict[str, Any]:
         "by_time": view.by_time or None,
         "page": view.page or None,
         "others": view.others,
+        "result": view.result,
     }
     return {key: value for key, value in found.items() if value not in (None, ())}
 
@@ -119,8 +135,11 @@ def view_in(words: Sequence[str]) -> tuple[ChartView, tuple[str, ...]]:
     Raises:
         BadRequest: steps that are none.
     """
+    said = [word.strip(",").lower() for word in words]
+    if not RESULT_WORDS.keys().isdisjoint(said):
+        return _result_in(said), ()
     view, names, against = ChartView(), [], False
-    for word in (word.strip(",").lower() for word in words):
+    for word in said:
         key, equals, value = word.partition("=")
         if is_run_id(word):
             view = replace(view, others=(*view.others, word))
@@ -139,6 +158,17 @@ def view_in(words: Sequence[str]) -> tuple[ChartView, tuple[str, ...]]:
     return view, tuple(names)
 
 
+def _result_in(said: Sequence[str]) -> ChartView:
+    """The picture of a result in words, with the run if one is named. Raises: BadRequest for two, or more than that."""
+    runs = [word for word in said if is_run_id(word)]
+    asked = {RESULT_WORDS[word] for word in said if word in RESULT_WORDS}
+    views = asked - {"overview"} or asked
+    more = [word for word in said if word not in RESULT_WORDS and word not in _RESULT_FILLERS and not is_run_id(word)]
+    if len(runs) > 1 or len(views) > 1 or more:
+        raise BadRequest(f"`{' '.join(said)}` is more than one picture of one result, such as `chart r-abc123 roc`.")
+    return ChartView(runs[0] if runs else "", result=views.pop())
+
+
 def _steps(view: ChartView, key: str, value: str) -> ChartView:
     found = _STEPS.fullmatch(value)
     if key == "last" and value.isascii() and value.isdecimal() and 0 < int(value) < 10**15:
@@ -154,8 +184,11 @@ def _cut(text: str, size: int) -> tuple[str, ...]:
     return tuple(text[at : at + size] for at in range(0, len(text), size))
 
 
-def buttons(view: ChartView, *, first: int, last: int, more: bool) -> tuple[Button, ...]:
-    """Where one can go from a view; `first` and `last` are the steps that it shows, `more` says that panels follow."""
+def buttons(view: ChartView, *, first: int, last: int, more: bool, measured: bool = False) -> tuple[Button, ...]:
+    """Where one can go from a view of curves; `first` and `last` are the steps that it shows.
+
+    `more` says that panels follow, `measured` that there are pictures of the result.
+    """
     half = (last - first) // 2
     whole = view.low is None and view.high is None and view.last is None
     still = replace(view, last=None)
@@ -168,5 +201,7 @@ def buttons(view: ChartView, *, first: int, last: int, more: bool) -> tuple[Butt
     wanted.append(("Linear scale" if view.log else "Log scale", replace(view, log=not view.log)))
     if view.page or more:
         wanted.append(("More metrics" if more else "First metrics", replace(view, page=view.page + 1 if more else 0)))
+    if measured:
+        wanted.append((LABELS["overview"], ChartView(view.run, result="overview")))
     shown = [at.button(label) for label, at in wanted]
     return tuple(button for button in shown if len(button.subject) <= SUBJECT_CHARS)

@@ -1,4 +1,4 @@
-"""The tool that draws curves of one run or several, of chosen metrics and steps. Reads only."""
+"""The tool that draws curves of one run or several, of chosen metrics and steps, or a run's result. Reads only."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,13 @@ from agent.domain.content import Card
 from agent.domain.errors import BadRequest
 from agent.domain.policy import Effect
 from agent.domain.runs import Run
+from agent.ports import Blobs
 from agent.run_store import ALL_STEPS, Steps
+from agent.runs.cards import state_words
 from agent.runs.charts import BASELINE, MAX_PANELS, Curves, Look, curves_chart, last_value, restarts
+from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
+from agent.runs.results import LABELS, ResultView, picture_of, result_buttons, told_of, views_of, words_of
 from agent.stores import Runs
 from agent.tools.chart_views import ChartView, buttons, mark
 from agent.tools.finding import named_or_newest
@@ -34,24 +38,33 @@ class ChartArguments(RunArguments):
     page: int = Field(0, ge=0, description="Which four panels, from 0.")
     others: tuple[str, ...] = Field((), max_length=MOST_OTHERS, description="Runs to lay over this one.")
     marks: tuple[str, ...] = Field((), max_length=16, description="Of a button: hashes of metric names.")
+    result: ResultView | None = Field(
+        None, description="Instead of curves: a picture of the result of a finished run on its sealed test rows."
+    )
 
 
 class Charting:
     """The tool of this family."""
 
-    def __init__(self, runs: Runs, files: Files) -> None:
-        """`files` draws."""
+    def __init__(self, runs: Runs, files: Files, blobs: Blobs) -> None:
+        """`files` draws, `blobs` has the facts of results."""
         self._runs = runs
         self._files = files
+        self._blobs = blobs
 
     def tools(self) -> Sequence[Tool]:
         """Its declaration."""
-        said = "Draw curves of a run: chosen metrics, steps, log scale, against other runs."
+        said = (
+            "Draw curves of a run: chosen metrics, steps, log scale, against other runs. Or its result: confusion "
+            "matrix, ROC, what it got wrong, what it leans on."
+        )
         return (Tool("run_chart", said, ChartArguments, Effect.READ, run=self.chart),)
 
     async def chart(self, caller: Caller, asked: ChartArguments) -> Result:
         """One picture of up to four panels, and where to go from it."""
         run = await named_or_newest(self._runs, caller, asked.run)
+        if asked.result is not None:
+            return await self._result(run, asked.result)
         others = [await self._runs.get(other) for other in dict.fromkeys(asked.others) if other != run.id]
         known = [name for name in await self._runs.metric_names(run.id) if not name.startswith(BASELINE)]
         if not known:
@@ -86,10 +99,30 @@ class Charting:
                 first=min(int(of["first"].min()) for of in shown),
                 last=max(int(of["last"].max()) for of in shown),
                 more=more,
+                measured=bool(run.outcome and run.outcome.results and not others),
             ),
             footer="" if picture else "The chart could not be drawn",
         )
         return Result(_words(run, spec, curves[run.id]), _data(run, curves), card)
+
+    async def _result(self, run: Run, view: ResultView) -> Result:
+        """A picture of what was measured on the sealed test rows, or why there is none."""
+        facts = await facts_of(run, self._blobs)
+        spec = picture_of(run, facts.found, view) if facts else None
+        if facts is None or spec is None:
+            return Result(_without(run, view, has_facts=facts is not None), {"run": run.id})
+        there = views_of(facts.found)
+        picture = await self._files.draw(spec, about=f"chart/{run.id}")
+        said = words_of(run, facts.found, view)
+        card = Card(
+            kind="notice",
+            title=f"{LABELS[view]} of {run.id}",
+            body=said,
+            picture=picture,
+            buttons=result_buttons(run.id, there, shown=view),
+            footer="" if picture else "The picture could not be drawn",
+        )
+        return Result(said, {"run": run.id, **told_of(facts.found, there)}, card)
 
     async def _curves(self, run: Run, names: Sequence[str], steps: Steps) -> Curves:
         beaten = [name for name in await self._runs.metric_names(run.id) if name.startswith(BASELINE)]
@@ -119,6 +152,18 @@ def _steps(run: Run, asked: ChartArguments) -> Steps:
     return max(low, asked.first_step if asked.first_step is not None else low), (
         asked.last_step if asked.last_step is not None else high
     )
+
+
+def _without(run: Run, view: ResultView, *, has_facts: bool) -> str:
+    """Why there is no such picture."""
+    if has_facts:
+        return f"The result of run `{run.id}` has no such picture as {LABELS[view].lower()}."
+    if run.outcome is not None and run.outcome.scorecard is not None:
+        return (
+            f"Run `{run.id}` has a result but no pictures of it: it was measured before there were any, or their "
+            f"facts are no longer in the store of files. `status {run.id}` shows its scores."
+        )
+    return f"Run `{run.id}` is {state_words(run)} and has no result. `chart {run.id}` shows its curves."
 
 
 def _words(run: Run, spec: ChartSpec, curves: Curves) -> str:

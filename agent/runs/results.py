@@ -1,0 +1,276 @@
+"""From the facts of a result to pictures and words: what there is to see, and which pictures show it. Pure.
+
+Knows neither how facts are measured nor how pictures are drawn. Called by the live cards and the chart tool.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from pydantic import JsonValue
+
+from agent.cards import counted, number
+from agent.domain.charts import Theme
+from agent.domain.content import Button
+from agent.domain.pictures import BarGroup, Bars, Histogram, Line, Matrix, PictureSpec, Plane, ResultPicture, Table
+from agent.domain.results import Calibration, ClassCurves, Classification, Curve, Importance, Lengths, Mistakes
+from agent.domain.runs import Run
+
+ResultView = Literal[
+    "overview", "confusion", "classes", "roc", "pr", "calibration", "importance", "lengths", "mistakes"
+]
+VIEWS: tuple[ResultView, ...] = get_args(ResultView)
+LABELS: dict[ResultView, str] = {
+    "overview": "Results",
+    "confusion": "Confusion",
+    "classes": "Classes",
+    "roc": "ROC",
+    "pr": "Precision-recall",
+    "calibration": "Calibration",
+    "importance": "Importance",
+    "lengths": "Lengths",
+    "mistakes": "Mistakes",
+}
+_HALF_SHEET = 8  # bars of one of four pictures
+_WHOLE_SHEET = 16
+_MOST_BUTTONS = 5  # Discord's row
+_SAID = 3  # mistakes in words
+_WILSON = 1.96  # of a 95 % interval
+
+
+def views_of(found: Classification) -> tuple[ResultView, ...]:
+    """What there is to see of a result, in the order in which it is offered."""
+    there: dict[ResultView, bool] = {
+        "overview": True,
+        "confusion": True,
+        "mistakes": bool(found.mistakes.rows),
+        "importance": found.importance is not None,
+        "classes": bool(found.classes),
+        "roc": bool(found.curves),
+        "pr": bool(found.curves),
+        "calibration": bool(found.calibration.bins),
+        "lengths": found.lengths is not None,
+    }
+    return tuple(view for view, is_there in there.items() if is_there)
+
+
+def result_buttons(run: str, there: Sequence[ResultView], *, shown: ResultView) -> tuple[Button, ...]:
+    """From a picture of a result to its others and to the curves; `there` says which it has, the best first.
+
+    Their subjects are read by `agent.tools.chart_views`.
+    """
+    ways = [view for view in there if view != shown][: _MOST_BUTTONS - 1]
+    others = (Button(action="chart", subject=f"{run}.r{view}", label=LABELS[view]) for view in ways)
+    return (*others, Button(action="chart", subject=run, label="Curves"))
+
+
+def picture_of(run: Run, found: Classification, view: ResultView, *, theme: Theme = "light") -> PictureSpec | None:
+    """The sheet of a view, None where this result has no such picture."""
+    pictures = _overview(found) if view == "overview" else _single(found, view)
+    if not pictures:
+        return None
+    return PictureSpec(
+        title=f"{run.spec.target} · {run.id}",
+        subtitle=f"{run.spec.dataset.name} · measured on {counted(found.rows, 'sealed test row')}",
+        pictures=tuple(pictures),
+        theme=theme,
+    )
+
+
+def _overview(found: Classification) -> list[ResultPicture]:
+    """The four that say most: mistakes, ranking or classes, what it leans on, whether its words can be trusted."""
+    two = found.class_count == 2
+    second: ResultView = "roc" if two and found.curves else "classes"
+    third: ResultView = "importance" if found.importance else "lengths" if found.lengths else "pr"
+    wanted: tuple[ResultView, ...] = ("confusion", second, third, "calibration")
+    return [picture for view in wanted for picture in _single(found, view, bars=_HALF_SHEET)[:1]]
+
+
+def _single(found: Classification, view: ResultView, *, bars: int = _WHOLE_SHEET) -> list[ResultPicture]:
+    """The pictures of one view, those of a whole sheet unless `bars` says otherwise."""
+    if view not in views_of(found):
+        return []
+    match view:
+        case "confusion":
+            labels = found.confusion.labels
+            return [Matrix("confusion matrix", labels, labels, found.confusion.counts)]
+        case "classes":
+            return _classes(found, bars)
+        case "roc" | "pr":
+            return [_curves(found, view)]
+        case "calibration":
+            return [_calibration(found.calibration)]
+        case "importance" if found.importance is not None:
+            return [_importance(found.importance, bars)]
+        case "lengths" if found.lengths is not None:
+            return [_lengths(found.lengths)]
+        case "mistakes":
+            return [_mistakes(found.mistakes)]
+        case _:
+            return []
+
+
+def _curves(found: Classification, view: Literal["roc", "pr"]) -> Plane:
+    """Of two classes the curve of the second, else one for each of the most frequent against the rest."""
+    area = "AUC" if view == "roc" else "AP"
+    lines = [_line(one, one.roc if view == "roc" else one.pr, area) for one in found.curves]
+    (name,) = (
+        {f": {one.label}" for one in found.curves} if len(found.curves) == 1 else {", each class against the rest"}
+    )
+    if view == "roc":
+        return Plane(f"ROC{name}", tuple(lines), "false positive rate", "true positive rate", (0, 1), (0, 1), "rising")
+    if len(found.curves) == 1:  # always saying yes: precision is how many there are
+        share = found.curves[0].share
+        lines.append(Line("by chance", (0.0, 1.0), (share, share), number(share)))
+    return Plane(f"precision and recall{name}", tuple(lines), "recall", "precision", (0, 1), (0, 1))
+
+
+def _line(one: ClassCurves, curve: Curve, area: str) -> Line:
+    return Line(one.label, curve.x, curve.y, f"{area} {number(curve.area)}")
+
+
+def _calibration(found: Calibration) -> Plane:
+    """How often it was true for how sure it was, with intervals that say how few rows stand behind a point."""
+    of = f"of {found.label}" if found.label else "of the class said"
+    spans = [_wilson(one.observed, one.count) for one in found.bins]
+    line = Line(
+        "observed",
+        [one.predicted for one in found.bins],
+        [one.observed for one in found.bins],
+        f"mean gap {number(found.error)}",
+        [low for low, _ in spans],
+        [high for _, high in spans],
+        dots=True,
+    )
+    return Plane(f"calibration {of}", (line,), "probability said", "how often it was so", (0, 1), (0, 1), "rising")
+
+
+def _wilson(share: float, count: int) -> tuple[float, float]:
+    """The 95 % interval of a share of `count` rows (Wilson 1927), which stays within 0 and 1."""
+    if not count:
+        return 0.0, 1.0
+    squared = _WILSON**2
+    middle = (share + squared / (2 * count)) / (1 + squared / count)
+    half = _WILSON / (1 + squared / count) * math.sqrt(share * (1 - share) / count + squared / (4 * count**2))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _classes(found: Classification, most: int) -> list[ResultPicture]:
+    """F1 of each class beside the strongest baseline's, then precision and recall."""
+    shown = found.classes[:most]
+    rest = f", {len(shown)} most frequent of {found.class_count}" if found.class_count > len(shown) else ""
+    names = tuple(f"{one.label} ({one.support:,})" for one in shown)
+    model = BarGroup("this model", [one.f1 for one in shown])
+    theirs = BarGroup(found.beaten, [one.baseline_f1 for one in shown])
+    same = model.values == theirs.values  # the baseline itself was kept
+    scores: list[ResultPicture] = [
+        Bars(f"F1 of each class{rest}", names, (model,) if same else (model, theirs), most=1.0)
+    ]
+    both = (
+        BarGroup("precision", [one.precision for one in shown]),
+        BarGroup("recall", [one.recall for one in shown]),
+    )
+    return [*scores, Bars(f"precision and recall{rest}", names, both, most=1.0)]
+
+
+def _importance(found: Importance, most: int) -> Bars:
+    shown = found.features[:most]
+    every = len(found.features) + found.left_out
+    rest = f", {len(shown)} of {every} columns" if every > len(shown) else ""
+    unit = "share of LightGBM's gain" if found.kind == "gain" else "share of its pull on the log-odds"
+    return Bars(
+        f"importance{rest}",
+        tuple(one.name for one in shown),
+        (BarGroup("this model", [one.share for one in shown]),),
+        unit=unit,
+    )
+
+
+def _lengths(found: Lengths) -> Histogram:
+    beyond = f", without {found.beyond:,} longer" if found.beyond else ""
+    groups = (BarGroup("right", found.right), BarGroup("wrong", found.wrong))
+    return Histogram(f"length of texts{beyond}", tuple(map(float, found.edges)), groups, found.unit, "texts")
+
+
+def _mistakes(found: Mistakes) -> Table:
+    rows = tuple((one.true, one.predicted, f"{one.confidence:.0%}", *one.cells) for one in found.rows)
+    return Table(
+        f"the {len(rows)} surest of {counted(found.count, 'mistake')}",
+        ("true", "predicted", "sure", *found.columns),
+        rows,
+    )
+
+
+def words_of(run: Run, found: Classification, view: ResultView) -> str:
+    """What a view says, in a sentence or two."""
+    said = {
+        "confusion": _confusion_words(found),
+        "overview": _confusion_words(found),
+        "mistakes": _mistake_words(found.mistakes),
+        "importance": _importance_words(found.importance),
+        "calibration": f"What it says and what is so are {number(found.calibration.error)} apart on average.",
+        "classes": _class_words(found),
+        "lengths": "",
+    }
+    if view in {"roc", "pr"}:
+        areas = [(one.label, (one.roc if view == "roc" else one.pr).area) for one in found.curves]
+        said[view] = f"{'AUC' if view == 'roc' else 'AP'} " + ", ".join(f"`{name}` {number(at)}" for name, at in areas)
+    return f"`{run.id}`, {counted(found.rows, 'sealed test row')}. {said[view]}".strip()
+
+
+def _confusion_words(found: Classification) -> str:
+    counts, labels = found.confusion.counts, found.confusion.labels
+    right = sum(row[at] for at, row in enumerate(counts))
+    wrong = [
+        (count, labels[true], labels[other])
+        for true, row in enumerate(counts)
+        for other, count in enumerate(row)
+        if true != other and count
+    ]
+    text = f"{right:,} of {found.rows:,} right ({right / max(1, found.rows):.0%})"
+    if not wrong:
+        return f"{text}."
+    most, true, other = max(wrong, key=lambda one: one[0])
+    return f"{text}; most often mistaken: `{true}` for `{other}` ({most:,})."
+
+
+def _mistake_words(found: Mistakes) -> str:
+    shown = [
+        f"row {one.row}: `{one.true}` taken for `{one.predicted}` ({one.confidence:.0%} sure)"
+        + (f": “{one.cells[0]}”" if len(found.columns) == 1 else "")
+        for one in found.rows[:_SAID]
+    ]
+    return f"{counted(found.count, 'mistake')}; the surest: {'; '.join(shown)}." if shown else "No mistakes."
+
+
+def _importance_words(found: Importance | None) -> str:
+    if found is None:
+        return ""
+    how = "LightGBM's gain" if found.kind == "gain" else "the pull on a linear model's log-odds"
+    strongest = ", ".join(f"`{one.name}` {one.share:.0%}" for one in found.features[:_SAID])
+    return f"It leans on {strongest} (shares of {how})."
+
+
+def _class_words(found: Classification) -> str:
+    if not found.classes:
+        return ""
+    worst = min(found.classes, key=lambda one: one.f1)
+    best = max(found.classes, key=lambda one: one.f1)
+    return f"Best at `{best.label}` (F1 {number(best.f1)}), worst at `{worst.label}` (F1 {number(worst.f1)})."
+
+
+def told_of(found: Classification, views: Sequence[ResultView]) -> dict[str, JsonValue]:
+    """What a language model is told of a result: the numbers of the pictures, without the points of curves."""
+    told: dict[str, JsonValue] = found.model_dump(
+        mode="json", include={"rows", "class_count", "beaten", "confusion", "importance", "mistakes"}
+    )
+    told["areas"] = {one.label: {"roc_auc": one.roc.area, "average_precision": one.pr.area} for one in found.curves}
+    told["classes"] = [
+        {"label": one.label, "f1": one.f1, "baseline_f1": one.baseline_f1, "support": one.support}
+        for one in found.classes[:_WHOLE_SHEET]
+    ]
+    told["calibration_error"] = found.calibration.error
+    told["views"] = list(views)
+    if len(found.confusion.labels) > _WHOLE_SHEET:
+        del told["confusion"]  # thousands of numbers
+    return told
