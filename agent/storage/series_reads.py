@@ -4,33 +4,56 @@ Where a later attempt trained steps anew, the earlier one's are not shown. Reads
 called by `agent.storage.run_reads`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, bindparam, func, select, union_all
 
 from agent.series.columns import BLOCK, POINT, SPAN, Entries, unpack
-from agent.series.pyramid import FAN, cover
+from agent.series.pyramid import FAN, TOP, cover
 from agent.series.window import Summary, Window, summary, window
 from agent.storage.series import BARE, NEWEST, NO_POINTS, OF_LEVEL, loose
 from agent.storage.tables import attempt, series_block
 
+KEPT: Final = 64  # blocks, of at most 270 kB each
 _ENDLESS: Final = 2**62
-_BLOCKS = (
-    select(series_block.c.number, series_block.c.data)
-    .where(OF_LEVEL, series_block.c.number.between(bindparam("of_first"), bindparam("of_last")))
-    .order_by(series_block.c.number)
-)
-_MEETING = select(func.min(series_block.c.number), func.max(series_block.c.number)).where(
-    OF_LEVEL, series_block.c.last >= bindparam("of_low"), series_block.c.first <= bindparam("of_high")
-)
+_MOST_PIECES: Final = 8  # that one statement reads; a series of 10**9 points has no more
+_FROM_LEVEL = [
+    select(series_block.c.level, series_block.c.number, series_block.c.data).where(
+        series_block.c.run_id == bindparam("of_run"),
+        series_block.c.attempt == bindparam("of_attempt"),
+        series_block.c.name == bindparam("of_name"),
+        series_block.c.level == bindparam(f"level_{n}"),
+        series_block.c.number.between(bindparam(f"first_{n}"), bindparam(f"last_{n}")),
+    )
+    for n in range(_MOST_PIECES)
+]
+_BLOCKS = [union_all(*_FROM_LEVEL[:n]) if n > 1 else _FROM_LEVEL[0] for n in range(1, _MOST_PIECES + 1)]
 _SIZE = (
     select(series_block.c.number * BLOCK + series_block.c.count)
     .where(OF_LEVEL)
     .order_by(series_block.c.number.desc())
     .limit(1)
+    .scalar_subquery()
 )
+_MEETING = select(
+    func.min(series_block.c.number),
+    func.max(series_block.c.number),
+    func.min(series_block.c.first),
+    func.max(series_block.c.last),
+    _SIZE,
+).where(OF_LEVEL, series_block.c.last >= bindparam("of_low"), series_block.c.first <= bindparam("of_high"))
+
+
+@lru_cache(maxsize=KEPT)
+def unpacked(data: bytes, *, spans: bool) -> Entries:
+    """A block's entries, which cannot be changed; those of a card that is drawn again and again are kept."""
+    entries = unpack(data, SPAN if spans else POINT)
+    entries.setflags(write=False)
+    return entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,31 +123,49 @@ class SeriesReads:
 
     def _stored(self, of: dict[str, Any], low: int, high: int, most: int) -> list[Entries]:
         """What is in columns of one attempt."""
-        met = self._connection.execute(_MEETING, of | {"of_level": 0, "of_low": low, "of_high": high}).one()
-        if met[0] is None:
+        query = _MEETING, of | {"of_level": 0, "of_low": low, "of_high": high}
+        first, last, lowest, highest, size = self._connection.execute(*query).one()
+        if first is None:
             return []
-        edges = self._blocks(of, 0, met[0], met[0]) | self._blocks(of, 0, met[1], met[1])
-        inside = {number: np.flatnonzero(_mask(entries, low, high)) for number, entries in edges.items()}
-        start = met[0] * BLOCK + (int(inside[met[0]][0]) if len(inside[met[0]]) else 0)
-        stop = met[1] * BLOCK + (int(inside[met[1]][-1]) if len(inside[met[1]]) else len(edges[met[1]]) - 1)
-        size = self._connection.execute(_SIZE, of | {"of_level": 0}).scalar_one()
+        start, stop = first * BLOCK, min(size, (last + 1) * BLOCK)
+        if lowest < low or highest > high:  # else all of these blocks are within
+            self._fetch(of, [(0, first, first), (0, last, last)])
+            edges = {number: self._blocks(of, 0, number, number)[number] for number in (first, last)}
+            inside = {number: np.flatnonzero(_mask(entries, low, high)) for number, entries in edges.items()}
+            start += int(inside[first][0]) if len(inside[first]) else 0
+            stop = last * BLOCK + (int(inside[last][-1]) + 1 if len(inside[last]) else len(edges[last]))
+        pieces = cover(start, stop, size=size, most=most)
+        self._fetch(of, [(piece.level, piece.start // BLOCK, (piece.stop - 1) // BLOCK) for piece in pieces])
         found = []
-        for piece in cover(start, stop + 1, size=size, most=most):
-            numbers = piece.start // BLOCK, (piece.stop - 1) // BLOCK
-            blocks = self._blocks(of, piece.level, *numbers)
-            entries = np.concatenate(list(blocks.values()))
-            first = numbers[0] * BLOCK
-            found.append(_between(entries[piece.start - first : piece.stop - first], low, high))
+        for piece in pieces:
+            blocks = self._blocks(of, piece.level, piece.start // BLOCK, (piece.stop - 1) // BLOCK)
+            for number, entries in blocks.items():
+                begin = number * BLOCK
+                found.append(_between(entries[max(0, piece.start - begin) : piece.stop - begin], low, high))
         return found
 
+    def _fetch(self, of: dict[str, Any], wanted: Iterable[tuple[int, int, int]]) -> None:
+        """Read the blocks (level, first and last number) that are not known yet, mostly with one statement."""
+        known = [self._known.setdefault((of["of_attempt"], of["of_name"], level), {}) for level in range(TOP + 1)]
+        missing = [
+            (level, first, last)
+            for level, first, last in dict.fromkeys(wanted)
+            if not all(number in known[level] for number in range(first, last + 1))
+        ]
+        for at in range(0, len(missing), _MOST_PIECES):
+            asked = missing[at : at + _MOST_PIECES]
+            which = of | {
+                f"{key}_{n}": value
+                for n, piece in enumerate(asked)
+                for key, value in zip(("level", "first", "last"), piece, strict=True)
+            }
+            for level, number, data in self._connection.execute(_BLOCKS[len(asked) - 1], which):
+                if number not in known[level]:
+                    known[level][number] = unpacked(data, spans=level > 0)
+
     def _blocks(self, of: dict[str, Any], level: int, first: int, last: int) -> dict[int, Entries]:
-        key = (of["of_attempt"], of["of_name"], level)
-        known = self._known.setdefault(key, {})
-        if not all(number in known for number in range(first, last + 1)):
-            which = of | {"of_level": level, "of_first": first, "of_last": last}
-            for row in self._connection.execute(_BLOCKS, which):
-                if row.number not in known:
-                    known[row.number] = unpack(row.data, SPAN if level else POINT)
+        self._fetch(of, [(level, first, last)])
+        known = self._known[of["of_attempt"], of["of_name"], level]
         return {number: known[number] for number in range(first, last + 1)}
 
     def _end_value(self, name: str, *, first: bool = False) -> float:
@@ -148,5 +189,6 @@ def _mask(entries: Entries, low: int, high: int) -> Any:
 
 def _between(entries: Entries, low: int, high: int) -> Entries:
     """Those that meet the steps `low` to `high`."""
-    found: Entries = entries[_mask(entries, low, high)]
+    mask = _mask(entries, low, high)
+    found: Entries = entries if mask.all() else entries[mask]
     return found

@@ -2,6 +2,8 @@
 
 import asyncio
 import math
+import struct
+import zlib
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +16,7 @@ from alembic.config import Config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sqlalchemy import Connection, select
 
 from agent.domain.events import Ended, EventBody, Logged, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.runs import Outcome, Run, RunState
@@ -25,6 +28,7 @@ from agent.storage import sql_stores
 from agent.storage.database import Database, open_engine
 from agent.storage.schema import MIGRATIONS, NEWEST
 from agent.storage.series import FOLD
+from agent.storage.tables import series_block
 from agent.stores import Stores
 from tests.agent.engine import ENDING, a_run
 from tests.fakes import START
@@ -48,7 +52,58 @@ def test_any_bits_come_back(bits: Any) -> None:
     assert unpack(pack(entries), POINT).tobytes() == entries.tobytes()
 
 
-@pytest.mark.parametrize("data", [b"", b"\x01", b"\x02\x00\x00\x00\x00", pack(points([1.0, 2.0]))[:-3]])
+@given(arrays(np.uint64, st.tuples(st.integers(0, 40), st.just(4))), st.integers(1, 3))
+def test_any_bits_come_back_from_a_block_of_the_first_version(bits: Any, times: int) -> None:
+    entries = np.ascontiguousarray(np.repeat(bits, times, axis=0)).view(POINT).reshape(-1)
+    assert unpack(pack_of_version_1(entries), POINT).tobytes() == entries.tobytes()
+
+
+def pack_of_version_1(entries: Any) -> bytes:
+    """As blocks were written at first: a zlib stream a column."""
+    parts = [struct.pack("<BI", 1, len(entries))]
+    for name in entries.dtype.names:
+        words = np.ascontiguousarray(entries[name]).view(np.int64)
+        for _ in range(2 if entries.dtype[name].kind == "i" else name in {"at", "began", "ended"}):
+            words = np.diff(words, prepend=np.int64(0))
+        data = zlib.compress(np.ascontiguousarray(words.view(np.uint8).reshape(-1, 8).T).tobytes(), 4)
+        parts += (struct.pack("<I", len(data)), data)
+    return b"".join(parts)
+
+
+async def test_a_run_whose_columns_are_of_the_first_version_goes_on(
+    host: "Host", either_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[Logged3] = [(n, n / 7, {"a": 1.0 * n}) for n in range(BLOCK + 3 * FOLD)]
+    with monkeypatch.context() as before:
+        before.setattr("agent.storage.series.pack", pack_of_version_1)
+        await host.log(rows[: BLOCK + FOLD])
+    query = select(series_block.c.data)
+
+    def versions(connection: Connection) -> set[int]:
+        return {data[0] for data in connection.execute(query).scalars()}
+
+    assert await either_database.read(versions) == {1}
+    await host.log(rows[BLOCK + FOLD :])
+    assert await either_database.read(versions) == {1, 2}
+    stored = await host.stores.runs.metrics(host.run.id)
+    assert [(row.step, row.at, row.values) for row in stored] == rows
+    for low, high in [(0, 10**6), (100, BLOCK + 5), (BLOCK - 1, BLOCK + 1)]:
+        (found,) = await host.stores.runs.windows(host.run.id, ["a"], (low, high))
+        shows(found, host.counting("a", low, high))
+
+
+@given(st.binary(max_size=300), st.integers(1, 50))
+def test_damage_is_never_read_as_a_block(noise: bytes, place: int) -> None:
+    whole = pack(points([0.1 * n for n in range(50)]))
+    for data in (whole[:place] + noise, noise, b"\x02\x05\x00\x00\x00" + noise):
+        try:
+            found = unpack(data, POINT)
+        except Unreadable:
+            continue
+        assert found.dtype == POINT  # noise that happens to be a block is one
+
+
+@pytest.mark.parametrize("data", [b"", b"\x01", b"\x09\x00\x00\x00\x00", pack(points([1.0, 2.0]))[:-3]])
 def test_other_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(Unreadable, match="block of metrics"):
         unpack(data, POINT)
