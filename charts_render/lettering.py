@@ -30,6 +30,7 @@ _EASTERN = (
 )
 _MISSING = "□"
 _LONGEST = 300  # characters; more cannot fit a line of any picture
+_FLOWING = 2_000  # characters of a text of several lines
 ASCENT, DESCENT = 0.80, 0.26  # of the size, with room for accents
 
 
@@ -100,6 +101,20 @@ def wrap(parts: list[str], letters: Letters, room_px: float, *, lines: int, join
         done.append(shorten(joint.join(rest[:count]), letters, room_px))
         rest = rest[count:]
     return [*done, shorten(joint.join(rest), letters, room_px)] if rest else done
+
+
+def flow(text: str, letters: Letters, room_px: float, *, lines: int) -> list[str]:
+    """The text on at most `lines` lines, broken at blanks, and inside of words that are longer than a line."""
+    words: list[str] = []
+    for part in text[:_FLOWING].split():
+        word = plain(part)
+        while width(word, letters) > room_px and len(word) > 1:
+            head = shorten(word, letters, room_px + width("…", letters)).removesuffix("…") or word[0]
+            head = head if head != word else word[:-1]
+            words.append(head)
+            word = word[len(head) :]
+        words.append(word)
+    return wrap([word for word in words if word], letters, room_px, lines=lines)
 
 
 def _stacked(kept: list[str]) -> bool:

@@ -50,12 +50,12 @@ def count_text(count: float) -> str:
     return value_text(count)
 
 
-def aligned_texts(values: Sequence[float], *, none: str) -> list[str]:
+def aligned_texts(values: Sequence[float], *, none: str, digits: int = 3) -> list[str]:
     """Values under each other: as many decimals for all as the largest needs, more where one would read as zero."""
     sizes = [abs(v) for v in values if math.isfinite(v) and v]
     if not sizes or not 1e-2 <= max(sizes) < 1000:
         return [none if math.isnan(v) else value_text(v) for v in values]
-    most = 2 - math.floor(math.log10(max(sizes)))
+    most = digits - 1 - math.floor(math.log10(max(sizes)))
     decimals = next(d for d in range(most + 1) if d == most or all(_is_whole(v * 10**d) for v in sizes))
     texts = []
     for value in values:

@@ -83,13 +83,20 @@ class Plot:
         if xs.size > 1:
             xs = (xs[:-1, None] + np.diff(xs)[:, None] * along).ravel()
             ys = (ys[:-1, None] + np.diff(ys)[:, None] * along).ravel()
+        self.dot(xs, ys)
+
+    def dot(self, xs: Floats, ys: Floats) -> None:
+        """Remember points."""
         rows, columns = (ys - self.area.y0) / _CELL_PX, (xs - self.area.x0) / _CELL_PX
         inside = (rows >= 0) & (rows < self._ink.shape[0]) & (columns >= 0) & (columns < self._ink.shape[1])
         self._ink[rows[inside].astype(int), columns[inside].astype(int)] = 1
 
-    def claim(self, spots: Iterable[Box]) -> Box | None:
-        """The spot that hides the least, earlier ones first; None where every spot would meet another text."""
-        best, cost = None, _TEXT_COST
+    def claim(self, spots: Iterable[Box], *, most: float = _TEXT_COST) -> Box | None:
+        """The spot that hides the least, earlier ones first; None where every spot would meet another text.
+
+        `most` is how many cells of what is drawn it may hide.
+        """
+        best, cost = None, most
         for rank, spot in enumerate(spots):
             price = self._price(spot) + 0.5 * rank
             if price < cost:

@@ -18,6 +18,7 @@ from charts_render.placement import Box
 from charts_render.theme import PALETTES
 
 _BITS = 5  # of each channel that choose the nearest palette entry
+_SAMPLE = 60_000  # pixels of photos that their colours are chosen by
 
 
 def encode(pixels: NDArray[np.uint8], theme: Theme, photos: Sequence[Box] = ()) -> bytes:
@@ -50,12 +51,13 @@ def _show(
 ) -> NDArray[np.uint8]:
     """Index the photos anew, with colours of their own in the entries that the theme leaves free; the new palette."""
     parts = [_part(pixels.shape[0], box) for box in photos]
-    sample = np.concatenate([pixels[part][..., :3].reshape(-1, 3)[::7] for part in parts])
+    sample = np.concatenate([pixels[part][..., :3].reshape(-1, 3) for part in parts])
+    sample = sample[:: max(1, len(sample) // _SAMPLE)]
     if not len(sample):
         return entries
     used = len(_colours(theme))
-    median = Image.fromarray(sample[None]).quantize(256 - used, Image.Quantize.MEDIANCUT)
-    chosen = np.array(median.getpalette(), dtype=np.uint8).reshape(-1, 3)[: 256 - used]
+    found = Image.fromarray(sample[None]).quantize(256 - used, Image.Quantize.MAXCOVERAGE, kmeans=1)
+    chosen = np.array(found.getpalette(), dtype=np.uint8).reshape(-1, 3)[: 256 - used]
     entries = entries.copy()
     entries[used : used + len(chosen)] = chosen
     palette = Image.new("P", (1, 1))

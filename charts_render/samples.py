@@ -1,11 +1,32 @@
 """Results that look like real ones, for the gallery and for tests. Seeded, so only the look can change."""
 
+import io
 import math
 
 import numpy as np
+from PIL import Image
 
 from agent.domain.charts import Theme
-from agent.domain.pictures import BarGroup, Bars, Line, Matrix, PictureSpec, Plane, ResultPicture
+from agent.domain.pictures import (
+    BarGroup,
+    Bars,
+    Box,
+    Cloud,
+    Histogram,
+    Images,
+    Line,
+    Matrix,
+    PictureSpec,
+    Plane,
+    Points,
+    Progress,
+    ResultPicture,
+    Table,
+    Tile,
+    Tree,
+    Trial,
+    TrialState,
+)
 
 
 def confusion(names: tuple[str, ...], *, seed: int = 1, size: int = 320) -> Matrix:
@@ -92,6 +113,156 @@ def class_scores() -> Bars:
     return Bars("Scores of each class", names, groups, most=1.0)
 
 
+def lengths() -> Histogram:
+    """Long-tailed, as texts are."""
+    rng = np.random.default_rng(8)
+    edges = np.linspace(0, 512, 33)
+    train, test = (np.histogram(np.clip(rng.lognormal(4.6, 0.55, n), 0, 511), edges)[0] for n in (6000, 1800))
+    groups = (BarGroup("train", train.tolist()), BarGroup("test", test.tolist()))
+    return Histogram("Length of texts", tuple(edges.tolist()), groups, "tokens", "rows")
+
+
+def confidences() -> Histogram:
+    """One group."""
+    rng = np.random.default_rng(9)
+    edges = np.linspace(0, 1, 21)
+    counts = np.histogram(rng.beta(5, 1.2, 1204), edges)[0]
+    group = BarGroup("rows", counts.tolist())
+    return Histogram("How sure it was", tuple(edges.tolist()), (group,), "probability", "rows")
+
+
+def residuals() -> Cloud:
+    """Wider for larger values, and one that is far off."""
+    rng = np.random.default_rng(10)
+    x = rng.uniform(20, 420, 900)
+    y = rng.normal(0, 4 + x * 0.05)
+    y[5] = 900
+    return Cloud("Residuals", (Points("", x.tolist(), y.tolist()),), "predicted price", "actual - predicted", "zero")
+
+
+def clusters() -> Cloud:
+    """Four groups, two of which touch."""
+    rng = np.random.default_rng(11)
+    middles = {"billing": (-6, 3), "delivery": (4, 5), "returns": (5.5, -2), "account": (-2, -5)}
+    groups = []
+    for name, (x, y) in middles.items():
+        xs, ys = rng.normal(x, 1.5, 240), rng.normal(y, 1.2, 240)
+        groups.append(Points(name, xs.tolist(), ys.tolist()))
+    return Cloud("Map of tickets", tuple(groups), "", "")
+
+
+def pareto() -> Cloud:
+    """What accuracy costs."""
+    rng = np.random.default_rng(12)
+    cost = rng.uniform(0.4, 9, 40)
+    reached = 0.93 - 0.25 * np.exp(-cost / 2.2) - rng.exponential(0.03, 40)
+    order = np.argsort(cost)
+    best = np.maximum.accumulate(reached[order])
+    front = order[reached[order] >= best]
+    rest = np.setdiff1d(order, front)
+    names = [f"#{i + 1}" for i in front]
+    groups = (
+        Points("front", cost[front].tolist(), reached[front].tolist(), names),
+        Points("others", cost[rest].tolist(), reached[rest].tolist()),
+    )
+    return Cloud("Accuracy against cost", groups, "GPU hours", "accuracy", front="front")
+
+
+def mistakes() -> Table:
+    """What the model got wrong."""
+    rows = (
+        (
+            "Where is my parcel? It was due on Monday and has not moved since.",
+            "delivery",
+            "returns",
+            "0.71",
+        ),
+        ("I was charged twice for the same order, please refund one.", "billing", "returns", "0.64"),
+        ("Cannot log in after changing my e-mail address", "account", "account", "0.98"),
+        ("The jacket is too small, how do I get the larger one instead of the money?", "returns", "delivery", "0.52"),
+    )
+    return Table("Samples", ("text", "true", "predicted", "p"), rows, ("bad", "bad", "good", "bad"))
+
+
+def _search(count: int, *, seed: int = 13) -> tuple[Trial, ...]:
+    """A search that gets better in steps; some trials crash, one still runs."""
+    rng = np.random.default_rng(seed)
+    ideas = (
+        "wider layer",
+        "dropout 0.2",
+        "cosine schedule",
+        "longer texts",
+        "class weights",
+        "char n-grams",
+        "lr 3e-4",
+    )
+    best, parent, found = 0.71, None, list[Trial]()
+    for number in range(1, count + 1):
+        value = best + float(rng.normal(-0.012, 0.016)) if number > 1 else best
+        state: TrialState = "kept" if value > best or number == 1 else "discarded"
+        if rng.random() < 0.1 and number > 1:
+            value, state = math.nan, "crashed"
+        name = "baseline" if number == 1 else ideas[int(rng.integers(len(ideas)))]
+        found.append(Trial(number, value, state, name, parent, float(rng.uniform(0.2, 3))))
+        if state == "kept":
+            best, parent = value, number
+    return (*found, Trial(count + 1, math.nan, "running", ideas[0], parent))
+
+
+def progress(count: int = 48) -> Progress:
+    """Best so far."""
+    return Progress("Search", _search(count), "higher", "validation accuracy")
+
+
+def tree(count: int = 22) -> Tree:
+    """Where each experiment came from."""
+    return Tree("Experiments", _search(count), "higher", "validation accuracy")
+
+
+def _drawing(seed: int, wide: int = 320, high: int = 240) -> tuple[bytes, tuple[float, float, float, float]]:
+    """A made-up photo: sky, ground and a ball; and where the ball is."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[0:high, 0:wide] / np.array([high, wide]).reshape(2, 1, 1)
+    sky = np.stack([120 + 80 * y, 160 + 60 * y, 230 - 20 * y], axis=-1)
+    earth = np.stack([90 + 60 * y, 130 - 30 * y, 60 + 0 * y], axis=-1)
+    pixels = np.where((y > 0.62 + 0.05 * np.sin(9 * x + seed))[..., None], earth, sky)
+    cx, cy, radius = rng.uniform(0.3, 0.7), rng.uniform(0.35, 0.6), rng.uniform(0.1, 0.18)
+    distance = np.hypot((x - cx) * wide / high, y - cy) / radius
+    colour = np.array([(214, 69, 65), (240, 190, 60), (120, 80, 190)][seed % 3], dtype=float)
+    shade = (1.15 - 0.6 * np.clip(distance, 0, 1))[..., None] * colour
+    pixels = np.where((distance < 1)[..., None], shade, pixels) + rng.normal(0, 3, (high, wide, 1))
+    out = io.BytesIO()
+    Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(out, "PNG")
+    across = radius * high / wide
+    return out.getvalue(), (cx - across, cy - radius, cx + across, cy + radius)
+
+
+def wrong_images() -> Images:
+    """What a classifier took for something else."""
+    captions = (
+        "red, not violet (0.81)",
+        "yellow, not red (0.77)",
+        "violet (0.99)",
+        "red (0.98)",
+        "yellow, not violet (0.6)",
+    )
+    rights = (False, False, True, True, False)
+    tiles = [Tile(_drawing(i)[0], text, right) for i, (text, right) in enumerate(zip(captions, rights, strict=True))]
+    return Images("Mistakes", (*tiles, Tile(b"no image", "lost on the way", None)))
+
+
+def detections() -> Images:
+    """What a detector found, and what is there."""
+    tiles = []
+    for i in range(4):
+        data, (left, top, right, bottom) = _drawing(20 + i)
+        truth = Box("ball", left, top, right, bottom, truth=True)
+        found = Box("ball", left - 0.02, top + 0.03, right + 0.04, bottom + 0.02, score=0.93 - 0.1 * i)
+        false = Box("bird", 0.06, 0.08, 0.2, 0.22, score=0.41)
+        tiles.append(Tile(data, f"IoU {0.86 - 0.06 * i:.2f}", None, (truth, found) if i else (truth, found, false)))
+    return Images("Detections", tuple(tiles))
+
+
 _TOPICS = (
     "numpy", "scipy", "pandas", "matplotlib", "keras", "pytorch", "sklearn", "django", "flask", "fastapi", "celery",
     "redis", "postgres", "sqlite", "docker", "kubernetes", "ansible", "terraform", "linux", "bash", "git", "ssh",
@@ -113,5 +284,16 @@ def results(theme: Theme, width_px: int = 1200) -> dict[str, PictureSpec]:
         "importance": (importance(),),
         "importance-scores": (importance(), class_scores()),
         "forecast": (forecast(),),
+        "lengths": (lengths(),),
+        "histograms": (lengths(), confidences()),
+        "residuals": (residuals(),),
+        "clusters": (clusters(),),
+        "regression": (residuals(), pareto()),
+        "pareto": (pareto(),),
+        "mistakes": (mistakes(),),
+        "progress": (progress(),),
+        "tree": (tree(),),
+        "images": (wrong_images(),),
+        "detections": (detections(),),
     }
     return {name: PictureSpec("Ticket classifier", group, subtitle, theme, width_px) for name, group in sheets.items()}

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from charts_render.curve import Floats
 from charts_render.layout import NOTE, NOTE_ROW, TICK
-from charts_render.lettering import shorten, width
+from charts_render.lettering import ASCENT, DESCENT, Letters, shorten, width
 from charts_render.placement import Box, Plot
 from charts_render.results.part import RISE, Part
 from charts_render.scale import Scale
@@ -20,6 +21,7 @@ from charts_render.theme import LINE_PX
 _Y_TICK_ROOM, _X_TICK_ROOM = 62.0, 95.0
 _LABELS_MOST = 220.0
 _EDGE_STEP = 14.0
+_HIDDEN = 8.0  # cells of what is drawn that a name may lie on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +49,31 @@ class Axes:
         a = self.area
         across, up = np.clip(self.x.fractions(xs), -3.0, 4.0), np.clip(self.y.fractions(ys), -3.0, 4.0)
         return a.x0 + across * a.width, a.y0 + up * a.height
+
+    def x_covers(self, xs: Floats) -> NDArray[np.bool_]:
+        """Which lie on the x axis."""
+        return (xs >= self.x.lo) & (xs <= self.x.hi)
+
+    def y_covers(self, ys: Floats) -> NDArray[np.bool_]:
+        """Which lie on the y axis."""
+        return (ys >= self.y.lo) & (ys <= self.y.hi)
+
+    def claim(self, text: str, letters: Letters, at: tuple[float, float], off: float) -> tuple[float, float] | None:
+        """Left end and base for a text beside a point, where it hides the least; None where there is no room."""
+        (x, y), wide, size = at, width(text, letters), letters.size_px
+        rise = size * RISE
+        spots = [
+            (x + off, y - rise),
+            (x - off - wide, y - rise),
+            (x - wide / 2, y + off),
+            (x - wide / 2, y - off - size),
+        ]
+        near = off * 0.6
+        spots += [(x - near - wide, y + near), (x + near, y + near)]
+        spots += [(x + near, y - near - size * 0.72), (x - near - wide, y - near - size * 0.72)]
+        boxes = [Box(a - 3, b - size * DESCENT, a + wide + 3, b + size * ASCENT) for a, b in spots]
+        spot = self.plot.claim(boxes, most=_HIDDEN)
+        return None if spot is None else (spot.x0 + 3, spot.y0 + size * DESCENT)
 
     def outside(self, item: int, xs: Floats, ys: Floats) -> int:
         """Triangles at the edge for points beyond it, infinite ones too; how many points they stand for."""
@@ -88,17 +115,18 @@ def draw_axes(
     *,
     whole: bool = False,
     zero: bool = False,
+    bare: bool = False,
 ) -> Axes:
     """Names, grid and ticks of x and y below what the part has; leaves its depth below the x axis.
 
-    `whole` keeps the ticks of x integers, `zero` stresses the level 0.
+    `whole` keeps the ticks of x integers, `zero` stresses the level 0, `bare` leaves out ticks that mean nothing.
     """
     height, right = space.height, space.right
     x, y = scales
     part.say(0, -part.depth - 26, shorten(names[1], NOTE, part.room - right), "y-name")
     part.depth += NOTE_ROW + 14 if names[1] else 12
-    ticks = y.ticks(at_most=max(2, int(height / _Y_TICK_ROOM)))
-    left = min(max((width(text, TICK) for _, text in ticks), default=0.0), _LABELS_MOST) + 14
+    ticks = [] if bare else y.ticks(at_most=max(2, int(height / _Y_TICK_ROOM)))
+    left = 0.0 if bare else min(max((width(text, TICK) for _, text in ticks), default=0.0), _LABELS_MOST) + 14
     wide = min(part.room - left - right, space.most_wide)
     area = Box(left, -part.depth - height, left + wide, -part.depth)
     look = part.palette
@@ -110,11 +138,11 @@ def draw_axes(
         part.say(area.x0 - 14, level - TICK.size_px * RISE, text, "y-tick", letters=TICK, align="right")
     axis = Pen(look.muted, 2.0, layer=1.0)
     part.line([area.x0, area.x1], [area.y0, area.y0], axis, part.gid("axis"))
-    for tick, text in _x_ticks(x, wide, whole=whole):
+    for tick, text in [] if bare else _x_ticks(x, wide, whole=whole):
         place = area.x0 + x.fraction(tick) * wide
         part.line([place, place], [area.y0, area.y0 - 7], axis, part.gid("x-tick-line"))
         part.say(place, area.y0 - 38, text, "x-tick", letters=TICK, align="center")
-    part.depth += height + 46
+    part.depth += height + (12 if bare else 46)
     if names[0]:
         part.say((area.x0 + area.x1) / 2, -part.depth - 24, shorten(names[0], NOTE, wide), "x-name", align="center")
         part.depth += NOTE_ROW

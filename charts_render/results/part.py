@@ -25,6 +25,7 @@ class Key:
     name: str
     note: str = ""
     line: bool = True
+    dot: Dot | None = None  # in place of the number's own
 
     @property
     def text(self) -> str:
@@ -109,10 +110,10 @@ class Part(Scene):
     def key(self, key: Key, x: float, base: float, name: str) -> None:
         """One entry of a legend."""
         middle, tip = base + NOTE_PX * RISE, SWATCH - 12
-        if key.line:
+        if key.line and key.dot is None:
             pen = Pen(self.colour(key.item), LINE_PX)
             self.line([x, x + tip], [middle, middle], pen, self.gid("swatch", key.item))
-        dot = self.dot(key.item, size=MARKER_PX if key.line else MARKER_PX + 5)
+        dot = key.dot or self.dot(key.item, size=MARKER_PX if key.line else MARKER_PX + 5)
         self.dots([x + tip / 2], [middle], dot, self.gid("swatch-dot", key.item))
         self.say(x + SWATCH, base, name, f"legend:{key.item}", colour=self.palette.ink)
 

@@ -6,10 +6,22 @@ Owns the grid; each kind's look is in its own file. Called by `charts_render.ren
 from collections.abc import Sequence
 from typing import Final
 
-from agent.domain.pictures import Bars, Matrix, PictureSpec, Plane, ResultPicture
+from agent.domain.pictures import (
+    Bars,
+    Cloud,
+    Histogram,
+    Images,
+    Matrix,
+    PictureSpec,
+    Plane,
+    Progress,
+    ResultPicture,
+    Table,
+    Tree,
+)
 from charts_render.canvas import Sheet
 from charts_render.layout import GUTTER, MARGIN, SUBTITLE, TITLE, headline
-from charts_render.results import bars, matrix, plane
+from charts_render.results import bars, cloud, histogram, images, matrix, plane, progress, table, tree
 from charts_render.results.part import Part
 from charts_render.scene import Ink
 from charts_render.theme import DESIGN_WIDTH_PX, PALETTES, Palette
@@ -64,8 +76,18 @@ def paint(picture: ResultPicture, index: int, room: float, look: Palette) -> Par
             bars.paint(part, picture)
         case Plane():
             plane.paint(part, picture)
-        case _:
-            part.head(picture.title, ["this kind cannot be drawn yet"])
+        case Histogram():
+            histogram.paint(part, picture)
+        case Cloud():
+            cloud.paint(part, picture)
+        case Table():
+            table.paint(part, picture)
+        case Progress():
+            progress.paint(part, picture)
+        case Tree():
+            tree.paint(part, picture)
+        case Images():
+            images.paint(part, picture)
     return part
 
 
@@ -74,7 +96,7 @@ def _halves(picture: ResultPicture) -> bool:
     match picture:
         case Matrix():
             return len(picture.columns) <= matrix.HALF_MOST
-        case Bars() | Plane():
+        case Bars() | Plane() | Histogram() | Cloud():
             return True
         case _:
             return False

@@ -128,3 +128,85 @@ def best_of(trials: Sequence[Trial], better: Literal["lower", "higher"]) -> Tria
     if not valid:
         return None
     return (min if better == "lower" else max)(valid, key=lambda trial: trial.value)
+
+
+def steps_of(trials: Sequence[Trial], better: Literal["lower", "higher"]) -> list[Trial]:
+    """The trials that were better than all kept before them, in their order; of any that ended, where none was kept."""
+    kept = [trial for trial in trials if trial.state == "kept"]
+    found: list[Trial] = []
+    for trial in sorted(kept or [t for t in trials if t.state != "crashed"], key=lambda trial: trial.number):
+        if not math.isfinite(trial.value):
+            continue
+        if not found or (trial.value < found[-1].value if better == "lower" else trial.value > found[-1].value):
+            found.append(trial)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A row of a tree: its trial, its lane from the left, the row it hangs on or -1, whether nothing lies between."""
+
+    trial: Trial
+    lane: int
+    parent: int
+    direct: bool
+
+
+def branches(trials: Sequence[Trial], shown: set[int], better: Literal["lower", "higher"]) -> list[Branch]:
+    """The trials of these places as rows: every one below what it came from, side lines before the one that goes on.
+
+    What came from a trial that is not shown hangs on the nearest that is. A parent that does not exist, or is no older,
+    is none: no circle is possible.
+    """
+    places: dict[int, int] = {}
+    for i, trial in enumerate(trials):
+        places.setdefault(trial.number, i)
+    above: list[int] = []
+    for i, trial in enumerate(trials):
+        parent = places.get(trial.parent, -1) if trial.parent is not None else -1
+        above.append(parent if parent >= 0 and (trials[parent].number, parent) < (trial.number, i) else -1)
+    children: dict[int, list[tuple[int, bool]]] = {}
+    for i in sorted(shown):
+        parent, direct = above[i], True
+        while parent >= 0 and parent not in shown:
+            parent, direct = above[parent], False
+        children.setdefault(parent, []).append((i, direct))
+    best = best_of([trials[i] for i in sorted(shown)], better)
+    spine = _spine(trials, above, best)
+    rows: list[Branch] = []
+    waiting = [(i, 0, -1, direct) for i, direct in reversed(children.get(-1, []))]
+    while waiting:
+        i, lane, parent, direct = waiting.pop()
+        rows.append(Branch(trials[i], lane, parent, direct))
+        below = sorted(children.get(i, []), key=lambda child: (child[0] in spine, trials[child[0]].number))
+        place, last = len(rows) - 1, len(below) - 1
+        goes_on = bool(below) and (below[last][0] in spine or len(below) == 1)
+        for k, (child, straight) in reversed(list(enumerate(below))):
+            waiting.append((child, lane if k == last and goes_on else lane + 1, place, straight))
+    return rows
+
+
+def _spine(trials: Sequence[Trial], above: Sequence[int], best: Trial | None) -> set[int]:
+    """The places of the best trial and all that it came from."""
+    found: set[int] = set()
+    at = next((i for i, trial in enumerate(trials) if trial is best), -1)
+    while at >= 0:
+        found.add(at)
+        at = above[at]
+    return found
+
+
+def most_telling(trials: Sequence[Trial], better: Literal["lower", "higher"], *, most: int) -> set[int]:
+    """Places of the trials to show of too many: the way to the best, then what was kept, then the newest."""
+    if len(trials) <= most:
+        return set(range(len(trials)))
+    places = {trial.number: i for i, trial in reversed(list(enumerate(trials)))}
+    wanted: list[int] = []
+    at: Trial | None = best_of(trials, better)
+    while at is not None and len(wanted) < most:
+        place = next(i for i, trial in enumerate(trials) if trial is at)
+        wanted.append(place)
+        up = places.get(at.parent) if at.parent is not None else None
+        at = trials[up] if up is not None and trials[up].number < at.number else None
+    newest = sorted(range(len(trials)), key=lambda i: (trials[i].state != "kept", -trials[i].number))
+    return set(list(dict.fromkeys([*wanted, *newest]))[:most])
