@@ -20,6 +20,7 @@ from agent.tools.charting import Charting
 from agent.tools.control import Control
 from agent.tools.data import Data, DataFiles
 from agent.tools.dispatch import Dispatcher
+from agent.tools.experiments import Experimenting
 from agent.tools.looking import Looking
 from agent.tools.training import Training
 from agent.tools.watching import Watching
@@ -101,6 +102,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         *Looking(stores.runs, service, fleet, drawn, clock).tools(),
         *Watching(stores.runs, bundles, drawn).tools(),
         *Charting(stores.runs, drawn, blobs).tools(),
+        *Experimenting(stores.runs, drawn).tools(),
     )
     dispatcher = Dispatcher({tool.name: tool for tool in tools})
     approvals = ApprovalDesk(

@@ -59,7 +59,7 @@ _ABOUT_RUNS = frozenset(
     {
         *("run_status", "run_logs", "run_metrics", "run_chart", "run_checkpoints", "run_attempts", "run_script"),
         *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority"),
-        *("list_runs", "list_hosts", "list_queue", "compare_runs", "clone_run"),
+        *("list_runs", "list_hosts", "list_queue", "list_experiments", "compare_runs", "clone_run"),
     }
 )
 
@@ -117,7 +117,7 @@ def _to_request(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
 def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
     """The arguments of a tool about runs, as far as the person said them."""
     match tool:
-        case "list_runs" | "list_hosts" | "list_queue":
+        case "list_runs" | "list_hosts" | "list_queue" | "list_experiments":
             return {}
         case "compare_runs":
             return {"runs": tuple(dict.fromkeys(RUN_ID.findall(asked.lower())))}

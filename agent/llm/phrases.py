@@ -92,6 +92,13 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("retry_run", _words(rf"{_ASKED}(?:(?:retry|restart)\W*(?:$|please\W*$|{_RUN})|try\W+{_RUN}\W+again\W*$)")),
     ("set_priority", _words(rf"{_ASKED}(?:prioriti[sz]e|(?:give|set|make|put|move|raise|lower)\b.*\bpriority)\b")),
+    (
+        "list_experiments",
+        _words(
+            r"\bleader ?board\b|\bexperiments\b|\bbest so far\b|\bpareto\b"
+            r"|\bbest (?:run|experiment)\b|\b(?:against|versus|vs\.?) (?:the )?(?:training time|cost)\b"
+        ),
+    ),
     ("run_chart", _words(rf"{_ASKED}(?:plot|draw|graph|chart)\b")),
     ("compare_runs", _words(rf"{_ASKED}compare\b|r-[0-9a-z]{{6}}\W+(?:vs\.?|versus|against)\W+r-[0-9a-z]{{6}}\b")),
     ("list_hosts", _words(r"\bcluster\W*(?:$|info|status|state|load)|\b(?:in|on|of) the cluster\b")),

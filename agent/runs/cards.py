@@ -176,9 +176,16 @@ def result_card(run: Run, picture: Picture | None = None, ways: Sequence[Button]
         facts=(Fact(name="Test rows", value=f"{score.test_rows:,}"), *others),
         table=table,
         picture=picture,
-        buttons=(*ways, *run_buttons(run)),
+        buttons=(*(ways or _ways(run)), *run_buttons(run)),
         footer=f"Try it: predict with {run.id} and attach a csv with the same columns",
     )
+
+
+def _ways(run: Run) -> tuple[Button, ...]:
+    """To the pictures of its result, where there are some."""
+    if run.outcome is None or not run.outcome.results:
+        return ()
+    return (Button(action="chart", subject=f"{run.id}.roverview", label="Results"),)
 
 
 def verdict(score: Scorecard, chosen: str) -> str:

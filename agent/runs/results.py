@@ -78,11 +78,14 @@ def picture_of(run: Run, found: Classification, view: ResultView, *, theme: Them
 
 
 def _overview(found: Classification) -> list[ResultPicture]:
-    """The four that say most: mistakes, ranking or classes, what it leans on, whether its words can be trusted."""
-    two = found.class_count == 2
-    second: ResultView = "roc" if two and found.curves else "classes"
-    third: ResultView = "importance" if found.importance else "lengths" if found.lengths else "pr"
-    wanted: tuple[ResultView, ...] = ("confusion", second, third, "calibration")
+    """The four that say most: mistakes, what it leans on, ranking or classes, whether its words can be trusted.
+
+    What is about as high stands side by side.
+    """
+    leans: ResultView = "importance" if found.importance else "lengths" if found.lengths else "pr"
+    ranks: ResultView = "roc" if found.class_count == 2 and found.curves else "classes"
+    middle = (leans, ranks) if ranks == "roc" else (ranks, leans)
+    wanted: tuple[ResultView, ...] = ("confusion", *middle, "calibration")
     return [picture for view in wanted for picture in _single(found, view, bars=_HALF_SHEET)[:1]]
 
 
@@ -121,12 +124,12 @@ def _curves(found: Classification, view: Literal["roc", "pr"]) -> Plane:
         return Plane(f"ROC{name}", tuple(lines), "false positive rate", "true positive rate", (0, 1), (0, 1), "rising")
     if len(found.curves) == 1:  # always saying yes: precision is how many there are
         share = found.curves[0].share
-        lines.append(Line("by chance", (0.0, 1.0), (share, share), number(share)))
+        lines.append(Line("by chance", (0.0, 1.0), (share, share), f"{share:.3f}"))
     return Plane(f"precision and recall{name}", tuple(lines), "recall", "precision", (0, 1), (0, 1))
 
 
 def _line(one: ClassCurves, curve: Curve, area: str) -> Line:
-    return Line(one.label, curve.x, curve.y, f"{area} {number(curve.area)}")
+    return Line(one.label, curve.x, curve.y, f"{area} {curve.area:.3f}")
 
 
 def _calibration(found: Calibration) -> Plane:
@@ -137,7 +140,7 @@ def _calibration(found: Calibration) -> Plane:
         "observed",
         [one.predicted for one in found.bins],
         [one.observed for one in found.bins],
-        f"mean gap {number(found.error)}",
+        f"mean gap {found.error:.3f}",
         [low for low, _ in spans],
         [high for _, high in spans],
         dots=True,
@@ -176,8 +179,8 @@ def _classes(found: Classification, most: int) -> list[ResultPicture]:
 def _importance(found: Importance, most: int) -> Bars:
     shown = found.features[:most]
     every = len(found.features) + found.left_out
-    rest = f", {len(shown)} of {every} columns" if every > len(shown) else ""
-    unit = "share of LightGBM's gain" if found.kind == "gain" else "share of its pull on the log-odds"
+    rest = f", {len(shown)} of {every}" if every > len(shown) else ""
+    unit = "share of gain" if found.kind == "gain" else "share of log-odds"
     return Bars(
         f"importance{rest}",
         tuple(one.name for one in shown),
@@ -187,9 +190,9 @@ def _importance(found: Importance, most: int) -> Bars:
 
 
 def _lengths(found: Lengths) -> Histogram:
-    beyond = f", without {found.beyond:,} longer" if found.beyond else ""
+    beyond = f", {found.beyond:,} longer texts left out" if found.beyond else ""
     groups = (BarGroup("right", found.right), BarGroup("wrong", found.wrong))
-    return Histogram(f"length of texts{beyond}", tuple(map(float, found.edges)), groups, found.unit, "texts")
+    return Histogram("length of texts", tuple(map(float, found.edges)), groups, f"{found.unit}{beyond}", "texts")
 
 
 def _mistakes(found: Mistakes) -> Table:
@@ -231,7 +234,7 @@ def _confusion_words(found: Classification) -> str:
     if not wrong:
         return f"{text}."
     most, true, other = max(wrong, key=lambda one: one[0])
-    return f"{text}; most often mistaken: `{true}` for `{other}` ({most:,})."
+    return f"{text}; most often `{true}` is taken for `{other}` ({most:,})."
 
 
 def _mistake_words(found: Mistakes) -> str:

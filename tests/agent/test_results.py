@@ -40,8 +40,8 @@ def sheet(pictures: PictureSpec | None) -> PictureSpec:
 
 def test_an_overview_fits_the_task(tmp_path: Path) -> None:
     two = sheet(picture_of(RUN, facts(tmp_path).found, "overview"))
-    assert [type(one) for one in two.pictures] == [Matrix, Plane, Bars, Plane]
-    assert [one.title for one in two.pictures][1:3] == ["ROC: yes", "importance"]
+    assert [type(one) for one in two.pictures] == [Matrix, Bars, Plane, Plane]
+    assert [one.title for one in two.pictures][1:3] == ["importance", "ROC: yes"]
     many = sheet(picture_of(RUN, facts(tmp_path, 4, text=True, weights=0).found, "overview"))
     assert [type(one) for one in many.pictures] == [Matrix, Bars, Histogram, Plane]
     assert "400 sealed test rows" in many.subtitle
@@ -69,7 +69,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert len(classes.names) == 16
     columns = sheet(picture_of(RUN, found, "importance")).pictures[0]
     assert isinstance(columns, Bars)
-    assert columns.title == "importance, 16 of 40 columns"
+    assert columns.title == "importance, 16 of 40"
     table = sheet(picture_of(RUN, found, "mistakes")).pictures[0]
     assert isinstance(table, Table)
     assert table.title == f"the 10 surest of {found.mistakes.count:,} mistakes"

@@ -1,0 +1,60 @@
+"""The tool that shows the runs of a thread as experiments: best so far, and score against training time. Reads only."""
+
+from collections.abc import Sequence
+
+from pydantic import Field, JsonValue
+
+from agent.domain.content import Card
+from agent.domain.policy import Effect
+from agent.runs.experiments import experiments_of, picture_of, table_of, words_of
+from agent.runs.pictures import Files
+from agent.stores import Runs
+from agent.tools.tool import Arguments, Caller, Result, Tool
+
+MOST = 200  # newest runs that are looked at
+
+
+class ExperimentArguments(Arguments):
+    """Which runs."""
+
+    everywhere: bool = Field(False, description="Of all threads, not only of this one.")
+
+
+class Experimenting:
+    """The tool of this family."""
+
+    def __init__(self, runs: Runs, files: Files) -> None:
+        """`files` draws."""
+        self._runs = runs
+        self._files = files
+
+    def tools(self) -> Sequence[Tool]:
+        """Its declaration."""
+        said = "The runs of this thread as experiments: a leaderboard, the best so far, score against training time."
+        return (Tool("list_experiments", said, ExperimentArguments, Effect.READ, run=self.experiments),)
+
+    async def experiments(self, caller: Caller, asked: ExperimentArguments) -> Result:
+        """One picture and a table of those that were measured alike."""
+        if asked.everywhere:
+            runs = await self._runs.recent(MOST)
+        else:
+            runs = await self._runs.of_session(caller.session_id, MOST)
+        found = experiments_of(runs)
+        if found is None:
+            where = "" if asked.everywhere else " of this thread"
+            return Result(f"No run{where} has a result yet, so there is nothing to rank. `runs` lists them.")
+        picture = await self._files.draw(picture_of(found), about=f"experiments/{caller.session_id}")
+        said = words_of(found)
+        card = Card(
+            kind="notice",
+            title="Experiments",
+            body=said,
+            table=table_of(found),
+            picture=picture,
+            footer="" if picture else "The picture could not be drawn",
+        )
+        ranked: list[JsonValue] = [
+            {"run": run.id, found.metric: trial.value, "training_s": trial.cost, "state": trial.state}
+            for run, trial in found.measured
+        ]
+        return Result(said, {"experiments": ranked, "left_out": found.left_out}, card)

@@ -1,0 +1,122 @@
+"""Runs as experiments: which stand beside each other, the best so far, the front, and the tool over a real store."""
+
+import math
+from datetime import timedelta
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.domain.events import Ended
+from agent.domain.pictures import Cloud, Progress
+from agent.domain.runs import Outcome, Run, RunState, Score
+from agent.llm.phrases import intent_of
+from agent.runs.experiments import experiments_of, picture_of, table_of, words_of
+from charts_render.alt_text import describe
+from charts_render.render import render
+from tests.agent.conftest import House
+from tests.agent.engine import SPEC
+from tests.agent.facts import CARD
+from tests.agent.stage import Stage
+from tests.fakes import START
+
+_NUMBERS = count()
+_S = RunState
+
+
+def run_of(
+    value: float | None = None,
+    *,
+    state: RunState = _S.SUCCEEDED,
+    seconds: float = 60.0,
+    seed: int = 7,
+    metric: str = "",
+) -> Run:
+    number = next(_NUMBERS)
+    card = None
+    if value is not None:
+        card = CARD.model_copy(update={"model": Score(name="model", value=value), "metric": metric or CARD.metric})
+    outcome = Outcome(state=state, scorecard=card, seconds=seconds)
+    return Run(
+        id=f"r-{number:06}", session_id="s", requester="u", state=state, spec=SPEC.model_copy(update={"seed": seed}),
+        created_at=START + timedelta(minutes=number), outcome=outcome, used_s=seconds,
+    )  # fmt: skip
+
+
+def test_only_what_beats_all_before_it_is_kept() -> None:
+    runs = [run_of(0.6), run_of(0.5), run_of(state=_S.FAILED), run_of(0.6), run_of(0.7), run_of(state=_S.RUNNING)]
+    found = experiments_of(runs[::-1])
+    assert found is not None
+    assert [trial.state for trial in found.trials] == [
+        "kept", "discarded", "crashed", "discarded", "kept", "running",
+    ]  # fmt: skip
+    assert [trial.number for trial in found.trials] == [1, 2, 3, 4, 5, 6]
+    assert math.isnan(found.trials[2].value)
+    assert [run.id for run, _ in found.measured] == [runs[at].id for at in (4, 0, 3, 1)]
+    assert f"Best accuracy of 6 experiments: `{runs[4].id}` with 0.7 after 1 min 00 s of training." == words_of(found)
+
+
+def test_what_was_measured_otherwise_does_not_stand_beside_it() -> None:
+    runs = [run_of(0.99, seed=1), run_of(0.98, metric="macro_f1"), run_of(state=_S.STOPPED), run_of(0.5)]
+    found = experiments_of(runs)
+    assert found is not None
+    assert [run.id for run in found.runs] == [runs[3].id]
+    assert "3 other runs were measured otherwise, or not at all, and are left out." in words_of(found)
+    assert experiments_of([run_of(state=_S.FAILED)]) is None
+    assert experiments_of([]) is None
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 1e5)), min_size=2, max_size=30))
+def test_nothing_beats_the_front_in_both(given_runs: list[tuple[float, float]]) -> None:
+    found = experiments_of([run_of(value, seconds=seconds) for value, seconds in given_runs])
+    assert found is not None
+    progress, cloud = picture_of(found).pictures
+    assert isinstance(progress, Progress)
+    assert isinstance(cloud, Cloud)
+    size = 60.0 if "minutes" in cloud.x_label else 1.0
+    front = set(zip(cloud.groups[0].x, cloud.groups[0].y, strict=True))
+    every = {(seconds / size, value) for value, seconds in given_runs}
+    best = {
+        (cost, value)
+        for cost, value in every
+        if not any(c <= cost and v >= value and (c, v) != (cost, value) for c, v in every)
+    }
+    assert front == best
+    assert sum(len(group.x) for group in cloud.groups) == len(given_runs)
+
+
+def test_it_is_drawn_and_said() -> None:
+    found = experiments_of([run_of(0.6), run_of(0.5, seconds=20), run_of(state=_S.FAILED), run_of(0.7, seconds=90)])
+    assert found is not None
+    assert render(picture_of(found)).startswith(b"\x89PNG")
+    assert "best accuracy so far" in describe(picture_of(found))
+    table = table_of(found)
+    assert [row[1] for row in table.rows] == ["0.7", "0.6", "0.5", "–"]
+    assert table.rows[3][3] == "failed"
+
+
+@pytest.mark.parametrize(
+    "asked", ["show the leaderboard", "which is the best run?", "best so far", "plot the score against training time"]
+)
+def test_plain_words(asked: str) -> None:
+    assert intent_of(asked) == "list_experiments"
+
+
+async def test_the_command_ranks_the_runs_of_the_thread(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        assert "nothing to rank" in (await stage.asks("experiments")).text
+        runs = []
+        for value in (0.6, 0.8):
+            run = await stage.running()
+            card = CARD.model_copy(update={"model": Score(name="model", value=value)})
+            runs.append(await stage.says(run, Ended(outcome=Outcome(state=_S.SUCCEEDED, scorecard=card, seconds=30.0))))
+        card = (await stage.asks("experiments")).card
+        assert card is not None
+        assert card.table is not None
+        assert [row[0] for row in card.table.rows] == [runs[1].id, runs[0].id]
+        assert card.picture is not None
+        assert "with 0.8 after 30 s" in card.body
+        assert (await stage.asks("leaderboard", "all")).card == card
+        assert "takes nothing more" in (await stage.asks("experiments", "please")).text
