@@ -196,10 +196,11 @@ def floats(values: Sequence[float], count: int | None = None) -> Floats:
     try:
         return np.asarray(values, dtype=np.float64)[:count]
     except OverflowError:  # an integer too long for a float
-        return np.array([_float(v) for v in islice(values, count)], dtype=np.float64)
+        return np.array([as_float(v) for v in islice(values, count)], dtype=np.float64)
 
 
-def _float(value: float) -> float:
+def as_float(value: float) -> float:
+    """A number as a float; integers too long for one become infinite."""
     try:
         return float(value)
     except OverflowError:

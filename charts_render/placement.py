@@ -83,13 +83,13 @@ class Plot:
         if xs.size > 1:
             xs = (xs[:-1, None] + np.diff(xs)[:, None] * along).ravel()
             ys = (ys[:-1, None] + np.diff(ys)[:, None] * along).ravel()
-        self.dot(xs, ys)
+        self.dot(xs, ys, weight=1.0)
 
-    def dot(self, xs: Floats, ys: Floats) -> None:
-        """Remember points."""
+    def dot(self, xs: Floats, ys: Floats, *, weight: float = 4.0) -> None:
+        """Remember points; a text that hides one hides as much as `weight` cells of a line."""
         rows, columns = (ys - self.area.y0) / _CELL_PX, (xs - self.area.x0) / _CELL_PX
         inside = (rows >= 0) & (rows < self._ink.shape[0]) & (columns >= 0) & (columns < self._ink.shape[1])
-        self._ink[rows[inside].astype(int), columns[inside].astype(int)] = 1
+        self._ink[rows[inside].astype(int), columns[inside].astype(int)] = weight
 
     def claim(self, spots: Iterable[Box], *, most: float = _TEXT_COST) -> Box | None:
         """The spot that hides the least, earlier ones first; None where every spot would meet another text.

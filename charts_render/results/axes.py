@@ -21,6 +21,7 @@ from charts_render.theme import LINE_PX
 _Y_TICK_ROOM, _X_TICK_ROOM = 62.0, 95.0
 _LABELS_MOST = 220.0
 _EDGE_STEP = 14.0
+_OVER = 20.0  # units that a tick's label may reach beyond the picture
 _HIDDEN = 8.0  # cells of what is drawn that a name may lie on
 
 
@@ -141,7 +142,9 @@ def draw_axes(
     for tick, text in [] if bare else _x_ticks(x, wide, whole=whole):
         place = area.x0 + x.fraction(tick) * wide
         part.line([place, place], [area.y0, area.y0 - 7], axis, part.gid("x-tick-line"))
-        part.say(place, area.y0 - 38, text, "x-tick", letters=TICK, align="center")
+        half = width(text, TICK) / 2
+        if place - half >= -_OVER and place + half <= part.room + _OVER:
+            part.say(place, area.y0 - 38, text, "x-tick", letters=TICK, align="center")
     part.depth += height + (12 if bare else 46)
     if names[0]:
         part.say((area.x0 + area.x1) / 2, -part.depth - 24, shorten(names[0], NOTE, wide), "x-name", align="center")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from agent.domain.pictures import Box, Images, Tile
+from charts_render.curve import floats
 from charts_render.layout import NOTE
 from charts_render.lettering import ASCENT, DESCENT, Letters, flow, shorten, width
 from charts_render.placement import Box as Place
@@ -33,6 +34,7 @@ _CAPTION_ROW, _CAPTION_LINES = 34.0, 2
 _MOST_BOXES = 24
 _LABEL = Letters(24.0, bold=True)
 _FRAME = 5.0
+_SCORES = 1e6  # a larger one is none
 _BROKEN = (
     OSError, ValueError, SyntaxError, EOFError, KeyError, IndexError, TypeError, AttributeError, OverflowError,
     MemoryError, struct.error, zlib.error, Image.DecompressionBombError, Image.DecompressionBombWarning,
@@ -154,7 +156,7 @@ def _boxes(part: Part, number: int, tile: Tile, area: Place) -> None:
         part.line(xs, ys, Pen(part.palette.ground, 7.0, layer=2.0), part.gid("halo", f"{number}-{i}"), area)
         pen = Pen(colour, 4.0, (9.0, 6.0) if box.truth else (), 2.2)
         part.line(xs, ys, pen, part.gid("box", f"{number}-{i}"), area)
-        score = f" {box.score:.2f}" if box.score is not None and np.isfinite(box.score) and abs(box.score) < 1e6 else ""
+        score = f" {box.score:.2f}" if box.score is not None and abs(box.score) < _SCORES else ""
         text = shorten(box.name + score, _LABEL, area.width - 16)
         if box.truth and box.name in found:
             continue
@@ -178,7 +180,7 @@ def _label(part: Part, plot: Plot, what: tuple[str, str, str], place: Place) -> 
 
 def _inside(box: Box, area: Place) -> Place | None:
     """Its place in the image, None for what is no rectangle."""
-    parts = np.array([box.left, box.top, box.right, box.bottom], dtype=np.float64)
+    parts = floats([box.left, box.top, box.right, box.bottom])
     if not np.isfinite(parts).all():
         return None
     left, top, right, bottom = np.clip(parts, 0.0, 1.0).tolist()

@@ -30,7 +30,7 @@ class Key:
     @property
     def text(self) -> str:
         """Name and note in one line."""
-        return "  ".join(part for part in (self.name or "unnamed", self.note) if part)
+        return plain("  ".join(part for part in (self.name or "unnamed", self.note) if part))
 
 
 class Part(Scene):

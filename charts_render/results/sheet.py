@@ -4,6 +4,7 @@ Owns the grid; each kind's look is in its own file. Called by `charts_render.ren
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from agent.domain.pictures import (
@@ -23,6 +24,7 @@ from charts_render.canvas import Sheet
 from charts_render.layout import GUTTER, MARGIN, SUBTITLE, TITLE, headline
 from charts_render.results import bars, cloud, histogram, images, matrix, plane, progress, table, tree
 from charts_render.results.part import Part
+from charts_render.results.values import sane
 from charts_render.scene import Ink
 from charts_render.theme import DESIGN_WIDTH_PX, PALETTES, Palette
 
@@ -83,9 +85,9 @@ def paint(picture: ResultPicture, index: int, room: float, look: Palette) -> Par
         case Table():
             table.paint(part, picture)
         case Progress():
-            progress.paint(part, picture)
+            progress.paint(part, replace(picture, trials=sane(picture.trials)))
         case Tree():
-            tree.paint(part, picture)
+            tree.paint(part, replace(picture, trials=sane(picture.trials)))
         case Images():
             images.paint(part, picture)
     return part

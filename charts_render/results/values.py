@@ -6,17 +6,18 @@ picture (`results.words`) say what the picture says without loading what draws i
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.domain.pictures import Matrix, Trial
-from charts_render.curve import LARGEST, Floats, floats
+from charts_render.curve import LARGEST, Floats, as_float, floats
 
 MOST_CLASSES: Final = 20
 OTHERS: Final = "others"
+_LARGEST_NUMBER = 10**12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +121,14 @@ def counted(values: Sequence[float], count: int) -> Floats:
     found = np.zeros(count)
     found[: given.size] = np.where(np.isfinite(given) & (given > 0), np.minimum(given, LARGEST / max(count, 1)), 0.0)
     return found
+
+
+def sane(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """The same with values as floats, and numbers that axes and texts can hold."""
+    return tuple(
+        replace(t, value=as_float(t.value), number=max(-_LARGEST_NUMBER, min(t.number, _LARGEST_NUMBER)))
+        for t in trials
+    )
 
 
 def best_of(trials: Sequence[Trial], better: Literal["lower", "higher"]) -> Trial | None:

@@ -21,7 +21,7 @@ from agent.domain.pictures import (
 )
 from charts_render.curve import Floats, floats
 from charts_render.numerals import count_text, share_text, value_text
-from charts_render.results.values import best_of, counted, fold
+from charts_render.results.values import best_of, counted, fold, sane
 
 _NAMED = 3  # entries that get words of their own
 _NAME = 60  # characters
@@ -163,7 +163,7 @@ def _images(images: Images) -> str:
 
 
 def _trials(picture: Progress | Tree) -> str:
-    trials = picture.trials
+    trials = sane(picture.trials)
     title = _titled(picture.title, "Experiments")
     if not trials:
         return f"{title}: no experiments yet."

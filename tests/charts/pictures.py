@@ -1,14 +1,20 @@
 """Charts to test with, and ways to look at what was drawn."""
 
+import io
 import math
+import struct
+import zlib
 from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
+from PIL import Image
 
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series
+from agent.domain.pictures import PictureSpec, ResultPicture
 from charts_render.canvas import Sheet
 from charts_render.placement import Box
+from charts_render.render import compose
 from charts_render.scene import Dots, Line, Shape, Words
 
 
@@ -86,3 +92,67 @@ def million(seed: int) -> Panel:
     x = np.arange(1_000_000, dtype=np.float64)
     y = np.exp(-x / 200_000) + np.random.default_rng(seed).normal(0, 0.05, x.size)
     return Panel(f"metric {seed}", (Series("a", x, y),), better="lower")  # type: ignore[arg-type]
+
+
+NAMES = (
+    "",
+    "\n",
+    "損失",
+    "خسارة",
+    "🚀",
+    "a" * 400,
+    "$\\frac{",
+    "a\u0301" + "\u0301" * 90,
+    "\ud800",
+    "%s {}",
+    "x\x00y",
+    "two words",
+)
+
+
+def drawn(picture: ResultPicture, width_px: int = 1200) -> Sheet:
+    """A sheet with one picture."""
+    return compose(PictureSpec("t", (picture,), width_px=width_px))
+
+
+def said(sheet: Sheet, kind: str) -> list[str]:
+    """The texts of that name, in their order."""
+    return [words.text for words in texts(sheet, kind + ":")]
+
+
+def notes(picture: ResultPicture) -> str:
+    """What the picture says beside or below its heading."""
+    return " · ".join(said(drawn(picture), "note"))
+
+
+def png(wide: int, high: int, mode: str = "RGB") -> bytes:
+    """A black image."""
+    out = io.BytesIO()
+    Image.new(mode, (wide, high)).save(out, "PNG")
+    return out.getvalue()
+
+
+def bomb(wide: int, high: int) -> bytes:
+    """The head of a PNG that claims a size, without its pixels."""
+    head = struct.pack(">IIBBBBB", wide, high, 8, 2, 0, 0, 0)
+    chunk = struct.pack(">I", 13) + b"IHDR" + head + struct.pack(">I", zlib.crc32(b"IHDR" + head))
+    return b"\x89PNG\r\n\x1a\n" + chunk
+
+
+def _noise() -> bytes:
+    out = io.BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 255, (60, 60, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(out, "PNG")
+    return out.getvalue()
+
+
+BROKEN = (
+    b"",
+    b"no image",
+    b"\x89PNG\r\n\x1a\n",
+    _noise()[:200],
+    _noise()[:-4000],
+    bomb(60_000, 60_000),
+    bomb(8000, 8000),
+    b"GIF89a",
+)

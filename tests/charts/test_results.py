@@ -1,0 +1,320 @@
+"""What pictures of results show, read off the sheet; and data that nobody would measure."""
+
+import math
+
+import numpy as np
+import pytest
+
+from agent.domain.pictures import (
+    BarGroup,
+    Bars,
+    Cloud,
+    Histogram,
+    Line,
+    Matrix,
+    PictureSpec,
+    Plane,
+    Points,
+    Progress,
+    Table,
+    Tree,
+    Trial,
+)
+from charts_render.alt_text import describe
+from charts_render.canvas import Sheet
+from charts_render.render import compose, render
+from charts_render.results.values import branches, fold, most_telling, steps_of
+from charts_render.samples import results
+from charts_render.scene import Area, Dots
+from charts_render.scene import Line as Stroke
+from charts_render.theme import PALETTES, readable
+from tests.charts.pictures import collisions, drawn, notes, said, shape, texts
+from tests.charts.test_geometry import _linear
+
+# Every kind
+
+
+_SHEETS = {
+    f"{name}-{theme}-{width}": spec
+    for theme, width in (("light", 1200), ("dark", 400))
+    for name, spec in results(theme, width).items()  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", _SHEETS)
+def test_no_two_texts_meet_and_no_letter_is_too_small_for_a_phone(name: str) -> None:
+    sheet = compose(_SHEETS[name])
+    assert collisions(sheet) == []
+    small = {w.gid for w in texts(sheet) if w.ink.letters.size_px * 400 / 1200 < 8}
+    assert all(gid.startswith("count:") for gid in small), small  # of a matrix of more than twelve classes
+
+
+def test_same_spec_gives_same_bytes() -> None:
+    for name in ("classifier", "images", "tree"):
+        spec = results("light")[name]
+        assert render(spec) == render(spec)
+
+
+def test_two_stand_side_by_side_and_below_each_other_where_it_is_narrow() -> None:
+    pair = results("light")["importance-scores"].pictures
+    wide, narrow = (compose(PictureSpec("t", pair, width_px=width)) for width in (1200, 400))
+    tops = [[w.base for w in texts(sheet, "heading")] for sheet in (wide, narrow)]
+    assert tops[0][0] == tops[0][1]
+    assert tops[1][0] > tops[1][1] + 100
+
+
+def test_a_fifth_picture_is_left_out_and_said() -> None:
+    spec = PictureSpec("t", (Bars("a", (), ()),) * 6)
+    assert texts(compose(spec), "subtitle")[0].text == "+2 more pictures"
+    assert "2 more pictures are not shown" in describe(spec)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_counts_can_be_read_on_every_shade(theme: str) -> None:
+    look = PALETTES[theme]  # type: ignore[index]
+    from charts_render.theme import blend
+
+    for line in (*look.lines[:2], look.muted):
+        for step in range(1, 10):
+            ground = blend(line, look.ground, step / 9)
+            pair = [float(_linear(c) @ [0.2126, 0.7152, 0.0722]) for c in (ground, readable(ground, look))]
+            assert (max(pair) + 0.05) / (min(pair) + 0.05) >= 4.0, (line, step)
+
+
+# Matrix
+
+
+def test_a_matrix_says_counts_shares_and_what_is_right() -> None:
+    matrix = Matrix("m", ("no", "yes"), ("no", "yes"), ((90, 10), (0, 100)))
+    sheet = drawn(matrix)
+    assert said(sheet, "count") == ["90", "10", "0", "100"]
+    assert said(sheet, "share") == ["90 %", "10 %", "100 %"]
+    assert said(sheet, "recall") == ["90 %", "100 %"]
+    assert said(sheet, "precision") == ["100 %", "91 %"]
+    assert "95 % of 200 right" in notes(matrix)
+
+
+def test_right_and_wrong_cells_have_different_colours() -> None:
+    sheet = drawn(Matrix("m", ("a", "b"), ("a", "b"), ((50, 50), (0, 9))))
+    cells = {f"{r}-{c}": shape(sheet, f"cell:0:{r}-{c}") for r in (0, 1) for c in (0, 1)}
+    colours = {place: cell.colour for place, cell in cells.items() if isinstance(cell, Area)}
+    assert len(set(colours.values())) == 4  # half right, half wrong, all right, none
+
+
+def test_many_classes_are_folded_and_said() -> None:
+    names = tuple(f"class {i}" for i in range(300))
+    counts = tuple(tuple(float(i + 1 if i == j else (j == (i + 1) % 300)) for j in range(300)) for i in range(300))
+    matrix = Matrix("m", names, names, counts)
+    folded = fold(matrix)
+    assert folded.rows[-1] == "280 others"
+    assert folded.counts.sum() == sum(map(sum, counts))
+    assert folded.right == pytest.approx(sum(range(1, 301)) / (sum(range(1, 301)) + 300))
+    assert "20 most frequent of 300 classes" in notes(matrix)
+    assert collisions(drawn(matrix)) == []
+
+
+def test_a_missing_count_is_no_zero() -> None:
+    matrix = Matrix("m", ("a", "b"), ("a", "b"), ((3, math.nan), (-1,)))
+    assert said(drawn(matrix), "count") == ["3", "?", "?", "?"]
+    assert "3 without a count" in notes(matrix)
+
+
+def test_different_classes_on_both_sides_have_no_recall() -> None:
+    sheet = drawn(Matrix("m", ("a", "b"), ("x", "y", "z"), ((1, 2, 3), (4, 5, 6))))
+    assert said(sheet, "recall") == []
+    assert said(sheet, "count") == ["1", "2", "3", "4", "5", "6"]
+
+
+# Bars
+
+
+def bar(sheet: Sheet, item: str) -> tuple[float, float]:
+    found = shape(sheet, f"bar:0:{item}")
+    assert isinstance(found, Area)
+    return float(found.edges[0]), float(found.edges[1])
+
+
+def test_bars_start_at_zero_and_negative_ones_go_left() -> None:
+    sheet = drawn(Bars("b", ("p", "n", "z"), (BarGroup("g", (2.0, -1.0, 0.0)),)))
+    zero = shape(sheet, "zero:0")
+    assert isinstance(zero, Stroke)
+    (left, right), negative, none = bar(sheet, "0-0"), bar(sheet, "0-1"), bar(sheet, "0-2")
+    assert left == pytest.approx(zero.xs[0])
+    assert negative[1] == pytest.approx(zero.xs[0])
+    assert (right - left) == pytest.approx(2 * (negative[1] - negative[0]))
+    assert none[0] == none[1]
+
+
+def test_a_missing_bar_is_said_and_not_drawn() -> None:
+    sheet = drawn(Bars("b", ("p", "n"), (BarGroup("g", (2.0, math.nan)),)))
+    assert said(sheet, "missing") == ["no value"]
+    assert shape(sheet, "bar:0:0-1") is None
+    short = drawn(Bars("b", ("p", "n"), (BarGroup("g", (2.0,)),)))
+    assert said(short, "missing") == ["no value"]
+
+
+def test_an_infinite_bar_reaches_the_edge() -> None:
+    sheet = drawn(Bars("b", ("p", "n"), (BarGroup("g", (2.0, math.inf)),)))
+    assert isinstance(shape(sheet, "beyond:0:0-1"), Dots)
+    assert "∞" in said(sheet, "value")
+
+
+def test_a_known_end_is_kept_and_what_lies_above_it_is_said() -> None:
+    half = bar(drawn(Bars("b", ("p",), (BarGroup("g", (0.5,)),), most=1.0)), "0-0")
+    full = bar(drawn(Bars("b", ("p",), (BarGroup("g", (1.0,)),), most=1.0)), "0-0")
+    assert (half[1] - half[0]) * 2 == pytest.approx(full[1] - full[0], rel=0.05)
+    assert "some above 1" in notes(Bars("b", ("p",), (BarGroup("g", (7.0,)),), most=1.0))
+
+
+def test_more_bars_than_can_be_read_are_counted() -> None:
+    many = Bars("b", tuple(str(i) for i in range(300)), (BarGroup("g", tuple(range(300))),) * 6)
+    assert "+291 more" in notes(many)
+    assert "+2 more groups" in notes(many)
+
+
+# Plane
+
+
+def test_a_single_point_is_a_dot() -> None:
+    sheet = drawn(Plane("p", (Line("a", (0.5,), (0.5,)),), "x", "y"))
+    assert isinstance(shape(sheet, "lone:0:0"), Dots)
+
+
+def test_a_gap_breaks_the_line_and_its_interval() -> None:
+    y = (1.0, 2.0, math.nan, 2.0, 1.0)
+    low, high = tuple(v - 1 for v in y), tuple(v + 1 for v in y)
+    sheet = drawn(Plane("p", (Line("a", range(5), y, "", low, high),), "x", "y"))
+    drawn_line = shape(sheet, "line:0:0")
+    assert isinstance(drawn_line, Stroke)
+    assert np.isnan(drawn_line.ys).tolist() == [False, False, True, False, False]
+    assert [s.gid for s in sheet.shapes if s.gid.startswith("band")] == ["band:0:0-0", "band:0:0-3"]
+
+
+def test_what_lies_beyond_is_marked_and_said() -> None:
+    plane = Plane("p", (Line("a", range(4), (1.0, 5.0, math.inf, 1.0)),), "x", "y", y_range=(0.0, 2.0))
+    assert isinstance(shape(drawn(plane), "beyond:0:0^"), Dots)
+    assert "1 off scale" in notes(plane)
+    assert "1 infinite" in notes(plane)
+
+
+def test_ten_thousand_points_are_few_strokes_with_their_extremes() -> None:
+    x = np.arange(10_000.0)
+    y = np.random.default_rng(0).normal(size=10_000)
+    y[7777] = 30
+    found = shape(drawn(Plane("p", (Line("a", x, y),), "x", "y", y_range=(-40.0, 40.0))), "line:0:0")  # type: ignore[arg-type]
+    assert isinstance(found, Stroke)
+    assert len(found.xs) <= 4_000
+    back = shape(drawn(Plane("p", (Line("a", x[::-1], y),), "x", "y", y_range=(-40.0, 40.0))), "line:0:0")  # type: ignore[arg-type]
+    assert isinstance(back, Stroke)
+    assert len(back.xs) <= 4_000
+    assert max(found.ys) == pytest.approx(max(back.ys))
+
+
+# Histogram, cloud, table
+
+
+def test_columns_stand_on_zero_and_an_empty_group_is_said() -> None:
+    sheet = drawn(Histogram("h", (0, 1, 2), (BarGroup("a", (2, 4)),), "x"))
+    one, two, axis = shape(sheet, "bar:0:0"), shape(sheet, "bar:0:1"), shape(sheet, "axis:0")
+    assert isinstance(one, Area)
+    assert isinstance(two, Area)
+    assert isinstance(axis, Stroke)
+    assert one.low[0] == two.low[0] == axis.ys[0]
+    assert (two.high[0] - two.low[0]) == pytest.approx(2 * (one.high[0] - one.low[0]))
+    empty = Histogram("h", (0, 1, 3), (BarGroup("a", (2, 4)), BarGroup("b", ())), "x")
+    assert "b: none" in notes(empty)
+    assert "bins of unequal width" in notes(empty)
+    assert "2 counts missing" in notes(empty)
+
+
+def test_one_wild_point_is_marked_and_does_not_flatten_the_rest() -> None:
+    y = [*(math.sin(i) for i in range(100)), 1e9]
+    cloud = Cloud("c", (Points("a", range(101), y),), "x", "y", "zero")
+    sheet = drawn(cloud)
+    points = shape(sheet, "points:0:0")
+    assert isinstance(points, Dots)
+    assert np.ptp(points.ys) > 250
+    assert isinstance(shape(sheet, "beyond:0:0^"), Dots)
+    assert "1 off scale" in notes(cloud)
+
+
+def test_a_crowd_is_thinned_to_spots() -> None:
+    rng = np.random.default_rng(1)
+    cloud = Cloud("c", (Points("a", rng.normal(size=10_000), rng.normal(size=10_000)),), "x", "y")  # type: ignore[arg-type]
+    points = shape(drawn(cloud), "points:0:0")
+    assert isinstance(points, Dots)
+    assert len(points.xs) < 8_000
+    assert len(render(PictureSpec("t", (cloud,)))) < 80_000
+
+
+def test_groups_that_lie_apart_are_named_in_place() -> None:
+    apart = drawn(Cloud("c", (Points("a", (0, 1), (0, 1)), Points("b", (9, 8), (9, 8))), "", ""))
+    assert said(apart, "group-name") == ["a", "b"]
+    assert said(apart, "legend") == []
+    same = drawn(Cloud("c", (Points("a", (0, 1), (0, 1)), Points("b", (0, 1), (0, 1))), "", ""))
+    assert said(same, "group-name") == []
+    assert said(same, "legend") == ["a", "b"]
+
+
+def test_a_table_wraps_long_cells_and_counts_what_it_leaves_out() -> None:
+    rows = (("word " * 60, "12"), ("x" * 400, "7")) + (("a", "1"),) * 30
+    table = Table("t", ("text", "n"), rows, ("good", "bad"))
+    sheet = drawn(table)
+    assert len(texts(sheet, "cell:0:0-0-")) > 1
+    assert len(texts(sheet, "cell:0:1-0-")) > 1
+    assert said(sheet, "mark") == ["✓", "✗"]
+    assert "+20 more rows" in notes(table)
+    assert collisions(sheet) == []
+
+
+# Experiments
+
+
+def trial(number: int, value: float, state: str = "discarded", parent: int | None = None) -> Trial:
+    return Trial(number, value, state, f"idea {number}", parent)  # type: ignore[arg-type]
+
+
+def test_steps_are_the_best_of_what_was_kept() -> None:
+    trials = [
+        trial(1, 0.5, "kept"),
+        trial(2, 0.9),
+        trial(3, 0.6, "kept"),
+        trial(4, 0.55, "kept"),
+        trial(5, 0.99, "crashed"),
+    ]
+    assert [t.number for t in steps_of(trials, "higher")] == [1, 3]
+    assert [t.number for t in steps_of(trials[1:2], "higher")] == [2]
+
+
+def test_a_crash_stands_on_the_axis_and_not_at_a_value() -> None:
+    sheet = drawn(Progress("p", (trial(1, 0.5, "kept"), trial(2, 0.7, "crashed")), "higher"))
+    crash, axis = shape(sheet, "absent:0:crashed"), shape(sheet, "axis:0")
+    assert isinstance(crash, Dots)
+    assert isinstance(axis, Stroke)
+    assert crash.ys[0] == axis.ys[0]
+    assert shape(sheet, "trials:0:crashed") is None
+
+
+def test_a_tree_keeps_the_way_to_the_best_straight() -> None:
+    trials = (trial(1, 0.5, "kept"), trial(2, 0.6, "kept", 1), trial(3, 0.4, "discarded", 1), trial(4, 0.9, "kept", 2))
+    rows = branches(trials, {0, 1, 2, 3}, "higher")
+    assert [(row.trial.number, row.lane) for row in rows] == [(1, 0), (3, 1), (2, 0), (4, 0)]
+    assert [row.parent for row in rows] == [-1, 0, 0, 2]
+
+
+def test_circles_and_lost_parents_are_no_parents() -> None:
+    trials = (trial(1, 1, "kept", 2), trial(2, 1, "kept", 1), trial(3, 1, "kept", 3), trial(4, 1, "kept", 99))
+    rows = branches(trials, {0, 1, 2, 3}, "lower")
+    assert sorted(row.trial.number for row in rows) == [1, 2, 3, 4]
+
+
+def test_two_hundred_trials_show_the_way_to_the_best() -> None:
+    trials = tuple(
+        trial(i, i if i == 7 else 0.0, "discarded", 3 if i == 7 else 1 if i > 1 else None) for i in range(1, 201)
+    )
+    kept = most_telling(trials, "higher", most=10)
+    assert {0, 2, 6} <= kept
+    assert len(kept) == 10
+    tree = Tree("t", trials, "higher")
+    assert "+168 more" in notes(tree)
+    assert len(said(drawn(tree), "number")) == 32
