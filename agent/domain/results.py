@@ -90,7 +90,7 @@ class ClassScore(Value):
 
 
 class Weight(Value):
-    """A column and its part of the whole importance."""
+    """A column and its part of the whole importance, or a word and its weight as a part of the strongest one's."""
 
     name: Name
     share: Share
@@ -100,10 +100,11 @@ class Importance(Value):
     """What the model leans on, the strongest first, as its training wrote it down; `left_out` columns are weaker.
 
     `gain` is LightGBM's total gain of splits; `coefficient` is how far a column moves a linear model's log-odds, for a
-    number the absolute coefficient of the standardised column.
+    number the absolute coefficient of the standardised column. `words` are those of a linear model of texts, each with
+    the class that it speaks for.
     """
 
-    kind: Literal["gain", "coefficient"]
+    kind: Literal["gain", "coefficient", "words"]
     features: tuple[Weight, ...] = Field(min_length=1, max_length=MOST_FEATURES)
     left_out: Count = 0
 

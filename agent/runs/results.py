@@ -31,6 +31,11 @@ LABELS: dict[ResultView, str] = {
     "lengths": "Lengths",
     "mistakes": "Mistakes",
 }
+_LEANS = {  # unit and title
+    "gain": ("share of gain", "importance"),
+    "coefficient": ("share of log-odds", "importance"),
+    "words": ("weight", "telling words"),
+}
 _HALF_SHEET = 8  # bars of one of four pictures
 _WHOLE_SHEET = 16
 _MOST_BUTTONS = 5  # Discord's row
@@ -178,11 +183,11 @@ def _classes(found: Classification, most: int) -> list[ResultPicture]:
 
 def _importance(found: Importance, most: int) -> Bars:
     shown = found.features[:most]
+    unit, title = _LEANS[found.kind]
     every = len(found.features) + found.left_out
     rest = f", {len(shown)} of {every}" if every > len(shown) else ""
-    unit = "share of gain" if found.kind == "gain" else "share of log-odds"
     return Bars(
-        f"importance{rest}",
+        title if found.kind == "words" else f"{title}{rest}",
         tuple(one.name for one in shown),
         (BarGroup("this model", [one.share for one in shown]),),
         unit=unit,
@@ -251,6 +256,8 @@ def _importance_words(found: Importance | None) -> str:
         return ""
     how = "LightGBM's gain" if found.kind == "gain" else "the pull on a linear model's log-odds"
     strongest = ", ".join(f"`{one.name}` {one.share:.0%}" for one in found.features[:_SAID])
+    if found.kind == "words":
+        return f"Its most telling words: {', '.join(f'`{one.name}`' for one in found.features[:_SAID])}."
     return f"It leans on {strongest} (shares of {how})."
 
 

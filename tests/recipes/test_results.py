@@ -19,6 +19,7 @@ from worker.recipes.linear import categorical_columns, fit_logistic
 from worker.recipes.mistakes import single_rows
 from worker.recipes.results import OTHERS, Answers, classification, importance_of, short, thinned
 from worker.recipes.tabular_model import encode
+from worker.recipes.text_classification import _fit_linear as fit_linear
 
 Numbers = NDArray[np.float64]
 
@@ -207,6 +208,21 @@ def test_importance_is_of_columns_and_finds_the_one_that_matters() -> None:
         assert sum(each["share"] for each in found["features"]) == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.parametrize("classes", [["cat", "dog"], ["cat", "dog", "eel"]])
+def test_telling_words_speak_for_their_class(classes: list[str]) -> None:
+    texts = [f"{name} says {sound}" for name, sound in zip(["purr", "woof", "zap"], "abc", strict=True)] * 20
+    kept = [(text, at % 3) for at, text in enumerate(texts) if at % 3 < len(classes)]
+    pipeline = fit_linear([text for text, _ in kept], np.array([code for _, code in kept]), seed=1)
+    found = importance_of(importance.words(pipeline, classes))
+    assert found is not None
+    assert found["kind"] == "words"
+    assert found["features"][0]["share"] == 1.0
+    names = [one["name"] for one in found["features"]]
+    assert "purr → cat" in names
+    assert "woof → dog" in names
+    assert not any(name.startswith("woof → cat") for name in names)
+
+
 def test_the_examples_come_with_facts(visits: Any, docstrings: Any) -> None:
     table = Results.model_validate(visits.json("results.json")).found
     card = visits.json("scorecard.json")
@@ -221,6 +237,8 @@ def test_the_examples_come_with_facts(visits: Any, docstrings: Any) -> None:
     assert right == pytest.approx(card["all_metrics"]["accuracy"], abs=1e-4)
     texts = Results.model_validate(docstrings.json("results.json")).found
     assert texts.lengths is not None
+    linear = docstrings.json("artifacts/config.json")["kind"] == "linear"
+    assert (texts.importance is not None and texts.importance.kind == "words") == linear
     assert texts.mistakes.columns == ("text",)
     f1 = sum(one.f1 for one in texts.classes) / len(texts.classes)
     assert f1 == pytest.approx(docstrings.json("scorecard.json")["model"]["value"], abs=1e-4)

@@ -1,6 +1,6 @@
-"""What a finished tabular model leans on, column by column: written beside the model, and drawn with its result.
+"""What a finished model leans on, column by column or word by word: written beside it, and drawn with its result.
 
-Owns how numbers of encoded columns become numbers of the file's columns. Called by the tabular recipe.
+Owns how numbers of encoded columns become numbers of the file's columns. Called by the recipes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from worker.recipes.linear import categorical_columns
 from worker.recipes.tabular_model import Feature, width
 
+MOST_WORDS = 30
 _ROWS = 5000  # enough to tell how far a column moves a prediction
 
 
@@ -41,6 +42,20 @@ def log_odds(pipeline: Any, features: Sequence[Feature], rows: NDArray[np.float6
         for at in range(len(features)):
             spread[at] += moved[:, owner == at].sum(axis=1).std()
     return _told("coefficient", features, spread / len(np.atleast_2d(model.coef_)))
+
+
+def words(pipeline: Any, classes: Sequence[str]) -> dict[str, Any]:
+    """The most telling words of TF-IDF with logistic regression, each with the class that it speaks for.
+
+    Of two classes a negative weight speaks for the first.
+    """
+    names, weights = pipeline[0].get_feature_names_out(), np.atleast_2d(pipeline[-1].coef_)  # (1 or n_classes, n_words)
+    if len(weights) == 1:
+        weights = np.concatenate([-weights, weights])
+    strongest = np.argsort(-weights, axis=None, kind="stable")[:MOST_WORDS]
+    places = zip(*np.unravel_index(strongest, weights.shape), strict=True)
+    found = [(f"{names[word]} → {classes[code]}", float(weights[code, word])) for code, word in places]
+    return {"kind": "words", "features": [[name, weight] for name, weight in found if weight > 0]}
 
 
 def _sources(columns: Any, features: Sequence[Feature], encoded: int) -> NDArray[np.int64]:

@@ -178,7 +178,7 @@ def _scores(answers: Answers) -> list[dict[str, Any]]:
 
 def importance_of(found: object, most: int = 30) -> dict[str, Any] | None:
     """What the training says its model leans on, from a file that it wrote: checked, the strongest first, else None."""
-    if not isinstance(found, Mapping) or found.get("kind") not in {"gain", "coefficient"}:
+    if not isinstance(found, Mapping) or found.get("kind") not in {"gain", "coefficient", "words"}:
         return None
     pairs = found.get("features")
     if not isinstance(pairs, list):
@@ -192,12 +192,14 @@ def importance_of(found: object, most: int = 30) -> dict[str, Any] | None:
             return None
         weights.append((short(name), float(value)))
     weights.sort(key=lambda pair: -pair[1])
-    total = sum(value for _, value in weights)
-    if not total or not np.isfinite(total):
+    whole = sum(value for _, value in weights)
+    if not whole or not np.isfinite(whole):
         return None
+    if found["kind"] == "words":  # a few of very many: the strongest is the measure
+        whole = weights[0][1]
     return {
         "kind": found["kind"],
-        "features": [{"name": name, "share": _round(value / total)} for name, value in weights[:most]],
+        "features": [{"name": name, "share": _round(value / whole)} for name, value in weights[:most]],
         "left_out": max(0, len(weights) - most),
     }
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.recipes import text_model
+from worker.recipes import importance, text_model
 from worker.recipes.encoder import SETTINGS, Encoder, build
 from worker.recipes.finish import Finished, finish, read_parts
 from worker.recipes.job import Job, majority_shares, read_settings, write_json
@@ -161,6 +161,7 @@ def _save(job: Job, kind: str, model: Any, column: str, classes: list[str]) -> N
         from skops.io import dump
 
         dump(model, job.artifacts / file, compression=zipfile.ZIP_DEFLATED)
+        write_json(job.artifacts / "importance.json", importance.words(model, classes))
     write_json(
         job.artifacts / "model.json",
         {"module": "text_model", "kind": kind, "file": file, "classes": classes, "text_column": column},
