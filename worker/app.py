@@ -28,6 +28,7 @@ from worker.sandbox import choose_tier, networks_of
 from worker.scripts import Scripts
 from worker.settings import Settings
 from worker.signatures import last_refusal
+from worker.standby import Standby, supervisor_environment
 from worker.sweep import Sweep
 from worker.tasks import register
 from worker.warm.pool import Pool
@@ -35,6 +36,7 @@ from worker.warm.sets import ready_sets, wanted_sets
 
 _POOL_SIZE = 2
 _WARM_EVERY_S = 2.0
+_STANDBY_EVERY_S = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +125,9 @@ def _start_threads_when_ready(settings: Settings, tier: str) -> None:
         if sets:
             pool = Pool(home.warm, sets, memory_bytes=settings.warm_memory_bytes)
             _every(_WARM_EVERY_S, "warm", pool.look)
+        if wanted_sets(settings.warm):
+            standby = Standby(home.warm, supervisor_environment(settings, tier=tier))
+            _every(_STANDBY_EVERY_S, "standby", standby.look)
 
     worker_ready.connect(start, weak=False)
 

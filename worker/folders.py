@@ -9,6 +9,7 @@ import fcntl
 import os
 import re
 import shutil
+import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -233,6 +234,15 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
     finally:
         if fd is not None:
             os.close(fd)
+
+
+def connect_to(connection: socket.socket, path: Path) -> None:
+    """Connect to a unix socket at a path of any length; the kernel takes 107 bytes. Raises `OSError`."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        connection.connect(f"/proc/self/fd/{folder}/{path.name}")
+    finally:
+        os.close(folder)
 
 
 def is_alive(folder: RunFolder) -> bool:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 from agent.domain.errors import AppError
 from agent.domain.events import Ended
@@ -30,6 +31,7 @@ from worker.sender import Sender
 from worker.settings import Settings
 from worker.signatures import Refused, require_signature
 from worker.spool import Spool
+from worker.standby import engage, supervisor_environment
 from worker.supervisor.checkpoints import newest_step
 from worker.supervisor.exits import failed
 from worker.supervisor.wishes import read_stop
@@ -167,45 +169,46 @@ class Launcher:
                 rename_over(path, folder.old(path, fence))
 
     def _spawn(self, folder: RunFolder, order: LaunchOrder) -> str:
-        reading, writing = os.pipe()
-        argv = [
-            sys.executable,
-            "-I",
-            "-m",
-            "worker.supervisor",
-            str(folder.path),
-            str(folder.sealed),
-            str(order.attempt),
-        ]
-        env = {
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "LANG": "C.UTF-8",
-            "HOME": str(folder.path),
-            **self._settings.model_copy(update={"tier": self._tier}).environment(),
-        }
-        with (folder.path / "supervisor.log").open("ab") as errors:
-            process = subprocess.Popen(
-                [*argv, str(writing)],
-                env=env,
-                cwd=folder.path,
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                start_new_session=True,
-                pass_fds=(writing,),
-            )
-        os.close(writing)
-        try:
-            word = _first_word(reading, self._settings.ready_s)
-        finally:
-            os.close(reading)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(1.0)
+        word = self._ask_waiting(folder, order)
+        if word == "died":
+            log.warning("standby_died run=%s attempt=%d", order.run, order.attempt)
+        if word in ("", "died"):
+            word = self._start_new(folder, order)
         log.info("launch_%s run=%s attempt=%d", word, order.run, order.attempt)
         if word == "died":
             text = f"The supervisor on host {order.host} did not start; its log is {folder.path}/supervisor.log."
             self._report_final(folder, order, failed(ExitClass.USER_ERROR, text), fence=order.attempt)
         return word
+
+    def _ask_waiting(self, folder: RunFolder, order: LaunchOrder) -> str:
+        """The first word of the supervisor that waits for an attempt; empty where none does."""
+        env = self._environment(folder)
+        with _Pipe() as pipe, _log_of(folder).open("ab") as output:
+            files = {"output": output.fileno(), "word": pipe.writing}
+            if not engage(self._home.warm, _arguments(folder, order), cwd=folder.path, env=env, **files):
+                return ""
+            return pipe.first_word(self._settings.ready_s)
+
+    def _start_new(self, folder: RunFolder, order: LaunchOrder) -> str:
+        with _Pipe() as pipe, _log_of(folder).open("ab") as output:
+            argv = [sys.executable, "-I", "-m", "worker.supervisor", *_arguments(folder, order), str(pipe.writing)]
+            process = subprocess.Popen(
+                argv,
+                env=self._environment(folder),
+                cwd=folder.path,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                pass_fds=(pipe.writing,),
+            )
+            word = pipe.first_word(self._settings.ready_s)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        return word
+
+    def _environment(self, folder: RunFolder) -> dict[str, str]:
+        return {**supervisor_environment(self._settings, tier=self._tier), "HOME": str(folder.path)}
 
     def _refuse(self, order: LaunchOrder, why: str) -> str:
         log.warning("launch_refused run=%s attempt=%d why=%s", order.run, order.attempt, why)
@@ -268,8 +271,7 @@ def _signal_supervisor(folder: RunFolder) -> bool:
         return False
     pid = int(folder.lock.read_text() or 0)
     try:
-        line = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if str(folder.path).encode() in line.split(b"\0"):
+        if _has_open(pid, folder.lock):
             os.kill(pid, signal.SIGTERM)
             return True
     except OSError:
@@ -277,8 +279,43 @@ def _signal_supervisor(folder: RunFolder) -> bool:
     return False
 
 
-def _first_word(fd: int, limit_s: float) -> str:
-    """`ready`, `busy`, `died` (the other end closed without a word) or `slow`."""
-    if not select.select([fd], [], [], limit_s)[0]:
-        return "slow"
-    return os.read(fd, 64).decode().strip().lower() or "died"
+def _has_open(pid: int, path: Path) -> bool:
+    """Whether a process holds a file open. Raises `OSError` when it is gone."""
+    wanted = path.stat()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if os.path.samestat(link.stat(), wanted):
+                return True
+    return False
+
+
+def _log_of(folder: RunFolder) -> Path:
+    return folder.path / "supervisor.log"
+
+
+def _arguments(folder: RunFolder, order: LaunchOrder) -> tuple[str, str, str]:
+    """What a supervisor is told, but for the pipe of its first word."""
+    return str(folder.path), str(folder.sealed), str(order.attempt)
+
+
+class _Pipe:
+    """What a supervisor says its first word into."""
+
+    def __init__(self) -> None:
+        self._reading, self.writing = os.pipe()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._reading)
+        if self.writing >= 0:
+            os.close(self.writing)
+
+    def first_word(self, limit_s: float) -> str:
+        """`ready`, `busy`, `died` (the other end closed without a word) or `slow`. Our copy of that end is closed."""
+        os.close(self.writing)
+        self.writing = -1
+        if not select.select([self._reading], [], [], limit_s)[0]:
+            return "slow"
+        return os.read(self._reading, 64).decode().strip().lower() or "died"

@@ -1,6 +1,7 @@
 """`python -m worker.supervisor RUN_DIR SEALED_DIR ATTEMPT READY_FD`: takes the lock, says READY, supervises.
 
-Owns the first milliseconds: only the standard library is loaded before READY. Called by `worker.launching`.
+`python -m worker.supervisor --wait SOCKET` is told the other arguments later (`worker.supervisor.waiting`).
+Owns the first milliseconds: only the standard library is loaded before READY. Started by `worker.launching`.
 Exits 17 when another supervisor holds the lock. The lock is taken before the fork, so that exit code is seen.
 """
 
@@ -16,7 +17,12 @@ BUSY_EXIT = 17
 
 def main() -> None:
     """Never returns."""
-    path, sealed, attempt, ready = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    argv = sys.argv[1:]
+    if argv[0] == "--wait":
+        from worker.supervisor.waiting import wait_for_order  # noqa: PLC0415 - READY comes first
+
+        argv = wait_for_order(argv[1])
+    path, sealed, attempt, ready = Path(argv[0]), Path(argv[1]), int(argv[2]), int(argv[3])
     folder = RunFolder(path, sealed)
     lock = take_lock(folder.lock)
     if lock is None:

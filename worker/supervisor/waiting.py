@@ -1,0 +1,115 @@
+"""A supervisor that is started before there is an attempt for it: everything imported, waiting on a socket.
+
+Owns what such a process is told and how it becomes the one that was asked for. Standard library only until it loads
+what an attempt needs. Called by `worker.supervisor.__main__`; started and asked by `worker.standby`.
+The request is one message: JSON `{"argv", "cwd", "env"}` with two open files, for its output and for its first word.
+It dies with the thread that started it until it forks, which `__main__` does as soon as it has the lock.
+"""
+
+import array
+import contextlib
+import ctypes
+import fcntl
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+from typing import Any
+
+_MESSAGE_BYTES = 180_000
+_REQUEST_LIMIT_S = 5.0
+_FILES = 2
+_PR_SET_PDEATHSIG = 1  # Source: linux/prctl.h
+_OUT, _FIRST_WORD, _FIRST_FREE_FILE = 1, 3, 4
+_OUT_OF_THE_WAY = 16
+
+
+def wait_for_order(path: str) -> list[str]:
+    """Listen at `path`; the arguments of the attempt, once somebody asks. Ends the process when its starter goes away.
+
+    Afterwards standard output and error are the given file, descriptor 3 is the pipe for the first word, and
+    environment and folder are those that were asked for.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    importlib.import_module("worker.supervisor.attempt")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    folder, name = os.path.split(path)
+    os.chdir(folder)  # the kernel takes 107 bytes of a socket's path
+    mask = os.umask(0o177)
+    listener.bind(name)
+    os.umask(mask)
+    os.chdir("/")
+    listener.listen(1)
+    _say({"ready": True})
+    waiting = select.poll()
+    waiting.register(0, select.POLLIN)
+    waiting.register(listener, select.POLLIN)
+    while True:
+        ready = {fd for fd, _ in waiting.poll()}
+        if 0 in ready and not os.read(0, 4096):
+            _leave(path)
+        if listener.fileno() not in ready:
+            continue
+        connection, _ = listener.accept()
+        with connection:
+            request, files = _receive(connection)
+            if request is not None:
+                os.unlink(path)  # noqa: PTH108 - nobody else may ask
+                connection.send(b"taken")
+                _say({"used": True})
+        if request is not None:
+            listener.close()  # before its number is given to another file
+            return _become(request, files)
+        for fd in files:
+            os.close(fd)
+
+
+def _leave(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)  # noqa: PTH108 - no pathlib needed for one call
+    os._exit(0)
+
+
+def _say(word: dict[str, Any]) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        os.write(_OUT, json.dumps(word).encode() + b"\n")
+
+
+def _receive(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """The request of somebody who is this user, None for anything else."""
+    connection.settimeout(_REQUEST_LIMIT_S)
+    files = array.array("i")
+    try:
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        if struct.unpack("3i", peer)[1] != os.geteuid():
+            return None, []
+        said, extra, _, _ = connection.recvmsg(_MESSAGE_BYTES, socket.CMSG_SPACE(_FILES * files.itemsize))
+        for level, kind, data in extra:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                files.frombytes(data[: len(data) - len(data) % files.itemsize])
+        request = json.loads(said)
+        whole = isinstance(request, dict) and {"argv", "cwd", "env"} <= request.keys() and len(files) == _FILES
+        return (request if whole else None), list(files)
+    except (OSError, ValueError):
+        return None, list(files)
+
+
+def _become(request: dict[str, Any], files: list[int]) -> list[str]:
+    """What a process that was started for this attempt would find."""
+    os.environ.clear()  # noqa: TID251 - becoming another program means having its environment
+    os.environ.update(request["env"])  # noqa: TID251
+    os.chdir(request["cwd"])
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    # first out of the way: they may stand where they are to be put
+    nothing, output, word = (fcntl.fcntl(fd, fcntl.F_DUPFD, _OUT_OF_THE_WAY) for fd in (nothing, *files))
+    for fd, place in ((nothing, 0), (output, 1), (output, 2), (word, _FIRST_WORD)):
+        os.dup2(fd, place, inheritable=place < _FIRST_WORD)
+    os.closerange(_FIRST_FREE_FILE, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    argv = [str(part) for part in request["argv"]]
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as name:  # noqa: PTH123 - one word to the kernel
+        name.write(os.path.basename(argv[0]))  # noqa: PTH119 - `ps` and `top` show the run
+    return argv
