@@ -49,6 +49,15 @@ def test_a_crashed_zygote_comes_back_and_its_steps_go_on(tmp_path: Path) -> None
     assert not alive(zygotes)  # the pool was killed with SIGKILL
 
 
+def test_a_home_of_any_length_will_do(tmp_path: Path) -> None:
+    """The kernel takes 107 bytes of a socket's path. The pool's process reaps nothing that it adopts, as some inits."""
+    with host(tmp_path / ("deep" * 30), "data") as place:
+        done = place.step(place.run_folder(train=HELLO), sets=["data"], argv=[sys.executable, "train.py"])
+        assert done["warm"], done["log"]
+        assert done["output"] == "True False\n"
+        assert not Path(f"/proc/{done['roots'][1]}").exists()  # not even as a zombie, which would hold up the sandbox
+
+
 def test_a_step_that_cannot_begin_warm_begins_cold(tmp_path: Path) -> None:
     with host(tmp_path, "torch") as place:
         ready = place.wait_ready("torch")
@@ -128,13 +137,14 @@ def test_what_stands_ready_is_what_lives(tmp_path: Path) -> None:
 
 def test_settings_and_recipes_name_sets(tmp_path: Path) -> None:
     assert wanted_sets("off") == ()
-    assert wanted_sets("auto") == ("transformers", "tabular")
+    assert wanted_sets("auto") == ("data", "transformers", "tabular")
     assert wanted_sets(" torch, tabular,torch") == ("torch", "tabular")
     with pytest.raises(ValueError, match="names jax, which is no set"):
         wanted_sets("torch,jax")
     assert warm_start(tmp_path, "text_classification", ["python"]).sets == ("transformers",)
     assert warm_start(tmp_path, "tabular_classification", ["python"]).sets == ("tabular",)
     assert warm_start(tmp_path, "a script", ["python"]).sets == ("torch", "transformers")
+    assert warm_start(tmp_path, "a script", ["python"], trains=False).sets == ("data",)
 
 
 def test_what_libraries_read_early_decides() -> None:

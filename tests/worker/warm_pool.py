@@ -7,11 +7,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from worker.processes import adopt_orphans
 from worker.warm.pool import Pool
 
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    adopt_orphans()  # and never look at them: an init that is slow to reap
     pool = Pool(Path(sys.argv[1]), sys.argv[2].split(","), memory_bytes=int(sys.argv[3]))
     while True:
         pool.look()

@@ -33,7 +33,7 @@ from worker.supervisor.wishes import DIVERGED_AFTER, Why, Wishes
 from worker.usage import Sampler
 from worker.warm.sets import WarmStart, wanted_sets, warm_start
 
-_LOOK_S = 0.1
+_LOOK_S, _FIRST_LOOK_S = 0.1, 0.001
 _DRAIN_S = 2.0
 
 log = logging.getLogger(__name__)
@@ -112,10 +112,9 @@ class Stage:
         log.log(level, "egress run=%s host=%s allowed=%s", self._folder.run, said.get("host"), said.get("allowed"))
 
     def _warm_for(self, step: Step) -> WarmStart | None:
-        """For the training only: a process with all libraries loaded takes longer to end than the others to begin."""
-        if not step.trains or not wanted_sets(self._settings.warm):
+        if not wanted_sets(self._settings.warm):
             return None
-        return warm_start(self._warm, self._order.spec.recipe, step.argv)
+        return warm_start(self._warm, self._order.spec.recipe, step.argv, trains=step.trains)
 
     def flush_when_due(self) -> bool:
         """Hand on what is new every `flush_s`; whether it was time."""
@@ -249,12 +248,13 @@ class _Watch:
 
     def run(self) -> int:
         """The exit code."""
-        capture, open_ended = self._stage.records.capture, True
+        capture, open_ended, pause_s = self._stage.records.capture, True, _FIRST_LOOK_S
         while (code := self._child.poll()) is None:
             if open_ended:
                 open_ended = capture.pump(self._child.output, wait_s=_LOOK_S)
-            else:
-                time.sleep(_LOOK_S)
+            else:  # its end comes right after that of its output, as a rule
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LOOK_S)
             if self._stage.flush_when_due():
                 self._stage.beat_when_due(self._sampler)
                 self._end(self._stage.look(self._silence, self.memory))

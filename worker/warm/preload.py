@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Callable
 
 SETS: dict[str, tuple[str, ...]] = {
+    "data": ("numpy", "numpy.random", "sklearn.metrics"),
     "torch": (
         "numpy",
         "torch",
@@ -212,4 +213,16 @@ def _tabular() -> None:
     lightgbm.train({"objective": "binary", "verbosity": -1, "num_threads": 1}, data, num_boost_round=2)
 
 
-_REHEARSALS: dict[str, Callable[[], None]] = {"torch": _torch, "transformers": _transformers, "tabular": _tabular}
+def _data() -> None:
+    import numpy as np
+    from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
+
+    truth = np.random.default_rng(0).permutation([0, 1] * 8)
+    shares = np.full((16, 2), 0.5)
+    accuracy_score(truth, truth), f1_score(truth, truth, average="macro"), log_loss(truth, shares)
+    roc_auc_score(truth, shares[:, 1])
+
+
+_REHEARSALS: dict[str, Callable[[], None]] = {
+    "data": _data, "torch": _torch, "transformers": _transformers, "tabular": _tabular
+}  # fmt: skip

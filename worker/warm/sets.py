@@ -22,6 +22,7 @@ HOME = Path("/trainyard-home")
 READY = "ready.json"
 
 _RECIPES = {"text_classification": ("transformers",), "tabular_classification": ("tabular",)}
+_STEPS = ("data",)
 _ANY = ("torch", "transformers")  # for a script of somebody: the smaller one first
 # Read by libraries when they are imported: a step with other values than the zygote's must start cold.
 _EARLY = (
@@ -58,9 +59,12 @@ class WarmStart:
         return next((standing[name] for name in self.sets if name in standing), None)
 
 
-def warm_start(folder: Path, recipe: str, argv: Sequence[str]) -> WarmStart:
-    """For a step that executes `argv`, of a run with this recipe."""
-    return WarmStart(folder, tuple(argv), _RECIPES.get(recipe, _ANY))
+def warm_start(folder: Path, recipe: str, argv: Sequence[str], *, trains: bool = True) -> WarmStart:
+    """For a step that executes `argv`, of a run with this recipe.
+
+    The steps beside the training begin from a small process: one with all libraries takes longer to end than they run.
+    """
+    return WarmStart(folder, tuple(argv), _RECIPES.get(recipe, _ANY) if trains else _STEPS)
 
 
 def wanted_sets(setting: str) -> tuple[str, ...]:
@@ -72,7 +76,7 @@ def wanted_sets(setting: str) -> tuple[str, ...]:
     if setting.strip().lower() in {"off", "none", ""}:
         return ()
     if setting.strip().lower() == "auto":
-        return ("transformers", "tabular")
+        return ("data", "transformers", "tabular")
     names = tuple(dict.fromkeys(word.strip() for word in setting.split(",") if word.strip()))
     unknown = [name for name in names if name not in SETS]
     if unknown:

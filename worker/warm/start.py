@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from worker.folders import connect_to
 from worker.processes import children_of, kill_tree
 from worker.sandbox import Command, handed_over
 from worker.warm.joining import SPACES
@@ -182,7 +183,7 @@ class WarmProcess:
         message = json.dumps({**request, "spaces": list(spaces)}).encode()
         try:
             self._connection.settimeout(_START_LIMIT_S)
-            self._connection.connect(path)
+            connect_to(self._connection, Path(path))
             socket.send_fds(self._connection, [message], [output, status, *spaces.values()])
         except OSError as error:
             raise ColdStart(f"the zygote does not answer: {error}") from error

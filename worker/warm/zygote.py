@@ -124,9 +124,12 @@ def _listen(path: str) -> socket.socket:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)  # noqa: PTH108 - no pathlib needed for one call
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    folder, name = os.path.split(path)
+    os.chdir(folder)  # the kernel takes 107 bytes of a socket's path
     mask = os.umask(0o177)
-    listener.bind(path)
+    listener.bind(name)
     os.umask(mask)
+    os.chdir("/")
     listener.listen(16)
     return listener
 
@@ -217,6 +220,7 @@ def _watch(pid: int, connection: socket.socket, status: int) -> None:
     if connection.fileno() not in ready:
         waiting.unregister(handle)
         waiting.poll()
+    os.waitpid(pid, 0)  # the sandbox ends when its last zombie is gone, and not every init is quick to take one
 
 
 def _settle(output: int, status: int, request: dict[str, Any], joining: ModuleType, running: ModuleType) -> list[str]:
