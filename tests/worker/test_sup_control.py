@@ -265,7 +265,7 @@ def test_a_gpu_that_cannot_be_used_is_refused_to_try_elsewhere(
 
 RANKS = """
 rank = int(os.environ["RANK"])
-print("rank", rank, "of", os.environ["WORLD_SIZE"])
+sys.stdout.write(f"rank {rank} of {os.environ['WORLD_SIZE']}\\n")
 if rank == 0:
     start()
     metric(1, loss=1.0)
