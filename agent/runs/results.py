@@ -202,8 +202,11 @@ def _lengths(found: Lengths) -> Histogram:
 
 def _mistakes(found: Mistakes) -> Table:
     rows = tuple((one.true, one.predicted, f"{one.confidence:.0%}", *one.cells) for one in found.rows)
+    title = f"{len(rows)} of {counted(found.count, 'mistake')}, the surest first"
+    if found.columns:
+        title += ", alike ones once"
     return Table(
-        f"the {len(rows)} surest of {counted(found.count, 'mistake')}",
+        title,
         ("true", "predicted", "sure", *found.columns),
         rows,
     )

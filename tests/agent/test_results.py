@@ -72,7 +72,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert columns.title == "importance, 16 of 40"
     table = sheet(picture_of(RUN, found, "mistakes")).pictures[0]
     assert isinstance(table, Table)
-    assert table.title == f"the 10 surest of {found.mistakes.count:,} mistakes"
+    assert table.title == f"10 of {found.mistakes.count:,} mistakes, the surest first, alike ones once"
     assert "confusion" not in told_of(found, ())
 
 

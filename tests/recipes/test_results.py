@@ -99,6 +99,13 @@ def test_ties_are_one_slope_not_a_lucky_order() -> None:
     assert (curve.roc.area, curve.roc.x, curve.roc.y) == (0.5, (0.0, 1.0), (0.0, 1.0))
 
 
+def test_precision_of_the_surest_row_is_not_made_up() -> None:
+    """The surest row is wrong, so precision begins at 0."""
+    (curve,) = checked(answers_of([0, 1, 0, 1], [[0.1, 0.9], [0.2, 0.8], [0.7, 0.3], [0.6, 0.4]])).curves
+    assert (curve.pr.x[0], curve.pr.y[0]) == (0.0, 0.0)
+    assert (curve.pr.x[-1], curve.pr.y[-1]) == (1.0, 0.5)
+
+
 def test_rare_ones_of_very_many_classes_are_counted_together() -> None:
     answers = random_answers(3000, 60)
     found = checked(answers)

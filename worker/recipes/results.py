@@ -106,12 +106,13 @@ def _curves(answers: Answers) -> list[dict[str, Any]]:
         said = answers.shares[:, code]
         false_rate, true_rate, _ = roc_curve(truth, said)
         precision, recall, _ = precision_recall_curve(truth, said)
+        precision, recall = precision[-2::-1], recall[-2::-1]  # without the last, which no threshold has
         found.append(
             {
                 "label": short(answers.classes[code]),
                 "share": _round(truth.mean()),
                 "roc": {**thinned(false_rate, true_rate), "area": _round(roc_auc_score(truth, said))},
-                "pr": {**thinned(recall[::-1], precision[::-1]), "area": _round(average_precision_score(truth, said))},
+                "pr": {**thinned(recall, precision), "area": _round(average_precision_score(truth, said))},
             }
         )
     return found
