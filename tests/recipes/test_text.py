@@ -37,6 +37,9 @@ def test_each_step_and_each_measurement_is_a_row_of_metrics(docstrings: RunFolde
     measured = [row["values"] for row in rows if "valid_loss" in row["values"]]
     assert len(measured) >= 2
     assert set(measured[0]) == {"valid_accuracy", "valid_macro_f1", "valid_loss"}
+    assert "train_loss" in rows[0]["values"]  # it learns at once; the line to beat comes before the first measurement
+    kinds = [name for row in rows for name in row["values"]]
+    assert kinds.index("baseline/linear/valid_macro_f1") < kinds.index("valid_macro_f1")
 
 
 def test_predicting_texts_alone(docstrings: RunFolder, tmp_path: Path) -> None:
@@ -101,6 +104,9 @@ def test_a_stopped_run_goes_on_to_the_weights_of_an_uninterrupted_one(
     for name, weights in state(whole).items():
         assert torch.equal(weights, state(other)[name]), name
     assert other.rows("predictions/model.csv") == whole.rows("predictions/model.csv")
+    held = whole.json("artifacts/metrics.json")["validation"]
+    assert whole.train_here() == 0  # all is trained and measured already
+    assert whole.json("artifacts/metrics.json")["validation"] == held
 
 
 def test_checkpoints_are_also_saved_within_an_epoch(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

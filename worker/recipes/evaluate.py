@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.card import write_card
-from worker.recipes.job import Job, read_job, step, write_json
+from worker.recipes.job import Job, leave, read_job, step, write_json
 from worker.recipes.mistakes import single_rows
 from worker.recipes.results import Answers, classification, importance_of
 from worker.recipes.scores import decisive_metric, measure
@@ -184,4 +183,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

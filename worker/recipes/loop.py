@@ -30,11 +30,15 @@ _CHECKPOINT_EVERY_S = 60.0
 
 @dataclass(frozen=True)
 class Held:
-    """The held-out rows: their texts, the metric that decides, and how to score probabilities of them."""
+    """The held-out rows: their texts, the metric that decides, and how to score probabilities of them.
+
+    `before_first` is called once with the step, before anything is measured in this attempt.
+    """
 
     texts: Sequence[str]
     metric: str
     score: Callable[[NDArray[np.float64]], dict[str, float]]
+    before_first: Callable[[int], object]
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Loop:
     def __init__(self, encoder: Encoder, settings: dict[str, Any], runtime: TrainingRuntime, *, seed: int) -> None:
         self._encoder, self._settings, self._runtime, self._seed = encoder, settings, runtime, seed
         self._step, self._misses, self._saved_at = 0, 0, time.monotonic()
+        self._measured = False
         self._best: tuple[float, int, dict[str, Any]] = (-1.0, 0, {})
 
     def run(self, texts: Sequence[str], codes: NDArray[np.int64], held: Held) -> Trained:
@@ -125,6 +130,9 @@ class Loop:
             )
 
     def _measure(self, held: Held) -> None:
+        if not self._measured:
+            held.before_first(self._step)
+            self._measured = True
         found = held.score(self._encoder.model().predict_proba(held.texts))
         self._runtime.log_metrics(step=self._step, **curves(found, part="valid"))
         if found[held.metric] > self._best[0]:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 
 from worker.recipes.columns import describe, find_column, target_problems
 from worker.recipes.inspect import text_column
-from worker.recipes.job import Job, read_job, step, write_json
+from worker.recipes.job import Job, leave, read_job, step, write_json
 from worker.recipes.split import inputs, repeated_entities, split_rows
 from worker.recipes.table import BadData, Table, read_table, write_rows
 
@@ -131,4 +130,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -23,10 +23,10 @@ def curves(scores: Mapping[str, float], *, part: str) -> dict[str, float]:
     return {f"{part}_{_CURVES.get(name, name)}": value for name, value in scores.items()}
 
 
-def log_baseline(runtime: TrainingRuntime, name: str, scores: Mapping[str, float]) -> None:
-    """Tell the charts what there is to beat: metrics `baseline/<name>/<metric>` at step 0."""
+def log_baseline(runtime: TrainingRuntime, name: str, scores: Mapping[str, float], *, step: int = 0) -> None:
+    """Tell the charts what there is to beat: metrics `baseline/<name>/<metric>`."""
     found = {f"baseline/{name}/{metric}": value for metric, value in curves(scores, part="valid").items()}
-    runtime.log_metrics(step=0, **found)
+    runtime.log_metrics(step=step, **found)
 
 
 def measure(truth: Sequence[str], classes: Sequence[str], shares: NDArray[np.float64]) -> dict[str, float]:

@@ -1,7 +1,8 @@
-"""Train a classifier of texts: majority and TF-IDF with logistic regression first, then an encoder, and keep the best.
+"""Train a classifier of texts: an encoder against majority and TF-IDF with logistic regression, and keep the best.
 
-The choice is made on rows held out of the training part; a tie goes to the simpler model. The sealed test part plays no
-role here.
+The baselines are fitted when the encoder is measured for the first time, so that a person who has just approved the run
+sees it learn at once. The choice is made on rows held out of the training part; a tie goes to the simpler model. The
+sealed test part plays no role here.
 """
 
 from __future__ import annotations
@@ -105,18 +106,26 @@ def _candidates(
     fit, held = parts
     texts, codes = data.at(fit)
     held_texts, _ = data.at(held)
-    linear = _linear(job, "linear", texts, codes)
-    scores = {
-        "majority": data.score(majority_shares([data.labels[row] for row in fit], data.classes, len(held)), held),
-        "linear": data.score(np.asarray(linear.predict_proba(held_texts)), held),
-    }
-    runtime.log(f"Baselines on {len(held)} held-out texts, {data.metric}: majority "
-                f"{scores['majority'][data.metric]:.4f}, TF-IDF {scores['linear'][data.metric]:.4f}.")  # fmt: skip
-    log_baseline(runtime, "linear", scores["linear"])
+    scores: dict[str, dict[str, float]] = {}
+    linear: Any = None
+
+    def fit_baselines(step: int) -> None:
+        nonlocal linear
+        linear = _linear(job, "linear", texts, codes)
+        scores["majority"] = data.score(
+            majority_shares([data.labels[row] for row in fit], data.classes, len(held)), held
+        )
+        scores["linear"] = data.score(np.asarray(linear.predict_proba(held_texts)), held)
+        runtime.log(f"Baselines on {len(held)} held-out texts, {data.metric}: majority "
+                    f"{scores['majority'][data.metric]:.4f}, TF-IDF {scores['linear'][data.metric]:.4f}.")  # fmt: skip
+        log_baseline(runtime, "linear", scores["linear"], step=step)
+
     encoder = build(texts, data.classes, settings, seed=job.seed)
     runtime.log(f"Encoder: {encoder.origin} on {encoder.device}, learning rate {settings['learning_rate']:g}.")
-    seen = Held(held_texts, data.metric, lambda shares: data.score(shares, held))
+    seen = Held(held_texts, data.metric, lambda shares: data.score(shares, held), before_first=fit_baselines)
     trained = Loop(encoder, settings, runtime, seed=job.seed).run(texts, codes, seen)
+    if not scores:  # an earlier attempt trained and measured it all
+        fit_baselines(trained.steps)
     scores["encoder"] = data.score(encoder.model().predict_proba(held_texts), held)
     runtime.log(f"Encoder: best step {trained.best_step} of {trained.steps}, {data.metric} {trained.best_score:.4f}.")
     return _Found(linear, encoder, scores, len(held), trained.stopped)
