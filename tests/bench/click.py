@@ -18,8 +18,8 @@ from worker.warm.sets import read_ready
 TURNS, CLICKS = 2, 2
 # Recipe: file, target, lines of it, the set of libraries, how many times quicker.
 RECIPES = {
-    "tabular": ("doctor_visits.csv", "visited_doctor", 2001, "tabular", 1.5),
-    "text": ("docstrings.csv", "library", 301, "transformers", 1.5),
+    "tabular": ("doctor_visits.csv", "visited_doctor", 2001, "data,tabular", 1.5),
+    "text": ("docstrings.csv", "library", 301, "data,transformers", 1.5),
 }
 
 
