@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-bench
 
-.PHONY: help setup demo chat up test test-faults mutation soak check format bench test-peers pictures clean
+.PHONY: help setup demo chat up test test-faults mutation soak check format bench test-peers gallery pictures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,6 +64,9 @@ mutation: $(READY)  ## take one safeguard away at a time; a named test must go r
 
 soak: $(READY)  ## random faults for MINUTES=n minutes (SEED=n), invariants checked after each
 	$(BIN)/python -m tests.faults.soak --minutes $(or $(MINUTES),10) --seed $(or $(SEED),7)
+
+gallery: $(READY)  ## make the gallery of charts and pictures anew (docs/gallery.md)
+	$(BIN)/python -m charts_render.gallery docs
 
 pictures: $(READY)  ## make the pictures of the README anew
 	$(BIN)/trainyard demo --record docs < /dev/null

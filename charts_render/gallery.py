@@ -1,15 +1,24 @@
-"""Example pictures for the eye: `python -m charts_render.gallery OUT_DIR`. Seeded, so only the look can change."""
+"""Every kind of chart and picture for the eye: `make gallery` writes `docs/gallery.md` and its pictures anew.
+
+Seeded, so only the look can change. `python -m charts_render.gallery FOLDER` writes to another folder. Results that
+look like real ones are in `samples`.
+"""
 
 import math
 import sys
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 import numpy as np
 
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
+from charts_render.alt_text import describe
 from charts_render.render import render
+from charts_render.samples import results
 
 _STEPS = 2400
+_THEMES: tuple[Theme, Theme] = ("light", "dark")
 
 
 def _decay(seed: int, start: float, end: float, *, noise: float, every: int = 1) -> Series:
@@ -81,15 +90,60 @@ def examples(theme: Theme) -> dict[str, ChartSpec]:
     return {name: ChartSpec(title, group, subtitle, theme=theme) for name, group in panels.items()}
 
 
-def main(folder: str) -> None:
-    """Write every example in both themes."""
-    out = Path(folder)
-    out.mkdir(parents=True, exist_ok=True)
-    themes: tuple[Theme, Theme] = ("light", "dark")
-    for theme in themes:
-        for name, spec in examples(theme).items():
-            (out / f"{name}-{theme}.png").write_bytes(render(spec))
+# What the page says about each picture, in its order.
+_CHARTS = {
+    "one": "One metric: raw values as a band behind their mean, the best ringed, restarts and checkpoints marked.",
+    "two": "Two metrics over one axis, with baselines to beat.",
+    "four": "Four panels. A gap stays a gap, one wild value is marked at the edge and does not flatten the rest.",
+    "overlay-eight": "Many runs over each other: colour and marker say the same; what is left out is said.",
+    "log": "A log scale, an infinite value.",
+    "first-point": "The first value of a run.",
+    "odd": "Names of other scripts, gaps, a metric without values.",
+}
+_RESULTS = {
+    "matrix": "Confusion matrix: counts, shares of the row; right in blue, wrong in orange; recall and precision.",
+    "matrix-large": "More than twenty classes: the most frequent, and the others as one.",
+    "classifier": "Matrix, ROC, precision and recall, calibration on one sheet.",
+    "scores": "Scores of each class from zero; a missing one is said.",
+    "importance": "Importance with its spread; one input does harm.",
+    "forecast": "A forecast with its interval.",
+    "histograms": "Lengths of texts of two groups; one group as columns.",
+    "regression": "Residuals with one far off; accuracy against cost with the front that nothing beats.",
+    "clusters": "A map of clusters, named in place.",
+    "mistakes": "Samples as a table.",
+    "progress": "Experiments in their order, the best so far as steps; crashed ones stand on the axis.",
+    "tree": "Experiments below the one they came from.",
+    "images": "Images a classifier was right or wrong about; a broken one is an empty frame.",
+    "detections": "Boxes: found ones solid, true ones dashed.",
+}
+_PAGE_PX = 800  # enough for half of a page, and small files
+_HEAD = """# Gallery
+
+Every kind of chart and picture of results, light and dark, as chats show them. Made by `make gallery` from made-up
+data; the sentence below each is the text that goes with the picture for those who do not see it.
+"""
+
+
+def page(out: Path) -> None:
+    """Write `gallery.md` and the pictures it shows into a folder."""
+    (out / "gallery").mkdir(parents=True, exist_ok=True)
+    for old in (out / "gallery").glob("*.png"):
+        old.unlink()
+    parts = [_HEAD]
+    for title, texts in (("Curves", _CHARTS), ("Results", _RESULTS)):
+        parts.append(f"\n## {title}\n")
+        for name, text in texts.items():
+            said = ""
+            for theme in _THEMES:
+                spec = (examples(theme) if title == "Curves" else results(theme))[name]
+                spec = replace(spec, width_px=_PAGE_PX)
+                (out / "gallery" / f"{name}-{theme}.png").write_bytes(render(spec))
+                said = describe(spec)
+            alts = {"light": escape(text), "dark": "The same on a dark ground."}
+            pictures = [f'<img src="gallery/{name}-{theme}.png" width="49%" alt="{alts[theme]}">' for theme in _THEMES]
+            parts.append(f"\n{text}\n\n" + "\n".join(pictures) + f"\n\n> {said}\n")
+    (out / "gallery.md").write_text("".join(parts))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    page(Path(sys.argv[1]))

@@ -230,7 +230,7 @@ def _drawing(seed: int, wide: int = 320, high: int = 240) -> tuple[bytes, tuple[
     distance = np.hypot((x - cx) * wide / high, y - cy) / radius
     colour = np.array([(214, 69, 65), (240, 190, 60), (120, 80, 190)][seed % 3], dtype=float)
     shade = (1.15 - 0.6 * np.clip(distance, 0, 1))[..., None] * colour
-    pixels = np.where((distance < 1)[..., None], shade, pixels) + rng.normal(0, 3, (high, wide, 1))
+    pixels = np.where((distance < 1)[..., None], shade, pixels) + rng.normal(0, 1.2, (high, wide, 1))
     out = io.BytesIO()
     Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(out, "PNG")
     across = radius * high / wide

@@ -138,7 +138,8 @@ def draw_axes(
         part.line([area.x0, area.x1], [level, level], pen, part.gid("grid"))
         part.say(area.x0 - 14, level - TICK.size_px * RISE, text, "y-tick", letters=TICK, align="right")
     axis = Pen(look.muted, 2.0, layer=1.0)
-    part.line([area.x0, area.x1], [area.y0, area.y0], axis, part.gid("axis"))
+    if not bare:
+        part.line([area.x0, area.x1], [area.y0, area.y0], axis, part.gid("axis"))
     for tick, text in [] if bare else _x_ticks(x, wide, whole=whole):
         place = area.x0 + x.fraction(tick) * wide
         part.line([place, place], [area.y0, area.y0 - 7], axis, part.gid("x-tick-line"))

@@ -11,13 +11,13 @@ import numpy as np
 from agent.domain.pictures import Cloud, Points
 from charts_render.curve import LARGEST, Floats, floats
 from charts_render.layout import NOTE
-from charts_render.lettering import ASCENT, DESCENT, Letters, shorten, width
+from charts_render.lettering import Letters, shorten, width
 from charts_render.placement import Box
 from charts_render.results.axes import Axes, Space, draw_axes
 from charts_render.results.part import Key, Part
 from charts_render.scale import Scale, free_scale
 from charts_render.scene import Dot, Ink, Pen
-from charts_render.theme import NOTE_PX, SHAPES
+from charts_render.theme import NOTE_PX, SHAPES, readable
 
 MOST_GROUPS: Final = 8
 _NAME = Letters(NOTE_PX, bold=True)
@@ -162,11 +162,12 @@ def _in_place(axes: Axes, groups: list[_Group]) -> bool:
         text = shorten(group.points.name, _NAME, _NAME_ROOM)
         xs, ys = axes.places(group.x, group.y)
         wide, a = width(text, _NAME), axes.area
-        x = float(np.clip(np.median(xs) - wide / 2, a.x0 + 4, max(a.x1 - wide - 4, a.x0 + 4)))
+        x = float(np.clip(np.median(xs) - wide / 2, a.x0 + 8, max(a.x1 - wide - 8, a.x0 + 8)))
         base = float(np.clip(np.median(ys) - 9, a.y0 + 10, a.y1 - 30))
-        box = Box(x - 4, base - NOTE_PX * DESCENT, x + wide + 4, base + NOTE_PX * ASCENT)
+        box = Box(x - 4, base - 11, x + wide + 4, base + 29)
         if any(box.meets(other) for other in axes.plot.texts) or wide > a.width:
             return False
         axes.plot.texts.append(box)
-        part.text(x, base, text, Ink(_NAME, part.palette.ink, backed=True), part.gid("group-name", i))
+        part.rect(Box(box.x0 - 4, base - 11, box.x1 + 4, base + 29), part.colour(i), 5.0, part.gid("group-chip", i))
+        part.text(x, base, text, Ink(_NAME, readable(part.colour(i), part.palette)), part.gid("group-name", i))
     return True

@@ -2,9 +2,28 @@
 
 import math
 
+import pytest
 from hypothesis import given, settings
 
 from agent.domain.charts import Baseline, ChartSpec, Panel, Series
+from agent.domain.pictures import (
+    BarGroup,
+    Bars,
+    Cloud,
+    Histogram,
+    Images,
+    Line,
+    Matrix,
+    PictureSpec,
+    Plane,
+    Points,
+    Progress,
+    ResultPicture,
+    Table,
+    Tile,
+    Tree,
+    Trial,
+)
 from charts_render.alt_text import describe
 from charts_render.gallery import examples
 from tests.charts.pictures import chart, curve
@@ -36,3 +55,45 @@ def test_long_charts_stay_short() -> None:
 @given(_specs)
 def test_no_data_raises(spec: ChartSpec) -> None:
     assert describe(spec).startswith("Chart")
+
+
+@pytest.mark.parametrize(
+    ("picture", "sentence"),
+    [
+        (
+            Matrix("Confusion matrix", ("numpy", "scipy"), ("numpy", "scipy"), ((80, 12), (7, 101))),
+            "Confusion matrix of 2 classes: 90 % right; most often mistaken: numpy as scipy (12).",
+        ),
+        (Matrix("m", (), (), ()), "m: no counts yet."),
+        (Plane("ROC", (Line("", (0, 1), (0, 1), "AUC 0.91"),), "", ""), "ROC: AUC 0.91."),
+        (
+            Plane("Forecast", (Line("actual", (0, 1, 2), (3, math.nan, 5)),), "hour", "MW"),
+            "Forecast, MW over hour: actual goes from 3 to 5.",
+        ),
+        (
+            Bars("Importance", ("a", "b", "c"), (BarGroup("model", (0.1, math.nan, 0.3)),), "loss"),
+            "Importance (loss) of 3 entries. model: highest c 0.3, a 0.1, 1 without a value.",
+        ),
+        (
+            Histogram("Length", (0, 10, 20), (BarGroup("train", (3, 9)), BarGroup("test", ())), "tokens"),
+            "Length: train: 12, most between 10 and 20; test: none.",
+        ),
+        (Cloud("Map", (Points("a", (1, 2), (3, 4)),), "x", "y"), "Map, y over x: 2 points (a 2); the median is 3.5."),
+        (
+            Table("Samples", ("text", "said"), (("hello", "hi"), ("a", "b")), ("good", "bad")),
+            "Samples: 2 rows of text, said; 1 good; 1 bad; first: hello | hi.",
+        ),
+        (
+            Images("Mistakes", (Tile(b"", "a cat", False), Tile(b"", "", True))),
+            "Mistakes: 2 images, 1 right, 1 wrong, first: a cat.",
+        ),
+        (
+            Progress("Search", (Trial(1, 0.5, "kept", "wider"), Trial(2, math.nan, "crashed")), "lower", "loss"),
+            "Search: 2 experiments, 1 kept, 1 crashed; best loss 0.5 (lower is better) in 1 (wider).",
+        ),
+        (Tree("Tree", (), "lower"), "Tree: no experiments yet."),
+    ],
+)
+def test_every_kind_says_what_a_look_would_tell(picture: ResultPicture, sentence: str) -> None:
+    assert describe(PictureSpec("Run 7F3K", (picture,))) == f"Run 7F3K. {sentence}"
+    assert describe(PictureSpec("", ())) == "There are no pictures yet."

@@ -17,6 +17,7 @@ from agent.domain.errors import Unavailable
 from agent.ports import Charts
 from charts_render.pool import ChartPool
 from charts_render.render import render
+from charts_render.samples import results
 from tests.charts.pictures import chart, curve
 
 
@@ -33,6 +34,13 @@ async def test_the_pool_draws_what_render_draws(pool: ChartPool) -> None:
     spec = chart(curve(3, 2, float("nan"), 1), Series("long", range(10**5), [10**400] * 10), better="lower")
     assert await charts.render(spec) == render(spec)
     assert "matplotlib" in _modules(pool.pids[0])
+
+
+async def test_the_pool_draws_pictures_of_results_too(pool: ChartPool) -> None:
+    charts: Charts = pool
+    for name in ("classifier", "images"):
+        spec = results("dark")[name]
+        assert await charts.render(spec) == render(spec)
 
 
 async def test_a_killed_worker_is_replaced(pool: ChartPool) -> None:

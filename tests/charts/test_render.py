@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agent.domain.charts import Baseline, ChartSpec, Extremes, Mark, Panel, Series, Theme
-from charts_render.gallery import examples, main
+from charts_render.gallery import examples
 from charts_render.lettering import plain
 from charts_render.numerals import value_text
 from charts_render.render import compose, render
@@ -219,11 +219,6 @@ _specs = st.builds(
 @given(_specs)
 def test_no_data_raises(spec: ChartSpec) -> None:
     assert render(spec).startswith(b"\x89PNG")
-
-
-def test_gallery_writes_every_example_twice(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    main(str(tmp_path))
-    assert len(list(tmp_path.glob("*-light.png"))) == len(list(tmp_path.glob("*-dark.png"))) == len(examples("light"))
 
 
 def test_spans_are_drawn_as_a_band_around_their_means_with_the_exact_extremes() -> None:
