@@ -69,8 +69,8 @@ class Site(Yard):
 
     @property
     def env(self) -> dict[str, str]:
-        """The worker's; canaries among it, which must not get anywhere."""
-        own = {**super().env, "TRAINYARD_SLOTS": "6", "TRAINYARD_WARM": "off", **CANARIES, **self.extra}
+        """The worker's; canaries among it, which must not get anywhere. A supervisor waits for its attempt."""
+        own = {**super().env, "TRAINYARD_SLOTS": "6", "TRAINYARD_WARM": "data", **CANARIES, **self.extra}
         if self.behind["worker"]:
             own["TRAINYARD_REDIS_URL"] = self.proxy.url
         return own
@@ -87,11 +87,11 @@ class Site(Yard):
     def start_killed_worker(
         self, trace: Path, *, at: int, only: str, victim: str = "self"
     ) -> "subprocess.Popen[bytes]":
-        """A worker that dies at its `at`-th boundary."""
+        """A worker that dies at its `at`-th boundary. Nothing waits there, so that boundaries come in one order."""
         self.redis().delete(f"trainyard:host:{self.host}")
         argv = killer.command(trace, "worker", at=at, only=only, victim=victim)
         with (self.home / "worker.log").open("ab") as log:
-            worker = subprocess.Popen(argv, env=self.env, stdout=log, stderr=log)
+            worker = subprocess.Popen(argv, env=self.env | {"TRAINYARD_WARM": "off"}, stdout=log, stderr=log)
         self.workers.append(worker)
         eventually(lambda: self.redis().exists(f"trainyard:host:{self.host}"), what="the worker's first beat")
         return worker

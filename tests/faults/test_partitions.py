@@ -213,5 +213,5 @@ def _start_odd_worker(site: Site, *how: str) -> None:
     site.redis().delete(f"trainyard:host:{site.host}")
     argv = [sys.executable, "-m", "tests.faults.odd", *how, "worker"]
     with (site.home / "worker.log").open("ab") as log:
-        site.workers.append(subprocess.Popen(argv, env=site.env, stdout=log, stderr=log))
+        site.workers.append(subprocess.Popen(argv, env=site.env | {"TRAINYARD_WARM": "off"}, stdout=log, stderr=log))
     eventually(lambda: site.redis().exists(f"trainyard:host:{site.host}"), what="the worker's first beat")
