@@ -33,7 +33,8 @@ class Scale:
         """Places on the axis, 0 at `lo` and 1 at `hi`, not clipped; NaN stays NaN."""
         data = np.asarray(values, dtype=np.float64)
         if not self.log:
-            return (data - self.lo) / (self.hi - self.lo)
+            with np.errstate(over="ignore"):  # infinitely far from the axis is far enough
+                return (data - self.lo) / (self.hi - self.lo)
         lo, hi = np.log10(self.lo), np.log10(self.hi)
         safe: Floats = np.log10(np.where(data > 0, data, np.nan))
         places: Floats = (np.where(data <= 0, lo - 10 * (hi - lo), safe) - lo) / (hi - lo)

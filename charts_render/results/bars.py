@@ -50,7 +50,8 @@ class _Rows:
 
     def fraction(self, value: float) -> float:
         """Its place between both ends, held within them."""
-        return float(np.clip((np.clip(value, -LARGEST, LARGEST) - self.lo) / (self.hi - self.lo), 0.0, 1.0))
+        held = min(max(value, -LARGEST), LARGEST)
+        return min(max((held - self.lo) / (self.hi - self.lo), 0.0), 1.0)
 
 
 def paint(part: Part, bars: Bars) -> None:

@@ -21,6 +21,7 @@ _FAINT = 2 / 9
 _MARKED = (0.15, 0.5, 0.8, 0.95)  # of a group's counts, where its markers are
 _EVEN = 1e-6  # of a width, by which bins may differ and still count as equal
 _ROOM_ABOVE = 1.06
+_LEAST = 1e-290  # a smaller count cannot be told from none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,11 +54,11 @@ def paint(part: Part, histogram: Histogram) -> None:
         return
     top = float(bins.counts.max()) * _ROOM_ABOVE
     x = free_scale(np.append(bins.low, bins.high[-1:]), (float(bins.low.min()), float(bins.high.max())))
-    y = Scale(0.0, top if top > 0 else 1.0)
+    y = Scale(0.0, top if top > _LEAST else 1.0)
     axes = draw_axes(part, (x, y), (histogram.x_label, ""), Space(_HEIGHTS[part.wide]))
     for i in range(len(groups)):
         _steps(axes, i, bins) if many else _columns(axes, bins)
-    if not top > 0:
+    if not top > _LEAST:
         middle = (axes.area.x0 + axes.area.x1) / 2, (axes.area.y0 + axes.area.y1) / 2
         part.say(*middle, "no values yet", "empty", align="center")
 

@@ -1,5 +1,7 @@
 """Pictures of data that nobody would measure: nothing raises, and no two texts meet."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -79,6 +81,28 @@ def test_no_data_raises_and_no_texts_meet(kind: str, data: st.DataObject) -> Non
     assert collisions(sheet) == []
     assert render(spec).startswith(b"\x89PNG")
     assert 0 < len(describe(spec)) <= 1500
+
+
+EDGES: tuple[ResultPicture, ...] = (
+    Plane("p", (Line("", (1e300,), (math.nan,)),), "", "", (0.0, 5e-324)),
+    Plane("p", (Line("a", (0, 1), (1e300, -1e300)),), "", "", None, (0.0, 1e-12), since=10**400),
+    Bars("b", ("n",), (BarGroup("", (math.inf,)), BarGroup("", (2e-9,)))),
+    Bars("b", ("n", "m"), (BarGroup("", (1e300, -1e300), (1e300, 1e300)),), most=1e-300),
+    Histogram("h", (math.nan, -math.inf, math.inf), (BarGroup("", (math.nan, 5e-324)),), ""),
+    Histogram("h", (0.0, 1e-320, 1e300), (BarGroup("", (1e300, 1.0)),), ""),
+    Cloud("c", (Points("", (5e-324, 1e300), (-1e300, 5e-324)),), "", "", "rising"),
+    Matrix("m", ("a",), ("a",), ((1e308,),)),
+    Progress("p", (Trial(10**400, 10**400, "kept"), Trial(-(10**400), -0.0, "kept")), "lower"),
+    Tree("t", (Trial(1, math.inf, "running", parent=1), Trial(1, -math.inf, "kept", parent=1)), "higher"),
+)
+
+
+@pytest.mark.parametrize("picture", EDGES)
+def test_the_ends_of_floats_are_drawn(picture: ResultPicture) -> None:
+    spec = PictureSpec("t", (picture, picture))
+    assert collisions(compose(spec)) == []
+    assert render(spec).startswith(b"\x89PNG")
+    assert describe(spec)
 
 
 def _crowds() -> dict[str, ResultPicture]:
