@@ -93,9 +93,10 @@ def _compare(_name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 
 def _experiments(name: str, rest: Sequence[str]) -> dict[str, Any]:
-    if [word.lower() for word in rest] not in ([], ["all"]):
-        raise BadRequest(f"`{name}` takes nothing more than `all`, for the runs of all threads.")
-    return {"everywhere": True} if rest else {}
+    said = {word.lower() for word in rest}
+    if not said <= {"all", "tree"}:
+        raise BadRequest(f"`{name}` takes `all`, for the runs of all threads, and `tree`, for which came from which.")
+    return ({"everywhere": True} if "all" in said else {}) | ({"tree": True} if "tree" in said else {})
 
 
 def _script(name: str, rest: Sequence[str]) -> dict[str, Any]:
@@ -196,7 +197,9 @@ COMMANDS: Mapping[str, Command] = {
         Command("attempts", "run_attempts", "where it ran, and why each attempt ended"),
         Command("script", "run_script", "its train.py, or an earlier version", usage="[run] [version]", parse=_script),
         Command("compare", "compare_runs", "two to five runs side by side", usage="<run> <run> …", parse=_compare),
-        Command("experiments", "list_experiments", "best so far, and what it cost", usage="[all]", parse=_experiments),
+        Command(
+            "experiments", "list_experiments", "best so far, and what it cost", usage="[all] [tree]", parse=_experiments
+        ),
         Command("queue", "list_queue", "who waits for a place, and why", usage="", parse=_nothing),
         Command("cluster", "list_hosts", "hosts, GPUs and who has them", usage="", parse=_nothing),
         Command("pause", "pause_run", "save a checkpoint and free the GPUs", "control"),
@@ -258,7 +261,7 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
     """Whether words without `/train` before them can only be this command: ids, changes and its own few words."""
     own = {"csv", "info", "older", "errors", "warnings", *PRIORITIES} if rest else set()
     own |= {"loss", "accuracy", "log", "time", "all", "vs"} if command.name == "chart" else set()
-    own |= {"all"} if command.name == "experiments" else set()
+    own |= {"all", "tree"} if command.name == "experiments" else set()
     own |= {*RESULT_WORDS, "matrix", "curve"} if command.tool == "run_chart" else set()
     for word in rest:
         plain = word.lower().strip(",")

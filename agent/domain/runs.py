@@ -85,6 +85,7 @@ class RunSpec(Value):
     may reach: nothing, the model hubs through an allowlist, or everything. `secrets` are the names of the host's
     secrets that its environment gets. `auto_resume` tries again by itself where that helps (`agent.domain.restarts`).
     `on_partition` is what a host does that has not reached Redis for long: checkpoint and end, or keep on.
+    `cloned_from` is the run that it is a changed copy of; it decides nothing.
     """
 
     task: TaskType
@@ -108,6 +109,7 @@ class RunSpec(Value):
     bundle_sha256: str
     estimate_s: float = 0.0
     note: str = ""
+    cloned_from: str = ""
 
 
 class Score(Value):

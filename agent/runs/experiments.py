@@ -1,18 +1,18 @@
-"""The runs of a thread as experiments: the best so far, and what a score costs in training time. Pure.
+"""The runs of a thread as experiments: the best so far, what a score costs, and which came from which. Pure.
 
 Only runs that were measured by the same metric on the same sealed rows stand beside each other; the newest measured
 one decides which. Called by the tool of experiments.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent.cards import counted, duration, metric_name, number
 from agent.domain.charts import Theme
 from agent.domain.content import Table
-from agent.domain.pictures import Cloud, PictureSpec, Points, Progress, Trial, TrialState
+from agent.domain.pictures import Cloud, PictureSpec, Points, Progress, Tree, Trial, TrialState
 from agent.domain.runs import LIVE, Run, RunState, Scorecard
 from agent.runs.cards import state_words
 
@@ -47,12 +47,14 @@ def experiments_of(runs: Sequence[Run]) -> Experiments | None:
         return None
     alike = [run for run in ordered if _rows(run) == _rows(newest) and _shown(run, score.metric)]
     best: float | None = None
-    trials = []
+    trials: list[Trial] = []
+    numbers = {run.id: index for index, run in enumerate(alike, 1)}
     for index, run in enumerate(alike, 1):
         value = _value(run)
         better = math.isfinite(value) and (best is None or (value > best if score.higher_is_better else value < best))
         best = value if better else best
-        trials.append(Trial(index, value, _state(run, better=better), run.id, None, run.used_s or None))
+        parent = numbers.get(run.spec.cloned_from)
+        trials.append(Trial(index, value, _state(run, better=better), run.id, parent, run.used_s or None))
     return Experiments(tuple(alike), tuple(trials), score.metric, score.higher_is_better, len(ordered) - len(alike))
 
 
@@ -86,8 +88,7 @@ def picture_of(found: Experiments, *, theme: Theme = "light") -> PictureSpec:
     """Best so far as steps, and score against training time, with the front that nothing beats in both."""
     first = found.runs[0].spec
     name = metric_name(found.metric)
-    better: Literal["lower", "higher"] = "higher" if found.higher_is_better else "lower"
-    progress = Progress(f"best {name} so far", found.trials, better, name)
+    progress = Progress(f"best {name} so far", found.trials, _better(found), name)
     sign = -1.0 if found.higher_is_better else 1.0
     costly = [(run, trial) for run, trial in found.measured if trial.cost]
     costly.sort(key=lambda pair: (sign * pair[1].value, pair[1].cost or 0.0))
@@ -98,6 +99,22 @@ def picture_of(found: Experiments, *, theme: Theme = "light") -> PictureSpec:
         pictures=pictures,
         theme=theme,
     )
+
+
+def tree_of(found: Experiments, changes: Mapping[str, str], *, theme: Theme = "light") -> PictureSpec:
+    """Each below the one that it was cloned from; `changes` says by id what it does otherwise."""
+    name = metric_name(found.metric)
+    named = tuple(replace(trial, name=_named(trial.name, changes.get(trial.name, ""))) for trial in found.trials)
+    tree = Tree(f"{name} of each experiment, below what it came from", named, _better(found), name)
+    return replace(picture_of(found, theme=theme), pictures=(tree,))
+
+
+def _named(run: str, change: str) -> str:
+    return f"{run}  {change}" if change else run
+
+
+def _better(found: Experiments) -> Literal["lower", "higher"]:
+    return "higher" if found.higher_is_better else "lower"
 
 
 def _cloud(costly: Sequence[tuple[Run, Trial]], name: str) -> Cloud:

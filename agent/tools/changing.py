@@ -194,7 +194,7 @@ class Changing:
     async def plan_clone(self, caller: Caller, asked: CloneArguments) -> Plan:
         """The exact new run and what differs from the original; nothing is started."""
         original = await named_or_newest(self._runs, caller, asked.run)
-        spec = await self._changed(original.spec, asked)
+        spec = (await self._changed(original.spec, asked)).model_copy(update={"cloned_from": original.id})
         priority = PRIORITIES[asked.priority] if asked.priority else 0
         exact: dict[str, JsonValue] = {
             "spec": spec.model_dump(mode="json"),

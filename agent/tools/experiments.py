@@ -6,9 +6,11 @@ from pydantic import Field, JsonValue
 
 from agent.domain.content import Card
 from agent.domain.policy import Effect
-from agent.runs.experiments import experiments_of, picture_of, table_of, words_of
+from agent.domain.runs import Run
+from agent.runs.experiments import experiments_of, picture_of, table_of, tree_of, words_of
 from agent.runs.pictures import Files
 from agent.stores import Runs
+from agent.tools.changing import differences
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
 MOST = 200  # newest runs that are looked at
@@ -18,6 +20,7 @@ class ExperimentArguments(Arguments):
     """Which runs."""
 
     everywhere: bool = Field(False, description="Of all threads, not only of this one.")
+    tree: bool = Field(False, description="Which came from which, and what was changed, instead of the best so far.")
 
 
 class Experimenting:
@@ -43,18 +46,32 @@ class Experimenting:
         if found is None:
             where = "" if asked.everywhere else " of this thread"
             return Result(f"No run{where} has a result yet, so there is nothing to rank. `runs` lists them.")
-        picture = await self._files.draw(picture_of(found), about=f"experiments/{caller.session_id}")
+        spec = tree_of(found, _changes(found.runs)) if asked.tree else picture_of(found)
+        picture = await self._files.draw(spec, about=f"experiments/{caller.session_id}")
         said = words_of(found)
+        has_tree = not asked.tree and any(trial.parent for trial in found.trials)
+        footer = "`experiments tree` shows which came from which" if has_tree else ""
         card = Card(
             kind="notice",
             title="Experiments",
             body=said,
             table=table_of(found),
             picture=picture,
-            footer="" if picture else "The picture could not be drawn",
+            footer=footer if picture else "The picture could not be drawn",
         )
         ranked: list[JsonValue] = [
             {"run": run.id, found.metric: trial.value, "training_s": trial.cost, "state": trial.state}
             for run, trial in found.measured
         ]
         return Result(said, {"experiments": ranked, "left_out": found.left_out}, card)
+
+
+def _changes(runs: Sequence[Run]) -> dict[str, str]:
+    """What each clone does otherwise than the run that it came from."""
+    known = {run.id: run for run in runs}
+    found = {}
+    for run in runs:
+        if parent := known.get(run.spec.cloned_from):
+            rows = differences(parent.spec, run.spec)
+            found[run.id] = ", ".join(f"{name} {before} → {after}" for name, before, after in rows)
+    return found

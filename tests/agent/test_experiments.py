@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.events import Ended
-from agent.domain.pictures import Cloud, Progress
+from agent.domain.pictures import Cloud, Progress, Tree
 from agent.domain.runs import Outcome, Run, RunState, Score
 from agent.llm.phrases import intent_of
-from agent.runs.experiments import experiments_of, picture_of, table_of, words_of
+from agent.runs.experiments import experiments_of, picture_of, table_of, tree_of, words_of
 from charts_render.alt_text import describe
 from charts_render.render import render
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.facts import CARD
 from tests.agent.stage import Stage
-from tests.fakes import START
+from tests.fakes import START, clicked, said
 
 _NUMBERS = count()
 _S = RunState
@@ -32,6 +32,7 @@ def run_of(
     seconds: float = 60.0,
     seed: int = 7,
     metric: str = "",
+    parent: str = "",
 ) -> Run:
     number = next(_NUMBERS)
     card = None
@@ -39,9 +40,15 @@ def run_of(
         card = CARD.model_copy(update={"model": Score(name="model", value=value), "metric": metric or CARD.metric})
     outcome = Outcome(state=state, scorecard=card, seconds=seconds)
     return Run(
-        id=f"r-{number:06}", session_id="s", requester="u", state=state, spec=SPEC.model_copy(update={"seed": seed}),
-        created_at=START + timedelta(minutes=number), outcome=outcome, used_s=seconds,
-    )  # fmt: skip
+        id=f"r-{number:06}",
+        session_id="s",
+        requester="u",
+        state=state,
+        spec=SPEC.model_copy(update={"seed": seed, "cloned_from": parent}),
+        created_at=START + timedelta(minutes=number),
+        outcome=outcome,
+        used_s=seconds,
+    )
 
 
 def test_only_what_beats_all_before_it_is_kept() -> None:
@@ -96,6 +103,21 @@ def test_it_is_drawn_and_said() -> None:
     assert table.rows[3][3] == "failed"
 
 
+def test_a_tree_shows_what_came_from_what() -> None:
+    first = run_of(0.6)
+    second = run_of(0.7, parent=first.id)
+    third = run_of(state=_S.FAILED, parent=second.id)
+    stray = run_of(0.5, parent="r-gone00")
+    found = experiments_of([first, second, third, stray])
+    assert found is not None
+    assert [trial.parent for trial in found.trials] == [None, 1, 2, None]
+    spec = tree_of(found, {second.id: "lr 0.1 → 0.3"})
+    (tree,) = spec.pictures
+    assert isinstance(tree, Tree)
+    assert [trial.name for trial in tree.trials] == [first.id, f"{second.id}  lr 0.1 → 0.3", third.id, stray.id]
+    assert render(spec).startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize(
     "asked", ["show the leaderboard", "which is the best run?", "best so far", "plot the score against training time"]
 )
@@ -119,4 +141,26 @@ async def test_the_command_ranks_the_runs_of_the_thread(house: House) -> None:
         assert card.picture is not None
         assert "with 0.8 after 30 s" in card.body
         assert (await stage.asks("leaderboard", "all")).card == card
-        assert "takes nothing more" in (await stage.asks("experiments", "please")).text
+        assert "takes `all`" in (await stage.asks("experiments", "please")).text
+
+
+async def test_a_clone_stands_below_what_it_came_from(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        first = await stage.running()
+        await stage.says(first, Ended(outcome=Outcome(state=_S.SUCCEEDED, scorecard=CARD, seconds=30.0)))
+        house.clock.forward(60)
+        await brain.desk.accept(said(f"clone {first.id} lr=0.3"))
+        await stage.asked()
+        await brain.desk.accept(clicked(house.door.button("approve")))
+        await house.until(lambda: len(house.fleet.launched) > 1)
+        second = await brain.stores.runs.get(house.fleet.launched[-1].run)
+        assert second.spec.cloned_from == first.id
+        await stage.says(second, Ended(outcome=Outcome(state=_S.SUCCEEDED, scorecard=CARD, seconds=30.0)))
+        card = (await stage.asks("experiments")).card
+        assert card is not None
+        assert "experiments tree" in card.footer
+        await stage.asks("experiments", "tree")
+        drawn = [one for spec in house.charts.drawn for one in getattr(spec, "pictures", ()) if isinstance(one, Tree)]
+        assert drawn[-1].trials[1].parent == 1
+        assert drawn[-1].trials[1].name == f"{second.id}  learning_rate default → 0.3"
