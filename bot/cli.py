@@ -1,4 +1,4 @@
-"""The command line: `trainyard chat | up | bot | worker | doctor | demo | manifest`."""
+"""The command line: `trainyard chat | up | bot | worker | doctor | chart | demo | manifest`."""
 
 import asyncio
 import os
@@ -139,6 +139,30 @@ def doctor() -> None:
     from bot.settings import Settings
 
     raise SystemExit(asyncio.run(examine(Settings())))
+
+
+@app.command()
+def chart(  # noqa: PLR0913 - an argument an option
+    file: Annotated[Path, typer.Argument(help="A metrics.jsonl, of this program or another: one JSON object a line.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The PNG; beside the file if unsaid.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="A name or a part of it; may be repeated.")] = None,
+    last: Annotated[int | None, typer.Option(min=1, help="Only that many steps before the newest.")] = None,
+    log: Annotated[bool, typer.Option("--log", help="Logarithmic y axis.")] = False,
+    time: Annotated[bool, typer.Option("--time", help="Hours instead of steps along x.")] = False,
+    dark: Annotated[bool, typer.Option("--dark", help="For a dark background.")] = False,
+    page: Annotated[int, typer.Option(min=1, help="Which four panels.")] = 1,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Draw again when rows come, until Ctrl-C.")] = False,
+) -> None:
+    """Draw the curves of a file of metrics; needs no bot, no database and no account."""
+    from agent.runs.charts import Look
+    from bot.chart_file import ChartFile, Wanted
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    look = Look(log_scale=log, by_time=time, page=page - 1, theme="dark" if dark else "light")
+    drawing = ChartFile(file, output or file.with_suffix(".png"), Wanted(look, tuple(metric or ()), last), say)
+    raise SystemExit(_run(drawing.follow() if follow else drawing.once()))
 
 
 @app.command()

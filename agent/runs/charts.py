@@ -61,9 +61,7 @@ def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) 
     first = runs[0]
     panels: list[Panel] = []
     if len(runs) == 1:
-        for metric, names in _groups(curves[first.id]).items():
-            lines = tuple(line(first, name, _part(name)) for name in sorted(names))
-            panels.append(_panel(metric, metric, lines, curves[first.id], look))
+        panels = _panels_of(curves[first.id], look, since=began[first.id])
     else:
         every = dict.fromkeys(name for run in runs for name in curves[run.id] if not name.startswith(BASELINE))
         for name in every:
@@ -79,6 +77,25 @@ def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) 
         theme=look.theme,
     )
     return spec, start + MAX_PANELS < len(panels)
+
+
+def file_chart(title: str, curves: Curves, look: Look, *, since: float) -> tuple[ChartSpec, bool]:
+    """As `curves_chart`, of a file of metrics of no run; hours count from `since` (seconds since the epoch)."""
+    panels = _panels_of(curves, look, since=since)
+    start = look.page * MAX_PANELS if look.page * MAX_PANELS < len(panels) else 0
+    shown = tuple(panels[start : start + MAX_PANELS])
+    spec = ChartSpec(title=title, panels=shown, x_label="hours" if look.by_time else "step", theme=look.theme)
+    return spec, start + MAX_PANELS < len(panels)
+
+
+def _panels_of(curves: Curves, look: Look, *, since: float) -> list[Panel]:
+    """One a metric; its parts (train, valid) share it."""
+    axis: Axis = "time" if look.by_time else "step"
+    panels: list[Panel] = []
+    for metric, names in _groups(curves).items():
+        lines = tuple(series_of(curves[name], _part(name), axis=axis, since=since) for name in sorted(names))
+        panels.append(_panel(metric, metric, lines, curves, look))
+    return panels
 
 
 def _panel(title: str, metric: str, lines: tuple[Series, ...], curves: Curves, look: Look) -> Panel:

@@ -1,0 +1,249 @@
+"""Lines of metrics as rows by column: what `TrainingRuntime` writes, and flat objects as other programs write them.
+
+A row is `{"step": 3, "at": 1.0, "values": {"loss": 0.5}}`, or an object whose numbers are the metrics. NaN and Infinity
+are taken as Python writes them. Most lines of a file are laid out alike, so where polars is there they are cut at
+commas and checked against the commonest layout, many at once; every line that differs is read by itself. There a few
+more numbers are taken than JSON has, such as `+0.5`. Pure; `agent.series.tail` reads the files.
+"""
+
+import importlib.util
+import io
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic_core import from_json
+
+from agent.series.slices import Floats, Ints, Slice
+
+STEPS: Final = ("step", "_step", "global_step", "iteration")
+MOMENTS: Final = ("at", "time", "timestamp", "_timestamp")
+_WORTH_BYTES: Final = 64 * 1024  # less is read as fast line by line
+_LAYOUTS: Final = 8  # that are tried on what is left
+_SAMPLE: Final = 5  # lines of which one has to be laid out regularly
+_FEW: Final = 2000  # lines that are not worth another layout
+_PIECE: Final = re.compile(rb'(\s*(?:\{\s*)?(?:"values"\s*:\s*\{\s*)?"([^"\\,]*)"\s*:\s*)([-+.\w]+)((?:\s*\})*\s*)')
+_INT64: Final = 2**63
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The rows in some lines; `malformed` of these are none and left out (blank ones are not counted)."""
+
+    rows: Slice
+    malformed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A number of a line: what stands around it between two commas, and what it is (a metric's name, `step`, `at`)."""
+
+    before: bytes
+    after: bytes
+    kind: str
+    name: str = ""
+
+
+class _Rows:
+    """Rows that are found in any order, by their line."""
+
+    def __init__(self, count: int, first_line: int) -> None:
+        self.steps: Ints = np.arange(first_line, first_line + count, dtype=np.int64)
+        self.at: Floats = np.full(count, math.nan)
+        self.known: Mask = np.zeros(count, dtype=bool)
+        self._columns: dict[str, list[tuple[Ints, Floats]]] = {}
+
+    def add(self, places: Ints, name: str, values: Floats) -> None:
+        self._columns.setdefault(name, []).append((places, values))
+
+    def slice(self) -> Slice:
+        """Those of known lines."""
+        number = np.cumsum(self.known) - 1
+        columns = {}
+        for name, parts in self._columns.items():
+            places = np.concatenate([places for places, _ in parts])
+            values = np.concatenate([values for _, values in parts])
+            if len(parts) > 1:
+                order = np.argsort(places, kind="stable")
+                places, values = places[order], values[order]
+            columns[name] = number[places], values
+        if self.known.all():
+            return Slice(self.steps, self.at, columns)
+        return Slice(self.steps[self.known], self.at[self.known], columns)
+
+
+def read(data: bytes, first_line: int = 0) -> Lines:
+    """Whole lines; `first_line` is the number of the first one, which is the step of a row that has none."""
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+    data = data.removesuffix(b"\n")
+    ends = np.append(np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")), len(data))
+    rows = _Rows(len(ends) if data else 0, first_line)
+    left = np.arange(len(rows.known))
+    if len(data) >= _WORTH_BYTES and importlib.util.find_spec("polars") is not None:
+        left, data = _alike(data, ends, rows)
+    malformed = 0
+    single: dict[str, tuple[list[int], list[float]]] = {}
+    for place, line in zip(left.tolist(), data.split(b"\n") if len(left) else (), strict=True):
+        row = _row(line)
+        if row is None:
+            malformed += bool(line.strip())
+            continue
+        step, at, values = row
+        rows.known[place], rows.at[place] = True, at
+        rows.steps[place] = rows.steps[place] if step is None else step
+        for name, value in values.items():
+            places, numbers = single.setdefault(name, ([], []))
+            places.append(place)
+            numbers.append(value)
+    for name, (places, numbers) in single.items():
+        rows.add(np.array(places, dtype=np.int64), name, np.array(numbers, dtype=np.float64))
+    return Lines(rows.slice(), malformed)
+
+
+def _row(line: bytes) -> tuple[int | None, float, dict[str, float]] | None:
+    """Step, moment and values; None where the line is no row."""
+    try:
+        found = from_json(line)
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    step = next((found[key] for key in STEPS if key in found), None)
+    if isinstance(step, float) and step.is_integer():
+        step = int(step)
+    if step is not None and (not isinstance(step, int) or isinstance(step, bool) or not -_INT64 <= step < _INT64):
+        return None
+    at = next((float(found[key]) for key in MOMENTS if _is_number(found.get(key))), math.nan)
+    named: Any = found.get("values")
+    values = named if isinstance(named, dict) else {key: found[key] for key in found if key not in (*STEPS, *MOMENTS)}
+    return step, at, {name: _float(value) for name, value in values.items() if _is_number(value)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _alike(data: bytes, ends: Ints, rows: _Rows) -> tuple[Ints, bytes]:
+    """Take the lines that are laid out as one of a few layouts; the places of the others, and those lines.
+
+    `ends` are where lines end in `data`.
+    """
+    begins = np.append(0, ends[:-1] + 1)
+    left, lines = np.arange(len(ends)), data
+    for _ in range(_LAYOUTS):
+        layout = _layout(lines)
+        good = _matching(lines, layout, left, rows) if layout else None
+        if good is None or not good.any():
+            break
+        left = left[~good]
+        pieces = zip(begins[left].tolist(), ends[left].tolist(), strict=True)
+        lines = b"\n".join([data[begin:end] for begin, end in pieces])
+        if len(left) < _FEW:
+            break
+    return left, lines
+
+
+def _layout(data: bytes) -> Sequence[_Leaf] | None:
+    """The commonest one among the first lines; None where none of these is regular."""
+    lines = data[: _SAMPLE * 4096].split(b"\n", _SAMPLE)[:_SAMPLE]
+    found = Counter(layout for line in lines if (layout := _layout_of(line)) is not None)
+    return found.most_common(1)[0][0] if found else None
+
+
+def _layout_of(line: bytes) -> tuple[_Leaf, ...] | None:
+    """Of a line that is all numbers, each under a plain name of its own."""
+    row, pieces = _row(line), [_PIECE.fullmatch(piece) for piece in line.split(b",")]
+    if row is None or None in pieces:
+        return None
+    found = [piece.groups() for piece in pieces if piece is not None]
+    names = [name.decode(errors="replace") for _, name, _, _ in found]
+    nested = next((n for n, (before, *_) in enumerate(found) if b'"values"' in before), None)
+    leaves = []
+    for n, (name, (before, _, _, after)) in enumerate(zip(names, found, strict=True)):
+        inside = nested is not None and _is_inside(found, nested, n)
+        leaves.append(_Leaf(before, after, *_meaning(name, inside=inside, nested=nested)))
+    kinds = [leaf.kind for leaf in leaves]
+    values = {leaf.name for leaf in leaves if leaf.kind == "value"}
+    plain = len(set(names)) == len(names) and max(map(kinds.count, ("step", "at"))) <= 1 and values == row[2].keys()
+    return tuple(leaves) if plain else None
+
+
+def _is_inside(found: Sequence[tuple[bytes, ...]], nested: int, place: int) -> bool:
+    """Whether a piece belongs to the object `values`, which begins at the piece `nested`."""
+    closed = next((n for n in range(nested, len(found)) if b"}" in found[n][3]), len(found))
+    return nested <= place <= closed
+
+
+def _meaning(name: str, *, inside: bool, nested: int | None) -> tuple[str, str]:
+    if inside or (nested is None and name not in (*STEPS, *MOMENTS)):
+        return "value", name
+    return ("step" if name in STEPS else "at" if name in MOMENTS else ""), ""
+
+
+def _matching(data: bytes, layout: Sequence[_Leaf], places: Ints, rows: _Rows) -> Mask | None:
+    """Which of the lines are laid out so, after their numbers were taken; None where polars counts other lines."""
+    import polars as pl  # noqa: PLC0415 - an extra, and slow to import
+
+    columns = [f"c{n}" for n in range(len(layout) + 1)]  # the last one is empty, or the line is longer
+    try:
+        frame = pl.read_csv(
+            io.BytesIO(",".join(columns).encode() + b"\n" + data),  # the first line says how many columns there are
+            quote_char=None,
+            schema=dict.fromkeys(columns, pl.String),
+            truncate_ragged_lines=True,
+        )
+    except pl.exceptions.PolarsError:  # not UTF-8, for one
+        return None
+    if frame.height != len(places):
+        return None
+    inner = frame.select(_within(pl.col(column), leaf) for column, leaf in zip(columns, layout, strict=False))
+    numbers = inner.select(
+        pl.col(column).cast(pl.Int64 if leaf.kind == "step" else pl.Float64, strict=False)
+        for column, leaf in zip(columns, layout, strict=False)
+    )
+    around = sum(len(leaf.before) + len(leaf.after) for leaf in layout)
+    cut = _bytes_of(frame.select(columns[:-1])) - _bytes_of(inner) == around  # else something else stood there
+    whole = numbers.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
+    good = (cut & whole & frame[columns[-1]].is_null()).fill_null(value=False)
+    mask: Mask = good.to_numpy()
+    every = bool(mask.all())
+    taken = numbers if every else numbers.filter(good)
+    _take(rows, places if every else places[mask], layout, {name: taken[name].to_numpy() for name in columns[:-1]})
+    return mask
+
+
+def _within(column: Any, leaf: _Leaf) -> Any:
+    found = column.str.strip_prefix(leaf.before.decode())
+    return found.str.strip_suffix(leaf.after.decode()) if leaf.after else found
+
+
+def _bytes_of(frame: Any) -> Any:
+    """How long the texts of each row are together."""
+    import polars as pl  # noqa: PLC0415 - as above
+
+    return frame.select(pl.sum_horizontal(pl.all().str.len_bytes())).to_series()
+
+
+def _take(rows: _Rows, places: Ints, layout: Sequence[_Leaf], numbers: Mapping[str, Any]) -> None:
+    rows.known[places] = True
+    for leaf, values in zip(layout, numbers.values(), strict=True):
+        if leaf.kind == "step":
+            rows.steps[places] = values
+        elif leaf.kind == "at":
+            rows.at[places] = values
+        elif leaf.kind == "value":
+            rows.add(places, leaf.name, values)

@@ -1,0 +1,110 @@
+"""A file of metrics that grows: its whole lines, each once, at the cost of what is new.
+
+A last line without an end is kept for later: it may be half-written. A file that was replaced, cut off or written anew
+is read from its beginning, and says so. Bounded memory but for the rows themselves. Called by `bot.chart_file`.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+
+from agent.series.jsonl import Lines, read
+
+PIECE_BYTES: Final = 8 << 20  # that one thread takes at once
+MOST_LINE_BYTES: Final = 16 << 20  # a longer line is no row
+_PROOF_BYTES: Final = 256  # before the position, by which a file is known again
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What came since the last look. `again`: this is another file, or was; what was read before does not count."""
+
+    lines: tuple[Lines, ...]
+    again: bool
+
+    @property
+    def malformed(self) -> int:
+        """Lines that were left out."""
+        return sum(lines.malformed for lines in self.lines)
+
+
+class Tail:
+    """The rows of one file."""
+
+    def __init__(self, path: Path) -> None:
+        """The file need not be there yet."""
+        self._path = path
+        self._begin(0)
+
+    def _begin(self, inode: int) -> None:
+        self._inode, self._position, self._lines, self._proof = inode, 0, 0, b""
+
+    def take(self, *, last: bool = False) -> News:
+        """Whole lines behind those of the last call. `last`: nobody writes any more, so a line without an end counts.
+
+        Raises:
+            OSError: the file is there and cannot be read.
+        """
+        try:
+            file = self._path.open("rb")
+        except FileNotFoundError:
+            again = self._inode != 0
+            self._begin(0)
+            return News((), again)
+        with closing(file):
+            known, inode = self._inode, os.fstat(file.fileno()).st_ino
+            again = bool(known) and (inode != known or not self._is_known(file))
+            if not known or again:
+                self._begin(inode)
+            return News(tuple(self._new(file, last=last)), again)
+
+    def _is_known(self, file: BinaryIO) -> bool:
+        """Whether what was read last still stands there."""
+        file.seek(self._position - len(self._proof))
+        return file.read(len(self._proof)) == self._proof
+
+    def _new(self, file: BinaryIO, *, last: bool) -> Iterator[Lines]:
+        """Pieces of whole lines, some at a time in threads: most of the work is done without the interpreter's lock."""
+        file.seek(self._position)
+        first = next(pieces := self._pieces(file, last=last), None)
+        second = next(pieces, None) if first else None
+        if first is None or second is None:
+            yield from [read(*first)] if first else []
+            return
+        workers = os.cpu_count() or 1
+        with ThreadPoolExecutor(workers) as pool:
+            under_way: deque[Future[Lines]] = deque([pool.submit(read, *first), pool.submit(read, *second)])
+            for piece in pieces:
+                under_way.append(pool.submit(read, *piece))
+                if len(under_way) > workers + 1:
+                    yield under_way.popleft().result()
+            for future in under_way:
+                yield future.result()
+
+    def _pieces(self, file: BinaryIO, *, last: bool) -> Iterator[tuple[bytes, int]]:
+        """Whole lines and the number of their first; the position moves past them."""
+        rest = b""
+        while data := file.read(PIECE_BYTES):
+            data = rest + data if rest else data
+            end = data.rfind(b"\n") + 1
+            if not end and len(data) > MOST_LINE_BYTES:  # its rest is no row either
+                end = len(data)
+            rest = data[end:]
+            if end:
+                yield self._passed(data[:end])
+        if last and rest:
+            yield self._passed(rest)
+
+    def _passed(self, data: bytes) -> tuple[bytes, int]:
+        first = self._lines
+        self._lines += int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")))
+        self._position += len(data)
+        self._proof = (self._proof + data[-_PROOF_BYTES:])[-_PROOF_BYTES:]
+        return data, first

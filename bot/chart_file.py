@@ -1,0 +1,129 @@
+"""`trainyard chart FILE`: the curves of a metrics.jsonl as a PNG, once or again and again while it grows.
+
+The way of a run's card without its run: rows into a pyramid, windows of it into `charts_render`. Owns the picture on
+the disk. Called by `bot.cli`.
+"""
+
+import asyncio
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.cards import counted
+from agent.domain.charts import ChartSpec
+from agent.domain.errors import BadData, BadRequest, NotFound
+from agent.runs.charts import BASELINE, Look, file_chart
+from agent.series.growing import Growing
+from agent.series.tail import Tail
+from charts_render.alt_text import describe
+from charts_render.pool import ChartPool
+
+LOOK_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is drawn: `metrics` are names or parts of names, none for all; `last` a number of steps."""
+
+    look: Look
+    metrics: tuple[str, ...] = ()
+    last: int | None = None
+
+
+class ChartFile:
+    """One file and its picture."""
+
+    def __init__(self, path: Path, output: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
+        """`output` is written anew, whole or not at all; `say` shows people what a picture says."""
+        self._path, self._output, self._wanted, self._say = path, output, wanted, say
+        self._tail = Tail(path)
+        self._rows = Growing()
+        self._malformed = 0
+
+    async def once(self) -> int:
+        """Draw what is there. Raises: NotFound, BadData, BadRequest."""
+        if not self._path.is_file():
+            raise NotFound(f"There is no file {self._path}.")
+        await self._read(last=True)
+        await self._draw_with(ChartPool())
+        return 0
+
+    async def follow(self) -> int:
+        """Draw, and draw again when rows came, until cancelled. A file that is not there yet is waited for."""
+        pool = ChartPool()
+        try:
+            await pool.start()
+            self._say(f"Following {self._path} into {self._output}; Ctrl-C ends it.")
+            while True:
+                if await self._read() and self._rows.names:
+                    await self._draw(pool)
+                await asyncio.sleep(LOOK_EVERY_S)
+        finally:
+            await pool.close()
+
+    async def _read(self, *, last: bool = False) -> bool:
+        """Take what is new; False where nothing is."""
+        try:
+            news = await asyncio.to_thread(self._tail.take, last=last)
+        except OSError as error:
+            raise BadData(f"{self._path} cannot be read: {error.strerror or error}.") from error
+        if news.again:
+            self._rows, self._malformed = Growing(), 0
+        for lines in news.lines:
+            await asyncio.to_thread(self._rows.add, lines.rows)
+        self._malformed += news.malformed
+        return news.again or bool(news.lines)
+
+    async def _draw_with(self, pool: ChartPool) -> None:
+        try:
+            await self._draw(pool)
+        finally:
+            await pool.close()
+
+    async def _draw(self, pool: ChartPool) -> None:
+        spec, more = self._spec()
+        png = await pool.render(spec)
+        await asyncio.to_thread(_write, self._output, png)
+        left_out = f" Left out: {counted(self._malformed, 'line')} without a row." if self._malformed else ""
+        further = f" More metrics are on page {self._wanted.look.page + 2}." if more else ""
+        self._say(f"{self._output}: {self._rows.rows:,} rows.{left_out}{further}\n{describe(spec)}")
+
+    def _spec(self) -> tuple[ChartSpec, bool]:
+        names = self._names()
+        low, high = (-(2**62), 2**62)
+        if self._wanted.last is not None:
+            low = self._rows.last_step - self._wanted.last + 1
+        curves = {name: self._rows.window(name, low, high) for name in names}
+        shown = {name: found for name, found in curves.items() if len(found.spans)}
+        began = min((float(found.spans["began"].min()) for found in shown.values()), default=math.nan)
+        if self._wanted.look.by_time and not math.isfinite(began):
+            raise BadRequest("The rows of this file have no moment (`at`, `time` or `timestamp`, in seconds).")
+        return file_chart(self._path.name, shown, self._wanted.look, since=began)
+
+    def _names(self) -> Sequence[str]:
+        """Those that are wanted. Raises: BadData, BadRequest."""
+        known = self._rows.names
+        if not known:
+            raise BadData(
+                f"{self._path} has no metrics: a row is one JSON object a line, such as "
+                '{"step": 1, "at": 1790000000.0, "values": {"loss": 0.5}} or {"step": 1, "loss": 0.5}.'
+            )
+        parts = [part.lower() for part in self._wanted.metrics]
+        found = [name for name in known if not parts or any(part in name.lower() for part in parts)]
+        if not any(not name.startswith(BASELINE) for name in found):
+            raise BadRequest(
+                f"No metric has {' or '.join(self._wanted.metrics)} in its name. There are {', '.join(known)}."
+            )
+        return found
+
+
+def _write(path: Path, data: bytes) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        aside.write_bytes(data)
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise BadRequest(f"The picture cannot be written to {path}: {error.strerror or error}.") from error

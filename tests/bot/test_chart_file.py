@@ -1,0 +1,97 @@
+"""`trainyard chart`: a file of metrics as a picture, drawn once, or again while it grows, in a real process."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+PATIENCE_S = 60
+RUN = [sys.executable, "-c", "from bot.cli import main; main()", "chart"]
+
+
+def rows(first: int, stop: int) -> str:
+    made = [
+        {"step": n, "at": 1.79e9 + n, "values": {"train_loss": 1 / (n + 1), "lr": 1e-3}} for n in range(first, stop)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in made)
+
+
+def chart(*arguments: str | Path, code: int = 0) -> str:
+    done = subprocess.run([*RUN, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+def size_of(path: Path) -> tuple[int, int]:
+    with Image.open(path) as picture:
+        picture.verify()
+        return picture.size
+
+
+def test_a_file_is_drawn_and_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(rows(0, 500) + "half a li")
+    said = chart(path)
+    assert "metrics.png: 500 rows. Left out: 1 line without a row." in said
+    assert "loss" in said
+    assert "lr" in said
+    assert size_of(tmp_path / "metrics.png")[0] == 1200
+    said = chart(path, "--metric", "LOSS", "--last", "10", "--time", "--dark", "-o", tmp_path / "other.png")
+    assert "lr" not in said
+    assert "0.002" in said
+    assert size_of(tmp_path / "other.png")[0] == 1200
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "words"),
+    [
+        (None, (), "There is no file"),
+        ("nonsense\n", (), "has no metrics: a row is one JSON object a line"),
+        (rows(0, 3), ("--metric", "acc"), "There are train_loss, lr."),
+        ('{"step": 1, "loss": 2}\n', ("--time",), "have no moment"),
+        (rows(0, 3), ("-o", "/nowhere/a.png"), "cannot be written"),
+    ],
+)
+def test_what_cannot_be_drawn_is_a_sentence(
+    tmp_path: Path, text: str | None, arguments: tuple[str, ...], words: str
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    if text is not None:
+        path.write_text(text)
+    assert words in chart(path, *arguments, code=1)
+
+
+def until(done: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not done():
+        assert process.poll() is None, "it ended"
+        assert time.monotonic() < end, "it hangs"
+        time.sleep(0.05)
+
+
+def test_a_growing_file_is_followed_until_it_is_enough(tmp_path: Path) -> None:
+    path, said = tmp_path / "metrics.jsonl", tmp_path / "said"
+    with said.open("w") as out:
+        process = subprocess.Popen([*RUN, str(path), "--follow"], stdout=out, stderr=subprocess.STDOUT, text=True)
+    try:
+        until(lambda: "Following" in said.read_text(), process)
+        path.write_text(rows(0, 10))
+        until(lambda: ": 10 rows." in said.read_text(), process)
+        first = (tmp_path / "metrics.png").read_bytes()
+        with path.open("a") as file:
+            file.write(rows(10, 300))
+        until(lambda: ": 300 rows." in said.read_text(), process)
+        assert (tmp_path / "metrics.png").read_bytes() != first
+        path.write_text(rows(0, 5))
+        until(lambda: ": 5 rows." in said.read_text(), process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 130
+    assert size_of(tmp_path / "metrics.png")[0] == 1200
+    assert [found.name for found in tmp_path.iterdir() if found.name.startswith(".")] == []
