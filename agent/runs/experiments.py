@@ -105,7 +105,7 @@ def tree_of(found: Experiments, changes: Mapping[str, str], *, theme: Theme = "l
     """Each below the one that it was cloned from; `changes` says by id what it does otherwise."""
     name = metric_name(found.metric)
     named = tuple(replace(trial, name=_named(trial.name, changes.get(trial.name, ""))) for trial in found.trials)
-    tree = Tree(f"{name} of each experiment, below what it came from", named, _better(found), name)
+    tree = Tree("each experiment below what it came from", named, _better(found), name)
     return replace(picture_of(found, theme=theme), pictures=(tree,))
 
 

@@ -94,7 +94,8 @@ class LiveCards:
         spec = picture_of(run, facts.found, "overview") if facts else None
         if facts is None or spec is None:
             return result_card(run)
-        picture = await self._files.draw(spec, about=f"result/{run.id}")
+        once = run.outcome.results[:16] if run.outcome else ""
+        picture = await self._files.draw(spec, about=f"result/{run.id}", once=once)
         ways = result_buttons(run.id, views_of(facts.found), shown="overview")
         return result_card(run, picture, ways)
 

@@ -31,15 +31,20 @@ class Files:
         self._pictures = pictures
         self._documents = pictures.parent / "files"
 
-    async def draw(self, spec: ChartSpec | PictureSpec, *, about: str) -> Picture | None:
-        """The picture of a chart, None (and a line in the log) where it cannot be drawn. `about` names its folder."""
+    async def draw(self, spec: ChartSpec | PictureSpec, *, about: str, once: str = "") -> Picture | None:
+        """The picture of a chart, None (and a line in the log) where it cannot be drawn. `about` names its folder.
+
+        With a name for `once` it is what never changes: the file of that name is drawn once, also over restarts.
+        """
+        path = self._pictures / about / f"{once}.png"
+        png = await asyncio.to_thread(_read, path) if once else None
         try:
-            png = await self._charts.render(spec)
+            png = png or await self._charts.render(spec)
         except AppError as error:
             log.warning("no chart", extra={"about": about, "cause": str(error)})
             return None
         digest = hashlib.sha256(png).hexdigest()
-        path = self._pictures / about / f"{digest[:16]}.png"
+        path = path if once else path.with_name(f"{digest[:16]}.png")
         await asyncio.to_thread(_store, path, png)
         return Picture(path=str(path), alt=self._charts.describe(spec), sha256=digest)
 
@@ -81,10 +86,16 @@ def _keep(path: Path, folder: Path, name: str) -> Document:
     return Document(path=str(target), name=name, sha256=digest, size_bytes=size_bytes)
 
 
+def _read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
 def _store(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        path.write_bytes(data)
+        aside = path.with_name(f".{path.name}.part")  # a crash must not leave half a file under its name
+        aside.write_bytes(data)
+        aside.replace(path)
     _forget(path)
 
 

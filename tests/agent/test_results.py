@@ -194,6 +194,18 @@ async def test_the_result_card_shows_the_overview_and_leads_to_the_rest(house: H
         assert again.picture is not None
 
 
+async def test_the_overview_is_drawn_once_also_over_a_restart(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, 3, train_loss=0.5), Ended(outcome=outcome(house.folder, facts(house.folder))))
+        await house.until(lambda: any(_is_result(content) for content in house.door.shown))
+        await brain.cards.refresh(run.id)
+    async with house.open() as brain:
+        await brain.cards.refresh(run.id)
+    assert len([spec for spec in house.charts.drawn if isinstance(spec, PictureSpec)]) == 1
+
+
 def _is_result(content: Content) -> bool:
     return content.card is not None and content.card.kind == "result"
 
