@@ -93,7 +93,8 @@ def _read(path: Path) -> bytes | None:
 def _store(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        aside = path.with_name(f".{path.name}.part")  # a crash must not leave half a file under its name
+        # A crash must not leave half a file under its name, and two may draw the same at once.
+        aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
         aside.write_bytes(data)
         aside.replace(path)
     _forget(path)
