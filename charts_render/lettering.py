@@ -1,17 +1,22 @@
 """Letters: which fonts, which characters they have, how wide a text is, how to shorten it.
 
-Knows matplotlib's fonts, nothing of charts. A character that no font has becomes a box, so nothing warns or fails.
+Knows matplotlib's fonts and ours (`fonts/`), nothing of charts. A character that no font has becomes a box, so nothing
+warns or fails.
 """
 
 import unicodedata
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from pathlib import Path
 
 from matplotlib import font_manager
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontProperties
 
 _MAIN = "DejaVu Sans"  # ships with matplotlib, so Latin, Greek, Cyrillic and Arabic look the same everywhere
+_OURS = Path(__file__).parent / "fonts" / "trainyard-cjk.otf"  # the usual characters of Chinese, Japanese and Korean
 _EASTERN = (
     "Noto Sans CJK JP",
     "Noto Sans CJK SC",
@@ -44,9 +49,15 @@ class Letters:
 
 @cache
 def families() -> tuple[str, ...]:
-    """The main font, then the first East Asian font that is installed."""
+    """The main font, ours for East Asian texts, then the first installed one that may know rarer characters."""
     installed = {entry.name for entry in font_manager.fontManager.ttflist}
-    return (_MAIN, *[name for name in _EASTERN if name in installed][:1])
+    found = [name for name in _EASTERN if name in installed][:1]
+    if not _OURS.exists():
+        return (_MAIN, *found)
+    font_manager.fontManager.addfont(str(_OURS))
+    ours = font_manager.fontManager.ttflist[-1]
+    font_manager.fontManager.ttflist.append(replace(ours, weight=700))  # bold texts take its one weight
+    return (_MAIN, ours.name, *found)
 
 
 @lru_cache(maxsize=64)
@@ -89,6 +100,26 @@ def shorten(text: str, letters: Letters, room_px: float) -> str:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if width(text[:middle].rstrip() + "…", letters) <= room_px else (low, middle - 1)
     return text[:low].rstrip() + "…" if low else ""
+
+
+def tell_apart(names: Sequence[str], letters: Letters, room_px: float) -> list[str]:
+    """Each name within `room_px`: its beginning, or both its ends where several begin alike."""
+    short = [shorten(name, letters, room_px) for name in names]
+    alike = {text for text, count in Counter(short).items() if count > 1}
+    return [
+        _ends(name, letters, room_px) if text in alike and text.endswith("…") else text
+        for name, text in zip(names, short, strict=True)
+    ]
+
+
+def _ends(text: str, letters: Letters, room_px: float) -> str:
+    """The beginning and the end of a text that is too long."""
+    text = plain(text)
+    for kept in range(len(text) // 2, 0, -1):
+        short = f"{text[:kept].rstrip()}…{text[-kept:].lstrip()}"
+        if width(short, letters) <= room_px:
+            return short
+    return shorten(text, letters, room_px)
 
 
 def wrap(parts: list[str], letters: Letters, room_px: float, *, lines: int, joint: str = " ") -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from agent.domain.pictures import Bars
 from charts_render.curve import LARGEST, Floats, floats
-from charts_render.lettering import Letters, shorten, width
+from charts_render.lettering import Letters, shorten, tell_apart, width
 from charts_render.numerals import aligned_texts, value_text
 from charts_render.placement import Box
 from charts_render.results.part import RISE, Key, Part
@@ -70,11 +70,11 @@ def paint(part: Part, bars: Bars) -> None:
     x0, x1 = names + 16 + (12 if shown.lo < 0 else 0), part.room - behind
     pitch = _PITCH_MANY if shown.many else _PITCH_ONE
     top = part.depth
-    for row, name in enumerate(shown.names):
+    for row, name in enumerate(tell_apart(shown.names, _NAME, names)):
         high = pitch * len(shown.groups)
         level = -part.depth - high / 2 - _NAME.size_px * RISE
         ink = Ink(_NAME, part.palette.ink, "right")
-        part.text(names, level, shorten(name, _NAME, names), ink, part.gid("name", row))
+        part.text(names, level, name, ink, part.gid("name", row))
         for group in range(len(shown.groups)):
             middle = -part.depth - (group + 0.5) * pitch
             _bar(part, shown, (group, row), (x0, x1, middle), texts[group][row])

@@ -10,7 +10,7 @@ import numpy as np
 
 from agent.domain.pictures import Matrix
 from charts_render.layout import NOTE, TICK
-from charts_render.lettering import Letters, shorten, width
+from charts_render.lettering import Letters, shorten, tell_apart, width
 from charts_render.numerals import count_text, share_text
 from charts_render.placement import Box
 from charts_render.results.part import RISE, WIDE, Part
@@ -136,14 +136,13 @@ def _columns(part: Part, folded: Folded, x: float, wide: float) -> None:
     look = part.palette
     longest = max(width(shorten(name, TICK, _TURNED_ROOM), TICK) for name in folded.columns)
     flat = longest <= wide - 10
-    for i, name in enumerate(folded.columns):
+    texts = tell_apart(folded.columns, TICK, wide - 10 if flat else _TURNED_ROOM)
+    for i, text in enumerate(texts):
         middle = x + (i + 0.5) * wide
         if flat:
-            text = shorten(name, TICK, wide - 10)
             part.text(middle, -part.depth - 26, text, Ink(TICK, look.ink, "center"), part.gid("column", i))
         else:
             base, ink = -part.depth - longest - 8, Ink(TICK, look.ink, turned=True)
-            text = shorten(name, TICK, _TURNED_ROOM)
             part.text(middle + TICK.size_px * RISE, base, text, ink, part.gid("column", i))
     part.depth += 40 if flat else longest + 18
 
@@ -151,9 +150,9 @@ def _columns(part: Part, folded: Folded, x: float, wide: float) -> None:
 def _sides(part: Part, folded: Folded, grid: _Grid, names: float) -> None:
     """Names of the rows, recall behind them, precision below."""
     look = part.palette
-    for i, name in enumerate(folded.rows):
+    for i, name in enumerate(tell_apart(folded.rows, TICK, names)):
         level = grid.top - (i + 0.5) * grid.high - TICK.size_px * RISE
-        part.text(names, level, shorten(name, TICK, names), Ink(TICK, look.ink, "right"), part.gid("row", i))
+        part.text(names, level, name, Ink(TICK, look.ink, "right"), part.gid("row", i))
     part.depth = -grid.top + len(folded.rows) * grid.high
     if not folded.recall.size:
         return

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from charts_render.layout import ENTRY_GAP, HEADING, HEADING_ROW, LEGEND_ROW, NAME_ROOM, NOTE, NOTE_ROW, SWATCH
-from charts_render.lettering import Letters, plain, shorten, width, wrap
+from charts_render.lettering import Letters, plain, shorten, tell_apart, width, wrap
 from charts_render.scene import Align, Dot, Ink, Pen, Scene
 from charts_render.theme import LINE_PX, MARKER_PX, NOTE_PX, SHAPES, Palette
 
@@ -98,8 +98,7 @@ class Part(Scene):
         """Rows of markers and names, side by side where they fit."""
         room = self.room - SWATCH if len(keys) <= _NOTES else min(NAME_ROOM * 1.4, (self.room - ENTRY_GAP) / 2 - SWATCH)
         x = 0.0
-        for key in keys:
-            name = shorten(key.text, NOTE, room)
+        for key, name in zip(keys, tell_apart([key.text for key in keys], NOTE, room), strict=True):
             wide = SWATCH + width(name, NOTE)
             if x > 0 and x + wide > self.room:
                 x, self.depth = 0.0, self.depth + LEGEND_ROW

@@ -11,10 +11,11 @@ from PIL import Image
 
 from agent.domain.charts import Baseline, ChartSpec, Extremes, Mark, Panel, Series, Theme
 from charts_render.gallery import examples
-from charts_render.lettering import plain
+from charts_render.lettering import Letters, plain
 from charts_render.numerals import value_text
 from charts_render.render import compose, render
 from charts_render.scene import Area, Line
+from charts_render.strips import strip
 from tests.charts.pictures import ODD, chart, collisions, crowded, curve, line, million, shape, texts
 
 
@@ -180,8 +181,18 @@ def test_four_panels_of_a_million_points_are_small() -> None:
     assert len(render(spec)) <= 40 * 1024
 
 
+def test_east_asian_names_are_drawn_in_both_weights(caplog: pytest.LogCaptureFixture) -> None:
+    for text in ("混淆矩阵 训练损失", "混同行列 学習率", "혼동 행렬 손실", "請求書・配達"):
+        assert plain(text) == text
+        for bold in (False, True):
+            drawn = strip(text, Letters(40.0 + bold, bold), 1.0)
+            assert drawn.coverage.shape[1] > 150
+    assert caplog.records == []
+
+
 def test_strange_names_are_drawn_or_boxed() -> None:
-    assert plain("損失\x00 \ud800a\nb") == "□□ a b"
+    assert plain("損失\x00 \ud800a\nb") == "損失 a b"
+    assert plain("\U00020000") == "□"  # a rare character that our font does not have
     assert plain("go 🚀") == "go "
     assert plain("خسارة") == "خسارة"
     names = ("$\\frac{", "خسارة", "損失", "🚀", "a\u0301" + "\u0301" * 200, "\ud800", "x" * 5000, "", "\n", "%s {}")
