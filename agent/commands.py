@@ -183,7 +183,7 @@ COMMANDS: Mapping[str, Command] = {
             "chart",
             "run_chart",
             "its curves: metrics, steps, scale, against other runs",
-            usage="[run] [metric …] [last=500] [steps=1-90] [log] [time] [vs run]",
+            usage="[run] [metric …] [last=500] [steps=1-90] [log] [time|epoch] [vs run]",
             parse=_chart,
         ),
         Command(
@@ -260,7 +260,7 @@ def words_of(text: str) -> tuple[str, ...] | None:
 def _bare(command: Command, rest: Sequence[str]) -> bool:
     """Whether words without `/train` before them can only be this command: ids, changes and its own few words."""
     own = {"csv", "info", "older", "errors", "warnings", *PRIORITIES} if rest else set()
-    own |= {"loss", "accuracy", "log", "time", "all", "vs"} if command.name == "chart" else set()
+    own |= {"loss", "accuracy", "log", "time", "epoch", "all", "vs"} if command.name == "chart" else set()
     own |= {"all", "tree"} if command.name == "experiments" else set()
     own |= {*RESULT_WORDS, "matrix", "curve"} if command.tool == "run_chart" else set()
     for word in rest:

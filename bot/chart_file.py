@@ -8,13 +8,14 @@ import asyncio
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.cards import counted
 from agent.domain.charts import ChartSpec
 from agent.domain.errors import BadData, BadRequest, NotFound
-from agent.runs.charts import BASELINE, Look, file_chart
+from agent.runs.charts import BASELINE, Look, clock_name, file_chart
+from agent.runs.curves import clock_of
 from agent.series.growing import Growing
 from agent.series.tail import Tail
 from charts_render.alt_text import describe
@@ -30,6 +31,7 @@ class Wanted:
     look: Look
     metrics: tuple[str, ...] = ()
     last: int | None = None
+    by_epoch: bool = False
 
 
 class ChartFile:
@@ -100,7 +102,19 @@ class ChartFile:
         began = min((float(found.spans["began"].min()) for found in shown.values()), default=math.nan)
         if self._wanted.look.by_time and not math.isfinite(began):
             raise BadRequest("The rows of this file have no moment (`at`, `time` or `timestamp`, in seconds).")
-        return file_chart(self._path.name, shown, self._wanted.look, since=began)
+        return file_chart(self._path.name, shown, self._look(), since=began)
+
+    def _look(self) -> Look:
+        """With the clock of the file, where epochs are wanted. Raises: BadRequest."""
+        if not self._wanted.by_epoch:
+            return self._wanted.look
+        name = clock_name(self._rows.names)
+        clock = clock_of(self._rows.window(name)) if name else None
+        if clock is None:
+            raise BadRequest(
+                "The rows of this file have no metric `epoch` that rises, so they cannot be drawn by epoch."
+            )
+        return replace(self._wanted.look, clocks={"": clock})
 
     def _names(self) -> Sequence[str]:
         """Those that are wanted. Raises: BadData, BadRequest."""
@@ -111,7 +125,8 @@ class ChartFile:
                 '{"step": 1, "at": 1790000000.0, "values": {"loss": 0.5}} or {"step": 1, "loss": 0.5}.'
             )
         parts = [part.lower() for part in self._wanted.metrics]
-        found = [name for name in known if not parts or any(part in name.lower() for part in parts)]
+        drawn = [name for name in known if not (self._wanted.by_epoch and name == clock_name(known))] or known
+        found = [name for name in drawn if not parts or any(part in name.lower() for part in parts)]
         if not any(not name.startswith(BASELINE) for name in found):
             raise BadRequest(
                 f"No metric has {' or '.join(self._wanted.metrics)} in its name. There are {', '.join(known)}."

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from pydantic import ValidationError
@@ -148,7 +148,9 @@ def chart(  # noqa: PLR0913 - an argument an option
     metric: Annotated[list[str] | None, typer.Option(help="A name or a part of it; may be repeated.")] = None,
     last: Annotated[int | None, typer.Option(min=1, help="Only that many steps before the newest.")] = None,
     log: Annotated[bool, typer.Option("--log", help="Logarithmic y axis.")] = False,
-    time: Annotated[bool, typer.Option("--time", help="Hours instead of steps along x.")] = False,
+    by: Annotated[
+        Literal["step", "time", "epoch"], typer.Option(help="What x are; epochs of a metric so named.")
+    ] = "step",
     dark: Annotated[bool, typer.Option("--dark", help="For a dark background.")] = False,
     page: Annotated[int, typer.Option(min=1, help="Which four panels.")] = 1,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Draw again when rows come, until Ctrl-C.")] = False,
@@ -160,8 +162,10 @@ def chart(  # noqa: PLR0913 - an argument an option
     def say(text: str) -> None:
         print(text, flush=True)
 
-    look = Look(log_scale=log, by_time=time, page=page - 1, theme="dark" if dark else "light")
-    drawing = ChartFile(file, output or file.with_suffix(".png"), Wanted(look, tuple(metric or ()), last), say)
+    look = Look(log_scale=log, by_time=by == "time", page=page - 1, theme="dark" if dark else "light")
+    drawing = ChartFile(
+        file, output or file.with_suffix(".png"), Wanted(look, tuple(metric or ()), last, by_epoch=by == "epoch"), say
+    )
     raise SystemExit(_run(drawing.follow() if follow else drawing.once()))
 
 

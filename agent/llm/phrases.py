@@ -150,6 +150,7 @@ _LAST_STEPS = re.compile(r"\blast\s+([\d,]{1,15})\s+steps\b", re.IGNORECASE)
 _STEPS_BETWEEN = re.compile(r"\bsteps?\s+(\d{1,15})\s*(?:-|to|and|until)\s*(\d{1,15})\b", re.IGNORECASE)
 _LOG_SCALE = re.compile(r"\blog(?:arithmic)?[ -]scale\b", re.IGNORECASE)
 _BY_TIME = re.compile(r"\b(?:by|over) (?:time|hours)\b", re.IGNORECASE)
+_BY_EPOCH = re.compile(r"\b(?:by|over|per) epochs?\b", re.IGNORECASE)
 _OLDER = re.compile(r"\b(?:older|earlier|previous)\b", re.IGNORECASE)
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
 _PRIORITY = re.compile(r"\b(high|normal|low)(?:er|est)?\b|(?<![\w.-])([+-]?1|0)(?!\w|\.\d)", re.IGNORECASE)
@@ -191,6 +192,8 @@ def chart_arguments(asked: str) -> dict[str, Any]:
         found["log_scale"] = True
     if _BY_TIME.search(words):
         found["by_time"] = True
+    if _BY_EPOCH.search(words):
+        found["by_epoch"] = True
     if others:
         found["others"] = others
     return found

@@ -3,17 +3,18 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
 from agent.domain.runs import Attempt, Run
-from agent.runs.curves import Axis, series_of
+from agent.runs.curves import Axis, Clock, series_of
 from agent.series.window import Window
 
 MAX_PANELS = 4
 NEWEST = 50  # rows that say how fast a run is
 BASELINE = "baseline/"
+EPOCHS = ("epoch", "epochs")
 PART = re.compile(r"^(train|valid|test)[_/](?=.)")
 LOWER_IS_BETTER = ("loss", "error", "rmse", "mae", "perplexity", "log_loss")
 HIGHER_IS_BETTER = ("accuracy", "auc", "f1", "precision", "recall", "r2")
@@ -31,13 +32,22 @@ def drawn(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How curves are shown: `page` counts fours of panels; by time, x are hours since each run began."""
+    """How curves are shown: `page` counts fours of panels; by time, x are hours since each run began.
+
+    With `clocks`, by run id, x are epochs.
+    """
 
     log_scale: bool = False
     by_time: bool = False
     page: int = 0
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[Mark, ...] = ()  # where x says
     theme: Theme = "light"
+    clocks: Mapping[str, Clock] = field(default_factory=dict)
+
+    @property
+    def axis(self) -> Axis:
+        """What x are."""
+        return "epoch" if self.clocks else "time" if self.by_time else "step"
 
 
 def chart_of(run: Run, curves: Curves, *, theme: Theme = "light", marks: tuple[Mark, ...] = ()) -> ChartSpec | None:
@@ -52,16 +62,16 @@ def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) 
 
     Also whether there are panels behind those of the page.
     """
-    axis: Axis = "time" if look.by_time else "step"
     began = {run.id: run.started_at.timestamp() if run.started_at else 0.0 for run in runs}
 
     def line(run: Run, name: str, said: str) -> Series:
-        return series_of(curves[run.id][name], said, axis=axis, since=began[run.id])
+        clock = look.clocks.get(run.id)
+        return series_of(curves[run.id][name], said, axis=look.axis, since=began[run.id], clock=clock)
 
     first = runs[0]
     panels: list[Panel] = []
     if len(runs) == 1:
-        panels = _panels_of(curves[first.id], look, since=began[first.id])
+        panels = _panels_of(curves[first.id], look, since=began[first.id], clock=look.clocks.get(first.id))
     else:
         every = dict.fromkeys(name for run in runs for name in curves[run.id] if not name.startswith(BASELINE))
         for name in every:
@@ -73,27 +83,36 @@ def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) 
         title=f"{first.spec.target} · {', '.join(run.id for run in runs)}",
         subtitle=first.spec.dataset.name,
         panels=tuple(panels[start : start + MAX_PANELS]),
-        x_label="hours" if look.by_time else unit,
+        x_label={"time": "hours", "epoch": "epoch", "step": unit}[look.axis],
         theme=look.theme,
     )
     return spec, start + MAX_PANELS < len(panels)
 
 
+def clock_name(names: Iterable[str]) -> str | None:
+    """The metric that counts epochs; None without one."""
+    return next((name for name in names if _metric(name).lower() in EPOCHS), None)
+
+
 def file_chart(title: str, curves: Curves, look: Look, *, since: float) -> tuple[ChartSpec, bool]:
-    """As `curves_chart`, of a file of metrics of no run; hours count from `since` (seconds since the epoch)."""
-    panels = _panels_of(curves, look, since=since)
+    """As `curves_chart`, of a file of metrics of no run; hours count from `since` (seconds since the epoch).
+
+    The clock of `look`, if any, is that of the run `""`.
+    """
+    panels = _panels_of(curves, look, since=since, clock=look.clocks.get(""))
     start = look.page * MAX_PANELS if look.page * MAX_PANELS < len(panels) else 0
     shown = tuple(panels[start : start + MAX_PANELS])
-    spec = ChartSpec(title=title, panels=shown, x_label="hours" if look.by_time else "step", theme=look.theme)
-    return spec, start + MAX_PANELS < len(panels)
+    x_label = {"time": "hours", "epoch": "epoch", "step": "step"}[look.axis]
+    return ChartSpec(title=title, panels=shown, x_label=x_label, theme=look.theme), start + MAX_PANELS < len(panels)
 
 
-def _panels_of(curves: Curves, look: Look, *, since: float) -> list[Panel]:
+def _panels_of(curves: Curves, look: Look, *, since: float, clock: Clock | None = None) -> list[Panel]:
     """One a metric; its parts (train, valid) share it."""
-    axis: Axis = "time" if look.by_time else "step"
     panels: list[Panel] = []
     for metric, names in _groups(curves).items():
-        lines = tuple(series_of(curves[name], _part(name), axis=axis, since=since) for name in sorted(names))
+        lines = tuple(
+            series_of(curves[name], _part(name), axis=look.axis, since=since, clock=clock) for name in sorted(names)
+        )
         panels.append(_panel(metric, metric, lines, curves, look))
     return panels
 
@@ -104,7 +123,7 @@ def _panel(title: str, metric: str, lines: tuple[Series, ...], curves: Curves, l
         series=lines,
         baselines=_baselines(curves, metric),
         better=_better(metric),
-        marks=() if look.by_time else look.marks,
+        marks=() if look.axis == "time" else look.marks,
         log_scale=look.log_scale,
     )
 

@@ -16,6 +16,8 @@ from agent.domain.ids import is_run_id
 from agent.runs.results import LABELS, VIEWS, ResultView
 
 SUBJECT_CHARS = 90  # with the version, the action and two colons still under 100
+_LETTERS = {"l": "log", "t": "time", "e": "epoch"}  # of switches, in a subject
+_SWITCHES = {"logarithmic": "log", "hours": "time", "epochs": "epoch"} | {word: word for word in _LETTERS.values()}
 _SMALLEST = 8  # steps that a zoom shows
 RESULT_WORDS: dict[str, ResultView] = {
     **{view: view for view in VIEWS},
@@ -43,6 +45,7 @@ class ChartView:
     last: int | None = None
     log: bool = False
     by_time: bool = False
+    by_epoch: bool = False
     page: int = 0
     others: tuple[str, ...] = ()
     result: ResultView | None = None
@@ -56,6 +59,7 @@ class ChartView:
             f"n{self.last}" if self.last else "",
             "l" if self.log else "",
             "t" if self.by_time else "",
+            "e" if self.by_epoch else "",
             f"p{self.page}" if self.page else "",
             "m" + "".join(self.marks) if self.marks else "",
             "v" + "".join(run.removeprefix("r-") for run in self.others) if self.others else "",
@@ -86,8 +90,8 @@ def view_of(subject: str) -> ChartView | None:
             view = replace(view, low=low, high=high)
         elif kind in "np" and value.isascii() and value.isdecimal() and len(value) < 19:
             view = replace(view, last=int(value)) if kind == "n" else replace(view, page=int(value))
-        elif part in {"l", "t"}:
-            view = replace(view, log=True) if part == "l" else replace(view, by_time=True)
+        elif part in _LETTERS:
+            view = _switched(view, _LETTERS[part])
         elif kind == "m" and re.fullmatch(r"(?:[0-9a-f]{4})+", value):
             view = replace(view, marks=_cut(value, 4))
         elif kind == "v" and all(is_run_id(f"r-{one}") for one in _cut(value, 6)):
@@ -122,6 +126,7 @@ def arguments_of(words: Sequence[str]) -> dict[str, Any]:
         "newest": view.last,
         "log_scale": view.log or None,
         "by_time": view.by_time or None,
+        "by_epoch": view.by_epoch or None,
         "page": view.page or None,
         "others": view.others,
         "result": view.result,
@@ -143,15 +148,13 @@ def view_in(words: Sequence[str]) -> tuple[ChartView, tuple[str, ...]]:
         key, equals, value = word.partition("=")
         if is_run_id(word):
             view = replace(view, others=(*view.others, word))
-        elif word in {"log", "logarithmic"}:
-            view = replace(view, log=True)
-        elif word in {"time", "hours"}:
-            view = replace(view, by_time=True)
+        elif word in _SWITCHES:
+            view = _switched(view, _SWITCHES[word])
         elif key in {"last", "steps"} and equals:
             view = _steps(view, key, value)
         elif word in {"vs", "versus", "against", "and", "with"}:
             against = True
-        elif word not in {"all", "scale", ""}:
+        elif word not in {"all", "scale", "by", "over", ""}:
             names.append(word)
     if against and not view.others and not names:
         raise BadRequest("Say which run to lay over, such as `chart r-abc123 loss vs r-def456`.")
@@ -167,6 +170,13 @@ def _result_in(said: Sequence[str]) -> ChartView:
     if len(runs) > 1 or len(views) > 1 or more:
         raise BadRequest(f"`{' '.join(said)}` is more than one picture of one result, such as `chart r-abc123 roc`.")
     return ChartView(runs[0] if runs else "", result=views.pop())
+
+
+def _switched(view: ChartView, what: str) -> ChartView:
+    """With a logarithmic scale, or another axis; where both are wanted, epochs."""
+    if what == "log":
+        return replace(view, log=True)
+    return replace(view, by_time=True) if what == "time" else replace(view, by_epoch=True)
 
 
 def _steps(view: ChartView, key: str, value: str) -> ChartView:

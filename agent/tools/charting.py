@@ -1,7 +1,9 @@
 """The tool that draws curves of one run or several, of chosen metrics and steps, or a run's result. Reads only."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
 from pydantic import Field, JsonValue
 
 from agent.cards import number
@@ -13,7 +15,8 @@ from agent.domain.runs import Run
 from agent.ports import Blobs
 from agent.run_store import ALL_STEPS, Steps
 from agent.runs.cards import state_words
-from agent.runs.charts import BASELINE, MAX_PANELS, Curves, Look, curves_chart, last_value, restarts
+from agent.runs.charts import BASELINE, MAX_PANELS, Curves, Look, clock_name, curves_chart, last_value, restarts
+from agent.runs.curves import Clock, clock_of
 from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
 from agent.runs.results import LABELS, ResultView, picture_of, result_buttons, told_of, views_of, words_of
@@ -35,6 +38,7 @@ class ChartArguments(RunArguments):
     newest: int | None = Field(None, ge=1, description="Only that many steps before the newest.")
     log_scale: bool = Field(False, description="Logarithmic y axis.")
     by_time: bool = Field(False, description="Hours instead of steps along x.")
+    by_epoch: bool = Field(False, description="Epochs instead of steps along x, of the run's metric `epoch`.")
     page: int = Field(0, ge=0, description="Which four panels, from 0.")
     others: tuple[str, ...] = Field((), max_length=MOST_OTHERS, description="Runs to lay over this one.")
     marks: tuple[str, ...] = Field((), max_length=16, description="Of a button: hashes of metric names.")
@@ -69,6 +73,8 @@ class Charting:
         known = [name for name in await self._runs.metric_names(run.id) if not name.startswith(BASELINE)]
         if not known:
             return Result(f"Run `{run.id}` has logged no metrics yet.", {"run": run.id})
+        if asked.by_epoch and len(known) > 1:
+            known = [name for name in known if name != clock_name(known)]
         names = _chosen(known, asked)
         view = ChartView(
             run.id,
@@ -78,6 +84,7 @@ class Charting:
             asked.newest,
             asked.log_scale,
             asked.by_time,
+            asked.by_epoch,
             asked.page,
             tuple(other.id for other in others),
         )
@@ -87,7 +94,10 @@ class Charting:
         if not shown:
             raise BadRequest(f"Run `{run.id}` has no values of {', '.join(names)} between these steps.")
         marks = restarts(await self._runs.attempts(run.id)) if run.attempt > 1 and not others else ()
-        look = Look(log_scale=asked.log_scale, by_time=asked.by_time, page=asked.page, marks=marks)
+        clocks = {one.id: await self._clock(one) for one in (run, *others)} if asked.by_epoch else {}
+        if clocks:
+            marks = tuple(replace(mark, x=float(clocks[run.id].at(np.array([mark.x]))[0])) for mark in marks)
+        look = Look(log_scale=asked.log_scale, by_time=asked.by_time, page=asked.page, marks=marks, clocks=clocks)
         spec, more = curves_chart((run, *others), curves, look)
         picture = await self._files.draw(spec, about=f"chart/{run.id}")
         card = Card(
@@ -104,6 +114,14 @@ class Charting:
             footer="" if picture else "The chart could not be drawn",
         )
         return Result(_words(run, spec, curves[run.id]), _data(run, curves), card)
+
+    async def _clock(self, run: Run) -> Clock:
+        """Which epoch the run is in at a step. Raises: BadRequest."""
+        name = clock_name(await self._runs.metric_names(run.id))
+        clock = clock_of((await self._runs.windows(run.id, [name]))[0]) if name else None
+        if clock is None:
+            raise BadRequest(f"Run `{run.id}` logs no metric `epoch` that rises, so it cannot be drawn by epoch.")
+        return clock
 
     async def _result(self, run: Run, view: ResultView) -> Result:
         """A picture of what was measured on the sealed test rows, or why there is none."""

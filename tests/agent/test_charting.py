@@ -26,6 +26,7 @@ STEPS = st.none() | st.integers(-(10**15), 10**15)
         st.none() | st.integers(1, 10**12),
         st.booleans(),
         st.booleans(),
+        st.booleans(),
         st.integers(0, 99),
         st.lists(IDS, max_size=4).map(tuple),
     )
@@ -52,7 +53,9 @@ def test_words_say_a_view() -> None:
     }
     assert arguments_of(words) == wanted
     assert arguments_of(["steps=100-", "time"]) == {"first_step": 100, "by_time": True}
+    assert arguments_of(["loss", "by", "epoch"]) == {"metrics": ("loss",), "by_epoch": True}
     assert arguments_of([]) == {}
+    assert chart_arguments("loss of r-abc123 by epoch") == {"metrics": ("loss",), "by_epoch": True}
 
 
 @pytest.mark.parametrize("words", ["steps=9-3", "steps=x", "last=-4", "last=", "r-12 loss", "r-abc123 vs"])
@@ -147,3 +150,23 @@ async def test_a_button_leads_to_its_view(house: House) -> None:
 def test_plain_words_say_it_too(words: str, wanted: dict[str, object]) -> None:
     assert intent_of(words) == "run_chart"
     assert chart_arguments(words) == wanted
+
+
+async def test_a_chart_by_epoch_counts_what_the_run_counts(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        refused = await stage.asks("chart", run.id, "by", "epoch")
+        assert "no metrics yet" in refused.text
+        await stage.says(run, rows(1, 2, train_loss=1.0))
+        assert "no metric `epoch`" in (await stage.asks("chart", run.id, "by", "epoch")).text
+        for step in range(100, 400, 100):
+            await stage.says(run, rows(step, train_loss=1 / step, epoch=step / 100))
+        await stage.asks("chart", run.id, "by", "epoch")
+        (spec,) = {id(spec): spec for spec in house.charts.drawn if spec.x_label == "epoch"}.values()
+        (panel,) = spec.panels
+        assert panel.title == "loss"
+        assert list(panel.series[0].x) == pytest.approx([0.01, 0.02, 1.0, 2.0, 3.0])
+        card = (await stage.asks("chart", run.id, "by", "epoch", "log")).card
+        assert card is not None
+        assert all(".e" in button.subject for button in card.buttons)

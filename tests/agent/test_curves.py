@@ -3,8 +3,9 @@
 import math
 
 import numpy as np
+import pytest
 
-from agent.runs.curves import series_of
+from agent.runs.curves import clock_of, series_of
 from agent.series.columns import POINT
 from agent.series.pyramid import FAN, cover, fold, spans
 from agent.series.window import Window, window
@@ -39,6 +40,29 @@ def test_spans_say_mean_and_range_and_where_the_extremes_are() -> None:
 def test_by_time_the_axis_is_hours() -> None:
     found = series_of(a_window([5.0, 6.0, 7.0], folded=False), "train", axis="time", since=1000.0)
     assert list(found.x) == [0.0, 1.0, 2.0]
+
+
+def counted_in(epochs: list[float], steps: list[int]) -> Window:
+    points = np.zeros(len(epochs), dtype=POINT)
+    points["step"], points["value"] = steps, epochs
+    return window("epoch", [points])
+
+
+def test_by_epoch_steps_between_and_beyond_are_counted_evenly() -> None:
+    clock = clock_of(counted_in([1.0, math.nan, 2.0, 2.0, 4.0], [10, 15, 20, 25, 60]))
+    assert clock is not None
+    assert clock.at(np.array([0.0, 10.0, 15.0, 20.0, 40.0, 60.0, 80.0])).tolist() == [0.0, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0]
+    found = series_of(a_window([5.0, 6.0, 7.0], folded=False), "train", axis="epoch", clock=clock)
+    assert list(found.x) == pytest.approx([0.0, 0.1, 0.2])
+    values = [float(n) for n in range(2 * FAN)]
+    found = series_of(a_window(values, folded=True), "train", axis="epoch", clock=clock)
+    assert found.extremes is not None
+    assert (found.extremes.low_x, found.extremes.high_x) == (0.0, clock.at(np.array([31.0]))[0])
+
+
+@pytest.mark.parametrize("epochs", [[], [1.0], [2.0, 2.0], [3.0, 2.0, 1.0], [math.nan, 1.0], [math.inf, 1.0, 0.5]])
+def test_what_does_not_rise_is_no_clock(epochs: list[float]) -> None:
+    assert clock_of(counted_in(epochs, list(range(len(epochs))))) is None
 
 
 def test_a_window_ends_with_a_point() -> None:

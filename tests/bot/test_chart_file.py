@@ -42,10 +42,18 @@ def test_a_file_is_drawn_and_told_of(tmp_path: Path) -> None:
     assert "loss" in said
     assert "lr" in said
     assert size_of(tmp_path / "metrics.png")[0] == 1200
-    said = chart(path, "--metric", "LOSS", "--last", "10", "--time", "--dark", "-o", tmp_path / "other.png")
+    said = chart(path, "--metric", "LOSS", "--last", "10", "--by", "time", "--dark", "-o", tmp_path / "other.png")
     assert "lr" not in said
     assert "0.002" in said
     assert size_of(tmp_path / "other.png")[0] == 1200
+
+
+def test_a_file_is_drawn_by_epoch(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps({"step": n, "epoch": n / 50, "loss": 1 / n}) + "\n" for n in range(1, 101)))
+    said = chart(path, "--by", "epoch")
+    assert "at epoch 2" in said
+    assert "epoch:" not in said.replace("log.jsonl", "")  # the clock is no panel of its own
 
 
 @pytest.mark.parametrize(
@@ -54,7 +62,8 @@ def test_a_file_is_drawn_and_told_of(tmp_path: Path) -> None:
         (None, (), "There is no file"),
         ("nonsense\n", (), "has no metrics: a row is one JSON object a line"),
         (rows(0, 3), ("--metric", "acc"), "There are train_loss, lr."),
-        ('{"step": 1, "loss": 2}\n', ("--time",), "have no moment"),
+        ('{"step": 1, "loss": 2}\n', ("--by", "time"), "have no moment"),
+        (rows(0, 3), ("--by", "epoch"), "no metric `epoch`"),
         (rows(0, 3), ("-o", "/nowhere/a.png"), "cannot be written"),
     ],
 )
