@@ -1,0 +1,83 @@
+"""Cards of results within the limits of Slack and Discord, with the longest names that facts may have."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.domain.content import Card, Content, Picture
+from agent.domain.results import Classification
+from agent.domain.runs import Run, RunState
+from agent.runs.cards import result_card
+from agent.runs.results import LABELS, result_buttons, views_of, words_of
+from agent.tools.chart_views import view_of
+from bot.discord.embeds import card_piece
+from bot.slack.blocks import single
+from tests.agent.engine import SPEC
+from tests.agent.facts import facts, outcome
+from tests.fakes import START
+from tests.platforms.discord_rules import check_message
+from tests.platforms.discord_world import Limits
+from tests.platforms.slack_limits import refused_blocks
+
+LONG = "語" * 80
+
+
+def longest(found: Classification) -> Classification:
+    """With names of 80 letters wherever there are names."""
+    confusion = found.confusion.model_copy(update={"labels": (LONG,) * len(found.confusion.labels)})
+    classes = tuple(one.model_copy(update={"label": LONG}) for one in found.classes)
+    rows = tuple(one.model_copy(update={"true": LONG, "predicted": LONG}) for one in found.mistakes.rows)
+    curves = tuple(one.model_copy(update={"label": LONG}) for one in found.curves)
+    update = {"confusion": confusion, "classes": classes, "curves": curves}
+    return found.model_copy(update=update | {"mistakes": found.mistakes.model_copy(update={"rows": rows})})
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> list[Card]:
+    found = longest(facts(tmp_path, 60, rows=3000, text=True).found)
+    ended = outcome(tmp_path, None)
+    run = Run(
+        id="r-abc123",
+        session_id="s",
+        requester="u",
+        state=RunState.SUCCEEDED,
+        spec=SPEC,
+        attempt=1,
+        created_at=START,
+        outcome=ended,
+    )
+    picture = Picture(path=str(tmp_path / "none.png"), alt="x" * 5000, sha256="ab")
+    there = views_of(found)
+    made = [result_card(run, picture, result_buttons(run.id, there, shown="overview"))]
+    for view in there:
+        said = words_of(run, found, view)
+        ways = result_buttons(run.id, there, shown=view)
+        made.append(Card(kind="notice", title=LABELS[view], body=said, picture=picture, buttons=ways))
+    return made
+
+
+def test_slack_takes_them(cards: list[Card]) -> None:
+    for card in cards:
+        message = single(Content(card=card), {card.picture.sha256: "F0123456789"} if card.picture else {})
+        assert refused_blocks(message.blocks, lambda _: True) is None
+        assert any(block["type"] == "image" for block in message.blocks)
+
+
+async def test_discord_takes_them(cards: list[Card]) -> None:
+    for card in cards:
+        piece = card_piece(card)
+        view = piece.view()
+        form = {
+            "content": piece.text,
+            "embeds": [piece.embed.to_dict()] if piece.embed else [],
+            "components": view.to_components() if view else [],
+        }
+        files = {0: ("chart.png", b"\x89PNG")}
+        check_message(form, files, Limits(), new=True)
+        assert 1 <= len(form["components"]) <= 2
+
+
+def test_every_button_leads_somewhere(cards: list[Card]) -> None:
+    for card in cards:
+        for button in (one for one in card.buttons if one.action == "chart"):
+            assert view_of(button.subject) is not None
