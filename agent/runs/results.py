@@ -225,8 +225,16 @@ def words_of(run: Run, found: Classification, view: ResultView) -> str:
     }
     if view in {"roc", "pr"}:
         areas = [(one.label, (one.roc if view == "roc" else one.pr).area) for one in found.curves]
-        said[view] = f"{'AUC' if view == 'roc' else 'AP'} " + ", ".join(f"`{name}` {number(at)}" for name, at in areas)
+        said[view] = f"{'AUC' if view == 'roc' else 'AP'} " + ", ".join(
+            f"{_code(name)} {number(at)}" for name, at in areas
+        )
     return f"`{run.id}`, {counted(found.rows, 'sealed test row')}. {said[view]}".strip()
+
+
+def _code(text: str) -> str:
+    """Text of the data as it stands, which must not become a link, a mention or a heading."""
+    plain = text.replace("`", "'") or "–"
+    return f"`{plain}`"
 
 
 def _confusion_words(found: Classification) -> str:
@@ -242,13 +250,13 @@ def _confusion_words(found: Classification) -> str:
     if not wrong:
         return f"{text}."
     most, true, other = max(wrong, key=lambda one: one[0])
-    return f"{text}; most often `{true}` is taken for `{other}` ({most:,})."
+    return f"{text}; most often {_code(true)} is taken for {_code(other)} ({most:,})."
 
 
 def _mistake_words(found: Mistakes) -> str:
     shown = [
-        f"row {one.row}: `{one.true}` taken for `{one.predicted}` ({one.confidence:.0%} sure)"
-        + (f": “{one.cells[0]}”" if len(found.columns) == 1 else "")
+        f"row {one.row}: {_code(one.true)} taken for {_code(one.predicted)} ({one.confidence:.0%} sure)"
+        + (f": {_code(one.cells[0])}" if len(found.columns) == 1 else "")
         for one in found.rows[:_SAID]
     ]
     return f"{counted(found.count, 'mistake')}; the surest: {'; '.join(shown)}." if shown else "No mistakes."
@@ -258,9 +266,9 @@ def _importance_words(found: Importance | None) -> str:
     if found is None:
         return ""
     how = "LightGBM's gain" if found.kind == "gain" else "the pull on a linear model's log-odds"
-    strongest = ", ".join(f"`{one.name}` {one.share:.0%}" for one in found.features[:_SAID])
+    strongest = ", ".join(f"{_code(one.name)} {one.share:.0%}" for one in found.features[:_SAID])
     if found.kind == "words":
-        return f"Its most telling words: {', '.join(f'`{one.name}`' for one in found.features[:_SAID])}."
+        return f"Its most telling words: {', '.join(_code(one.name) for one in found.features[:_SAID])}."
     return f"It leans on {strongest} (shares of {how})."
 
 
@@ -269,7 +277,7 @@ def _class_words(found: Classification) -> str:
         return ""
     worst = min(found.classes, key=lambda one: one.f1)
     best = max(found.classes, key=lambda one: one.f1)
-    return f"Best at `{best.label}` (F1 {number(best.f1)}), worst at `{worst.label}` (F1 {number(worst.f1)})."
+    return f"Best at {_code(best.label)} (F1 {number(best.f1)}), worst at {_code(worst.label)} (F1 {number(worst.f1)})."
 
 
 def told_of(found: Classification, views: Sequence[ResultView]) -> dict[str, JsonValue]:

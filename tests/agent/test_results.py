@@ -94,6 +94,17 @@ def test_a_baseline_that_was_kept_is_not_drawn_beside_itself(tmp_path: Path) -> 
     assert [len(one.groups) for one in drawn if isinstance(one, Bars)] == [2, 1]
 
 
+def test_text_of_the_data_stays_text(tmp_path: Path) -> None:
+    """A class or a cell that is Markdown must not become a link in the thread."""
+    found = facts(tmp_path, 4, text=True).found
+    hostile = "`[here](http://evil.example) <!channel>"
+    rows = tuple(one.model_copy(update={"true": hostile, "cells": (hostile,)}) for one in found.mistakes.rows)
+    said = said_of(
+        RUN, found.model_copy(update={"mistakes": found.mistakes.model_copy(update={"rows": rows})}), "mistakes"
+    )
+    assert said.count("`'[here](http://evil.example) <!channel>`") == 6
+
+
 def test_an_outcome_of_before_there_were_facts_is_read() -> None:
     old = encode(Outcome(state="succeeded", scorecard=CARD)).decode().replace(',"results":""', "")  # type: ignore[arg-type]
     assert '"results"' not in old
