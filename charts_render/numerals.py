@@ -43,8 +43,12 @@ def share_text(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
-def count_text(count: float) -> str:
-    """A count in few letters: `97`, `1,204`, `31k`, `1.5M`."""
+def count_text(count: float, *, brief: bool = False) -> str:
+    """A count in few letters: `97`, `1,204` (`1.2k` when brief), `31k`, `1.5M`."""
+    if brief and 999.5 <= count < 999_500:
+        return f"{count / 1000:.1f}k" if count < 9_950 else f"{count / 1000:.0f}k"
+    if brief and 999_500 <= count < 999.5e12:
+        return value_text(float(f"{count:.2g}"))
     if 10_000 <= count < 999_500:
         return f"{count / 1000:.0f}k"
     return value_text(count)

@@ -65,7 +65,8 @@ def paint(part: Part, bars: Bars) -> None:
         part.legend([Key(i, name, line=False) for i, name in enumerate(shown.groups)])
     part.depth += 8
     names = min(max(width(shorten(n, _NAME, 900), _NAME) for n in shown.names), part.room * _NAMES_SHARE[part.wide])
-    texts = [aligned_texts(row.tolist(), none="no value") for row in shown.values]
+    flat = aligned_texts(shown.values.ravel().tolist(), none="no value")
+    texts = [flat[i : i + len(shown.names)] for i in range(0, len(flat), len(shown.names))]
     behind = max(width(text, shown.letters) for row in texts for text in row) + _PAD + 12
     x0, x1 = names + 16 + (12 if shown.lo < 0 else 0), part.room - behind
     pitch = _PITCH_MANY if shown.many else _PITCH_ONE

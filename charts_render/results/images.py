@@ -7,6 +7,8 @@ import io
 import struct
 import warnings
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +28,7 @@ from charts_render.theme import readable
 
 MOST: Final = 12
 MOST_PIXELS: Final = 40_000_000
+MOST_PIXELS_A_SHEET: Final = 60_000_000  # decoding more takes longer than a picture may take
 _FORMATS = ("PNG", "JPEG")
 _GAP = 26.0
 _TALLEST = 0.8  # of a tile's width
@@ -43,15 +46,16 @@ _BROKEN = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sample:
-    """A tile with its pixels, None where there are none."""
+    """A tile with its pixels, None where there are none: `cause` then says why."""
 
     tile: Tile
     rgb: NDArray[np.uint8] | None
+    cause: str
 
 
 def paint(part: Part, images: Images) -> None:
     """Draw everything."""
-    samples = [_Sample(tile, decode(tile.image, part.palette.ground)) for tile in images.tiles[:MOST]]
+    samples = _samples(images, part.palette.ground)
     part.head(images.title, _notes(images, samples))
     if not samples:
         part.empty("no images yet")
@@ -69,20 +73,50 @@ def paint(part: Part, images: Images) -> None:
     part.depth -= _GAP
 
 
+def _samples(images: Images, ground: str) -> list[_Sample]:
+    """The first tiles with their pixels, as long as these are not too many in all."""
+    found, left = [], MOST_PIXELS_A_SHEET
+    for tile in images.tiles[:MOST]:
+        count = _count(tile.image)
+        if count > min(left, MOST_PIXELS):
+            found.append(_Sample(tile, None, "too large"))
+            continue
+        left -= count
+        found.append(_Sample(tile, decode(tile.image, ground), "broken image"))
+    return found
+
+
+def _count(data: bytes) -> int:
+    """How many pixels an image says it has, read off its head; 0 for none."""
+    try:
+        with _quiet(), Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+            return image.width * image.height
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        return MOST_PIXELS + 1
+    except _BROKEN:
+        return 0
+
+
 def decode(data: bytes, ground: str) -> NDArray[np.uint8] | None:
     """RGB of shape (rows, columns, 3), reduced to at most 1200 pixels a side; None for what is no sound image."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            warnings.simplefilter("ignore", UserWarning)
-            with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
-                if image.width * image.height > MOST_PIXELS:
-                    return None
-                image.draft("RGB", (_KEPT_PX, _KEPT_PX))
-                image.load()
-                return _flat(image, ground)
+        with _quiet(), Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+            if image.width * image.height > MOST_PIXELS:
+                return None
+            image.draft("RGB", (_KEPT_PX, _KEPT_PX))
+            image.load()
+            return _flat(image, ground)
     except _BROKEN:
         return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Pillow's warning of a size is an error, its others are nothing that anybody could act on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
 
 
 def _flat(image: Image.Image, ground: str) -> NDArray[np.uint8]:
@@ -118,7 +152,7 @@ def _tile(part: Part, number: int, sample: _Sample, place: tuple[float, float, f
     if sample.rgb is None:
         part.line([box.x0, box.x1, box.x1, box.x0, box.x0], [box.y0, box.y0, box.y1, box.y1, box.y0],
                   Pen(look.muted, 2.0, (6.0, 6.0)), part.gid("frame", number))  # fmt: skip
-        text = shorten("broken image", NOTE, wide - 8)
+        text = shorten(sample.cause, NOTE, wide - 8)
         part.say((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2 - 9, text, f"broken:{number}", align="center")
     else:
         part.photo(box, sample.rgb, part.gid("image", number))

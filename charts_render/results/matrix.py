@@ -18,13 +18,15 @@ from charts_render.results.values import MOST_CLASSES, Folded, fold
 from charts_render.scene import Ink
 from charts_render.theme import blend, readable
 
-HALF_MOST: Final = 6  # classes that half a row has room for
+HALF_MOST: Final = 4  # classes that half a row has room for
+_ZEROS_MOST = 6  # classes up to which a 0 is written; in a larger matrix a blank says it quieter
 _RIGHT, _WRONG = 0, 1  # of the palette's lines
 _STEPS = 9  # shades of the picture's palette
 _GAP = 3.0
 _SIZES = (32.0, 28.0, 25.0, 22.0, 20.0, 18.0)
 _BOLD_FROM = 22.0
 _SHARE = Letters(24.0)
+Written = tuple[Letters, bool]  # how counts are written, and whether briefly
 _SIDE = 92.0  # units of the column of recalls
 _TALLEST, _TALLEST_HALF, _WIDEST = 116.0, 150.0, 230.0
 _NAMES_SHARE = 0.27
@@ -48,8 +50,8 @@ class _Grid:
 def paint(part: Part, matrix: Matrix) -> None:
     """Draw everything."""
     folded = fold(matrix)
-    letters = _letters(folded, part.room)
-    part.head(matrix.title, _notes(folded, matrix, letters))
+    written = _letters(folded, part.room)
+    part.head(matrix.title, _notes(folded, matrix, written))
     if not folded.counts.size:
         part.empty("no classes yet")
         return
@@ -65,11 +67,11 @@ def paint(part: Part, matrix: Matrix) -> None:
     grid = _Grid(x, -part.depth, wide, high)
     for row in range(len(folded.rows)):
         for column in range(len(folded.columns)):
-            _draw_cell(part, folded, grid, (row, column), letters)
+            _draw_cell(part, folded, grid, (row, column), written)
     _sides(part, folded, grid, names)
 
 
-def _draw_cell(part: Part, folded: Folded, grid: _Grid, at: tuple[int, int], letters: Letters | None) -> None:
+def _draw_cell(part: Part, folded: Folded, grid: _Grid, at: tuple[int, int], written: Written | None) -> None:
     box, count, share = grid.cell(*at), folded.counts[at], folded.shares[at]
     look, item = part.palette, f"{at[0]}-{at[1]}"
     colour = look.muted if folded.folded[at] else look.lines[_RIGHT if folded.agrees[at] else _WRONG]
@@ -80,9 +82,10 @@ def _draw_cell(part: Part, folded: Folded, grid: _Grid, at: tuple[int, int], let
     if count == 0 or np.isnan(count):
         ground = blend(look.grid, look.ground, 0.5)
     part.rect(box, ground, 1.0, part.gid("cell", item))
-    text = "?" if np.isnan(count) else count_text(float(count))
-    if letters is None or (count == 0 and len(folded.rows) > HALF_MOST):
+    if written is None or (count == 0 and len(folded.rows) > _ZEROS_MOST):
         return
+    letters, brief = written
+    text = "?" if np.isnan(count) else count_text(float(count), brief=brief)
     ink = look.muted if count == 0 or np.isnan(count) else readable(ground, look)
     middle, base = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2 - letters.size_px * RISE
     said = share_text(float(share))
@@ -101,20 +104,22 @@ def _cell(folded: Folded, room: float) -> tuple[float, float]:
     return wide, min(_TALLEST if room >= WIDE else _TALLEST_HALF, max(wide * 0.85, 40.0))
 
 
-def _letters(folded: Folded, room: float) -> Letters | None:
-    """The largest letters in which every count fits its cell, None where none do."""
+def _letters(folded: Folded, room: float) -> Written | None:
+    """The largest letters in which every count fits its cell, brief ones last; None where none do."""
     if not folded.counts.size:
         return None
     wide, high = _cell(folded, room)
-    texts = {count_text(float(c)) for c in folded.counts.ravel() if c > 0} | {"0"}
-    for size in _SIZES:
-        letters = Letters(size, bold=size >= _BOLD_FROM)
-        if size <= high - 8 and max(width(text, letters) for text in texts) <= wide - 6:
-            return letters
+    counts = [float(count) for count in np.unique(folded.counts[folded.counts > 0])]
+    for brief in (False, True):
+        texts = {count_text(count, brief=brief) for count in counts} | {"0"}
+        for size in _SIZES:
+            letters = Letters(size, bold=size >= _BOLD_FROM)
+            if size <= high - 8 and max(width(text, letters) for text in texts) <= wide - 6:
+                return letters, brief
     return None
 
 
-def _notes(folded: Folded, matrix: Matrix, letters: Letters | None) -> list[str]:
+def _notes(folded: Folded, matrix: Matrix, written: Written | None) -> list[str]:
     notes = []
     if not np.isnan(folded.right):
         notes.append(f"{share_text(folded.right)} of {count_text(folded.total)} right")
@@ -124,9 +129,9 @@ def _notes(folded: Folded, matrix: Matrix, letters: Letters | None) -> list[str]
         notes.append(f"{MOST_CLASSES} most frequent of {max(len(matrix.rows), len(matrix.columns)):,} classes")
     if folded.missing:
         notes.append(f"? {folded.missing:,} without a count")
-    if letters is None and folded.counts.size:
-        notes.append("counts too long to write, colour: share of row")
-    elif len(folded.rows) > HALF_MOST and (folded.counts == 0).any():
+    if written is None and folded.counts.size:
+        notes.append("counts too long to write")
+    elif len(folded.rows) > _ZEROS_MOST and (folded.counts == 0).any():
         notes.append("blank: 0")
     return notes
 

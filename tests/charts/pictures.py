@@ -136,7 +136,7 @@ def bomb(wide: int, high: int) -> bytes:
     """The head of a PNG that claims a size, without its pixels."""
     head = struct.pack(">IIBBBBB", wide, high, 8, 2, 0, 0, 0)
     chunk = struct.pack(">I", 13) + b"IHDR" + head + struct.pack(">I", zlib.crc32(b"IHDR" + head))
-    return b"\x89PNG\r\n\x1a\n" + chunk
+    return b"\x89PNG\r\n\x1a\n" + chunk + struct.pack(">I", 9) + b"IDAT" + bytes(13)
 
 
 def _noise() -> bytes:

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from agent.domain.charts import Series
 from charts_render.curve import clean, decimate, finite_runs
-from charts_render.numerals import linear_ticks, log_ticks, tick_texts, value_text
+from charts_render.numerals import (
+    aligned_texts,
+    count_text,
+    linear_ticks,
+    log_ticks,
+    share_text,
+    tick_texts,
+    value_text,
+)
 from charts_render.placement import Box, Plot, spread
 from charts_render.theme import PALETTES
 
@@ -48,6 +56,26 @@ def test_first_last_and_best_skip_gaps() -> None:
     curve = clean(Series("a", range(6), (math.nan, 5, 2, 2, 7, math.nan)))
     assert (curve.first, curve.last) == ((1, 5), (4, 7))
     assert (curve.best("lower"), curve.best("higher"), curve.best("")) == ((2, 2), (4, 7), None)
+
+
+def test_values_under_each_other_share_their_decimals() -> None:
+    assert aligned_texts([0.94, 0.925, 0.9, math.nan], none="-") == ["0.940", "0.925", "0.900", "-"]
+    assert aligned_texts([0.5, 1e-5, 0.0, -0.25], none="-") == ["0.500", "1e-5", "0", "-0.250"]
+    assert aligned_texts([3.0, 12.0], none="-") == ["3", "12"]
+    assert aligned_texts([1e6, 2.0, math.inf], none="-") == ["1M", "2", "∞"]
+
+
+def test_shares_and_counts_say_all_and_nothing_only_of_all_and_nothing() -> None:
+    shares = {0: "0 %", 1e-9: "<1 %", 0.31: "31 %", 0.9999: ">99 %", 1: "100 %", math.nan: "–"}
+    assert [share_text(share) for share in shares] == list(shares.values())
+    assert [count_text(c) for c in (97, 1204, 31_400, 1_500_000)] == ["97", "1,204", "31k", "1.5M"]
+    assert [count_text(c, brief=True) for c in (97, 999, 1204, 9_960, 1_512_000)] == [
+        "97",
+        "999",
+        "1.2k",
+        "10k",
+        "1.5M",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,19 @@ from tests.charts.pictures import BROKEN, drawn, notes, png, said, shape
 def test_broken_images_are_empty_frames(data: bytes) -> None:
     images = Images("i", (Tile(data, "caption"), Tile(png(8, 8))))
     sheet = drawn(images)
-    assert said(sheet, "broken") == ["broken image"]
+    cause = "too large" if data in BROKEN[5:7] else "broken image"
+    assert said(sheet, "broken") == [cause]
     assert "1 cannot be shown" in notes(images)
     assert len(sheet.photos) == 1
+
+
+def test_more_pixels_than_can_be_decoded_in_time_are_left_out_and_said() -> None:
+    large = Tile(png(6000, 6000, "1"))
+    images = Images("i", (large, large, Tile(png(8, 8))))
+    sheet = drawn(images)
+    assert said(sheet, "broken") == ["too large"]
+    assert len(sheet.photos) == 2
+    assert "1 cannot be shown" in notes(images)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
