@@ -132,20 +132,24 @@ def table_of(connection: Connection, run_id: str) -> MetricTable:
 
 
 def slice_of(connection: Connection, run_id: str, number: int, first: int, stop: int) -> Slice:
-    """The rows `[first, stop)` of an attempt that has as many."""
+    """The rows `[first, stop)` of an attempt that has as many; those of which nothing was kept are left out."""
     this = (attempt.c.run_id == run_id) & (attempt.c.number == number)
     folded = connection.execute(select(attempt.c.folded).where(this)).scalar_one()
     found = _stored_between(connection, run_id, number, first, stop) if first < folded else {}
     for name, points in (loose(connection, run_id, number, folded=folded) if stop > folded else {}).items():
         found[name] = np.concatenate([found.get(name, NO_POINTS), _rows(points, first, stop)])
     steps, at = np.zeros(stop - first, dtype=np.int64), np.zeros(stop - first)
-    columns = {}
-    for name, points in found.items():
+    known = np.zeros(stop - first, dtype=bool)
+    for points in found.values():
         places = points["row"] - first
-        steps[places], at[places] = points["step"], points["at"]
-        if name != BARE and len(points):
-            columns[name] = places, np.ascontiguousarray(points["value"])
-    return Slice(steps, at, columns)
+        known[places], steps[places], at[places] = True, points["step"], points["at"]
+    number_of = np.cumsum(known) - 1  # rows without values that were folded before `BARE` was kept are gone
+    columns = {
+        name: (number_of[points["row"] - first], np.ascontiguousarray(points["value"]))
+        for name, points in found.items()
+        if name != BARE and len(points)
+    }
+    return Slice(steps[known], at[known], columns)
 
 
 def _stored_between(connection: Connection, run_id: str, number: int, first: int, stop: int) -> dict[str, Entries]:

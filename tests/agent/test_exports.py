@@ -16,19 +16,23 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import delete
 
 from agent.domain.errors import BadRequest
 from agent.runs import exports
 from agent.runs.exports import columns, csv_head, csv_lines, write_parquet
 from agent.runs.pictures import Files
 from agent.series.slices import Slice, cut
-from agent.storage.series import FOLD, NAME_CHARS
+from agent.storage.database import Database
+from agent.storage.series import BARE, FOLD, NAME_CHARS
+from agent.storage.tables import series_block
 from agent.stores import Stores
 from agent.tools import exporting
 from agent.tools.exporting import Exports
 from tests.agent.test_series import Host, Logged3, host, same  # noqa: F401 - a fixture
 from tests.fakes import FakeCharts
 
+_BARE = series_block.c.name == BARE
 Row = tuple[int, int, float, dict[str, float]]
 ODD = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1.7976931348623157e308, 0.1 + 0.2, 1.0]
 
@@ -134,6 +138,18 @@ async def test_a_row_without_values_is_kept_when_it_is_folded(host: Host) -> Non
     assert [(row.step, row.at, row.values) for row in stored] == rows
     assert await host.stores.runs.metric_names(host.run.id) == ["a"]
     assert [found.name for found in await host.stores.runs.series(host.run.id)] == ["a"]
+
+
+async def test_rows_that_an_earlier_version_lost_are_not_made_up(
+    host: Host,  # noqa: F811
+    either_database: Database,
+) -> None:
+    await host.log([(n + 7, 5.0, {"a": 1.0 * n} if n % 2 else {}) for n in range(FOLD)])
+    await either_database.write(lambda connection: connection.execute(delete(series_block).where(_BARE)))
+    found = await host.stores.runs.metric_slice(host.run.id, 1, 100, 200)
+    assert found.steps.tolist() == [n + 7 for n in range(100, 200) if n % 2]
+    assert found.at.tolist() == [5.0] * 50
+    assert found.filled("a", None) == [1.0 * n for n in range(100, 200) if n % 2]
 
 
 async def test_names_that_no_key_can_hold_do_not_stop_a_run(host: Host) -> None:  # noqa: F811

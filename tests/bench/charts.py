@@ -32,6 +32,7 @@ from tests.fakes import START
 PANELS = 4
 SMALL, LARGE, HUGE = 1_000, 1_000_000, 10_000_000
 ROUNDS = 27  # of ours; the peer's are a third of them, and of the large ones a ninth
+WINDOWS, LOOKS = 100, 5
 CARDS = 50
 LAG_EVERY_S = 0.001
 
@@ -114,14 +115,15 @@ async def _storing(database: Database, folder: Path) -> list[Row]:
     run_id = await _filled(database, HUGE, 1)
     per_point = (await _size(database, folder) - before) / HUGE
     say(f"charts: a series of {HUGE:,} points is stored")
-    slowest = 0.0
-    for low, high in ((0, HUGE), (1_000, 9_000_000), (5_000_000, 5_010_000), (7_000_000, 7_100_000), (123, 124)):
+    slowest, random = 0.0, np.random.default_rng(0)
+    widths = np.exp(random.uniform(0, np.log(HUGE), WINDOWS)).astype(int)
+    for low, high in [(0, HUGE), *((first := int(random.integers(0, HUGE - w + 1)), first + int(w)) for w in widths)]:
 
         async def read(low: int = low, high: int = high) -> int:
             unpacked.cache_clear()  # as if nobody had looked before
             return await _window(database, run_id, low, high)
 
-        times = [await _timed(read) for _ in range(ROUNDS)]
+        times = [await _timed(read) for _ in range(LOOKS)]
         slowest = max(slowest, 1000 * median(times))
     of = f"store of {HUGE:,} points"
     return [
