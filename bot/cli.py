@@ -1,6 +1,7 @@
 """The command line: `trainyard chat | up | bot | worker | doctor | chart | demo | manifest`."""
 
 import asyncio
+import importlib.util
 import os
 import signal
 import sys
@@ -156,6 +157,8 @@ def chart(  # noqa: PLR0913 - an argument an option
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Draw again when rows come, until Ctrl-C.")] = False,
 ) -> None:
     """Draw the curves of a file of metrics; needs no bot, no database and no account."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise AppError("Charts need the extra `bot`: `pip install 'trainyard[bot]'`.")
     from agent.runs.charts import Look
     from bot.chart_file import ChartFile, Wanted
 
