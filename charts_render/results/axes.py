@@ -116,18 +116,19 @@ def draw_axes(
     *,
     whole: bool = False,
     zero: bool = False,
-    bare: bool = False,
+    measured: tuple[bool, bool] = (True, True),
 ) -> Axes:
     """Names, grid and ticks of x and y below what the part has; leaves its depth below the x axis.
 
-    `whole` keeps the ticks of x integers, `zero` stresses the level 0, `bare` leaves out ticks that mean nothing.
+    `whole` keeps the ticks of x integers, `zero` stresses the level 0, `measured`
+    says whether the ticks of x and of y mean anything; where they do not there are none.
     """
     height, right = space.height, space.right
     x, y = scales
     part.say(0, -part.depth - 26, shorten(names[1], NOTE, part.room - right), "y-name")
     part.depth += NOTE_ROW + 14 if names[1] else 12
-    ticks = [] if bare else y.ticks(at_most=max(2, int(height / _Y_TICK_ROOM)))
-    left = 0.0 if bare else min(max((width(text, TICK) for _, text in ticks), default=0.0), _LABELS_MOST) + 14
+    ticks = [] if not measured[1] else y.ticks(at_most=max(2, int(height / _Y_TICK_ROOM)))
+    left = 0.0 if not ticks else min(max((width(text, TICK) for _, text in ticks), default=0.0), _LABELS_MOST) + 14
     wide = min(part.room - left - right, space.most_wide)
     area = Box(left, -part.depth - height, left + wide, -part.depth)
     look = part.palette
@@ -138,15 +139,15 @@ def draw_axes(
         part.line([area.x0, area.x1], [level, level], pen, part.gid("grid"))
         part.say(area.x0 - 14, level - TICK.size_px * RISE, text, "y-tick", letters=TICK, align="right")
     axis = Pen(look.muted, 2.0, layer=1.0)
-    if not bare:
+    if any(measured):
         part.line([area.x0, area.x1], [area.y0, area.y0], axis, part.gid("axis"))
-    for tick, text in [] if bare else _x_ticks(x, wide, whole=whole):
+    for tick, text in [] if not measured[0] else _x_ticks(x, wide, whole=whole):
         place = area.x0 + x.fraction(tick) * wide
         part.line([place, place], [area.y0, area.y0 - 7], axis, part.gid("x-tick-line"))
         half = width(text, TICK) / 2
         if place - half >= -_OVER and place + half <= part.room + _OVER:
             part.say(place, area.y0 - 38, text, "x-tick", letters=TICK, align="center")
-    part.depth += height + (12 if bare else 46)
+    part.depth += height + (46 if measured[0] else 12)
     if names[0]:
         part.say((area.x0 + area.x1) / 2, -part.depth - 24, shorten(names[0], NOTE, wide), "x-name", align="center")
         part.depth += NOTE_ROW

@@ -96,7 +96,7 @@ def _bar(part: Part, shown: _Rows, at: tuple[int, int], place: tuple[float, floa
     item, thick = f"{group}-{row}", _THIN if shown.many else _THICK
     zero, rise = x0 + shown.fraction(0.0) * (x1 - x0), shown.letters.size_px * RISE
     if np.isnan(value):
-        part.say(zero + _PAD, middle - rise, text, f"missing:{item}", letters=shown.letters)
+        part.say(zero + _PAD, middle - _NAME.size_px * RISE, text, f"missing:{item}")
         return
     tip = x0 + shown.fraction(value) * (x1 - x0)
     left, right = min(zero, tip), max(zero, tip)

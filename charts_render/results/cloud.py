@@ -59,13 +59,14 @@ def _paint(part: Part, cloud: Cloud, groups: list[_Group], *, in_place: bool) ->
     part.head(cloud.title, _notes(cloud, groups, x, y))
     if not in_place and (len(groups) > 1 or any(g.points.name for g in groups)):
         part.legend([Key(i, g.points.name, line=False) for i, g in enumerate(groups)])
+    has_ticks = any(g.x.size for g in groups) and bool(cloud.x_label or cloud.y_label)  # a map's places mean nothing
     axes = draw_axes(
         part,
         (x, y),
         (cloud.x_label, cloud.y_label),
         Space(_HEIGHTS[part.wide]),
         zero=cloud.guide == "zero",
-        bare=not cloud.x_label and not cloud.y_label,
+        measured=(has_ticks, has_ticks),
     )
     _guide(axes, cloud)
     count = sum(g.x.size for g in groups)

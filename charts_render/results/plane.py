@@ -67,14 +67,16 @@ def paint(part: Part, plane: Plane) -> None:
     height = _SQUARE if beside else _HEIGHTS[part.wide]
     most_wide = _SQUARE if beside else 1e9
     top = part.depth
-    axes = draw_axes(part, (x, y), (plane.x_label, plane.y_label), Space(height, right, most_wide))
+    has_any = any(path.last >= 0 for path in paths)
+    seen = has_any or plane.x_range is not None, has_any or plane.y_range is not None
+    axes = draw_axes(part, (x, y), (plane.x_label, plane.y_label), Space(height, right, most_wide), measured=seen)
     _guides(axes, plane)
     for i, path in enumerate(paths):
         _draw(axes, i, path, alone=len(paths) == 1)
     if named and beside:
         _column(part, keys, axes.area.x1 + 50, -top - 60)
     _draw_ends(axes, paths, ends)
-    if all(path.last < 0 for path in paths):
+    if not has_any:
         middle = (axes.area.x0 + axes.area.x1) / 2, (axes.area.y0 + axes.area.y1) / 2
         part.say(*middle, "no values yet", "empty", align="center")
 

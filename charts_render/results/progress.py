@@ -36,11 +36,14 @@ def paint(part: Part, progress: Progress) -> None:
     text = value_text(best[-1].value) if best else ""
     right = END_GAP + width(text, _VALUE) if text else 24.0
     space = Space(_HEIGHTS[part.wide], max(right, 40.0))
-    axes = draw_axes(part, (free_scale(numbers, ends), y), ("experiment", progress.metric), space, whole=True)
+    known = bool(np.isfinite(values).any())
+    names = ("experiment" if trials else "", progress.metric)
+    scales = (free_scale(numbers, ends), y)
+    axes = draw_axes(part, scales, names, space, whole=True, measured=(bool(trials), known))
     _steps(axes, best, text)
     _dots(axes, trials, numbers, values)
     _names(axes, best)
-    if not np.isfinite(values).any():
+    if not known:
         middle = (axes.area.x0 + axes.area.x1) / 2, (axes.area.y0 + axes.area.y1) / 2
         part.say(*middle, "no values yet", "empty", align="center")
 

@@ -180,6 +180,18 @@ def test_a_single_point_is_a_dot() -> None:
     assert isinstance(shape(sheet, "lone:0:0"), Dots)
 
 
+def test_an_axis_without_values_has_no_ticks() -> None:
+    nothing = (math.nan, math.inf)
+    for picture in (
+        Plane("p", (Line("a", (0, 1), nothing),), "x", "y"),
+        Cloud("c", (), "x", "y"),
+        Progress("p", (Trial(1, math.nan, "running"),), "lower"),
+    ):
+        sheet = drawn(picture)
+        assert said(sheet, "y-tick") == []
+        assert texts(sheet, "empty")
+
+
 def test_a_gap_breaks_the_line_and_its_interval() -> None:
     y = (1.0, 2.0, math.nan, 2.0, 1.0)
     low, high = tuple(v - 1 for v in y), tuple(v + 1 for v in y)
