@@ -15,7 +15,7 @@ MAX_PANELS = 4
 NEWEST = 50  # rows that say how fast a run is
 BASELINE = "baseline/"
 EPOCHS = ("epoch", "epochs")
-PART = re.compile(r"^(train|valid|test)[_/](?=.)")
+PART = re.compile(r"^(train|valid|val|eval|test)[_/](?=.)")
 LOWER_IS_BETTER = ("loss", "error", "rmse", "mae", "perplexity", "log_loss")
 HIGHER_IS_BETTER = ("accuracy", "auc", "f1", "precision", "recall", "r2")
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from agent.runs.charts import Look, file_chart
 from agent.runs.curves import clock_of, series_of
 from agent.series.columns import POINT
 from agent.series.pyramid import FAN, cover, fold, spans
@@ -76,3 +77,11 @@ def test_nothing_finite_has_no_extremes() -> None:
     assert found.extremes is None
     assert np.isnan(found.y).all()
     assert len(spans(np.zeros(0, dtype=POINT))) == 0
+
+
+def test_parts_share_a_panel_however_other_programs_call_them() -> None:
+    names = ["loss", "eval_loss", "val_accuracy", "train/accuracy", "evaluation"]
+    curves = {name: a_window([1.0, 2.0], folded=False) for name in names}
+    spec, _ = file_chart("log.jsonl", curves, Look(), since=0.0)
+    shown = {panel.title: [series.name for series in panel.series] for panel in spec.panels}
+    assert shown == {"loss": ["eval", "loss"], "accuracy": ["train", "val"], "evaluation": ["evaluation"]}
