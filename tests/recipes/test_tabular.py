@@ -21,7 +21,7 @@ from worker.recipes.predict import main as predict_here
 
 def predict(artifacts: Path, *arguments: str, code: int = 0) -> str:
     """Run predict.py where neither the repository nor Trainyard can be found."""
-    env = {"PYTHONPATH": sysconfig.get_path("purelib"), "PATH": os.environ["PATH"]}
+    env = {"PYTHONPATH": sysconfig.get_path("purelib"), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-S", str(artifacts / "predict.py"), *arguments],
         env=env, cwd=artifacts.parent, capture_output=True, text=True, timeout=LIMIT_S,

@@ -17,7 +17,8 @@ facts = {"kind": "classification", "rows": 1, "class_count": 2, "beaten": "major
          "curves": [{"label": "b", "share": 0.5, "roc": curve, "pr": curve}],
          "calibration": {"label": "b", "bins": [], "error": 0}, "classes": [],
          "mistakes": {"count": 1, "columns": ["x"], "rows": [
-             {"row": "0", "true": "sealed" + "-word", "predicted": "b", "confidence": 0.9, "cells": ["hunter2-is-secret"]}]}}
+             {"row": "0", "true": "sealed" + "-word", "predicted": "b", "confidence": 0.9,
+              "cells": ["hunter2-is-secret"]}]}}
 pathlib.Path("results.json").write_text(json.dumps({"found": facts}))
 """
 
