@@ -221,6 +221,19 @@ def _is_result(content: Content) -> bool:
     return content.card is not None and content.card.kind == "result"
 
 
+async def test_a_question_in_the_thread_is_answered_with_the_picture(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, 3, train_loss=0.5), Ended(outcome=outcome(house.folder, facts(house.folder))))
+        await house.until(lambda: any(_is_result(content) for content in house.door.shown))
+        text = await stage.tells("what did it get wrong?")
+        assert "mistakes; the surest: row" in text
+        cards = [content.card for content in house.door.shown if content.card]
+        (shown,) = [card for card in cards if card.title == f"Mistakes of {run.id}"]
+        assert shown.picture is not None
+
+
 async def test_a_run_without_results_says_so(house: House) -> None:
     async with house.open() as brain:
         stage = Stage(house, brain)
