@@ -15,7 +15,10 @@ TrialState = Literal["kept", "discarded", "crashed", "running"]
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Counts of what was said (`columns`) for what was true (`rows`): `counts[row][column]`, at least 0."""
+    """Counts of what was said (`columns`) for what was true (`rows`): `counts[row][column]`, at least 0.
+
+    With `others` the last row and column stand for many rare classes, so that right and wrong lie in their last cell.
+    """
 
     title: str
     rows: tuple[str, ...]
@@ -23,6 +26,7 @@ class Matrix:
     counts: tuple[tuple[float, ...], ...]
     row_label: str = "true"
     column_label: str = "predicted"
+    others: bool = False
 
 
 @dataclass(frozen=True, slots=True)

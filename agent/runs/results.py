@@ -13,7 +13,16 @@ from agent.cards import counted, number
 from agent.domain.charts import Theme
 from agent.domain.content import Button
 from agent.domain.pictures import BarGroup, Bars, Histogram, Line, Matrix, PictureSpec, Plane, ResultPicture, Table
-from agent.domain.results import Calibration, ClassCurves, Classification, Curve, Importance, Lengths, Mistakes
+from agent.domain.results import (
+    MOST_CLASSES,
+    Calibration,
+    ClassCurves,
+    Classification,
+    Curve,
+    Importance,
+    Lengths,
+    Mistakes,
+)
 from agent.domain.runs import Run
 
 ResultView = Literal[
@@ -101,7 +110,7 @@ def _single(found: Classification, view: ResultView, *, bars: int = _WHOLE_SHEET
     match view:
         case "confusion":
             labels = found.confusion.labels
-            return [Matrix("confusion matrix", labels, labels, found.confusion.counts)]
+            return [Matrix("confusion matrix", labels, labels, found.confusion.counts, others=_has_others(found))]
         case "classes":
             return _classes(found, bars)
         case "roc" | "pr":
@@ -116,6 +125,11 @@ def _single(found: Classification, view: ResultView, *, bars: int = _WHOLE_SHEET
             return [_mistakes(found.mistakes)]
         case _:
             return []
+
+
+def _has_others(found: Classification) -> bool:
+    """Whether the last class of the matrix stands for all rare ones, so that its last cell holds right and wrong."""
+    return found.class_count >= MOST_CLASSES
 
 
 def _curves(found: Classification, view: Literal["roc", "pr"]) -> Plane:
@@ -239,14 +253,16 @@ def _code(text: str) -> str:
 
 def _confusion_words(found: Classification) -> str:
     counts, labels = found.confusion.counts, found.confusion.labels
-    right = sum(row[at] for at, row in enumerate(counts))
+    known = len(counts) - 1 if _has_others(found) else len(counts)
+    right = sum(counts[at][at] for at in range(known))
     wrong = [
         (count, labels[true], labels[other])
         for true, row in enumerate(counts)
         for other, count in enumerate(row)
         if true != other and count
     ]
-    text = f"{right:,} of {found.rows:,} right ({right / max(1, found.rows):.0%})"
+    bound = "at least " if _has_others(found) else ""
+    text = f"{bound}{right:,} of {found.rows:,} right ({right / max(1, found.rows):.0%})"
     if not wrong:
         return f"{text}."
     most, true, other = max(wrong, key=lambda one: one[0])

@@ -122,11 +122,13 @@ def _letters(folded: Folded, room: float) -> Written | None:
 def _notes(folded: Folded, matrix: Matrix, written: Written | None) -> list[str]:
     notes = []
     if not np.isnan(folded.right):
-        notes.append(f"{share_text(folded.right)} of {count_text(folded.total)} right")
+        bound = "at least " if folded.at_least else ""
+        notes.append(f"{bound}{share_text(folded.right)} of {count_text(folded.total)} right")
     elif folded.total:
         notes.append(f"{count_text(folded.total)} in all")
     if folded.hidden:
-        notes.append(f"{MOST_CLASSES} most frequent of {max(len(matrix.rows), len(matrix.columns)):,} classes")
+        of = "" if matrix.others else f" of {max(len(matrix.rows), len(matrix.columns)):,}"
+        notes.append(f"{MOST_CLASSES} most frequent{of} classes")
     if folded.missing:
         notes.append(f"? {folded.missing:,} without a count")
     if written is None and folded.counts.size:

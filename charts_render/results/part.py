@@ -14,6 +14,7 @@ from charts_render.theme import LINE_PX, MARKER_PX, NOTE_PX, SHAPES, Palette
 
 RISE = 0.36  # of the letters' size: half the height of a digit, to centre a text on a level
 _NOTES = 3
+_TITLE, _TITLE_ROW = 300, 40.0  # characters of a heading at most, and units of one of its lines
 WIDE = 900.0  # units from which a picture has room for a column beside its plot
 
 
@@ -78,17 +79,20 @@ class Part(Scene):
 
     def head(self, title: str, notes: Sequence[str], unit: str = "") -> None:
         """The heading with its unit, the notes beside it where they fit, else below it."""
-        unit = shorten(f"({unit})", NOTE, self.room / 3) if unit else ""
-        heading = shorten(title, HEADING, self.room - (width(unit, NOTE) + 12 if unit else 0.0))
-        self.text(0, -32, heading, Ink(HEADING, self.palette.ink), self.gid("heading"))
-        used = width(heading, HEADING) + 12
-        self.say(used if heading else 0.0, -32, unit, "unit")
-        used += width(unit, NOTE) + 20
+        lines = wrap(title[:_TITLE].split(), HEADING, self.room, lines=2)
+        for i, line in enumerate(lines):
+            self.text(0, -32 - i * _TITLE_ROW, line, Ink(HEADING, self.palette.ink), self.gid("heading", i or ""))
+        base, used = 32 + max(len(lines) - 1, 0) * _TITLE_ROW, width(lines[-1], HEADING) + 12 if lines else 0.0
+        said = plain(f"({unit})") if unit else ""
+        if used + width(said, NOTE) > self.room:  # a long one is a note
+            notes, said = [said, *notes], ""
+        self.say(used, -base, said, "unit")
+        used += width(said, NOTE) + 20 if said else 20.0
         note = plain(" · ".join(notes))
         beside = bool(note) and used + width(note, NOTE) <= self.room
-        self.depth = HEADING_ROW if heading or unit or beside else 0.0
+        self.depth = base + HEADING_ROW - 32 if lines or said or beside else 0.0
         if beside:
-            self.say(self.room, -32, note, "note", align="right")
+            self.say(self.room, -base, note, "note", align="right")
             return
         for i, text in enumerate(wrap(_pieces(notes, self.room), NOTE, self.room, lines=_NOTES, joint=" · ")):
             self.say(0, -self.depth - 26, text, f"note:{i}")

@@ -37,6 +37,7 @@ class Folded:
     recall: Floats
     precision: Floats
     right: float
+    at_least: bool  # of what is right, some may lie in a cell of others
     total: float
     hidden: int  # classes among the others
     missing: int
@@ -49,23 +50,28 @@ def fold(matrix: Matrix, *, most: int = MOST_CLASSES) -> Folded:
     square = matrix.rows == matrix.columns
     agrees: NDArray[np.bool_] = np.array([[r == c for c in matrix.columns] for r in matrix.rows], dtype=np.bool_)
     agrees = np.eye(len(matrix.rows), dtype=np.bool_) if square else agrees.reshape(counts.shape)
+    mixed = matrix.others and square and len(matrix.rows) > 0
+    if mixed:
+        agrees[-1, -1] = False
     total = float(known.sum())
     both = known.sum(axis=1) + known.sum(axis=0) * 1e-9 if square else known.sum(axis=1)
-    rows = _top(both, most)
+    rows = _top(both, most, last=mixed)
     columns = rows if square else _top(known.sum(axis=0), most)
-    row_names = _names(matrix.rows, rows)
-    column_names = _names(matrix.columns, columns)
+    row_names = _names(matrix.rows, rows, counted=not mixed)
+    column_names = _names(matrix.columns, columns, counted=not mixed)
     small = _summed(_summed(counts, rows, 0), columns, 1)
     hits = _summed(_summed(agrees.astype(float), rows, 0), columns, 1) > 0
     blend = np.zeros(small.shape, dtype=bool)
-    if len(row_names) > len(rows) and len(column_names) > len(columns):
+    if mixed or (len(row_names) > len(rows) and len(column_names) > len(columns)):
         blend[-1, -1] = True
     sums = np.nan_to_num(small).sum(axis=1, keepdims=True)
     shares = np.divide(small, sums, out=np.full(small.shape, np.nan), where=sums > 0)
     recall, precision = _marginals(known, rows, len(row_names)) if square else (np.empty(0), np.empty(0))
+    if mixed:
+        recall[-1] = precision[-1] = np.nan
     return Folded(
         row_names, column_names, small, shares, hits & ~blend, blend, recall, precision,
-        float(known[agrees].sum()) / total if total > 0 and agrees.any() else np.nan, total,
+        float(known[agrees].sum()) / total if total > 0 and agrees.any() else np.nan, mixed, total,
         max(len(matrix.rows) - len(rows), len(matrix.columns) - len(columns)), int(np.isnan(counts).sum()),
     )  # fmt: skip
 
@@ -81,16 +87,18 @@ def _counts(matrix: Matrix) -> Floats:
     return limited
 
 
-def _top(weights: Floats, most: int) -> list[int]:
-    """The heaviest, in their order; all where one more line would hold them."""
+def _top(weights: Floats, most: int, *, last: bool = False) -> list[int]:
+    """The heaviest, in their order; of too many never the `last`, which already stands for others."""
     if weights.size <= most:
         return list(range(weights.size))
-    return sorted(np.argsort(-weights, kind="stable")[:most].tolist())
+    open_ones = weights[:-1] if last else weights
+    return sorted(np.argsort(-open_ones, kind="stable")[:most].tolist())
 
 
-def _names(names: Sequence[str], kept: list[int]) -> tuple[str, ...]:
+def _names(names: Sequence[str], kept: list[int], *, counted: bool) -> tuple[str, ...]:
     hidden = len(names) - len(kept)
-    return (*[names[i] for i in kept], *([f"{hidden:,} {OTHERS}"] if hidden else []))
+    rest = f"{hidden:,} {OTHERS}" if counted else OTHERS
+    return (*[names[i] for i in kept], *([rest] if hidden else []))
 
 
 def _summed(values: Floats, kept: list[int], axis: int) -> Floats:

@@ -66,8 +66,11 @@ def _matrix(matrix: Matrix) -> str:
     title = _titled(matrix.title, "Matrix")
     if not folded.total > 0:
         return f"{title}: no counts yet."
-    classes = f"{len(matrix.rows):,} {'class' if len(matrix.rows) == 1 else 'classes'}"
-    right = f"{share_text(folded.right)} right" if not np.isnan(folded.right) else f"{count_text(folded.total)} in all"
+    count = len(matrix.rows)
+    classes = "many classes" if matrix.others else f"{count:,} {'class' if count == 1 else 'classes'}"
+    bound = "at least " if folded.at_least else ""
+    known = not np.isnan(folded.right)
+    right = f"{bound}{share_text(folded.right)} right" if known else f"{count_text(folded.total)} in all"
     wrong = np.where(folded.agrees | folded.folded, 0.0, np.nan_to_num(folded.counts))
     row, column = np.unravel_index(int(wrong.argmax()), wrong.shape)
     if not wrong[row, column] > 0:

@@ -76,6 +76,18 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert "confusion" not in told_of(found, ())
 
 
+def test_rare_classes_in_one_cell_are_not_called_right(tmp_path: Path) -> None:
+    found = facts(tmp_path, 60, rows=3000).found
+    (matrix,) = sheet(picture_of(RUN, found, "confusion")).pictures
+    assert isinstance(matrix, Matrix)
+    assert matrix.others
+    right = sum(matrix.counts[at][at] for at in range(50))
+    assert f"at least {right:,.0f} of 3,000 right" in said_of(RUN, found, "confusion")
+    few = sheet(picture_of(RUN, facts(tmp_path, 4).found, "confusion")).pictures[0]
+    assert isinstance(few, Matrix)
+    assert not few.others
+
+
 def test_few_rows_make_wide_intervals(tmp_path: Path) -> None:
     (plane,) = sheet(picture_of(RUN, facts(tmp_path).found, "calibration")).pictures
     assert isinstance(plane, Plane)

@@ -54,7 +54,7 @@ _mark, _right = st.sampled_from(["", "good", "bad"]), st.sampled_from([None, Tru
 _since = st.one_of(st.none(), _number)
 _better = st.sampled_from(["lower", "higher"])
 KINDS = {
-    "matrix": st.builds(Matrix, _name, _tuples(_name), _tuples(_name), _tuples(_tuples(_number)), _name, _name),
+    "matrix": st.builds(Matrix, _name, _tuples(_name), _tuples(_name), _tuples(_tuples(_number)), _name, _name, st.booleans()),
     "plane": st.builds(
         Plane, _name, _tuples(_line), _name, _name, _pair, _pair, st.sampled_from(["", "rising"]), _since,
     ),

@@ -113,6 +113,28 @@ def test_many_classes_are_folded_and_said() -> None:
     assert collisions(drawn(matrix)) == []
 
 
+def test_a_class_of_others_counts_neither_right_nor_wrong() -> None:
+    counts = ((6, 1, 3), (0, 8, 2), (1, 2, 77))
+    names = ("a", "b", "(others)")
+    matrix = Matrix("m", names, names, counts, others=True)
+    assert "at least 14 % of 100 right" in notes(matrix)
+    assert describe(PictureSpec("", (matrix,))) == (
+        "m of many classes: at least 14 % right; most often mistaken: a as (others) (3)."
+    )
+    assert said(drawn(matrix), "recall") == ["60 %", "80 %"]
+    folded = fold(matrix, most=1)
+    assert folded.rows == ("b", "others")
+    assert folded.right == pytest.approx(0.14)
+    assert folded.folded.tolist() == [[False, False], [False, True]]
+
+
+def test_a_long_heading_takes_two_lines_and_keeps_its_unit() -> None:
+    title = "F1 of each class, the sixteen most frequent ones of sixty classes that there are in all"
+    sheet = drawn(Bars(title, ("a",), (BarGroup("g", (1,)),), "share of the gain of all inputs together"))
+    assert len(texts(sheet, "heading")) == 2
+    assert "share of the gain of all inputs together" in " ".join(w.text for w in texts(sheet))
+
+
 def test_a_missing_count_is_no_zero() -> None:
     matrix = Matrix("m", ("a", "b"), ("a", "b"), ((3, math.nan), (-1,)))
     assert said(drawn(matrix), "count") == ["3", "?", "?", "?"]
