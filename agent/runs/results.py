@@ -253,16 +253,14 @@ def _code(text: str) -> str:
 
 def _confusion_words(found: Classification) -> str:
     counts, labels = found.confusion.counts, found.confusion.labels
-    known = len(counts) - 1 if _has_others(found) else len(counts)
-    right = sum(counts[at][at] for at in range(known))
+    right = found.rows - found.mistakes.count  # not from the matrix, where rare classes share a cell
     wrong = [
         (count, labels[true], labels[other])
         for true, row in enumerate(counts)
         for other, count in enumerate(row)
         if true != other and count
     ]
-    bound = "at least " if _has_others(found) else ""
-    text = f"{bound}{right:,} of {found.rows:,} right ({right / max(1, found.rows):.0%})"
+    text = f"{right:,} of {found.rows:,} right ({right / max(1, found.rows):.0%})"
     if not wrong:
         return f"{text}."
     most, true, other = max(wrong, key=lambda one: one[0])
