@@ -23,6 +23,8 @@ _ZEROS_MOST = 6  # classes up to which a 0 is written; in a larger matrix a blan
 _RIGHT, _WRONG = 0, 1  # of the palette's lines
 _STEPS = 9  # shades of the picture's palette
 _GAP = 3.0
+_AIR = 6.0  # units of a cell that a count leaves free
+_LOST_MOST = 0.2  # of all counts may be too long to write where the others are written
 _SIZES = (32.0, 28.0, 25.0, 22.0, 20.0, 18.0)
 _BOLD_FROM = 22.0
 _SHARE = Letters(24.0)
@@ -51,7 +53,7 @@ def paint(part: Part, matrix: Matrix) -> None:
     """Draw everything."""
     folded = fold(matrix)
     written = _letters(folded, part.room)
-    part.head(matrix.title, _notes(folded, matrix, written))
+    part.head(matrix.title, _notes(folded, matrix, written, part.room))
     if not folded.counts.size:
         part.empty("no classes yet")
         return
@@ -85,6 +87,8 @@ def _draw_cell(part: Part, folded: Folded, grid: _Grid, at: tuple[int, int], wri
     if written is None or (count == 0 and len(folded.rows) > _ZEROS_MOST):
         return
     letters, brief = written
+    if count > 0 and _wide(float(count), letters, brief=brief) > grid.wide - _AIR:
+        return
     text = "?" if np.isnan(count) else count_text(float(count), brief=brief)
     ink = look.muted if count == 0 or np.isnan(count) else readable(ground, look)
     middle, base = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2 - letters.size_px * RISE
@@ -114,12 +118,30 @@ def _letters(folded: Folded, room: float) -> Written | None:
         texts = {count_text(count, brief=brief) for count in counts} | {"0"}
         for size in _SIZES:
             letters = Letters(size, bold=size >= _BOLD_FROM)
-            if size <= high - 8 and max(width(text, letters) for text in texts) <= wide - 6:
+            if size <= high - 8 and max(width(text, letters) for text in texts) <= wide - _AIR:
                 return letters, brief
-    return None
+    lost = _too_long(folded, (Letters(_SIZES[-1]), True), room)
+    if lost > _LOST_MOST * folded.counts.size:
+        return None
+    sizes = (Letters(size, bold=size >= _BOLD_FROM) for size in _SIZES if size <= high - 8)
+    return next(((letters, True) for letters in sizes if _too_long(folded, (letters, True), room) <= lost), None)
 
 
-def _notes(folded: Folded, matrix: Matrix, written: Written | None) -> list[str]:
+def _too_long(folded: Folded, written: Written, room: float) -> int:
+    """How many counts do not fit their cells."""
+    letters, brief = written
+    counts, often = np.unique(folded.counts[folded.counts > 0], return_counts=True)
+    space = _cell(folded, room)[0] - _AIR
+    return sum(
+        int(n) for count, n in zip(counts, often, strict=True) if _wide(float(count), letters, brief=brief) > space
+    )
+
+
+def _wide(count: float, letters: Letters, *, brief: bool) -> float:
+    return width(count_text(count, brief=brief), letters)
+
+
+def _notes(folded: Folded, matrix: Matrix, written: Written | None, room: float) -> list[str]:
     notes = []
     if not np.isnan(folded.right):
         bound = "at least " if folded.at_least else ""
@@ -131,9 +153,12 @@ def _notes(folded: Folded, matrix: Matrix, written: Written | None) -> list[str]
         notes.append(f"{MOST_CLASSES} most frequent{of} classes")
     if folded.missing:
         notes.append(f"? {folded.missing:,} without a count")
+    lost = _too_long(folded, written, room) if written is not None else 0
     if written is None and folded.counts.size:
         notes.append("counts too long to write")
-    elif len(folded.rows) > _ZEROS_MOST and (folded.counts == 0).any():
+    elif lost:
+        notes.append(f"{lost:,} too long to write")
+    if written is not None and len(folded.rows) > _ZEROS_MOST and (folded.counts == 0).any():
         notes.append("blank: 0")
     return notes
 

@@ -52,9 +52,10 @@ def _tuples(of: st.SearchStrategy, most: int = 6) -> st.SearchStrategy:
 
 _mark, _right = st.sampled_from(["", "good", "bad"]), st.sampled_from([None, True, False])
 _since = st.one_of(st.none(), _number)
+_row = _tuples(_number)
 _better = st.sampled_from(["lower", "higher"])
 KINDS = {
-    "matrix": st.builds(Matrix, _name, _tuples(_name), _tuples(_name), _tuples(_tuples(_number)), _name, _name, st.booleans()),
+    "matrix": st.builds(Matrix, _name, _tuples(_name), _tuples(_name), _tuples(_row), _name, _name, st.booleans()),
     "plane": st.builds(
         Plane, _name, _tuples(_line), _name, _name, _pair, _pair, st.sampled_from(["", "rising"]), _since,
     ),

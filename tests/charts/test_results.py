@@ -113,6 +113,15 @@ def test_many_classes_are_folded_and_said() -> None:
     assert collisions(drawn(matrix)) == []
 
 
+def test_one_long_count_does_not_silence_the_others() -> None:
+    names = tuple(f"class {i}" for i in range(20))
+    counts = [[float(7 * (i == j)) for j in range(20)] for i in range(20)]
+    counts[3][4] = 123_456.0
+    matrix = Matrix("m", names, names, tuple(tuple(row) for row in counts))
+    assert said(drawn(matrix), "count") == ["7"] * 20
+    assert "1 too long to write" in notes(matrix)
+
+
 def test_a_class_of_others_counts_neither_right_nor_wrong() -> None:
     counts = ((6, 1, 3), (0, 8, 2), (1, 2, 77))
     names = ("a", "b", "(others)")
