@@ -104,6 +104,7 @@ def test_a_stopped_run_goes_on_to_the_weights_of_an_uninterrupted_one(
     for name, weights in state(whole).items():
         assert torch.equal(weights, state(other)[name]), name
     assert other.rows("predictions/model.csv") == whole.rows("predictions/model.csv")
+    assert len([row for row in other.metrics() if "baseline/linear/valid_loss" in row["values"]]) == 1
     held = whole.json("artifacts/metrics.json")["validation"]
     assert whole.train_here() == 0  # all is trained and measured already
     assert whole.json("artifacts/metrics.json")["validation"] == held

@@ -32,7 +32,7 @@ _CHECKPOINT_EVERY_S = 60.0
 class Held:
     """The held-out rows: their texts, the metric that decides, and how to score probabilities of them.
 
-    `before_first` is called once with the step, before anything is measured in this attempt.
+    `before_first` is called with the step, before anything is measured for the first time in this training.
     """
 
     texts: Sequence[str]
@@ -153,7 +153,7 @@ class Loop:
 
     def _save(self) -> None:
         self._state.step = self._step
-        self._state.extra = {"misses": self._misses, "best": list(self._best)}
+        self._state.extra = {"misses": self._misses, "best": list(self._best), "measured": self._measured}
         self._runtime.save_checkpoint(self._state.save, step=self._step)
         self._saved_at = time.monotonic()
 
@@ -162,5 +162,6 @@ class Loop:
         if not self._state.resume(self._runtime, map_location=self._encoder.device):
             return
         self._step, self._misses = self._state.step, self._state.extra["misses"]
+        self._measured = bool(self._state.extra.get("measured", False))
         score, step, weights = self._state.extra["best"]
         self._best = (score, step, weights)

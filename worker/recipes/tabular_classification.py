@@ -126,9 +126,10 @@ def _candidates(study: Study, runtime: TrainingRuntime, fit: NDArray[np.int64], 
     }
     runtime.log(f"Baselines on {len(held)} held-out rows, {metric}: majority {scores['majority'][metric]:.4f}, "
                 f"logistic regression {scores['linear'][metric]:.4f}.")  # fmt: skip
-    log_baseline(runtime, "linear", scores["linear"])
     key = study.key(fit)
     saved = resume_booster(runtime, key=key)
+    if not saved.rounds:  # else an earlier attempt has said it, before its first round
+        log_baseline(runtime, "linear", scores["linear"])
     watch = LightGBMCallback(runtime, saved=saved, key=key, patience=settings["early_stopping_patience"])
     booster = boost(
         parameters(settings, classes=len(study.classes), rows=len(fit), seed=study.job.seed),

@@ -109,7 +109,8 @@ def _candidates(
     scores: dict[str, dict[str, float]] = {}
     linear: Any = None
 
-    def fit_baselines(step: int) -> None:
+    def fit_baselines(step: int | None) -> None:
+        """Fit, score and, with a step, tell the charts: an attempt that goes on has told them already."""
         nonlocal linear
         linear = _linear(job, "linear", texts, codes)
         scores["majority"] = data.score(
@@ -118,14 +119,15 @@ def _candidates(
         scores["linear"] = data.score(np.asarray(linear.predict_proba(held_texts)), held)
         runtime.log(f"Baselines on {len(held)} held-out texts, {data.metric}: majority "
                     f"{scores['majority'][data.metric]:.4f}, TF-IDF {scores['linear'][data.metric]:.4f}.")  # fmt: skip
-        log_baseline(runtime, "linear", scores["linear"], step=step)
+        if step is not None:
+            log_baseline(runtime, "linear", scores["linear"], step=step)
 
     encoder = build(texts, data.classes, settings, seed=job.seed)
     runtime.log(f"Encoder: {encoder.origin} on {encoder.device}, learning rate {settings['learning_rate']:g}.")
     seen = Held(held_texts, data.metric, lambda shares: data.score(shares, held), before_first=fit_baselines)
     trained = Loop(encoder, settings, runtime, seed=job.seed).run(texts, codes, seen)
-    if not scores:  # an earlier attempt trained and measured it all
-        fit_baselines(trained.steps)
+    if not scores:  # an earlier attempt has measured
+        fit_baselines(None)
     scores["encoder"] = data.score(encoder.model().predict_proba(held_texts), held)
     runtime.log(f"Encoder: best step {trained.best_step} of {trained.steps}, {data.metric} {trained.best_score:.4f}.")
     return _Found(linear, encoder, scores, len(held), trained.stopped)
