@@ -1,26 +1,47 @@
 """Rows: from the click on Approve to the first training step, with warm starts and with `TRAINYARD_WARM=off`.
 
 The whole way of both: Slack, bot, database, signature, Celery, supervisor, split and sealed labels, sandbox, training
-until the first row of metrics.jsonl. Only how the training step begins differs. Workers of both kinds take turns.
+until the first row of metrics.jsonl. Only what stands ready differs: supervisor, split, training. Workers of both kinds
+take turns. The third case is a person's own script of plain torch, which replaces that of a stopped run: its data is
+split already.
 """
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.first_step import clicked
 from tests.bench.processes import REPO, clean_environment, home_with_redis, python
 from tests.bench.progress import say
 from tests.bench.rows import Row, compared, median
+from tests.bench.warm import TORCH
 from tests.bench.workspace import BOT, Workspace, connected_to
 from worker.warm.sets import read_ready
 
 TURNS, CLICKS = 2, 2
-# Recipe: file, target, lines of it, the set of libraries, how many times quicker.
-RECIPES = {
-    "tabular": ("doctor_visits.csv", "visited_doctor", 2001, "data,tabular", 1.5),
-    "text": ("docstrings.csv", "library", 301, "data,transformers", 1.5),
-}
+SCRIPT = (
+    "from worker.runtime import TrainingRuntime\nruntime = TrainingRuntime()\n"
+    + TORCH.replace('print("step", step, loss.item(), flush=True)', "runtime.log_metrics(step=step, loss=loss.item())")
+    + "# version {number}\n"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is trained, which libraries stand ready for it, and how many times quicker that is to be."""
+
+    name: str
+    file: str
+    target: str
+    lines: int
+    libraries: str
+    at_least: float
+
+
+TABULAR = Case("tabular recipe", "doctor_visits.csv", "visited_doctor", 2001, "tabular", 3)
+TEXT = Case("text recipe (transformers)", "docstrings.csv", "library", 301, "transformers", 8)
+OWN = Case("own script (torch)", "docstrings.csv", "library", 301, "transformers", 8)
 
 
 def measure() -> Sequence[Row]:
@@ -30,38 +51,87 @@ def measure() -> Sequence[Row]:
         own = {"TRAINYARD_HOME": str(home), "TRAINYARD_REDIS_URL": redis_url, "TRAINYARD_HOST_ID": "gpu-1"}
         asyncio.run(_all(home, own, took))
     rows = []
-    for recipe, (*_, at_least) in RECIPES.items():
-        ours, peer = median(took[f"{recipe} warm"]), median(took[f"{recipe} cold"])
-        name = f"click on Approve to first step, {recipe} recipe, warm"
-        rows.append(compared(name, ours=ours, peer=peer, peer_name="warm starts off", unit="s", at_least=at_least))
+    for case in (TABULAR, TEXT, OWN):
+        ours, peer = median(took[f"{case.name} warm"]), median(took[f"{case.name} cold"])
+        name = f"click on Approve to first step, {case.name}, warm"
+        rows.append(compared(name, ours=ours, peer=peer, peer_name="warm starts off", unit="s", at_least=case.at_least))
     return rows
 
 
 async def _all(home: Path, own: dict[str, str], took: dict[str, list[float]]) -> None:
     async with Workspace() as slack, connected_to(slack, BOT, home / "bot.log", **own):
         await slack.until(lambda: slack.connected)
+        place = _Place(slack, home)
         number = 0
         for turn in range(TURNS):
-            for recipe in RECIPES:
+            for case in (TABULAR, TEXT, OWN):
                 for how in ("warm", "cold"):
                     number += 1
-                    seconds = await _worker(slack, home, own, recipe, how, f"room-{number}")
-                    took.setdefault(f"{recipe} {how}", []).extend(seconds)
-                    say(
-                        f"click: turn {turn + 1} of {TURNS}, {recipe} {how}: {', '.join(f'{s:.2f}' for s in seconds)} s"
-                    )
+                    warm = f"data,{case.libraries}" if how == "warm" else "off"
+                    env = clean_environment(**own, TRAINYARD_WARM=warm)
+                    with python("-m", "worker", log=home / "worker.log", env=env):
+                        seconds = await place.clicks(case, f"room-{number}", warm=how == "warm")
+                    took.setdefault(f"{case.name} {how}", []).extend(seconds)
+                    shown = ", ".join(f"{s:.2f}" for s in seconds)
+                    say(f"click: turn {turn + 1} of {TURNS}, {case.name} {how}: {shown} s")
 
 
-async def _worker(
-    slack: Workspace, home: Path, own: dict[str, str], recipe: str, how: str, room: str
-) -> Sequence[float]:
-    file, target, lines, libraries, _ = RECIPES[recipe]
-    data = b"".join((REPO / "examples" / file).read_bytes().splitlines(keepends=True)[:lines])
-    env = clean_environment(**own, TRAINYARD_WARM=libraries if how == "warm" else "off")
-    found = []
-    with python("-m", "worker", log=home / "worker.log", env=env):
+class _Place:
+    """A workspace with a bot and one host."""
+
+    def __init__(self, slack: Workspace, home: Path) -> None:
+        self._slack, self._host = slack, home / "hosts/gpu-1"
+        self._home = home
+
+    async def clicks(self, case: Case, room: str, *, warm: bool) -> Sequence[float]:
+        """Seconds of each click but for the first."""
+        data = b"".join((REPO / "examples" / case.file).read_bytes().splitlines(keepends=True)[: case.lines])
+        if case is OWN:
+            return await self._scripts(data, case, room, warm=warm)
+        found = []
         for click in range(1 + CLICKS):
-            if how == "warm":
-                await slack.until(lambda: read_ready(home / "hosts/gpu-1/warm"))
-            found.append(await clicked(slack, home, data, f"{room}-{click}", target))
-    return found[1:]
+            await self._stands(warm=warm)
+            found.append(await clicked(self._slack, self._home, data, f"{room}-{click}", case.target))
+        return found[1:]
+
+    async def _scripts(self, data: bytes, case: Case, room: str, *, warm: bool) -> Sequence[float]:
+        """A run is stopped, and gets one script after the other; each ends without results."""
+        slack = self._slack
+        slack.channel(room)
+        alice, known = slack.user("alice"), self._runs()
+        asked = alice.mention(
+            f"train a text model that predicts {case.target} with 500 epochs and patience 999",
+            channel=room,
+            files=[slack.file("data.csv", data)],
+        )
+        await slack.until(lambda: any("Approve" in message.buttons for message in slack.thread(asked.ts)))
+        alice.click(next(message for message in slack.thread(asked.ts) if "Approve" in message.buttons), "Approve")
+        await slack.until(lambda: any((run / "metrics.jsonl").exists() for run in self._runs() - known))
+        (run,) = self._runs() - known
+        alice.mention(f"stop {run.name}", channel=room, thread=asked.ts)
+        await slack.until((run / "outcome.json").exists)
+        found = []
+        for number in range(1 + CLICKS):
+            await self._stands(warm=warm)
+            await asyncio.sleep(1.0)
+            new = slack.file("train.py", SCRIPT.replace("{number}", f"{room} {number}").encode())
+            alice.mention(f"update {run.name} with this script", channel=room, thread=asked.ts, files=[new])
+            await slack.until(lambda: any("Approve" in message.buttons for message in slack.thread(asked.ts)))
+            card = next(message for message in slack.thread(asked.ts) if "Approve" in message.buttons)
+            before = (run / "metrics.jsonl").stat().st_size
+            began = asyncio.get_running_loop().time()
+            alice.click(card, "Approve")
+            await slack.until(lambda: (run / "metrics.jsonl").stat().st_size > before)  # noqa: B023 - awaited here
+            found.append(asyncio.get_running_loop().time() - began)
+            await slack.until((run / "outcome.json").exists)
+        return found[1:]
+
+    def _runs(self) -> set[Path]:
+        return set((self._host / "runs").glob("*"))
+
+    async def _stands(self, *, warm: bool) -> None:
+        """Wait for both sets of libraries and the supervisor that waits."""
+        folder = self._host / "warm"
+        await self._slack.until(
+            lambda: not warm or (len(read_ready(folder)) == 2 and any(folder.glob("supervisor-*.sock")))
+        )
