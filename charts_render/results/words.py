@@ -131,6 +131,11 @@ def _histogram(histogram: Histogram) -> str:
     return f"{_titled(histogram.title, 'Histogram')}: {'; '.join(parts) or 'no values yet'}."
 
 
+def _median(values: Floats) -> float:
+    """Of halves: the sum of two large values may be beyond what a float holds."""
+    return float(np.median(values / 2) * 2)
+
+
 def _cloud(cloud: Cloud) -> str:
     counts = [min(len(group.x), len(group.y)) for group in cloud.groups]
     parts = [
@@ -142,7 +147,7 @@ def _cloud(cloud: Cloud) -> str:
         return f"{_titled(cloud.title, 'Points')}{axes}: no points yet."
     joined: Floats = np.concatenate([floats(g.y, n) for g, n in zip(cloud.groups, counts, strict=True)])
     known = joined[np.isfinite(joined)]
-    middle = f"; the median is {value_text(float(np.median(known)))}" if known.size else ""
+    middle = f"; the median is {value_text(_median(known))}" if known.size else ""
     return f"{_titled(cloud.title, 'Points')}{axes}: {sum(counts):,} points ({', '.join(parts)}){middle}."
 
 
