@@ -30,7 +30,7 @@ def main() -> None:
     _limit(resource.RLIMIT_FSIZE, _FILE_BYTES)
     if memory:
         _limit(resource.RLIMIT_AS, memory)
-    for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM, signal.SIGXFSZ):
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTERM, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     os.execvp(argv[0], argv)  # noqa: S606 - no shell: argv is a list
 

@@ -171,7 +171,7 @@ def test_signals_reach_the_script_alone(place: Host) -> None:
 
 def test_abort_shows_where_it_stands(place: Host) -> None:
     run = place.run_folder(train=WAIT)
-    done = place.step(run, signal_at="up", signal=int(signal.SIGABRT))
+    done = place.step(run, signal_at="up\n", signal=int(signal.SIGABRT))
     assert done["warm"]
     assert done["code"] == -signal.SIGABRT
     assert 'train.py", line 3 in <module>' in done["output"]
