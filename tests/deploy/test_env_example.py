@@ -9,12 +9,15 @@ import pytest
 from bot.settings import Settings
 from tests.deploy.files import COMPOSE_FILES, ROOT, interpolated
 from tests.deploy.test_compose import names_of
+from worker.settings import Settings as HostSettings
 
 EXAMPLE = ROOT / ".env.example"
 LINES = EXAMPLE.read_text().splitlines()
 ENTRY = re.compile(r"#([A-Z][A-Z0-9_]*)=(.*)")
 ENTRIES = {match[1]: match[2] for line in LINES if (match := ENTRY.fullmatch(line))}
-OF_HOSTS = {"TRAINYARD_HOST_ID", "TRAINYARD_PUBLIC_KEY", "TRAINYARD_SANDBOX", "TRAINYARD_SLOTS"}
+OF_HOSTS = {"TRAINYARD_HOST_ID", "TRAINYARD_PUBLIC_KEY", "TRAINYARD_SANDBOX", "TRAINYARD_SLOTS"} | {
+    "TRAINYARD_WARM", "TRAINYARD_WARM_MEMORY_BYTES"
+}  # fmt: skip
 OF_PROVIDERS = {"ANTHROPIC_API_KEY", "OPENAI_API_KEY"}
 
 
@@ -46,6 +49,15 @@ def test_as_it_stands_it_changes_nothing(bare):
     (bare / ".env").write_text(EXAMPLE.read_text())
 
     assert Settings() == Settings(_env_file=None)
+
+
+def test_what_it_says_of_a_hosts_defaults_is_true(bare):
+    host = HostSettings()
+
+    assert ENTRIES["TRAINYARD_WARM"] == host.warm
+    assert int(ENTRIES["TRAINYARD_WARM_MEMORY_BYTES"]) == host.warm_memory_bytes
+    assert int(ENTRIES["TRAINYARD_SLOTS"]) == host.slots
+    assert ENTRIES["TRAINYARD_SANDBOX"] == host.sandbox
 
 
 def test_every_value_is_one_that_the_setting_takes(bare):
