@@ -152,6 +152,7 @@ def chart(  # noqa: PLR0913 - an argument an option
     by: Annotated[
         Literal["step", "time", "epoch"], typer.Option(help="What x are; epochs of a metric so named.")
     ] = "step",
+    smooth: Annotated[float, typer.Option(min=0.0, max=0.999, help="Weight of a moving average, such as 0.9.")] = 0.0,
     dark: Annotated[bool, typer.Option("--dark", help="For a dark background.")] = False,
     page: Annotated[int, typer.Option(min=1, help="Which four panels.")] = 1,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Draw again when rows come, until Ctrl-C.")] = False,
@@ -159,13 +160,15 @@ def chart(  # noqa: PLR0913 - an argument an option
     """Draw the curves of a file of metrics; needs no bot, no database and no account."""
     if importlib.util.find_spec("matplotlib") is None:
         raise AppError("Charts need the extra `bot`: `pip install 'trainyard[bot]'`.")
+    from agent.domain.charts import Theme
     from agent.runs.charts import Look
     from bot.chart_file import ChartFile, Wanted
 
     def say(text: str) -> None:
         print(text, flush=True)
 
-    look = Look(log_scale=log, by_time=by == "time", page=page - 1, theme="dark" if dark else "light")
+    theme: Theme = "dark" if dark else "light"
+    look = Look(log_scale=log, by_time=by == "time", page=page - 1, theme=theme, smooth=smooth)
     drawing = ChartFile(
         file, output or file.with_suffix(".png"), Wanted(look, tuple(metric or ()), last, by_epoch=by == "epoch"), say
     )

@@ -4,7 +4,9 @@ from agent.domain.charts import ChartSpec, Panel
 from agent.domain.pictures import PictureSpec
 from charts_render.curve import Curve, clean
 from charts_render.numerals import step_text, value_text
+from charts_render.plan import smooth_text
 from charts_render.results.words import sentence
+from charts_render.smoothing import smoothed
 from charts_render.theme import MAX_PANELS
 
 _NAMED = 3  # series that get words of their own
@@ -48,6 +50,8 @@ def _panel(panel: Panel, x_label: str) -> str:
     parts = [_curve(curve, panel, unit, x_label, named=len(panel.series) > 1) for curve in curves]
     if len(panel.series) > _NAMED:
         parts.append(f"and {len(panel.series) - _NAMED:,} more series")
+    if any(smoothed(curve, panel.smooth) is not None for curve in curves):
+        parts.append(f"the line is {smooth_text(panel.smooth)}, these values are not")
     parts += [f"baseline {b.name} {value_text(b.value)}" for b in panel.baselines[:_NAMED]]
     return f"{name}: {'; '.join(parts) or 'no values yet'}."
 

@@ -32,7 +32,8 @@ class Point(NamedTuple):
 class Curve:
     """`x` finite and rising, the others finite or NaN, all of shape (n,); `up` and `down` are the x of infinite values.
 
-    `y` lies between `low` and `high`; the three are one array where each entry is a single point.
+    `y` lies between `low` and `high`; the three are one array where each entry is a single point. `counts`, also (n,),
+    are the points that entries stand for, None for one each; at the x of `breaks` something began anew.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Curve:
     last: Point | None
     lowest: Point | None
     highest: Point | None
+    counts: Floats | None
+    breaks: Floats
 
     @property
     def ranged(self) -> bool:
@@ -71,7 +74,9 @@ def clean(series: Series) -> Curve:
     """Any series as a curve: points with a non-finite x are dropped, disorder is sorted, lengths are cut to one."""
     count = min(len(series.x), len(series.y))
     ranged = min(len(series.low), len(series.high)) >= count > 0
-    x, *values = (floats(v, count) for v in (series.x, series.y, *((series.low, series.high) if ranged else ())))
+    counted = (series.counts,) if len(series.counts) >= count > 0 else ()
+    spanned = (series.low, series.high) if ranged else ()
+    x, *values = (floats(v, count) for v in (series.x, series.y, *spanned, *counted))
     placed = np.isfinite(x)
     if not placed.all():
         x, values = x[placed], [v[placed] for v in values]
@@ -80,6 +85,8 @@ def clean(series: Series) -> Curve:
     if (x[1:] < x[:-1]).any():
         order = np.argsort(x, kind="stable")
         x, values = x[order], [v[order] for v in values]
+    counts = values.pop() if counted else None
+    breaks = floats(series.breaks)
     y = values[0]
     last = _outer(x, y, ~np.isnan(y), -1)
     up, down = x[y == np.inf], x[y == -np.inf]
@@ -87,9 +94,10 @@ def clean(series: Series) -> Curve:
     y, low, high = limited if ranged else limited * 3
     finite = np.isfinite(y)
     if not finite.any():
-        return Curve(series.name, x, y, low, high, up, down, None, last, None, None)
+        return Curve(series.name, x, y, low, high, up, down, None, last, None, None, counts, breaks)
     lowest, highest = _extremes(series, x, low, high)
-    return Curve(series.name, x, y, low, high, up, down, _outer(x, y, finite, 0), last, lowest, highest)
+    first = _outer(x, y, finite, 0)
+    return Curve(series.name, x, y, low, high, up, down, first, last, lowest, highest, counts, breaks)
 
 
 def bounded(values: Floats) -> Floats:

@@ -134,21 +134,37 @@ class PanelPainter:
                 self.sheet.line([area.x0, area.x1], [level, level], pen, self._gid("baseline", i))
 
     def _curve(self, i: int, curve: Curve) -> None:
-        """The line, its lone points as dots; where it is noisy, a faint band of all values behind a bold mean."""
-        area, mean = self.plot.area, self.frame.plan.trends[i]
+        """The line, its lone points as dots; where it is noisy, a faint band of all values behind a bold mean.
+
+        Where it is smoothed, that line is in front, and the values are faint behind it.
+        """
+        area, mean, smooth = self.plot.area, self.frame.plan.trends[i], self.frame.plan.smooths[i]
+        columns = max(8, int(area.width * min(self.sheet.scale, 2.0) / _COLUMN))
         pen = Pen(self._colour(i), LINE_PX, layer=3.0 - i * 0.01)
-        if mean is None:
-            columns = max(8, int(area.width * min(self.sheet.scale, 2.0) / _COLUMN))
-            xs, ys = self._places(*decimate(curve.x, curve.y, columns=columns))
-            self._lone_dots(i, xs, ys)
-        else:
+        if mean is not None:
             self._band(i, curve)
-            xs, ys = self._places(*mean)
-        self.sheet.line(xs, ys, pen, self._gid("series" if mean is None else "mean", i), area)
+        elif smooth is not None:
+            self._faint(i, *self._places(*decimate(curve.x, curve.y, columns=columns)))
+        if smooth is not None:
+            what, (xs, ys) = "smooth", self._places(*decimate(curve.x, smooth, columns=columns))
+        elif mean is not None:
+            what, (xs, ys) = "mean", self._places(*mean)
+        else:
+            what, (xs, ys) = "series", self._places(*decimate(curve.x, curve.y, columns=columns))
+        if what != "mean":
+            self._lone_dots(i, xs, ys)
+        self.sheet.line(xs, ys, pen, self._gid(what, i), area)
         self.plot.trace(xs, ys)
         if len(self.frame.plan.curves) > 1:
             dot = Dot(SHAPES[i], self._colour(i), self.sheet.palette.ground, MARKER_PX, layer=3.2)
             self._sparse_dots(i, xs, ys, dot)
+
+    def _faint(self, i: int, xs: Floats, ys: Floats) -> None:
+        """The values behind their moving average."""
+        colour = blend(self._colour(i), self.sheet.palette.ground, _FAINT)
+        pen = Pen(colour, LINE_PX, layer=2.0 - i * 0.01)
+        self.sheet.line(xs, ys, pen, self._gid("raw", i), self.plot.area)
+        self.plot.trace(xs, ys)
 
     def _band(self, i: int, curve: Curve) -> None:
         """From the lowest to the highest value of each few units of width."""

@@ -14,6 +14,7 @@ from charts_render.curve import Curve, Floats, clean, decimate, trend
 from charts_render.lettering import Letters, plain, width
 from charts_render.numerals import step_text, value_text
 from charts_render.scale import Scale, x_scale, y_scale
+from charts_render.smoothing import smoothed
 from charts_render.theme import MAX_BASELINES, MAX_PANELS, MAX_SERIES, VALUE_PX
 
 VALUE_LETTERS = Letters(VALUE_PX, bold=True)
@@ -26,7 +27,10 @@ Trend = tuple[Floats, Floats]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PanelPlan:
-    """A panel's content; `ends` holds the label of each curve's last value, empty for a curve without any."""
+    """A panel's content; `ends` holds the label of each curve's last value, empty for a curve without any.
+
+    `smooths` holds the moving average at each entry of a curve, None where it is not smoothed.
+    """
 
     index: int
     panel: Panel
@@ -38,6 +42,7 @@ class PanelPlan:
     legend: bool
     best_of: tuple[int, ...]
     notes: tuple[str, ...]
+    smooths: tuple[Floats | None, ...]
 
     @property
     def end_width(self) -> float:
@@ -90,9 +95,13 @@ def _panel(index: int, panel: Panel, curves: tuple[Curve, ...], x: Scale, *, nar
     best_of = _best_of(curves, panel.better)
     trends = tuple(_trend(curve, y) for curve in curves)
     notes = _best_note(panel, curves, best_of) + _scale_notes(panel, curves, y)
-    notes += ["line: mean, band: range"] if any(trends) else []
+    smooths = tuple(_smooth(curve, panel.smooth, y) for curve in curves)
+    if any(smooth is not None for smooth in smooths):
+        notes += [smooth_text(panel.smooth)] + (["band: range"] if any(trends) else [])
+    else:
+        notes += ["line: mean, band: range"] if any(trends) else []
     notes += _left_out(panel, curves, baselines, x)
-    return PanelPlan(index, panel, curves, trends, baselines, y, tuple(ends), legend, best_of, tuple(notes))
+    return PanelPlan(index, panel, curves, trends, baselines, y, tuple(ends), legend, best_of, tuple(notes), smooths)
 
 
 def _trend(curve: Curve, y: Scale) -> Trend | None:
@@ -102,6 +111,18 @@ def _trend(curve: Curve, y: Scale) -> Trend | None:
         curve = replace(curve, y=np.where((curve.high > y.hi) | (curve.low < y.lo), np.nan, curve.y))
     found = trend(curve, buckets=_BUCKETS, breaks=xs[np.isnan(ys)])
     return (xs, ys) if found is None and curve.ranged else found
+
+
+def _smooth(curve: Curve, weight: float, y: Scale) -> Floats | None:
+    """The moving average of what lies on the scale, as with trends."""
+    if not weight > 0:
+        return None
+    return smoothed(curve, weight, aside=(curve.high > y.hi) | (curve.low < y.lo))
+
+
+def smooth_text(weight: float) -> str:
+    """What is said of smoothing."""
+    return f"smoothed {weight:.3g}"
 
 
 def _best_of(curves: tuple[Curve, ...], better: Literal["", "lower", "higher"]) -> tuple[int, ...]:

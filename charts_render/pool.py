@@ -141,7 +141,8 @@ def _packed(spec: ChartSpec | PictureSpec) -> ChartSpec | PictureSpec:
 def _packed_panel(panel: Panel, *, drawn: bool) -> Panel:
     shown = MAX_SERIES if drawn else 0
     series = [
-        replace(s, x=_flat(s.x), y=_flat(s.y), low=_flat(s.low), high=_flat(s.high)) for s in panel.series[:shown]
+        replace(s, x=_flat(s.x), y=_flat(s.y), low=_flat(s.low), high=_flat(s.high), counts=_flat(s.counts))
+        for s in panel.series[:shown]
     ]
     rest = [Series("", (), ()) for _ in panel.series[shown:]]  # they still count
     return replace(panel, series=(*series, *rest))

@@ -22,7 +22,8 @@ class Series:
     """A line: `x` and `y` have one length, `x` does not fall; NaN in `y` is a gap.
 
     Where entries stand for many points, `y` are their means, and `low` and `high`, of the same length, what they span;
-    `extremes` then says what no longer can be read off them.
+    `extremes` then says what no longer can be read off them, and `counts`, also of that length, how many points each
+    mean is of. At `breaks` (values of x) something began anew, such as an attempt: smoothing does not reach across.
     """
 
     name: str
@@ -31,6 +32,8 @@ class Series:
     low: Sequence[float] = ()
     high: Sequence[float] = ()
     extremes: Extremes | None = None
+    counts: Sequence[float] = ()
+    breaks: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One metric, or a few that share a unit (train and validation loss)."""
+    """One metric, or a few that share a unit (train and validation loss).
+
+    `smooth` is the weight of an exponential moving average, from 0 (none) to below 1.
+    """
 
     title: str
     series: tuple[Series, ...]
@@ -60,6 +66,7 @@ class Panel:
     marks: tuple[Mark, ...] = ()
     log_scale: bool = False
     better: Literal["", "lower", "higher"] = ""
+    smooth: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

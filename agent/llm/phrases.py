@@ -57,6 +57,8 @@ _RUN = (
     r"|r-[0-9a-z]{6}\b)"
 )
 
+_SMOOTH = r"(?<!label.)\b(?:un)?smooth(?:ed|er|ing|en)?\b"  # label smoothing is a setting of a training
+
 # Pictures of a result, by what people call them; the first that fits.
 _RESULTS = (
     (r"\bconfusion\b|\bmix(?:es|ed)? up\b|\bconfuses\b", "confusion"),
@@ -111,7 +113,10 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("run_chart", _words("|".join(pattern for pattern, _ in _RESULTS))),
     (
         "run_chart",
-        _words(r"\b(?:chart|plot|graph|curves?|draw)\b|\blog(?:arithmic)?[ -]scale\b|\blast\s+[\d,]+\s+steps\b"),
+        _words(
+            r"\b(?:chart|plot|graph|curves?|draw)\b|\blog(?:arithmic)?[ -]scale\b|\blast\s+[\d,]+\s+steps\b"
+            rf"|{_SMOOTH}"
+        ),
     ),
     ("run_logs", _words(r"\b(?:errors?|warnings?)\b.*\blogs?\b|\blogs?\b.*\b(?:errors?|warnings?)\b")),
     ("run_status", _words(r"\bwhy\b|\bwent wrong\b|\bit fail|\bfailed\b|\bhow good\b|\bbetter than\b")),
@@ -151,6 +156,11 @@ _STEPS_BETWEEN = re.compile(r"\bsteps?\s+(\d{1,15})\s*(?:-|to|and|until)\s*(\d{1
 _LOG_SCALE = re.compile(r"\blog(?:arithmic)?[ -]scale\b", re.IGNORECASE)
 _BY_TIME = re.compile(r"\b(?:by|over) (?:time|hours)\b", re.IGNORECASE)
 _BY_EPOCH = re.compile(r"\b(?:by|over|per) epochs?\b", re.IGNORECASE)
+_SMOOTHED = re.compile(
+    rf"(?:\b(not|without|no|less|off|raw)\W+(?:\w+\W+)?|\bun(?=smooth))?{_SMOOTH}"
+    r"(?:\W+(?:it|them|that|this|the (?:curves?|lines?|chart)))?(?:\s*(?:=|:|by|with|of|at|to)?\s*(0?\.\d{1,6}|0\b))?",
+    re.IGNORECASE,
+)
 _OLDER = re.compile(r"\b(?:older|earlier|previous)\b", re.IGNORECASE)
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
 _PRIORITY = re.compile(r"\b(high|normal|low)(?:er|est)?\b|(?<![\w.-])([+-]?1|0)(?!\w|\.\d)", re.IGNORECASE)
@@ -194,9 +204,20 @@ def chart_arguments(asked: str) -> dict[str, Any]:
         found["by_time"] = True
     if _BY_EPOCH.search(words):
         found["by_epoch"] = True
+    smooth = _smoothing_in(words)
+    if smooth:
+        found["smooth"] = smooth
     if others:
         found["others"] = others
     return found
+
+
+def _smoothing_in(words: str) -> float:
+    """The weight of a moving average that is asked for; 0 for none."""
+    found = _SMOOTHED.search(words)
+    if found is None or found.group(1) or "unsmooth" in found.group().lower():
+        return 0.0
+    return min(float(found.group(2)), 0.999) if found.group(2) else 0.9
 
 
 def wants_csv(asked: str) -> bool:

@@ -34,7 +34,8 @@ def drawn(names: Sequence[str]) -> list[str]:
 class Look:
     """How curves are shown: `page` counts fours of panels; by time, x are hours since each run began.
 
-    With `clocks`, by run id, x are epochs.
+    With `clocks`, by run id, x are epochs. `smooth` is the weight of a moving average, 0 for none; it does not reach
+    over the steps at which later attempts of a run began, `anew` by run id.
     """
 
     log_scale: bool = False
@@ -43,6 +44,8 @@ class Look:
     marks: tuple[Mark, ...] = ()  # where x says
     theme: Theme = "light"
     clocks: Mapping[str, Clock] = field(default_factory=dict)
+    smooth: float = 0.0
+    anew: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def axis(self) -> Axis:
@@ -66,12 +69,13 @@ def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) 
 
     def line(run: Run, name: str, said: str) -> Series:
         clock = look.clocks.get(run.id)
-        return series_of(curves[run.id][name], said, axis=look.axis, since=began[run.id], clock=clock)
+        anew = look.anew.get(run.id, ())
+        return series_of(curves[run.id][name], said, axis=look.axis, since=began[run.id], clock=clock, anew=anew)
 
     first = runs[0]
     panels: list[Panel] = []
     if len(runs) == 1:
-        panels = _panels_of(curves[first.id], look, since=began[first.id], clock=look.clocks.get(first.id))
+        panels = _panels_of(curves[first.id], look, first.id, since=began[first.id])
     else:
         every = dict.fromkeys(name for run in runs for name in curves[run.id] if not name.startswith(BASELINE))
         for name in every:
@@ -99,19 +103,21 @@ def file_chart(title: str, curves: Curves, look: Look, *, since: float) -> tuple
 
     The clock of `look`, if any, is that of the run `""`.
     """
-    panels = _panels_of(curves, look, since=since, clock=look.clocks.get(""))
+    panels = _panels_of(curves, look, "", since=since)
     start = look.page * MAX_PANELS if look.page * MAX_PANELS < len(panels) else 0
     shown = tuple(panels[start : start + MAX_PANELS])
     x_label = {"time": "hours", "epoch": "epoch", "step": "step"}[look.axis]
     return ChartSpec(title=title, panels=shown, x_label=x_label, theme=look.theme), start + MAX_PANELS < len(panels)
 
 
-def _panels_of(curves: Curves, look: Look, *, since: float, clock: Clock | None = None) -> list[Panel]:
+def _panels_of(curves: Curves, look: Look, run: str, *, since: float) -> list[Panel]:
     """One a metric; its parts (train, valid) share it."""
+    clock, anew = look.clocks.get(run), look.anew.get(run, ())
     panels: list[Panel] = []
     for metric, names in _groups(curves).items():
         lines = tuple(
-            series_of(curves[name], _part(name), axis=look.axis, since=since, clock=clock) for name in sorted(names)
+            series_of(curves[name], _part(name), axis=look.axis, since=since, clock=clock, anew=anew)
+            for name in sorted(names)
         )
         panels.append(_panel(metric, metric, lines, curves, look))
     return panels
@@ -125,6 +131,7 @@ def _panel(title: str, metric: str, lines: tuple[Series, ...], curves: Curves, l
         better=_better(metric),
         marks=() if look.axis == "time" else look.marks,
         log_scale=look.log_scale,
+        smooth=look.smooth,
     )
 
 

@@ -1,5 +1,6 @@
 """Windows of series as what a chart shows. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,11 +40,18 @@ def clock_of(found: Window) -> Clock | None:
 
 
 def series_of(
-    found: Window, name: str, *, axis: Axis = "step", since: float = 0.0, clock: Clock | None = None
+    found: Window,
+    name: str,
+    *,
+    axis: Axis = "step",
+    since: float = 0.0,
+    clock: Clock | None = None,
+    anew: Sequence[int] = (),
 ) -> Series:
     """A curve under `name`; by `time`, x are hours from the moment `since` (seconds since the epoch).
 
     By `epoch`, x are what `clock` says. Infinite values become points of their own, which a chart marks at its edge.
+    `anew` are the steps at which later attempts began.
     """
     spans = found.spans
     x = spans["first"] / 2 + spans["last"] / 2
@@ -51,16 +59,20 @@ def series_of(
         x = (spans["began"] / 2 + spans["ended"] / 2 - since) / 3600
     elif axis == "epoch" and clock is not None:
         x = clock.at(x)
+    began = np.searchsorted(spans["last"], sorted(anew))  # the first entries that hold a value of such an attempt
+    breaks = x[np.unique(began[began < len(spans)])]
     beyond = [(spans["ups"] > 0, np.inf), (spans["downs"] > 0, -np.inf)]
     if found.exact:
         y = spans["mean"].copy()
         for where, value in beyond:
             y[where] = value
-        return Series(name, x, y)  # type: ignore[arg-type]  # an array is as good as a sequence
-    columns = [np.stack([x, spans["mean"], spans["low"], spans["high"]])]
-    columns += [np.stack([x[where], *[np.full(where.sum(), value)] * 3]) for where, value in beyond]
-    x, y, low, high = (joined := np.concatenate(columns, axis=1))[:, np.argsort(joined[0], kind="stable")]
-    return Series(name, x, y, low, high, _extremes(found, axis, since, clock))
+        return Series(name, x, y, breaks=breaks)  # type: ignore[arg-type]  # an array is as good as a sequence
+    columns = [np.stack([x, spans["mean"], spans["low"], spans["high"], spans["count"]])]
+    columns += [
+        np.stack([x[where], *[np.full(where.sum(), value)] * 3, np.ones(where.sum())]) for where, value in beyond
+    ]
+    x, y, low, high, counts = (joined := np.concatenate(columns, axis=1))[:, np.argsort(joined[0], kind="stable")]
+    return Series(name, x, y, low, high, _extremes(found, axis, since, clock), counts, breaks)  # type: ignore[arg-type]
 
 
 def _extremes(found: Window, axis: Axis, since: float, clock: Clock | None) -> Extremes | None:

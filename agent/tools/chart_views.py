@@ -19,6 +19,8 @@ SUBJECT_CHARS = 90  # with the version, the action and two colons still under 10
 _LETTERS = {"l": "log", "t": "time", "e": "epoch"}  # of switches, in a subject
 _SWITCHES = {"logarithmic": "log", "hours": "time", "epochs": "epoch"} | {word: word for word in _LETTERS.values()}
 _SMALLEST = 8  # steps that a zoom shows
+_GENTLE, _STRONG = 0.6, 0.9  # what a button smooths by, one after the other; without a number, words mean the stronger
+MOST_SMOOTH = 0.999
 RESULT_WORDS: dict[str, ResultView] = {
     **{view: view for view in VIEWS},
     "results": "overview",
@@ -26,6 +28,7 @@ RESULT_WORDS: dict[str, ResultView] = {
     "precision-recall": "pr",
     "mistake": "mistakes",
 }
+SMOOTH_WORDS = frozenset({"smooth", "smoothed", "smoothing"})
 _RESULT_FILLERS = frozenset({"matrix", "curve", "feature", "features", "of", "the"})
 _STEPS = re.compile(r"(-?\d+)?(?:\.\.|-|–|:)(-?\d+)?")
 
@@ -35,7 +38,8 @@ class ChartView:
     """What is looked at. `marks` are hashes of metric names, none for all; `low` and `high` are steps, both included.
 
     `last` is a number of steps before the newest. `others` are runs whose curves are laid over. `page` counts fours of
-    panels. With `result` it is a picture of the result, and nothing else counts.
+    panels. `smooth` is the weight of a moving average in thousandths, 0 for none.
+    With `result` it is a picture of the result, and nothing else counts.
     """
 
     run: str = ""
@@ -49,6 +53,7 @@ class ChartView:
     page: int = 0
     others: tuple[str, ...] = ()
     result: ResultView | None = None
+    smooth: int = 0
 
     def subject(self) -> str:
         """The view as a button carries it."""
@@ -60,6 +65,7 @@ class ChartView:
             "l" if self.log else "",
             "t" if self.by_time else "",
             "e" if self.by_epoch else "",
+            f"w{self.smooth}" if self.smooth else "",
             f"p{self.page}" if self.page else "",
             "m" + "".join(self.marks) if self.marks else "",
             "v" + "".join(run.removeprefix("r-") for run in self.others) if self.others else "",
@@ -90,6 +96,8 @@ def view_of(subject: str) -> ChartView | None:
             view = replace(view, low=low, high=high)
         elif kind in "np" and value.isascii() and value.isdecimal() and len(value) < 19:
             view = replace(view, last=int(value)) if kind == "n" else replace(view, page=int(value))
+        elif kind == "w" and re.fullmatch(r"[1-9]\d{0,2}", value, re.ASCII):
+            view = replace(view, smooth=int(value))
         elif part in _LETTERS:
             view = _switched(view, _LETTERS[part])
         elif kind == "m" and re.fullmatch(r"(?:[0-9a-f]{4})+", value):
@@ -127,6 +135,7 @@ def arguments_of(words: Sequence[str]) -> dict[str, Any]:
         "log_scale": view.log or None,
         "by_time": view.by_time or None,
         "by_epoch": view.by_epoch or None,
+        "smooth": view.smooth / 1000 or None,
         "page": view.page or None,
         "others": view.others,
         "result": view.result,
@@ -150,6 +159,8 @@ def view_in(words: Sequence[str]) -> tuple[ChartView, tuple[str, ...]]:
             view = replace(view, others=(*view.others, word))
         elif word in _SWITCHES:
             view = _switched(view, _SWITCHES[word])
+        elif key in SMOOTH_WORDS:
+            view = replace(view, smooth=_smoothing(word, value if equals else str(_STRONG)))
         elif key in {"last", "steps"} and equals:
             view = _steps(view, key, value)
         elif word in {"vs", "versus", "against", "and", "with"}:
@@ -190,6 +201,15 @@ def _steps(view: ChartView, key: str, value: str) -> ChartView:
     raise BadRequest(f"`{key}={value}` are no steps. Write `steps=500-1000`, `steps=500-`, or `last=500`.")
 
 
+def _smoothing(word: str, value: str) -> int:
+    """The weight in thousandths; 0 says that it is not to be smoothed. Raises: BadRequest."""
+    if re.fullmatch(r"\d?(?:[.]\d{0,9})?", value, re.ASCII) and value.strip("."):
+        asked = round(float(value) * 1000)
+        if asked <= MOST_SMOOTH * 1000:
+            return asked
+    raise BadRequest(f"`{word}` is no smoothing. Write `smooth=0.9`: 0 is none, {MOST_SMOOTH} the strongest.")
+
+
 def _cut(text: str, size: int) -> tuple[str, ...]:
     return tuple(text[at : at + size] for at in range(0, len(text), size))
 
@@ -209,6 +229,9 @@ def buttons(view: ChartView, *, first: int, last: int, more: bool, measured: boo
         wanted.append(("Earlier", replace(still, low=first - half, high=max(first - half, last - half))))
         wanted.append(("Whole run", replace(still, low=None, high=None)))
     wanted.append(("Linear scale" if view.log else "Log scale", replace(view, log=not view.log)))
+    step = next((one for one in (_GENTLE, _STRONG) if view.smooth < one * 1000), 0.0)
+    label = "Smooth" if not view.smooth else "Smoother" if step else "Not smoothed"
+    wanted.append((label, replace(view, smooth=round(step * 1000))))
     if view.page or more:
         wanted.append(("More metrics" if more else "First metrics", replace(view, page=view.page + 1 if more else 0)))
     if measured:

@@ -21,7 +21,7 @@ from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
 from agent.runs.results import LABELS, ResultView, picture_of, result_buttons, told_of, views_of, words_of
 from agent.stores import Runs
-from agent.tools.chart_views import ChartView, buttons, mark
+from agent.tools.chart_views import MOST_SMOOTH, ChartView, buttons, mark
 from agent.tools.finding import named_or_newest
 from agent.tools.tool import Caller, Result, Tool
 from agent.tools.watching import RunArguments
@@ -39,6 +39,12 @@ class ChartArguments(RunArguments):
     log_scale: bool = Field(False, description="Logarithmic y axis.")
     by_time: bool = Field(False, description="Hours instead of steps along x.")
     by_epoch: bool = Field(False, description="Epochs instead of steps along x, of the run's metric `epoch`.")
+    smooth: float = Field(
+        0.0,
+        ge=0,
+        le=MOST_SMOOTH,
+        description="Weight of a moving average, such as 0.9; 0 for none. Label smoothing is something else.",
+    )
     page: int = Field(0, ge=0, description="Which four panels, from 0.")
     others: tuple[str, ...] = Field((), max_length=MOST_OTHERS, description="Runs to lay over this one.")
     marks: tuple[str, ...] = Field((), max_length=16, description="Of a button: hashes of metric names.")
@@ -59,8 +65,8 @@ class Charting:
     def tools(self) -> Sequence[Tool]:
         """Its declaration."""
         said = (
-            "Draw curves of a run: chosen metrics, steps, log scale, against other runs. Or its result: confusion "
-            "matrix, ROC, what it got wrong, what it leans on."
+            "Draw curves of a run: chosen metrics, steps, log scale, smoothed, against other runs. Or its result: "
+            "confusion matrix, ROC, what it got wrong, what it leans on."
         )
         return (Tool("run_chart", said, ChartArguments, Effect.READ, run=self.chart),)
 
@@ -87,6 +93,7 @@ class Charting:
             asked.by_epoch,
             asked.page,
             tuple(other.id for other in others),
+            smooth=round(asked.smooth * 1000),
         )
         steps = _steps(run, asked)
         curves = {one.id: await self._curves(one, names, steps) for one in (run, *others)}
@@ -97,7 +104,15 @@ class Charting:
         clocks = {one.id: await self._clock(one) for one in (run, *others)} if asked.by_epoch else {}
         if clocks:
             marks = tuple(replace(mark, x=float(clocks[run.id].at(np.array([mark.x]))[0])) for mark in marks)
-        look = Look(log_scale=asked.log_scale, by_time=asked.by_time, page=asked.page, marks=marks, clocks=clocks)
+        look = Look(
+            log_scale=asked.log_scale,
+            by_time=asked.by_time,
+            page=asked.page,
+            marks=marks,
+            clocks=clocks,
+            smooth=asked.smooth,
+            anew={one.id: await self._began(one) for one in (run, *others)} if asked.smooth else {},
+        )
         spec, more = curves_chart((run, *others), curves, look)
         picture = await self._files.draw(spec, about=f"chart/{run.id}")
         card = Card(
@@ -114,6 +129,10 @@ class Charting:
             footer="" if picture else "The chart could not be drawn",
         )
         return Result(_words(run, spec, curves[run.id]), _data(run, curves), card)
+
+    async def _began(self, run: Run) -> tuple[int, ...]:
+        """The steps at which later attempts began."""
+        return tuple(one.first_step for one in (await self._runs.attempts(run.id))[1:]) if run.attempt > 1 else ()
 
     async def _clock(self, run: Run) -> Clock:
         """Which epoch the run is in at a step. Raises: BadRequest."""

@@ -29,6 +29,7 @@ STEPS = st.none() | st.integers(-(10**15), 10**15)
         st.booleans(),
         st.integers(0, 99),
         st.lists(IDS, max_size=4).map(tuple),
+        smooth=st.integers(0, 999),
     )
 )
 def test_a_view_survives_a_button(view: ChartView) -> None:
@@ -36,7 +37,8 @@ def test_a_view_survives_a_button(view: ChartView) -> None:
 
 
 @pytest.mark.parametrize(
-    "subject", ["", "r-abc", "r-abc123.x", "r-abc123.s5", "r-abc123.mzzzz", "r-abc123.v12", "r-abc123.n-1"]
+    "subject",
+    ["", "r-abc", "r-abc123.x", "r-abc123.s5", "r-abc123.mzzzz", "r-abc123.v12", "r-abc123.n-1", "r-abc123.w1000"],
 )
 def test_other_subjects_are_no_views(subject: str) -> None:
     assert view_of(subject) is None
@@ -58,7 +60,41 @@ def test_words_say_a_view() -> None:
     assert chart_arguments("loss of r-abc123 by epoch") == {"metrics": ("loss",), "by_epoch": True}
 
 
-@pytest.mark.parametrize("words", ["steps=9-3", "steps=x", "last=-4", "last=", "r-12 loss", "r-abc123 vs"])
+def test_smoothing_is_a_word_a_number_or_a_sentence() -> None:
+    assert arguments_of(["r-abc123", "loss", "smooth"]) == {"run": "r-abc123", "metrics": ("loss",), "smooth": 0.9}
+    assert arguments_of(["smooth=0.6", "log"]) == {"smooth": 0.6, "log_scale": True}
+    assert arguments_of(["smooth=0"]) == {}
+    assert arguments_of(["r-abc123.w600"]) == {"run": "r-abc123", "smooth": 0.6}
+    assert words_of("chart r-abc123 loss smoothed") == ("chart", "r-abc123", "loss", "smoothed")
+    for said, weight in {
+        "plot the loss smoothed": 0.9,
+        "smooth it": 0.9,
+        "can you smooth the curves by 0.6?": 0.6,
+        "draw the accuracy with smoothing 0.95": 0.95,
+        "plot it smoothed, last 500 steps": 0.9,
+    }.items():
+        assert (intent_of(said), chart_arguments(said).get("smooth")) == ("run_chart", weight), said
+    for said in ("plot the loss without smoothing", "plot the loss, not smoothed", "draw it unsmoothed"):
+        assert (intent_of(said), chart_arguments(said).get("smooth")) == ("run_chart", None), said
+    assert intent_of("train again with label smoothing 0.1") != "run_chart"
+    assert "smooth" not in chart_arguments("plot the run with label smoothing 0.1")
+
+
+def test_a_button_smooths_more_and_then_no_more() -> None:
+    view, seen = ChartView("r-abc123", log=True), []
+    for _ in range(4):
+        (button,) = [one for one in buttons(view, first=0, last=9, more=False) if "mooth" in one.label]
+        found = view_of(button.subject)
+        assert found is not None
+        view = found
+        seen.append((button.label, view.smooth, view.log))
+    assert seen == [("Smooth", 600, True), ("Smoother", 900, True), ("Not smoothed", 0, True), ("Smooth", 600, True)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["steps=9-3", "steps=x", "smooth=1", "smooth=x", "smooth=.", "last=-4", "last=", "r-12 loss", "r-abc123 vs"],
+)
 def test_what_cannot_be_read_is_said(words: str) -> None:
     with pytest.raises(BadRequest):
         arguments_of(words.split())
@@ -101,7 +137,7 @@ async def test_chosen_metrics_of_the_newest_steps(house: House) -> None:
         assert panel.title == "loss"
         assert list(panel.series[0].x) == list(range(91, 101))
         assert card.picture is not None
-        assert {"Zoom in", "Whole run", "Linear scale"} >= {one.label for one in card.buttons} - {"Earlier"}
+        assert {"Zoom in", "Whole run", "Linear scale", "Smooth"} >= {one.label for one in card.buttons} - {"Earlier"}
 
 
 async def test_runs_are_laid_over(house: House) -> None:
@@ -170,3 +206,16 @@ async def test_a_chart_by_epoch_counts_what_the_run_counts(house: House) -> None
         card = (await stage.asks("chart", run.id, "by", "epoch", "log")).card
         assert card is not None
         assert all(".e" in button.subject for button in card.buttons)
+
+
+async def test_a_smoothed_chart_starts_anew_with_each_attempt(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(*range(1, 41), train_loss=0.5))
+        card = card_of(await stage.asks("chart", run.id, "loss", "smooth=0.6"))
+        (panel,) = next(spec.panels for spec in house.charts.drawn if spec.panels[0].smooth)
+        assert (panel.smooth, list(panel.series[0].breaks)) == (0.6, [])
+        (smoother,) = [one for one in card.buttons if one.label == "Smoother"]
+        await stage.asks("chart", smoother.subject)
+        assert {spec.panels[0].smooth for spec in house.charts.drawn} >= {0.6, 0.9}

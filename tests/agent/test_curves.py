@@ -85,3 +85,21 @@ def test_parts_share_a_panel_however_other_programs_call_them() -> None:
     spec, _ = file_chart("log.jsonl", curves, Look(), since=0.0)
     shown = {panel.title: [series.name for series in panel.series] for panel in spec.panels}
     assert shown == {"loss": ["eval", "loss"], "accuracy": ["train", "val"], "evaluation": ["evaluation"]}
+
+
+def test_smoothing_knows_where_attempts_began_and_what_spans_weigh() -> None:
+    found = series_of(a_window([1.0, 2.0, 3.0, 4.0], folded=False), "train", anew=[2, 50])
+    assert (list(found.breaks), len(found.counts)) == ([2.0], 0)
+    by_time = series_of(a_window([1.0, 2.0, 3.0], folded=False), "train", axis="time", since=1000.0, anew=[1])
+    assert list(by_time.breaks) == [1.0]
+    values = [float(n) for n in range(2 * FAN)]
+    values[3], values[4] = math.inf, math.nan
+    spanned = series_of(a_window(values, folded=True), "train", anew=[FAN + 2])
+    assert list(spanned.breaks) == [23.5]  # the span that holds the first value of the new attempt
+    assert [c for c, y in zip(spanned.counts, spanned.y, strict=True) if math.isfinite(y)] == [FAN - 2, FAN]
+
+
+def test_a_look_smooths_every_panel() -> None:
+    curves = {"loss": a_window([1.0, 2.0], folded=False), "lr": a_window([1.0, 2.0], folded=False)}
+    spec, _ = file_chart("a file", curves, Look(smooth=0.6), since=0.0)
+    assert [panel.smooth for panel in spec.panels] == [0.6, 0.6]
