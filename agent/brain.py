@@ -15,6 +15,7 @@ from agent.runs.pictures import Files
 from agent.runs.service import RunService, Timings
 from agent.sessions import FrontDesk
 from agent.stores import Stores
+from agent.tools.card_views import CardViews
 from agent.tools.changing import Changing
 from agent.tools.charting import Charting
 from agent.tools.control import Control
@@ -101,7 +102,8 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         *Changing(stores.runs, service, control, bundles, fleet, files, blobs, drawn).tools(),
         *Looking(stores.runs, service, fleet, drawn, clock).tools(),
         *Watching(stores.runs, bundles, drawn).tools(),
-        *Charting(stores.runs, drawn, blobs).tools(),
+        *Charting(stores.runs, drawn, blobs, clock).tools(),
+        *CardViews(stores.runs, cards.changed).tools(),
         *Experimenting(stores.runs, drawn).tools(),
     )
     dispatcher = Dispatcher({tool.name: tool for tool in tools})

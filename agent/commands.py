@@ -15,6 +15,7 @@ from agent.domain.ids import is_run_id, new_ulid
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES
 from agent.ports import ToolCall
+from agent.tools.card_views import card_arguments
 from agent.tools.chart_views import RESULT_WORDS, SMOOTH_WORDS, arguments_of
 from agent.tools.chart_views import view_of as chart_view_of
 from agent.tools.dispatch import Dispatcher, NeedsApproval
@@ -71,6 +72,10 @@ def _metrics(name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 def _chart(_name: str, rest: Sequence[str]) -> dict[str, Any]:
     return arguments_of(rest)
+
+
+def _card(_name: str, rest: Sequence[str]) -> dict[str, Any]:
+    return card_arguments(rest)
 
 
 def _results(_name: str, rest: Sequence[str]) -> dict[str, Any]:
@@ -207,6 +212,7 @@ COMMANDS: Mapping[str, Command] = {
         Command("stop", "stop_run", "end it, with a checkpoint", "control"),
         Command("kill", "kill_run", "end it at once, without one", "control"),
         Command("retry", "retry_run", "try a failed or stopped run again", "control"),
+        Command("card", "set_card", "how its card draws it", "control", "[run] [log] [smooth=0.9] [zoom]", _card),
         Command("priority", "set_priority", "its place in the queue", "control", "<run> high|normal|low", _priority),
         Command("clone", "clone_run", "the same run with changes", "change", "[run] key=value …", _clone),
         Command("update", "update_script", "a new script: attach train.py", "change", "[run]", _update),
@@ -224,6 +230,7 @@ ALIASES = {
     "prioritize": "priority",
 }
 DECISIONS = {"approve": True, "yes": True, "reject": False, "no": False}
+CHART_WORDS = frozenset({"log", "time", "epoch", "all", "vs", "previous", "yesterday"})
 POLITE = frozenset({"please", "thanks", "thank", "you", "it", "this", "that", "do", "go", "ahead"})
 EXAMPLES = (
     "train a model that predicts `visited_doctor` from the attached csv",
@@ -260,15 +267,19 @@ def words_of(text: str) -> tuple[str, ...] | None:
 def _bare(command: Command, rest: Sequence[str]) -> bool:
     """Whether words without `/train` before them can only be this command: ids, changes and its own few words."""
     own = {"csv", "info", "older", "errors", "warnings", *PRIORITIES} if rest else set()
-    own |= (
-        {"loss", "accuracy", "log", "time", "epoch", "all", "vs", *SMOOTH_WORDS} if command.name == "chart" else set()
-    )
+    own |= {"loss", "accuracy", *CHART_WORDS, *SMOOTH_WORDS} if command.name == "chart" else set()
     own |= {"all", "tree"} if command.name == "experiments" else set()
     own |= {*RESULT_WORDS, "matrix", "curve"} if command.tool == "run_chart" else set()
     for word in rest:
         plain = word.lower().strip(",")
         of_script, of_chart = command.name == "script", command.name == "chart"
-        known = view_of(plain) or "=" in plain or plain in own or (of_script and plain.isdecimal())
+        known = (
+            command.name == "card"
+            or view_of(plain)
+            or "=" in plain
+            or plain in own
+            or (of_script and plain.isdecimal())
+        )
         if not (known or (of_chart and ("_" in plain or chart_view_of(plain)))):
             return False
     try:

@@ -137,6 +137,12 @@ class Runs(Protocol):
     async def room(self, run_id: str) -> Room:
         """Where its card is."""
 
+    async def card_view(self, run_id: str) -> str:
+        """How its card draws its curves, as `agent.runs.card_view` writes it; empty at first. Raises `NotFound`."""
+
+    async def set_card_view(self, run_id: str, view: str) -> None:
+        """The newest wins."""
+
     async def of_session(self, session_id: str, limit: int) -> Sequence[Run]:
         """Newest first."""
 

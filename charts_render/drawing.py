@@ -146,7 +146,7 @@ class PanelPainter:
         elif smooth is not None:
             self._faint(i, *self._places(*decimate(curve.x, curve.y, columns=columns)))
         if smooth is not None:
-            what, (xs, ys) = "smooth", self._places(*decimate(curve.x, smooth, columns=columns))
+            what, (xs, ys) = "smooth", self._places(*decimate(*smooth, columns=columns))
         elif mean is not None:
             what, (xs, ys) = "mean", self._places(*mean)
         else:

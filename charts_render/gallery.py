@@ -84,6 +84,7 @@ def examples(theme: Theme) -> dict[str, ChartSpec]:
         "four-busy": (_overlay(4), _gradients(), _throughput(), _accuracy()),
         "overlay-eight": (_overlay(10),),
         "log": (_gradients(),),
+        "smoothed": (replace(_loss(), smooth=0.6), replace(_accuracy(), smooth=0.6)),
         "first-point": (few,),
         "odd": (odd, Panel("nothing yet", ())),
     }
@@ -97,6 +98,7 @@ _CHARTS = {
     "four": "Four panels. A gap stays a gap, one wild value is marked at the edge and does not flatten the rest.",
     "overlay-eight": "Many runs over each other: colour and marker say the same; what is left out is said.",
     "log": "A log scale, an infinite value.",
+    "smoothed": "Smoothed on request: the values stay faintly behind, labels and the best are theirs.",
     "first-point": "The first value of a run.",
     "odd": "Names of other scripts, gaps, a metric without values.",
 }

@@ -14,7 +14,7 @@ from charts_render.curve import Curve, Floats, clean, decimate, trend
 from charts_render.lettering import Letters, plain, width
 from charts_render.numerals import step_text, value_text
 from charts_render.scale import Scale, x_scale, y_scale
-from charts_render.smoothing import smoothed
+from charts_render.smoothing import HIGHEST, smoothed
 from charts_render.theme import MAX_BASELINES, MAX_PANELS, MAX_SERIES, VALUE_PX
 
 VALUE_LETTERS = Letters(VALUE_PX, bold=True)
@@ -29,7 +29,7 @@ Trend = tuple[Floats, Floats]
 class PanelPlan:
     """A panel's content; `ends` holds the label of each curve's last value, empty for a curve without any.
 
-    `smooths` holds the moving average at each entry of a curve, None where it is not smoothed.
+    `smooths` holds the moving average of each curve, None where it is not smoothed.
     """
 
     index: int
@@ -42,7 +42,7 @@ class PanelPlan:
     legend: bool
     best_of: tuple[int, ...]
     notes: tuple[str, ...]
-    smooths: tuple[Floats | None, ...]
+    smooths: tuple[Trend | None, ...]
 
     @property
     def end_width(self) -> float:
@@ -93,10 +93,10 @@ def _panel(index: int, panel: Panel, curves: tuple[Curve, ...], x: Scale, *, nar
         legend = max(width(text, VALUE_LETTERS) for text in named) > room or not all(values)
         ends = values if legend else named
     best_of = _best_of(curves, panel.better)
-    trends = tuple(_trend(curve, y) for curve in curves)
+    lines = [_lines(curve, y, panel.smooth) for curve in curves]
+    trends, smooths = tuple(mean for mean, _ in lines), tuple(smooth for _, smooth in lines)
     notes = _best_note(panel, curves, best_of) + _scale_notes(panel, curves, y)
-    smooths = tuple(_smooth(curve, panel.smooth, y) for curve in curves)
-    if any(smooth is not None for smooth in smooths):
+    if any(smooths):
         notes += [smooth_text(panel.smooth)] + (["band: range"] if any(trends) else [])
     else:
         notes += ["line: mean, band: range"] if any(trends) else []
@@ -104,25 +104,30 @@ def _panel(index: int, panel: Panel, curves: tuple[Curve, ...], x: Scale, *, nar
     return PanelPlan(index, panel, curves, trends, baselines, y, tuple(ends), legend, best_of, tuple(notes), smooths)
 
 
-def _trend(curve: Curve, y: Scale) -> Trend | None:
-    """The mean of what lies on the scale; what lies beyond is marked at the edge and would only bend it."""
+def _lines(curve: Curve, y: Scale, weight: float) -> tuple[Trend | None, Trend | None]:
+    """The mean of what lies on the scale, and its moving average; None for either where there is none.
+
+    What lies beyond the scale is marked at the edge and would only bend them. Where the mean is one over stretches, it
+    is those that are averaged: so the smoothed line is never rougher than the line of the same chart without smoothing.
+    """
     xs, ys = decimate(curve.x, curve.y, columns=_BREAK_COLUMNS)
-    if curve.hi > y.hi or curve.lo < y.lo:
-        curve = replace(curve, y=np.where((curve.high > y.hi) | (curve.low < y.lo), np.nan, curve.y))
-    found = trend(curve, buckets=_BUCKETS, breaks=xs[np.isnan(ys)])
-    return (xs, ys) if found is None and curve.ranged else found
-
-
-def _smooth(curve: Curve, weight: float, y: Scale) -> Floats | None:
-    """The moving average of what lies on the scale, as with trends."""
+    aside = (curve.high > y.hi) | (curve.low < y.lo) if curve.hi > y.hi or curve.lo < y.lo else None
+    near = curve if aside is None else replace(curve, y=np.where(aside, np.nan, curve.y))
+    found = trend(near, buckets=_BUCKETS, breaks=xs[np.isnan(ys)])
+    mean = (xs, ys) if found is None and curve.ranged else found
     if not weight > 0:
-        return None
-    return smoothed(curve, weight, aside=(curve.high > y.hi) | (curve.low < y.lo))
+        return mean, None
+    if found is None:
+        smooth = smoothed(curve, weight, aside=aside)
+        return mean, None if smooth is None else (curve.x, smooth)
+    half = (curve.x[-1] - curve.x[0]) / (2 * _BUCKETS)  # a stretch that holds a break begins anew
+    smooth = smoothed(replace(curve, x=found[0], y=found[1], counts=None, breaks=curve.breaks - half), weight)
+    return mean, None if smooth is None else (found[0], smooth)
 
 
 def smooth_text(weight: float) -> str:
     """What is said of smoothing."""
-    return f"smoothed {weight:.3g}"
+    return f"smoothed {min(weight, HIGHEST):.3g}"
 
 
 def _best_of(curves: tuple[Curve, ...], better: Literal["", "lower", "higher"]) -> tuple[int, ...]:

@@ -17,9 +17,10 @@ def smoothed(curve: Curve, weight: float, *, aside: NDArray[np.bool_] | None = N
     """The moving average at every entry of a curve, of shape (n,); None where nothing is averaged.
 
     It counts entries as they are drawn: the entry `k` before counts `weight` to the power of `k`, and where entries are
-    means of many points, times their number. So a window that was reduced to spans is smoothed over more steps than
-    one that shows each point. Entries `aside` (shape (n,)) count nothing. NaN stays NaN; gaps and `curve.breaks`
-    separate. None for a weight of 0, and where no stretch has two values: a single point is not smoothed.
+    means of many points, times their number. So a curve whose line is drawn through spans or stretches of many points
+    is smoothed over more steps than one that shows each point. Entries `aside` (shape (n,)) count nothing. NaN stays
+    NaN; gaps and `curve.breaks` separate. None for a weight of 0, and where no stretch has two values: a single point
+    is not smoothed.
     """
     y, weight = curve.y, min(weight, HIGHEST)
     finite = np.isfinite(y)

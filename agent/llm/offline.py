@@ -16,6 +16,7 @@ from agent.llm.phrases import (
     REFUSED,
     RUN_ID,
     TRAIN_WORD,
+    card_arguments,
     chart_arguments,
     intent_of,
     left_out,
@@ -58,7 +59,7 @@ _TEXT_MODEL = re.compile(r"\b(text|bert|transformer|encoder)\b", re.IGNORECASE)
 _ABOUT_RUNS = frozenset(
     {
         *("run_status", "run_logs", "run_metrics", "run_chart", "run_checkpoints", "run_attempts", "run_script"),
-        *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority"),
+        *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority", "set_card"),
         *("list_runs", "list_hosts", "list_queue", "list_experiments", "compare_runs", "clone_run"),
     }
 )
@@ -130,6 +131,8 @@ def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
             return {"run": run_id, **log_arguments(asked)}
         case "run_chart":
             return {"run": run_id, **chart_arguments(asked)}
+        case "set_card":
+            return {"run": run_id, **card_arguments(asked)}
         case "run_metrics":
             if not wants_csv(asked):
                 return {"run": run_id}

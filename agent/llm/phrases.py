@@ -5,6 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from agent.llm.chart_phrases import RESULTS, SMOOTH, YESTERDAY, card_in, chart_in
+
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
 FILE = re.compile(r"^\[file: (.+), \d+ bytes\]$", re.MULTILINE)
 REFUSED = re.compile(r"^\[file refused: (.+)\]$", re.MULTILINE)
@@ -57,32 +59,6 @@ _RUN = (
     r"|r-[0-9a-z]{6}\b)"
 )
 
-_SMOOTH = r"(?<!label.)\b(?:un)?smooth(?:ed|er|ing|en)?\b"  # label smoothing is a setting of a training
-
-# Pictures of a result, by what people call them; the first that fits.
-_RESULTS = (
-    (r"\bconfusion\b|\bmix(?:es|ed)? up\b|\bconfuses\b", "confusion"),
-    (r"\broc\b", "roc"),
-    (r"\bprecision[ -](?:and |vs\.? |over )?recall\b|\bpr[ -]curve\b", "pr"),
-    (r"\bcalibrat\w+\b|\breliability\b", "calibration"),
-    (
-        r"\bimportances?\b|\b(?:most )?important (?:features?|columns?|variables?)\b"
-        r"|\b(?:features?|columns?|variables?)\b.*\bmatters?\b|\bmatters? most\b",
-        "importance",
-    ),
-    (
-        r"\bmistakes?\b|\b(?:get|got|gets|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"
-        r"|\bwrong (?:predictions|answers)\b",
-        "mistakes",
-    ),
-    (r"\b(?:per|each|every|by)[ -]class\b", "classes"),
-    (r"\btext lengths?\b|\blengths? of (?:the )?texts?\b", "lengths"),
-    (
-        r"\b(?:pictures?|charts?|plots?|graphs?|draw)\b.*\bresults?\b|\bresults?\b.*\b(?:pictures?|charts?|plots?)\b",
-        "overview",
-    ),
-)
-
 # The first that fits. What acts must be asked for as such: a run is not stopped because a sentence has the word in it.
 _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("stop_run", _words(rf"{_ASKED}(?:stop|cancel|abort|end)\W*(?:$|please\W*$|{_RUN})")),
@@ -101,7 +77,7 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"|\bbest (?:run|experiment)\b|\b(?:against|versus|vs\.?) (?:the )?(?:training time|cost)\b"
         ),
     ),
-    ("run_chart", _words(rf"{_ASKED}(?:plot|draw|graph|chart)\b")),
+    ("run_chart", _words(rf"{_ASKED}(?:plot|draw|graph|chart)\b|{YESTERDAY}")),
     ("compare_runs", _words(rf"{_ASKED}compare\b|r-[0-9a-z]{{6}}\W+(?:vs\.?|versus|against)\W+r-[0-9a-z]{{6}}\b")),
     ("list_hosts", _words(r"\bcluster\W*(?:$|info|status|state|load)|\b(?:in|on|of) the cluster\b")),
     ("clone_run", _words(rf"{_ASKED}(?:clone|copy|duplicate)\W+{_RUN}")),
@@ -110,12 +86,19 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("again", _words(r"\b(?:re-?train|again|instead)\b")),
     ("predict", _words(r"\b(?:run|use|apply|try)\s+(?:the|this|that|my)\s+model\b")),
     ("train", _words(r"\b(train|fine-?tune|build|learn|fit)\b|\bmodel\b.*\b(predict|classif|tell)")),
-    ("run_chart", _words("|".join(pattern for pattern, _ in _RESULTS))),
+    (
+        "set_card",
+        _words(
+            r"(?=.*\b(?:the|its|this|that|live|run|run's)\s+card\b)"
+            rf".*(?:\blog(?:arithmic)?[ -]scale\b|\blinear\b|{SMOOTH}|\bzoom|\bwhole run\b)"
+        ),
+    ),
+    ("run_chart", _words("|".join(pattern for pattern, _ in RESULTS))),
     (
         "run_chart",
         _words(
             r"\b(?:chart|plot|graph|curves?|draw)\b|\blog(?:arithmic)?[ -]scale\b|\blast\s+[\d,]+\s+steps\b"
-            rf"|{_SMOOTH}"
+            rf"|{SMOOTH}"
         ),
     ),
     ("run_logs", _words(r"\b(?:errors?|warnings?)\b.*\blogs?\b|\blogs?\b.*\b(?:errors?|warnings?)\b")),
@@ -146,21 +129,6 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 _FOR = re.compile(r"\b(?:for|with|containing|about|mention(?:s|ing)?)\s+([\w.\-/:]+)\W*$", re.IGNORECASE)
 _CSV = re.compile(r"\bcsv\b|\bparquet\b|\bas (?:a )?file\b|\bdownload\b|\bexport\b", re.IGNORECASE)
-_METRIC = re.compile(
-    r"\b((?:train|valid|test)[ _]loss|loss|accuracy|auc|f1|precision|recall|perplexity|learning[ _]rate|lr"
-    r"|grad(?:ient)?[ _]norm|throughput|error|rmse|mae)\b",
-    re.IGNORECASE,
-)
-_LAST_STEPS = re.compile(r"\blast\s+([\d,]{1,15})\s+steps\b", re.IGNORECASE)
-_STEPS_BETWEEN = re.compile(r"\bsteps?\s+(\d{1,15})\s*(?:-|to|and|until)\s*(\d{1,15})\b", re.IGNORECASE)
-_LOG_SCALE = re.compile(r"\blog(?:arithmic)?[ -]scale\b", re.IGNORECASE)
-_BY_TIME = re.compile(r"\b(?:by|over) (?:time|hours)\b", re.IGNORECASE)
-_BY_EPOCH = re.compile(r"\b(?:by|over|per) epochs?\b", re.IGNORECASE)
-_SMOOTHED = re.compile(
-    rf"(?:\b(not|without|no|less|off|raw)\W+(?:\w+\W+)?|\bun(?=smooth))?{_SMOOTH}"
-    r"(?:\W+(?:it|them|that|this|the (?:curves?|lines?|chart)))?(?:\s*(?:=|:|by|with|of|at|to)?\s*(0?\.\d{1,6}|0\b))?",
-    re.IGNORECASE,
-)
 _OLDER = re.compile(r"\b(?:older|earlier|previous)\b", re.IGNORECASE)
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
 _PRIORITY = re.compile(r"\b(high|normal|low)(?:er|est)?\b|(?<![\w.-])([+-]?1|0)(?!\w|\.\d)", re.IGNORECASE)
@@ -185,39 +153,12 @@ def log_arguments(asked: str) -> dict[str, str | bool]:
 def chart_arguments(asked: str) -> dict[str, Any]:
     """What is to be drawn: metrics, steps, scale, runs beside the first; or a picture of the result."""
     words = words_of(asked)
-    result = next((view for pattern, view in _RESULTS if re.search(pattern, words, re.IGNORECASE)), None)
-    if result:
-        return {"result": result}
-    found: dict[str, Any] = {}
-    named = tuple(dict.fromkeys(word.lower() for word in _METRIC.findall(words)))
-    last, between = _LAST_STEPS.search(words), _STEPS_BETWEEN.search(words)
-    others = tuple(dict.fromkeys(RUN_ID.findall(words.lower())))[1:]
-    if named:
-        found["metrics"] = named
-    if last:
-        found["newest"] = int(last.group(1).replace(",", ""))
-    if between:
-        found |= {"first_step": int(between.group(1)), "last_step": int(between.group(2))}
-    if _LOG_SCALE.search(words):
-        found["log_scale"] = True
-    if _BY_TIME.search(words):
-        found["by_time"] = True
-    if _BY_EPOCH.search(words):
-        found["by_epoch"] = True
-    smooth = _smoothing_in(words)
-    if smooth:
-        found["smooth"] = smooth
-    if others:
-        found["others"] = others
-    return found
+    return chart_in(words, tuple(dict.fromkeys(RUN_ID.findall(words.lower())))[1:])
 
 
-def _smoothing_in(words: str) -> float:
-    """The weight of a moving average that is asked for; 0 for none."""
-    found = _SMOOTHED.search(words)
-    if found is None or found.group(1) or "unsmooth" in found.group().lower():
-        return 0.0
-    return min(float(found.group(2)), 0.999) if found.group(2) else 0.9
+def card_arguments(asked: str) -> dict[str, Any]:
+    """How the live card of a run is to draw its curves; what is unsaid stays as it is."""
+    return card_in(words_of(asked))
 
 
 def wants_csv(asked: str) -> bool:

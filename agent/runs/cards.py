@@ -83,9 +83,15 @@ def run_buttons(run: Run) -> tuple[Button, ...]:
 
 
 def run_card(
-    run: Run, rows: Sequence[MetricRow], log: Sequence[str], picture: Picture | None, *, now: datetime
+    run: Run,
+    rows: Sequence[MetricRow],
+    log: Sequence[str],
+    picture: Picture | None,
+    *,
+    now: datetime,
+    ways: Sequence[Button] = (),
 ) -> Card:
-    """Where a run stands. `rows` are its newest metrics, `log` its newest lines."""
+    """Where a run stands. `rows` are its newest metrics, `log` its newest lines; `ways` lead to its other pictures."""
     failed = run.state in {_S.FAILED, _S.LOST}
     traceback = run.outcome.traceback if failed and run.outcome else ()
     reason = run.outcome.reason if run.outcome and run.state not in {_S.QUEUED, *LIVE} else run.note
@@ -101,7 +107,7 @@ def run_card(
         progress=progress,
         log=traceback[-TRACEBACK_LINES_SHOWN:] if traceback else tuple(log)[-LOG_LINES_SHOWN:],
         picture=picture,
-        buttons=run_buttons(run),
+        buttons=(*run_buttons(run), *ways),
         footer=f"{TASK_NAMES[run.spec.task]} on {run.spec.host}, {gpus_words(run.spec.gpus)}"
         + (f" · attempt {run.attempt}" if run.attempt > 1 else ""),
     )

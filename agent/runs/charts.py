@@ -53,11 +53,12 @@ class Look:
         return "epoch" if self.clocks else "time" if self.by_time else "step"
 
 
-def chart_of(run: Run, curves: Curves, *, theme: Theme = "light", marks: tuple[Mark, ...] = ()) -> ChartSpec | None:
+def chart_of(run: Run, curves: Curves, look: Look) -> ChartSpec | None:
     """The first metric panels of a run, None without data."""
-    if not _groups(curves):
+    shown = {name: found for name, found in curves.items() if len(found.spans)}
+    if not _groups(shown):
         return None
-    return curves_chart((run,), {run.id: curves}, Look(marks=marks, theme=theme))[0]
+    return curves_chart((run,), {run.id: shown}, look)[0]
 
 
 def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) -> tuple[ChartSpec, bool]:

@@ -6,14 +6,15 @@ A run that ends also gets its result card, once for each attempt that ended it.
 import asyncio
 import logging
 
-from agent.domain.charts import Mark
+from agent.domain.charts import ChartSpec
 from agent.domain.content import Card, Content
 from agent.domain.errors import TransientError
 from agent.domain.runs import ENDED, Run, RunState
 from agent.ports import Blobs, Clock
 from agent.postman import Postman
+from agent.runs.card_view import CardView, card_view_of, view_buttons
 from agent.runs.cards import result_card, run_card
-from agent.runs.charts import NEWEST, chart_of, drawn, restarts
+from agent.runs.charts import BASELINE, NEWEST, Look, chart_of, drawn, restarts
 from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
 from agent.runs.results import picture_of, result_buttons, views_of
@@ -69,13 +70,13 @@ class LiveCards:
         """Bring one run's card (and, at its end, its result card) up to date in the outbox."""
         run = await self._runs.get(run_id)
         room = await self._runs.room(run_id)
-        names = drawn(await self._runs.metric_names(run_id))
-        curves = {found.name: found for found in await self._runs.windows(run_id, names)}
         newest = await self._runs.newest_metrics(run_id, NEWEST)
         lines = await self._runs.log(run_id, LOG_LINES)
-        spec = chart_of(run, curves, marks=await self._marks(run))
+        view = card_view_of(await self._runs.card_view(run_id)) or CardView()
+        spec = await self._chart(run, view)
         picture = await self._files.draw(spec, about=run.id) if spec else None
-        card = run_card(run, newest, lines, picture, now=self._clock.now())
+        ways = view_buttons(run.id, view) if spec else ()
+        card = run_card(run, newest, lines, picture, now=self._clock.now(), ways=ways)
         ended = run.state in ENDED
         await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
         key = f"result:{run.id}" + (f":{run.attempt}" if run.attempt > 1 else "")
@@ -99,9 +100,16 @@ class LiveCards:
         ways = result_buttons(run.id, views_of(facts.found), shown="overview")
         return result_card(run, picture, ways)
 
-    async def _marks(self, run: Run) -> tuple[Mark, ...]:
-        """Where later attempts began."""
-        return restarts(await self._runs.attempts(run.id)) if run.attempt > 1 else ()
+    async def _chart(self, run: Run, view: CardView) -> ChartSpec | None:
+        """The curves as people want to see them; None where there are none."""
+        names = drawn(await self._runs.metric_names(run.id))
+        to_beat = [name for name in names if name.startswith(BASELINE)]
+        found = [*await self._runs.windows(run.id, [n for n in names if n not in to_beat], view.steps(run.step))]
+        found += await self._runs.windows(run.id, to_beat) if to_beat else []  # wherever they were logged
+        curves = {one.name: one for one in found}
+        marks = restarts(await self._runs.attempts(run.id)) if run.attempt > 1 else ()
+        anew = {run.id: tuple(int(mark.x) for mark in marks)}
+        return chart_of(run, curves, Look(log_scale=view.log, marks=marks, smooth=view.smooth / 1000, anew=anew))
 
 
 def _ending(run: Run) -> str:

@@ -66,6 +66,15 @@ class SqlRuns(RunReads):
         """Where its card is."""
         return wire.decode(Room, (await self._one(run_id)).room)
 
+    async def card_view(self, run_id: str) -> str:
+        """How its card draws its curves."""
+        return str((await self._one(run_id)).card_view)
+
+    async def set_card_view(self, run_id: str, view: str) -> None:
+        """The newest wins."""
+        change = update(run).where(run.c.id == run_id).values(card_view=view)
+        await self._database.write(lambda connection: connection.execute(change))
+
     async def _one(self, run_id: str) -> Row[Any]:
         query = select(run).where(run.c.id == run_id)
         row = await self._database.read(lambda connection: connection.execute(query).one_or_none())

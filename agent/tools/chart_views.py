@@ -13,14 +13,14 @@ from typing import Any
 from agent.domain.content import Button
 from agent.domain.errors import BadRequest
 from agent.domain.ids import is_run_id
+from agent.runs.card_view import MOST, STRONG, smoother
 from agent.runs.results import LABELS, VIEWS, ResultView
+from agent.tools.finding import Before
 
 SUBJECT_CHARS = 90  # with the version, the action and two colons still under 100
 _LETTERS = {"l": "log", "t": "time", "e": "epoch"}  # of switches, in a subject
 _SWITCHES = {"logarithmic": "log", "hours": "time", "epochs": "epoch"} | {word: word for word in _LETTERS.values()}
 _SMALLEST = 8  # steps that a zoom shows
-_GENTLE, _STRONG = 0.6, 0.9  # what a button smooths by, one after the other; without a number, words mean the stronger
-MOST_SMOOTH = 0.999
 RESULT_WORDS: dict[str, ResultView] = {
     **{view: view for view in VIEWS},
     "results": "overview",
@@ -30,6 +30,7 @@ RESULT_WORDS: dict[str, ResultView] = {
 }
 SMOOTH_WORDS = frozenset({"smooth", "smoothed", "smoothing"})
 _RESULT_FILLERS = frozenset({"matrix", "curve", "feature", "features", "of", "the"})
+_BEFORE: dict[str, Before] = {"previous": "previous", "yesterday": "yesterday", "yesterday's": "yesterday"}
 _STEPS = re.compile(r"(-?\d+)?(?:\.\.|-|–|:)(-?\d+)?")
 
 
@@ -38,8 +39,8 @@ class ChartView:
     """What is looked at. `marks` are hashes of metric names, none for all; `low` and `high` are steps, both included.
 
     `last` is a number of steps before the newest. `others` are runs whose curves are laid over. `page` counts fours of
-    panels. `smooth` is the weight of a moving average in thousandths, 0 for none.
-    With `result` it is a picture of the result, and nothing else counts.
+    panels. `smooth` is the weight of a moving average in thousandths, 0 for none. `before` says which run is laid over
+    that is not named; no button carries it. With `result` it is a picture of the result, and nothing else counts.
     """
 
     run: str = ""
@@ -54,6 +55,7 @@ class ChartView:
     others: tuple[str, ...] = ()
     result: ResultView | None = None
     smooth: int = 0
+    before: Before | None = None
 
     def subject(self) -> str:
         """The view as a button carries it."""
@@ -138,6 +140,7 @@ def arguments_of(words: Sequence[str]) -> dict[str, Any]:
         "smooth": view.smooth / 1000 or None,
         "page": view.page or None,
         "others": view.others,
+        "before": view.before,
         "result": view.result,
     }
     return {key: value for key, value in found.items() if value not in (None, ())}
@@ -154,22 +157,29 @@ def view_in(words: Sequence[str]) -> tuple[ChartView, tuple[str, ...]]:
         return _result_in(said), ()
     view, names, against = ChartView(), [], False
     for word in said:
-        key, equals, value = word.partition("=")
         if is_run_id(word):
             view = replace(view, others=(*view.others, word))
-        elif word in _SWITCHES:
-            view = _switched(view, _SWITCHES[word])
-        elif key in SMOOTH_WORDS:
-            view = replace(view, smooth=_smoothing(word, value if equals else str(_STRONG)))
-        elif key in {"last", "steps"} and equals:
-            view = _steps(view, key, value)
+        elif (changed := _changed(view, word, against=against)) is not None:
+            view = changed
         elif word in {"vs", "versus", "against", "and", "with"}:
             against = True
         elif word not in {"all", "scale", "by", "over", ""}:
             names.append(word)
-    if against and not view.others and not names:
+    if against and not view.others and not view.before and not names:
         raise BadRequest("Say which run to lay over, such as `chart r-abc123 loss vs r-def456`.")
     return view, tuple(names)
+
+
+def _changed(view: ChartView, word: str, *, against: bool) -> ChartView | None:
+    """The view with what one word says of it; None where it says nothing. Raises: BadRequest."""
+    key, equals, value = word.partition("=")
+    if word in _SWITCHES:
+        return _switched(view, _SWITCHES[word])
+    if against and word in _BEFORE:
+        return replace(view, before=_BEFORE[word])
+    if key in SMOOTH_WORDS:
+        return replace(view, smooth=smoothing_in(word))
+    return _steps(view, key, value) if key in {"last", "steps"} and equals else None
 
 
 def _result_in(said: Sequence[str]) -> ChartView:
@@ -201,13 +211,16 @@ def _steps(view: ChartView, key: str, value: str) -> ChartView:
     raise BadRequest(f"`{key}={value}` are no steps. Write `steps=500-1000`, `steps=500-`, or `last=500`.")
 
 
-def _smoothing(word: str, value: str) -> int:
-    """The weight in thousandths; 0 says that it is not to be smoothed. Raises: BadRequest."""
+def smoothing_in(word: str) -> int:
+    """The weight in thousandths of `smooth=0.6`, the stronger one of `smooth`; 0 for none. Raises: BadRequest."""
+    _, equals, value = word.partition("=")
+    if not equals:
+        return STRONG
     if re.fullmatch(r"\d?(?:[.]\d{0,9})?", value, re.ASCII) and value.strip("."):
         asked = round(float(value) * 1000)
-        if asked <= MOST_SMOOTH * 1000:
+        if asked <= MOST:
             return asked
-    raise BadRequest(f"`{word}` is no smoothing. Write `smooth=0.9`: 0 is none, {MOST_SMOOTH} the strongest.")
+    raise BadRequest(f"`{word}` is no smoothing. Write `smooth=0.9`: 0 is none, {MOST / 1000} the strongest.")
 
 
 def _cut(text: str, size: int) -> tuple[str, ...]:
@@ -229,9 +242,8 @@ def buttons(view: ChartView, *, first: int, last: int, more: bool, measured: boo
         wanted.append(("Earlier", replace(still, low=first - half, high=max(first - half, last - half))))
         wanted.append(("Whole run", replace(still, low=None, high=None)))
     wanted.append(("Linear scale" if view.log else "Log scale", replace(view, log=not view.log)))
-    step = next((one for one in (_GENTLE, _STRONG) if view.smooth < one * 1000), 0.0)
-    label = "Smooth" if not view.smooth else "Smoother" if step else "Not smoothed"
-    wanted.append((label, replace(view, smooth=round(step * 1000))))
+    label, smooth = smoother(view.smooth)
+    wanted.append((label, replace(view, smooth=smooth)))
     if view.page or more:
         wanted.append(("More metrics" if more else "First metrics", replace(view, page=view.page + 1 if more else 0)))
     if measured:

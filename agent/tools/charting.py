@@ -12,17 +12,19 @@ from agent.domain.content import Card
 from agent.domain.errors import BadRequest
 from agent.domain.policy import Effect
 from agent.domain.runs import Run
-from agent.ports import Blobs
+from agent.ports import Blobs, Clock
 from agent.run_store import ALL_STEPS, Steps
+from agent.runs.card_view import MOST
 from agent.runs.cards import state_words
 from agent.runs.charts import BASELINE, MAX_PANELS, Curves, Look, clock_name, curves_chart, last_value, restarts
-from agent.runs.curves import Clock, clock_of
+from agent.runs.curves import Clock as Epochs
+from agent.runs.curves import clock_of
 from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
 from agent.runs.results import LABELS, ResultView, picture_of, result_buttons, told_of, views_of, words_of
 from agent.stores import Runs
-from agent.tools.chart_views import MOST_SMOOTH, ChartView, buttons, mark
-from agent.tools.finding import named_or_newest
+from agent.tools.chart_views import ChartView, buttons, mark
+from agent.tools.finding import Before, named_or_newest, one_before
 from agent.tools.tool import Caller, Result, Tool
 from agent.tools.watching import RunArguments
 
@@ -42,11 +44,12 @@ class ChartArguments(RunArguments):
     smooth: float = Field(
         0.0,
         ge=0,
-        le=MOST_SMOOTH,
+        le=MOST / 1000,
         description="Weight of a moving average, such as 0.9; 0 for none. Label smoothing is something else.",
     )
     page: int = Field(0, ge=0, description="Which four panels, from 0.")
     others: tuple[str, ...] = Field((), max_length=MOST_OTHERS, description="Runs to lay over this one.")
+    before: Before | None = Field(None, description="Lay over this one: the thread's newest other run, or yesterday's.")
     marks: tuple[str, ...] = Field((), max_length=16, description="Of a button: hashes of metric names.")
     result: ResultView | None = Field(
         None, description="Instead of curves: a picture of the result of a finished run on its sealed test rows."
@@ -56,11 +59,12 @@ class ChartArguments(RunArguments):
 class Charting:
     """The tool of this family."""
 
-    def __init__(self, runs: Runs, files: Files, blobs: Blobs) -> None:
-        """`files` draws, `blobs` has the facts of results."""
+    def __init__(self, runs: Runs, files: Files, blobs: Blobs, clock: Clock) -> None:
+        """`files` draws, `blobs` has the facts of results, `clock` knows what was yesterday."""
         self._runs = runs
         self._files = files
         self._blobs = blobs
+        self._clock = clock
 
     def tools(self) -> Sequence[Tool]:
         """Its declaration."""
@@ -76,6 +80,9 @@ class Charting:
         if asked.result is not None:
             return await self._result(run, asked.result)
         others = [await self._runs.get(other) for other in dict.fromkeys(asked.others) if other != run.id]
+        if asked.before is not None:
+            earlier = await one_before(self._runs, caller, run, asked.before, now=self._clock.now())
+            others = [*[other for other in others if other.id != earlier.id][: MOST_OTHERS - 1], earlier]
         known = [name for name in await self._runs.metric_names(run.id) if not name.startswith(BASELINE)]
         if not known:
             return Result(f"Run `{run.id}` has logged no metrics yet.", {"run": run.id})
@@ -101,7 +108,7 @@ class Charting:
         if not shown:
             raise BadRequest(f"Run `{run.id}` has no values of {', '.join(names)} between these steps.")
         marks = restarts(await self._runs.attempts(run.id)) if run.attempt > 1 and not others else ()
-        clocks = {one.id: await self._clock(one) for one in (run, *others)} if asked.by_epoch else {}
+        clocks = {one.id: await self._epochs(one) for one in (run, *others)} if asked.by_epoch else {}
         if clocks:
             marks = tuple(replace(mark, x=float(clocks[run.id].at(np.array([mark.x]))[0])) for mark in marks)
         look = Look(
@@ -134,7 +141,7 @@ class Charting:
         """The steps at which later attempts began."""
         return tuple(one.first_step for one in (await self._runs.attempts(run.id))[1:]) if run.attempt > 1 else ()
 
-    async def _clock(self, run: Run) -> Clock:
+    async def _epochs(self, run: Run) -> Epochs:
         """Which epoch the run is in at a step. Raises: BadRequest."""
         name = clock_name(await self._runs.metric_names(run.id))
         clock = clock_of((await self._runs.windows(run.id, [name]))[0]) if name else None

@@ -1,12 +1,15 @@
 """Which run a person means who names none. Shared by every family of tools about runs."""
 
 from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 from agent.domain.errors import BadRequest, NotFound
 from agent.domain.runs import Run, RunState
 from agent.stores import Runs
 from agent.tools.tool import Caller
 
+Before = Literal["previous", "yesterday"]
 LOOKED_AT = 50  # newest runs of a thread
 NO_RUN = "There is no run yet. Attach a csv file and say what to predict."
 
@@ -23,6 +26,27 @@ async def named_or_newest(runs: Runs, caller: Caller, run_id: str | None) -> Run
     if not found:
         raise NotFound(NO_RUN)
     return found[0]
+
+
+async def one_before(runs: Runs, caller: Caller, run: Run, when: Before, *, now: datetime) -> Run:
+    """The run of this thread that another is held against: the newest other one that began, or ended yesterday (UTC).
+
+    Raises:
+        BadRequest: there is none.
+    """
+    others = [one for one in await runs.of_session(caller.session_id, LOOKED_AT) if one.id != run.id and one.started_at]
+    if when == "yesterday":
+        day = (now.astimezone(UTC) - timedelta(days=1)).date()
+        ended = [one for one in others if one.ended_at and one.ended_at.astimezone(UTC).date() == day]
+        if not ended:
+            raise BadRequest(
+                f"No other run of this thread ended yesterday ({day.isoformat()}, UTC). `runs` lists them; name the "
+                f"one you mean, such as `chart {run.id} vs r-abc123`."
+            )
+        return max(ended, key=lambda one: one.ended_at or now)
+    if not others:
+        raise BadRequest(f"This thread has no other run that began, so there is none to lay over `{run.id}`.")
+    return others[0]
 
 
 async def named_or_only(

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from agent.commands import words_of
 from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
-from agent.llm.phrases import chart_arguments, intent_of
+from agent.domain.runs import RunState
+from agent.llm.phrases import card_arguments, chart_arguments, intent_of
 from agent.tools.chart_views import ChartView, arguments_of, buttons, mark, view_of
 from tests.agent.conftest import House
 from tests.agent.stage import Stage, rows
@@ -69,6 +70,7 @@ def test_smoothing_is_a_word_a_number_or_a_sentence() -> None:
     for said, weight in {
         "plot the loss smoothed": 0.9,
         "smooth it": 0.9,
+        "smooth the loss by 0.6": 0.6,
         "can you smooth the curves by 0.6?": 0.6,
         "draw the accuracy with smoothing 0.95": 0.95,
         "plot it smoothed, last 500 steps": 0.9,
@@ -219,3 +221,50 @@ async def test_a_smoothed_chart_starts_anew_with_each_attempt(house: House) -> N
         (smoother,) = [one for one in card.buttons if one.label == "Smoother"]
         await stage.asks("chart", smoother.subject)
         assert {spec.panels[0].smooth for spec in house.charts.drawn} >= {0.6, 0.9}
+
+
+async def test_a_run_is_held_against_the_one_before_it_or_yesterdays(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        first = await stage.running()
+        assert "no other run that began" in (await stage.asks("chart", first.id, "vs", "previous")).text
+        await stage.says(first, rows(1, 2, train_loss=0.9))
+        await stage.ended(first, RunState.STOPPED)
+        house.clock.forward(86_400)
+        second = await stage.running()
+        await stage.says(second, rows(1, 2, train_loss=0.7))
+        await stage.ended(second, RunState.STOPPED)
+        third = await stage.running()
+        await stage.says(third, rows(1, 2, train_loss=0.5))
+        for words, other in (("previous", second), ("yesterday", first)):
+            card = card_of(await stage.asks("chart", third.id, "loss", "vs", words))
+            assert card.title == f"Chart of {third.id} and {other.id}"
+        house.clock.forward(10 * 86_400)
+        assert "ended yesterday (" in (await stage.asks("chart", third.id, "vs", "yesterday")).text
+
+
+def test_the_run_to_hold_against_may_be_named_by_its_day() -> None:
+    assert arguments_of(["r-abc123", "loss", "vs", "yesterday"]) == {
+        "run": "r-abc123", "metrics": ("loss",), "before": "yesterday",
+    }  # fmt: skip
+    assert arguments_of(["previous"]) == {"metrics": ("previous",)}  # a metric may be called so
+    for said, before in {
+        "loss of the last 500 steps, log scale, compared with yesterday's run": "yesterday",
+        "compare it with yesterday’s run": "yesterday",
+        "plot the loss against the last run": "previous",
+        "chart the accuracy vs the previous run": "previous",
+        "draw the loss of the last run": None,
+        "plot the loss against time": None,
+    }.items():
+        assert (intent_of(said), chart_arguments(said).get("before")) == ("run_chart", before), said
+
+
+def test_the_live_card_may_be_spoken_of() -> None:
+    for said, wanted in {
+        "put the card on a log scale": {"log_scale": True},
+        "smooth the live card by 0.6": {"smooth": 0.6},
+        "zoom the run's card": {"newest": True},
+        "the card should be linear and show the whole run": {"log_scale": False, "newest": False},
+    }.items():
+        assert (intent_of(said), card_arguments(said)) == ("set_card", wanted), said
+    assert intent_of("train a model that predicts fraud from the card table") == "train"

@@ -14,7 +14,7 @@ from agent.domain.datasets import DatasetRef
 from agent.domain.events import Beat, Ended, Measured, MetricRow, Noted
 from agent.domain.orders import GpuInfo, HostInfo, Prediction, Predictions, PredictOrder
 from agent.domain.runs import Artifact, ExitClass, GpuUsage, Outcome, RunState, Score, Scorecard, Usage
-from agent.runs.charts import chart_of, comparison_of, restarts
+from agent.runs.charts import Look, chart_of, comparison_of, restarts
 from agent.runs.pace import steps_a_second
 from agent.series.columns import POINT
 from agent.series.window import window
@@ -241,7 +241,7 @@ async def test_a_restart_is_marked_and_what_is_trained_anew_replaces_what_was(ho
         await stage.asks("resume", run.id)
         now = await stage.says(run, rows(3, 4, 5, train_loss=0.0))
         curves = {found.name: found for found in await brain.stores.runs.windows(run.id, ["train_loss"])}
-        spec = chart_of(now, curves, marks=restarts(await brain.stores.runs.attempts(run.id)))
+        spec = chart_of(now, curves, Look(marks=restarts(await brain.stores.runs.attempts(run.id))))
         assert spec is not None
         (series,) = spec.panels[0].series
         assert list(series.x) == [1, 2, 3, 4, 5]

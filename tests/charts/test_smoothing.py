@@ -117,7 +117,28 @@ def test_a_wild_value_does_not_bend_it() -> None:
     (panel,) = plan(ChartSpec("run", (Panel("loss", (Series("", range(400), y),), smooth=0.9),))).panels
     (found,) = panel.smooths
     assert found is not None
-    assert found.max() < 1.1
+    assert np.nanmax(found[1]) < 1.1
+
+
+def test_it_is_never_rougher_than_the_line_without_it() -> None:
+    """The line of many noisy points is a mean over stretches; smoothing goes on from there."""
+    drawn = plan(noisy(4000, smooth=0.6)).panels[0]
+    (smooth,), (mean,) = drawn.smooths, drawn.trends
+    assert smooth is not None
+    assert mean is not None
+    assert np.abs(np.diff(smooth[1], n=2)).sum() < np.abs(np.diff(mean[1], n=2)).sum()
+
+
+def test_the_stretch_that_holds_a_restart_begins_anew() -> None:
+    x, y = np.arange(3600), np.random.default_rng(2).normal(0, 0.1, 3600) + np.where(np.arange(3600) < 1801, 0.0, 9.0)
+    series = Series("", x.tolist(), y.tolist(), breaks=[1801])
+    (panel,) = plan(ChartSpec("run", (Panel("loss", (series,), smooth=0.9),))).panels
+    (smooth,), (mean,) = panel.smooths, panel.trends
+    assert smooth is not None
+    assert mean is not None
+    at = int(np.searchsorted(mean[0], 1801 - 20))
+    assert smooth[1][at] == pytest.approx(mean[1][at])
+    assert smooth[1][at - 1] == pytest.approx(0.0, abs=0.2)
 
 
 @settings(max_examples=60, deadline=None)

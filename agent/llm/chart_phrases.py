@@ -1,0 +1,106 @@
+"""Reads everyday requests for charts: which curves, how they are drawn, beside which run. Text in, values out.
+
+Called by `agent.llm.phrases`, which decides that a chart is meant.
+"""
+
+import re
+from typing import Any
+
+SMOOTH = r"(?<!label.)\b(?:un)?smooth(?:ed|er|ing|en)?\b"  # label smoothing is a setting of a training
+
+_HELD = r"\b(?:with|to|against|vs\.?|versus|over)\s+(?:the\s+|my\s+|our\s+)?"  # one run against another
+YESTERDAY = rf"\bcompared?\b.*{_HELD}yesterday(?:['’]?s)?\b"
+
+# Pictures of a result, by what people call them; the first that fits.
+RESULTS = (
+    (r"\bconfusion\b|\bmix(?:es|ed)? up\b|\bconfuses\b", "confusion"),
+    (r"\broc\b", "roc"),
+    (r"\bprecision[ -](?:and |vs\.? |over )?recall\b|\bpr[ -]curve\b", "pr"),
+    (r"\bcalibrat\w+\b|\breliability\b", "calibration"),
+    (
+        r"\bimportances?\b|\b(?:most )?important (?:features?|columns?|variables?)\b"
+        r"|\b(?:features?|columns?|variables?)\b.*\bmatters?\b|\bmatters? most\b",
+        "importance",
+    ),
+    (
+        r"\bmistakes?\b|\b(?:get|got|gets|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"
+        r"|\bwrong (?:predictions|answers)\b",
+        "mistakes",
+    ),
+    (r"\b(?:per|each|every|by)[ -]class\b", "classes"),
+    (r"\btext lengths?\b|\blengths? of (?:the )?texts?\b", "lengths"),
+    (
+        r"\b(?:pictures?|charts?|plots?|graphs?|draw)\b.*\bresults?\b|\bresults?\b.*\b(?:pictures?|charts?|plots?)\b",
+        "overview",
+    ),
+)
+
+_METRIC = re.compile(
+    r"\b((?:train|valid|test)[ _]loss|loss|accuracy|auc|f1|precision|recall|perplexity|learning[ _]rate|lr"
+    r"|grad(?:ient)?[ _]norm|throughput|error|rmse|mae)\b",
+    re.IGNORECASE,
+)
+_LAST_STEPS = re.compile(r"\blast\s+([\d,]{1,15})\s+steps\b", re.IGNORECASE)
+_STEPS_BETWEEN = re.compile(r"\bsteps?\s+(\d{1,15})\s*(?:-|to|and|until)\s*(\d{1,15})\b", re.IGNORECASE)
+_SWITCHES = {
+    "log_scale": re.compile(r"\blog(?:arithmic)?[ -]scale\b", re.IGNORECASE),
+    "by_time": re.compile(r"\b(?:by|over) (?:time|hours)\b", re.IGNORECASE),
+    "by_epoch": re.compile(r"\b(?:by|over|per) epochs?\b", re.IGNORECASE),
+}
+_SMOOTHED = re.compile(
+    rf"(?:\b(not|without|no|less|off|raw)\W+(?:\w+\W+)?)?{SMOOTH}"
+    r"(?:[^\d.,;]{0,25}?(0?\.\d{1,6})(?!\d))?",
+    re.IGNORECASE,
+)
+_BEFORE = re.compile(
+    rf"{_HELD}(yesterday(?:['’]?s)?\b|(?:last|previous|earlier)\s+(?:run|one|training)\b)", re.IGNORECASE
+)
+_CARD = (  # what a later line says counts
+    (re.compile(r"\blinear\b", re.IGNORECASE), "log_scale", False),
+    (re.compile(r"\blog(?:arithmic)?\b", re.IGNORECASE), "log_scale", True),
+    (re.compile(r"\bzoom(?:ed)?\b|\bnewest\b", re.IGNORECASE), "newest", True),
+    (re.compile(r"\bwhole run\b|\bzoom(?:ed)? out\b", re.IGNORECASE), "newest", False),
+)
+
+
+def chart_in(words: str, others: tuple[str, ...]) -> dict[str, Any]:
+    """What is to be drawn: metrics, steps, scale, `others` beside the first run; or a picture of the result."""
+    result = next((view for pattern, view in RESULTS if re.search(pattern, words, re.IGNORECASE)), None)
+    if result:
+        return {"result": result}
+    found: dict[str, Any] = {}
+    named = tuple(dict.fromkeys(word.lower() for word in _METRIC.findall(words)))
+    last, between = _LAST_STEPS.search(words), _STEPS_BETWEEN.search(words)
+    if named:
+        found["metrics"] = named
+    if last:
+        found["newest"] = int(last.group(1).replace(",", ""))
+    if between:
+        found |= {"first_step": int(between.group(1)), "last_step": int(between.group(2))}
+    found |= {key: True for key, pattern in _SWITCHES.items() if pattern.search(words)}
+    before = _BEFORE.search(words)
+    if before:
+        found["before"] = "yesterday" if before.group(1).lower().startswith("yesterday") else "previous"
+    smooth = _smoothing_in(words)
+    if smooth:
+        found["smooth"] = smooth
+    if others:
+        found["others"] = others
+    return found
+
+
+def card_in(words: str) -> dict[str, Any]:
+    """How the live card of a run is to draw its curves; what is unsaid stays as it is."""
+    found: dict[str, Any] = {key: value for pattern, key, value in _CARD if pattern.search(words)}
+    smooth = _smoothing_in(words)
+    return found if smooth is None else found | {"smooth": smooth}
+
+
+def _smoothing_in(words: str) -> float | None:
+    """The weight of a moving average that is asked for; 0 for none, None where nothing is said of it."""
+    found = _SMOOTHED.search(words)
+    if found is None:
+        return None
+    if found.group(1) or "unsmooth" in found.group().lower():
+        return 0.0
+    return min(float(found.group(2)), 0.999) if found.group(2) else 0.9
