@@ -142,6 +142,7 @@ def test_row_18_the_disk_of_the_database_is_full(own_site: Site) -> None:
         own_site.let_go(run)
         assert own_site.ends(run)["state"] == "succeeded"
         assert own_site.rows("PRAGMA integrity_check") == [{"integrity_check": "ok"}]
+        eventually(lambda: not list(ends_are_shown(own_site)), what="the card that says so")
         own_site.stop_bot()
         _keep(own_site)
 
