@@ -7,7 +7,7 @@ import asyncio
 import logging
 
 from agent.domain.charts import ChartSpec
-from agent.domain.content import Card, Content
+from agent.domain.content import Card, Content, Picture
 from agent.domain.errors import TransientError
 from agent.domain.runs import ENDED, Run, RunState
 from agent.ports import Blobs, Clock
@@ -22,6 +22,7 @@ from agent.stores import Runs
 
 log = logging.getLogger(__name__)
 LOG_LINES = 6
+_SOON_S = 1.0  # a picture takes a fiftieth of this once its process is warm
 
 
 class LiveCards:
@@ -38,6 +39,7 @@ class LiveCards:
         self._blobs = blobs
         self._pace_s = pace_s
         self._changed: dict[str, None] = {}
+        self._shown: dict[str, Picture] = {}
         self._news = asyncio.Event()
 
     def changed(self, run_id: str) -> None:
@@ -74,16 +76,35 @@ class LiveCards:
         lines = await self._runs.log(run_id, LOG_LINES)
         view = card_view_of(await self._runs.card_view(run_id)) or CardView()
         spec = await self._chart(run, view)
-        picture = await self._files.draw(spec, about=run.id) if spec else None
         ways = view_buttons(run.id, view) if spec else ()
-        card = run_card(run, newest, lines, picture, now=self._clock.now(), ways=ways)
         ended = run.state in ENDED
-        await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
+
+        async def show(picture: Picture | None) -> None:
+            card = run_card(run, newest, lines, picture, now=self._clock.now(), ways=ways)
+            await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
+
+        drawing = asyncio.ensure_future(self._files.draw(spec, about=run.id)) if spec else None
+        try:
+            if drawing is not None and not (await asyncio.wait({drawing}, timeout=_SOON_S))[0]:
+                await show(self._shown.get(run.id))  # how it stands does not wait for a picture
+            picture = await drawing if drawing is not None else None
+        finally:
+            if drawing is not None:
+                drawing.cancel()
+        await show(picture)
+        self._remember(run.id, picture, ended=ended)
         key = f"result:{run.id}" + (f":{run.attempt}" if run.attempt > 1 else "")
         if run.state is RunState.SUCCEEDED:
             await self._postman.put(key, room, Content(card=await self._result(run)), urgent=True)
         elif ended:
             await self._postman.put(key, room, Content(text=_ending(run)), urgent=True)
+
+    def _remember(self, run_id: str, picture: Picture | None, *, ended: bool) -> None:
+        """The newest picture of a live run, for a card whose next one is long in coming."""
+        if ended or picture is None:
+            self._shown.pop(run_id, None)
+        else:
+            self._shown[run_id] = picture
 
     async def _result(self, run: Run) -> Card:
         """The result card with its picture; a store of files that is away costs the picture only."""

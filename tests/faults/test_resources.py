@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from tests.faults import disks
+from tests.faults.invariants import ends_are_shown
 from tests.faults.site import Site, eventually
 from tests.faults.test_worker_and_supervisor import supervisors
 from tests.worker.conftest import processes_naming
@@ -102,6 +103,7 @@ def test_row_18_the_disk_of_runs_is_full(own_site: Site) -> None:
         outcome = own_site.ends(run, limit_s=90)
         assert outcome["exit_class"] == "disk_full", outcome
         assert outcome["reason"]
+        eventually(lambda: not list(ends_are_shown(own_site)), what="the card that says so")
         own_site.close()
         _keep(own_site)
 
@@ -117,6 +119,7 @@ def test_row_18_a_run_folder_fills_up_at_once(own_site: Site) -> None:
         outcome = own_site.ends(run, limit_s=90)
         assert outcome["state"] in {"succeeded", "failed"}, outcome
         assert own_site.folder(run).outcome.exists()
+        eventually(lambda: not list(ends_are_shown(own_site)), what="the card that says so")
         own_site.close()
         _keep(own_site)
 
@@ -139,6 +142,7 @@ def test_row_18_the_disk_of_the_database_is_full(own_site: Site) -> None:
         own_site.let_go(run)
         assert own_site.ends(run)["state"] == "succeeded"
         assert own_site.rows("PRAGMA integrity_check") == [{"integrity_check": "ok"}]
+        eventually(lambda: not list(ends_are_shown(own_site)), what="the card that says so")
         own_site.stop_bot()
         _keep(own_site)
 

@@ -73,7 +73,7 @@ async def _all(home: Path, own: dict[str, str], took: dict[str, list[float]]) ->
                         seconds = await place.clicks(case, f"room-{number}", warm=how == "warm")
                     took.setdefault(f"{case.name} {how}", []).extend(seconds)
                     shown = ", ".join(f"{s:.2f}" for s in seconds)
-                    say(f"click: turn {turn + 1} of {TURNS}, {case.name} {how}: {shown} s")
+                    say(f"approve: turn {turn + 1} of {TURNS}, {case.name} {how}: {shown} s")
 
 
 class _Place:

@@ -1,0 +1,43 @@
+"""A run's card says how it stands also while its picture is long in coming."""
+
+import asyncio
+
+from agent.domain.charts import ChartSpec
+from agent.domain.content import Card
+from agent.domain.events import Ended
+from agent.domain.runs import Outcome, RunState
+from tests.agent.conftest import House
+from tests.agent.stage import Stage
+from tests.agent.test_results import rows
+from tests.fakes import FakeCharts
+
+
+class SlowCharts(FakeCharts):
+    """Draws nothing until it is let go, like a process of charts that is not warm yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+
+    async def render(self, spec: ChartSpec) -> bytes:
+        await self.go.wait()
+        return await super().render(spec)
+
+
+async def test_the_end_of_a_run_does_not_wait_for_its_picture(house: House) -> None:
+    charts = house.charts = SlowCharts()
+
+    def ended_cards() -> list[Card]:
+        cards = [content.card for content in house.door.shown if content.card and content.card.kind == "run"]
+        return [card for card in cards if any(fact.value == "failed" for fact in card.facts)]
+
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        failed = Outcome(state=RunState.FAILED, reason="It broke.")
+        await stage.says(run, rows(1, 2, 3, train_loss=0.5), Ended(outcome=failed))
+        await house.until(lambda: bool(ended_cards()))
+        assert ended_cards()[0].picture is None
+        charts.go.set()
+        await house.until(lambda: ended_cards()[-1].picture is not None)
+        assert len(ended_cards()) == 1  # one message, edited
