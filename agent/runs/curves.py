@@ -51,7 +51,7 @@ def series_of(
     """A curve under `name`; by `time`, x are hours from the moment `since` (seconds since the epoch).
 
     By `epoch`, x are what `clock` says. Infinite values become points of their own, which a chart marks at its edge.
-    `anew` are the steps at which later attempts began.
+    `anew` are the steps behind which later attempts went on.
     """
     spans = found.spans
     x = spans["first"] / 2 + spans["last"] / 2
@@ -59,7 +59,8 @@ def series_of(
         x = (spans["began"] / 2 + spans["ended"] / 2 - since) / 3600
     elif axis == "epoch" and clock is not None:
         x = clock.at(x)
-    began = np.searchsorted(spans["last"], sorted(anew))  # the first entries that hold a value of such an attempt
+    # The first entries that hold a value of such an attempt: it logs nothing before it has made a step.
+    began = np.searchsorted(spans["last"], sorted(anew), side="right")
     breaks = x[np.unique(began[began < len(spans)])]
     beyond = [(spans["ups"] > 0, np.inf), (spans["downs"] > 0, -np.inf)]
     if found.exact:

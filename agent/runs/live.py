@@ -76,7 +76,7 @@ class LiveCards:
         lines = await self._runs.log(run_id, LOG_LINES)
         view = card_view_of(await self._runs.card_view(run_id)) or CardView()
         spec = await self._chart(run, view)
-        ways = view_buttons(run.id, view) if spec else ()
+        ways = view_buttons(run.id, view) if spec or view.newest else ()  # there is always a way back
         ended = run.state in ENDED
 
         async def show(picture: Picture | None) -> None:

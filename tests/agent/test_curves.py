@@ -89,9 +89,9 @@ def test_parts_share_a_panel_however_other_programs_call_them() -> None:
 
 def test_smoothing_knows_where_attempts_began_and_what_spans_weigh() -> None:
     found = series_of(a_window([1.0, 2.0, 3.0, 4.0], folded=False), "train", anew=[2, 50])
-    assert (list(found.breaks), len(found.counts)) == ([2.0], 0)
+    assert (list(found.breaks), len(found.counts)) == ([3.0], 0)
     by_time = series_of(a_window([1.0, 2.0, 3.0], folded=False), "train", axis="time", since=1000.0, anew=[1])
-    assert list(by_time.breaks) == [1.0]
+    assert list(by_time.breaks) == [2.0]
     values = [float(n) for n in range(2 * FAN)]
     values[3], values[4] = math.inf, math.nan
     spanned = series_of(a_window(values, folded=True), "train", anew=[FAN + 2])
