@@ -40,8 +40,8 @@ class Case:
 
 
 TABULAR = Case("tabular recipe", "doctor_visits.csv", "visited_doctor", 2001, "tabular", 3)
-TEXT = Case("text recipe (transformers)", "docstrings.csv", "library", 301, "transformers", 8)
-OWN = Case("own script (torch)", "docstrings.csv", "library", 301, "transformers", 8)
+TEXT = Case("text recipe (transformers)", "docstrings.csv", "library", 301, "transformers", 5)
+OWN = Case("own script (torch)", "docstrings.csv", "library", 301, "transformers", 5)
 
 
 def measure() -> Sequence[Row]:
