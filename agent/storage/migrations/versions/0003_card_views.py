@@ -9,11 +9,9 @@ down_revision = "0002"
 
 def upgrade() -> None:
     """Go to this version."""
-    with op.batch_alter_table("run", schema=None) as batch_op:
-        batch_op.add_column(sa.Column("card_view", sa.Text(), nullable=False, server_default=""))
+    op.add_column("run", sa.Column("card_view", sa.Text(), nullable=False, server_default=""))
 
 
 def downgrade() -> None:
     """Leave this version."""
-    with op.batch_alter_table("run", schema=None) as batch_op:
-        batch_op.drop_column("card_view")
+    op.drop_column("run", "card_view")  # not in a batch, which would make the table anew under its foreign keys
