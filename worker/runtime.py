@@ -691,18 +691,21 @@ class _Segment:
         return joined.encode(), len(text), at + moved
 
     def _line_up(self, data: bytes, at: int, mark: int, text: list[str]) -> int:
-        """Append the lines of all rows alike from `at` on; where they end."""
+        """Append the lines of all rows alike from `at` on; where they end.
+
+        How numbers are written follows from these rows alone: read again after a death, they must give the same bytes.
+        """
         size, keys_at = mark & _SIZE, _WORD.unpack_from(data, at + 8)[0]
         layout, names = self._layout(keys_at, size)
         rows = (len(data) - at) // size
-        middle = layout.unpack_from(data, at + rows // 2 * size)
-        template = _template(names, middle if middle[0] == mark else layout.unpack_from(data, at))
-        count = len(text)
+        alike: list[tuple[Any, ...]] = []
         for found in layout.iter_unpack(memoryview(data)[at : at + rows * size]):
             if found[0] != mark or found[1] != keys_at:
                 break
-            text.append(template % found[2:])
-        return at + (len(text) - count) * size
+            alike.append(found)
+        template = _template(names, alike[len(alike) // 2])
+        text.extend([template % found[2:] for found in alike])
+        return at + len(alike) * size
 
     def _layout(self, keys_at: int, size: int) -> tuple[struct.Struct, list[str]]:
         known = self._rows.get((keys_at, size))

@@ -125,6 +125,36 @@ def test_a_converter_killed_at_any_write_neither_loses_nor_doubles_a_row(
     assert len(found) == len(logged) + own
 
 
+@pytest.mark.parametrize("last", range(1, 7))
+def test_numbers_of_many_sizes_are_known_again_after_a_death(
+    last: int, supervised: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a converter wrote before it died looks the same to the next one, however much either has read at once."""
+    logged = [0.0, 1e14, 3.0, 1e-9]
+    rt = TrainingRuntime("r", tmp_path)
+    for step, loss in enumerate(logged):
+        rt.log_metrics(step, loss=loss)
+    left = [last]
+
+    def dying(act: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            left[0] -= 1
+            if left[0] == 0:
+                raise Dies
+            return act(*arguments, **named)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("pwrite", "write", "unlink"):
+            patch.setattr(os, name, dying(getattr(os, name)))
+        with contextlib.suppress(Dies):
+            Converter(tmp_path).run()
+    rt.finish()
+    Converter(tmp_path).run(ended=True)
+    assert read(tmp_path) == [(step, {"loss": loss}) for step, loss in enumerate(logged)]
+
+
 @given(noise=st.binary(max_size=400), at=st.integers(0, 600))
 @SLOW
 def test_a_journal_that_holds_anything_does_no_harm(
