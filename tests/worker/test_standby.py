@@ -12,6 +12,7 @@ import pytest
 from agent.domain.orders import StopOrder
 from agent.domain.runs import RunState
 from tests.worker.conftest import ENDLESS, GOOD, Yard, eventually, processes_naming
+from tests.worker.warm_host import alive
 from worker import standby
 from worker.folders import HostFolder
 from worker.settings import Settings
@@ -71,7 +72,7 @@ async def test_it_outlives_the_worker_and_the_next_one_does_not(waiting_yard: Ya
     assert b"--wait" in begun_in(yard, "r-wait02")
     second = waiting_one(yard, other_than=first)
     yard.kill_worker(yard.workers[-1])
-    eventually(lambda: not Path(f"/proc/{second}").exists(), what="the end of the one that waits")
+    eventually(lambda: not alive(second), what="the end of the one that waits")
     (yard.folder("r-wait02").path / "go-on").touch()
     assert yard.outcome("r-wait02").state is RunState.SUCCEEDED
 
