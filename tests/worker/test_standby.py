@@ -49,6 +49,10 @@ def begun_in(yard: Yard, run: str) -> bytes:
     return Path(f"/proc/{yard.supervisor_pid(run)}/cmdline").read_bytes()
 
 
+def open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
 async def test_an_attempt_begins_in_the_one_that_waits(waiting_yard: Yard) -> None:
     yard, first = waiting_yard, waiting_one(waiting_yard)
     await yard.launch(yard.order("r-wait01", ENDLESS))
@@ -88,6 +92,32 @@ async def test_one_that_does_not_answer_costs_no_launch(waiting_yard: Yard, numb
         with contextlib.suppress(ProcessLookupError):
             os.kill(first, signal.SIGKILL)
     waiting_one(yard, other_than=first)
+
+
+NOT_WHOLE = [b"", b"no JSON", b"[1]", b'{"argv": []}', b'{"argv": [], "cwd": "/", "env": {}}']
+
+
+async def test_requests_that_are_not_whole_leave_it_waiting(
+    waiting_yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard, first = waiting_yard, waiting_one(waiting_yard)
+    monkeypatch.chdir(warm_folder(yard))
+    path = next(Path().glob("supervisor-*.sock"))
+    before = open_files(first)
+    for message in NOT_WHOLE:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.settimeout(60.0)
+            connection.connect(str(path))
+            socket.send_fds(connection, [message], [connection.fileno()])
+            assert connection.recv(16) == b""  # closed without a word
+    eventually(lambda: open_files(first) == before, what="the files that came to be closed")
+    await yard.launch(yard.order("r-wait05", ENDLESS))
+    yard.running("r-wait05")
+    assert b"--wait" in begun_in(yard, "r-wait05")
+    eventually(lambda: not alive(first), what="its going on as a supervisor")
+    await yard.stop(StopOrder(run="r-wait05", attempt=1))
+    assert yard.outcome("r-wait05").state is RunState.STOPPED
+    yard.gone("r-wait05")
 
 
 async def test_one_that_dies_with_the_attempt_in_hand_costs_no_launch(

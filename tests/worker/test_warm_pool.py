@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.worker.warm_host import alive, host, kill, said, until
+from worker.folders import connect_to
 from worker.warm import sets
 from worker.warm.sets import (
     ReadySet,
@@ -56,6 +57,24 @@ def test_a_home_of_any_length_will_do(tmp_path: Path) -> None:
         assert done["warm"], done["log"]
         assert done["output"] == "True False\n"
         assert not Path(f"/proc/{done['roots'][1]}").exists()  # not even as a zombie, which would hold up the sandbox
+
+
+NOT_WHOLE = [b"", b"no JSON", b"[1]", b'{"spaces": []}']
+NO_SPACES = b'{"argv": [], "cwd": "/", "env": {}, "seccomp": "", "spaces": 3}'
+
+
+def test_requests_that_are_not_whole_end_no_zygote(tmp_path: Path) -> None:
+    with host(tmp_path, "data") as place:
+        ready = place.wait_ready("data")
+        for message in (*NOT_WHOLE, NO_SPACES):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+                connection.settimeout(60.0)
+                connect_to(connection, Path(ready.socket))
+                socket.send_fds(connection, [message], [connection.fileno()])
+                assert connection.recv(16) == b""  # closed without a word
+        done = place.step(place.run_folder(train=HELLO), sets=["data"])
+        assert done["warm"], done["log"]
+        assert alive(ready.pid)
 
 
 def test_a_step_that_cannot_begin_warm_begins_cold(tmp_path: Path) -> None:

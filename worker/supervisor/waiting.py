@@ -6,7 +6,6 @@ The request is one message: JSON `{"argv", "cwd", "env"}` with two open files, f
 It dies with the thread that started it until it forks, which `__main__` does as soon as it has the lock.
 """
 
-import array
 import contextlib
 import ctypes
 import fcntl
@@ -16,12 +15,11 @@ import os
 import resource
 import select
 import signal
-import socket
-import struct
 from typing import Any
 
-_MESSAGE_BYTES = 180_000
-_REQUEST_LIMIT_S = 5.0
+from worker.warm.asking import listen, receive
+
+_KEYS = frozenset({"argv", "cwd", "env"})
 _FILES = 2
 _PR_SET_PDEATHSIG = 1  # Source: linux/prctl.h
 _OUT, _FIRST_WORD, _FIRST_FREE_FILE = 1, 3, 4
@@ -36,14 +34,7 @@ def wait_for_order(path: str) -> list[str]:
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     importlib.import_module("worker.supervisor.attempt")
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    folder, name = os.path.split(path)
-    os.chdir(folder)  # the kernel takes 107 bytes of a socket's path
-    mask = os.umask(0o177)
-    listener.bind(name)
-    os.umask(mask)
-    os.chdir("/")
-    listener.listen(1)
+    listener = listen(path, waiting=1)
     _say({"ready": True})
     waiting = select.poll()
     waiting.register(0, select.POLLIN)
@@ -56,7 +47,9 @@ def wait_for_order(path: str) -> list[str]:
             continue
         connection, _ = listener.accept()
         with connection:
-            request, files = _receive(connection)
+            request, files = receive(connection, keys=_KEYS, most_files=_FILES)
+            if len(files) != _FILES:
+                request = None
             if request is not None:
                 os.unlink(path)  # noqa: PTH108 - nobody else may ask
                 connection.send(b"taken")
@@ -77,25 +70,6 @@ def _leave(path: str) -> None:
 def _say(word: dict[str, Any]) -> None:
     with contextlib.suppress(BrokenPipeError):
         os.write(_OUT, json.dumps(word).encode() + b"\n")
-
-
-def _receive(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """The request of somebody who is this user, None for anything else."""
-    connection.settimeout(_REQUEST_LIMIT_S)
-    files = array.array("i")
-    try:
-        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        if struct.unpack("3i", peer)[1] != os.geteuid():
-            return None, []
-        said, extra, _, _ = connection.recvmsg(_MESSAGE_BYTES, socket.CMSG_SPACE(_FILES * files.itemsize))
-        for level, kind, data in extra:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                files.frombytes(data[: len(data) - len(data) % files.itemsize])
-        request = json.loads(said)
-        whole = isinstance(request, dict) and {"argv", "cwd", "env"} <= request.keys() and len(files) == _FILES
-        return (request if whole else None), list(files)
-    except (OSError, ValueError):
-        return None, list(files)
 
 
 def _become(request: dict[str, Any], files: list[int]) -> list[str]:

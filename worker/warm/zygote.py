@@ -12,7 +12,6 @@ runs code of others. A second process stays outside as its parent: it reports th
 goes away.
 """
 
-import array
 import base64
 import contextlib
 import faulthandler
@@ -24,16 +23,15 @@ import resource
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-_MESSAGE_BYTES = 180_000
-_MOST_FILES = 16
-_REQUEST_LIMIT_S = 5.0
+_KEYS = frozenset({"argv", "cwd", "env", "seccomp", "spaces"})
+_FILES, _MOST_FILES = 2, 16
+_MOST_WAITING = 16
 _FIRST_FREE_FILE = 3
 _NICE = 10
 
@@ -53,7 +51,7 @@ def main() -> None:
     """Never returns in the zygote; in a forked process it returns into the end of the interpreter."""
     sys.path.pop(0)  # this file's folder
     asked = json.loads(_first_line())
-    joining, running, preload = _sibling("joining"), _sibling("running"), _sibling("preload")
+    asking, joining, running, preload = (_sibling(name) for name in ("asking", "joining", "running", "preload"))
     own_files = frozenset({__file__, running.__file__ or ""})
     nice = _be_nice()
     missing = preload.load(asked["set"])
@@ -67,9 +65,11 @@ def main() -> None:
     if why:
         _say({"unfit": why, "missing": missing})
         sys.exit(3)
-    listener = _listen(asked["socket"])
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(asked["socket"])  # noqa: PTH108 - no pathlib needed for one call
+    listener = asking.listen(asked["socket"], waiting=_MOST_WAITING)
     _say({"ready": {"missing": missing, "modules": len(sys.modules)}})
-    task = _serve(listener, joining, running)
+    task = _serve(listener, asking, joining, running)
     if task is None:
         os._exit(0)  # nothing of the libraries' ends needs to run here
     code: int | None = None
@@ -120,21 +120,7 @@ def _forks_well(preload: ModuleType) -> str:
     return f"the libraries keep open files ({', '.join(extra)})" if extra else ""
 
 
-def _listen(path: str) -> socket.socket:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)  # noqa: PTH108 - no pathlib needed for one call
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    folder, name = os.path.split(path)
-    os.chdir(folder)  # the kernel takes 107 bytes of a socket's path
-    mask = os.umask(0o177)
-    listener.bind(name)
-    os.umask(mask)
-    os.chdir("/")
-    listener.listen(16)
-    return listener
-
-
-def _serve(listener: socket.socket, joining: ModuleType, running: ModuleType) -> list[str] | None:
+def _serve(listener: socket.socket, asking: ModuleType, joining: ModuleType, running: ModuleType) -> list[str] | None:
     """Answer requests until the pool goes away (None). In a forked process: what it has to run."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the watching processes
     waiting = select.poll()
@@ -149,8 +135,9 @@ def _serve(listener: socket.socket, joining: ModuleType, running: ModuleType) ->
             continue
         connection, _ = listener.accept()
         with connection:
-            request, files = _receive(connection)
-            if request is not None:
+            request, files = asking.receive(connection, keys=_KEYS, most_files=_MOST_FILES)
+            spaces = request["spaces"] if request is not None else None
+            if isinstance(spaces, list) and len(files) == _FILES + len(spaces):
                 used += 1
                 if os.fork() == 0:
                     listener.close()
@@ -158,23 +145,6 @@ def _serve(listener: socket.socket, joining: ModuleType, running: ModuleType) ->
                 _say({"used": used})
             for fd in files:
                 os.close(fd)
-
-
-def _receive(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    connection.settimeout(_REQUEST_LIMIT_S)
-    files = array.array("i")
-    try:
-        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        if struct.unpack("3i", peer)[1] != os.geteuid():
-            return None, []
-        said, extra, _, _ = connection.recvmsg(_MESSAGE_BYTES, socket.CMSG_SPACE(_MOST_FILES * files.itemsize))
-        for level, kind, data in extra:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                files.frombytes(data[: len(data) - len(data) % files.itemsize])
-        request = json.loads(said)
-        return (request if len(files) == 2 + len(request["spaces"]) else None), list(files)
-    except (OSError, ValueError, KeyError):
-        return None, list(files)
 
 
 def _attend(
