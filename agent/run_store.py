@@ -4,7 +4,7 @@ Each method is one transaction. Knows no SQL: `agent.storage.runs` implements it
 the live cards and the monitor.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -13,12 +13,15 @@ from agent.domain.events import MetricRow, WorkerEvent
 from agent.domain.rooms import Room
 from agent.domain.runs import Attempt, Checkpoint, Outcome, Run, RunState
 from agent.series.slices import MetricTable, Slice
-from agent.series.window import Summary, Window
+from agent.series.window import Stretch, Summary, Window
 
 Place = tuple[int, int]  # attempt, and how many of its rows of metrics were read
 START: Place = (0, 0)
 Steps = tuple[int, int]  # from and to, both included
 ALL_STEPS: Steps = (-(2**62), 2**62)
+Moments = tuple[float, float]  # from and to, seconds since the epoch
+ALWAYS: Moments = (0.0, 1e12)
+Kind = Literal["metrics", "usage"]
 Level = Literal["error", "warning", "info"]
 
 
@@ -253,11 +256,14 @@ class Runs(Protocol):
     async def newest_metrics(self, run_id: str, count: int) -> Sequence[MetricRow]:
         """The last `count` rows, newest last, without reading what is before them."""
 
-    async def metric_table(self, run_id: str) -> MetricTable:
-        """What there is to export: names, attempts and their numbers of rows, as of now."""
+    async def metric_table(self, run_id: str, kind: Kind = "metrics") -> MetricTable:
+        """What there is to export: names, attempts and their numbers of rows, as of now; of what it used, if asked."""
 
-    async def metric_slice(self, run_id: str, number: int, first: int, stop: int) -> Slice:
-        """The rows `[first, stop)` of attempt `number`, which has as many, those too that a later one trained anew."""
+    async def metric_slice(self, run_id: str, number: int, first: int, stop: int, kind: Kind = "metrics") -> Slice:
+        """The rows `[first, stop)` of attempt `number`, which has as many, those too that a later one trained anew.
+
+        Of what it used, steps are moments, see `agent.series.usage`.
+        """
 
     async def metric_names(self, run_id: str) -> Sequence[str]:
         """Of all metrics, the one that began at the lowest step first."""
@@ -269,6 +275,18 @@ class Runs(Protocol):
         """The curves of these metrics between two steps, in no more detail than a picture shows.
 
         A step that a later attempt trained anew is shown once, as that one left it.
+        """
+
+    async def usage(self, run_id: str, moments: Moments = ALWAYS) -> Mapping[str, Sequence[Stretch]]:
+        """What its attempts used between two moments, by the names of `agent.series.usage`.
+
+        In no more detail than a picture shows; a pause is never within a span. First and last of a span are moments.
+        """
+
+    async def paces(self, run_id: str, moments: Moments = ALWAYS) -> Sequence[Stretch]:
+        """The steps that its attempts made between two moments: spans of the metric that was logged most often.
+
+        In no more detail than a picture shows; a pause is never within a span.
         """
 
     async def log(self, run_id: str, limit: int) -> Sequence[str]:

@@ -61,7 +61,7 @@ class Sampler:
 
     def _look_at_gpus(self) -> tuple[GpuUsage, ...]:
         return tuple(
-            GpuUsage(uuid=gpu.uuid, busy=gpu.busy, memory_bytes=gpu.used_bytes)
+            GpuUsage(uuid=gpu.uuid, busy=gpu.busy, memory_bytes=gpu.used_bytes, total_bytes=gpu.memory_bytes)
             for gpu in self._ask_gpus()
             if gpu.uuid in self._uuids
         )

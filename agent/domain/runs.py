@@ -174,11 +174,12 @@ class Outcome(Value):
 
 
 class GpuUsage(Value):
-    """One GPU as NVML saw it: `busy` is 0..1."""
+    """One GPU as NVML saw it: `busy` is 0..1. `total_bytes` is what the card has, 0 where that is not known."""
 
     uuid: str
     busy: float
     memory_bytes: int
+    total_bytes: int = 0
 
 
 class Usage(Value):

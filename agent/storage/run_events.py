@@ -15,9 +15,11 @@ from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, Noted, 
 from agent.domain.runs import RunState
 from agent.run_store import Applied, Ending, Stale
 from agent.runs.levels import level_of
+from agent.series.usage import row_of
 from agent.storage import run_rows as rows
 from agent.storage.series import FOLD, MOST_LOOSE, fold
-from agent.storage.tables import attempt, checkpoint, log_line, metric_chunk, note, run, seen_event
+from agent.storage.shelf import METRICS, USAGE, Shelf
+from agent.storage.tables import attempt, checkpoint, log_line, metric_chunk, note, run, seen_event, usage_chunk
 
 # Built once: building a statement costs more than carrying it out does. An update sets what it is given.
 _RUNS = select(run).where(run.c.id.in_(bindparam("runs", expanding=True))).order_by(run.c.id).with_for_update()
@@ -64,16 +66,20 @@ class _Batch:
 
     def __init__(self) -> None:
         self.metrics: list[dict[str, object]] = []
+        self.beats: list[dict[str, object]] = []
         self.lines: list[dict[str, object]] = []
         self.checkpoints: list[dict[str, object]] = []
         self.notes: list[dict[str, object]] = []
 
-    def add(self, event: WorkerEvent) -> None:
-        """What is a fact whatever became of the attempt since."""
+    def add(self, event: WorkerEvent, life: "_Life") -> None:
+        """What is a fact whatever became of the attempt since; `life` has not taken the event yet."""
         key: dict[str, object] = {"run_id": event.run, "attempt": event.attempt, "seq": event.seq}
         match event.body:
             case Measured() as body:
                 self.metrics.append(key | {"rows": wire.encode(body).decode()})
+            case Beat(usage=usage) if usage is not None:
+                row = row_of(usage, at=event.at.timestamp(), step=life.step, gpus=life.gpus)
+                self.beats.append(key | {"rows": wire.encode(Measured(rows=(row,))).decode()})
             case Logged(lines=lines, dropped=dropped):
                 said = [(level_of(line), line) for line in lines]
                 if dropped:
@@ -91,6 +97,7 @@ class _Batch:
         """Insert them, one statement a table."""
         tables = (
             (metric_chunk, self.metrics),
+            (usage_chunk, self.beats),
             (log_line, self.lines),
             (checkpoint, self.checkpoints),
             (note, self.notes),
@@ -109,6 +116,7 @@ class _Life:
         self.state = RunState(row.state)
         self.seen = _Seen(own.seen_to, beyond)
         self.rows, self.low_step = own.rows, own.low_step
+        self.beats, self.step = own.beats, int(row.step)
         self._run: dict[str, object] = {}
         self._attempt: dict[str, object] = {}
 
@@ -116,9 +124,17 @@ class _Life:
     def closed(self) -> bool:
         return self.own.outcome is not None
 
+    @property
+    def gpus(self) -> Sequence[str]:
+        """What the attempt was given."""
+        return rows.as_attempt(self.own).gpus
+
     def take(self, event: WorkerEvent, ending: Ending) -> bool:
         """Apply an event that is new; False when the attempt lives and may not."""
         body = event.body
+        if isinstance(body, Beat) and body.usage is not None:
+            self.beats += 1
+            self._attempt["beats"] = self.beats
         if isinstance(body, Measured) and body.rows:
             steps = [row.step for row in body.rows]
             self.rows += len(steps)
@@ -146,7 +162,7 @@ class _Life:
                 self._train()
             case Measured(rows=measured):
                 if measured:
-                    self._run["step"] = measured[-1].step
+                    self._run["step"] = self.step = measured[-1].step
                 self._train()
             case Beat(usage=usage) if usage is not None:
                 self._run["usage"] = wire.encode(usage).decode()
@@ -207,17 +223,20 @@ class _Life:
     def left(self) -> tuple[dict[str, object], dict[str, object]]:
         """What is still to be written, of the run and of its attempt, each with its key."""
         self.seen.store(self._connection, self.row.id, self.own.number)
-        loose = self.rows - self.own.folded
-        if loose >= FOLD:
-            through = self.seen.through if loose < MOST_LOOSE else None
-            self._attempt["folded"] = fold(
-                self._connection, self.row.id, self.own.number, folded=self.own.folded, through=through
-            )
+        self._fold("folded", METRICS, have=self.rows, folded=self.own.folded)
+        self._fold("beats_folded", USAGE, have=self.beats, folded=self.own.beats_folded)
         if self.seen.through != self.own.seen_to:
             self._attempt["seen_to"] = self.seen.through
         key = {"of_run": self.row.id}
         of_attempt = self._attempt | key | {"of_number": self.own.number} if self._attempt else {}
         return self._run | key if self._run else {}, of_attempt
+
+    def _fold(self, column: str, shelf: Shelf, *, have: int, folded: int) -> None:
+        """Move rows into columns once there are enough of them."""
+        if have - folded >= FOLD:
+            through = self.seen.through if have - folded < MOST_LOOSE else None
+            key = {"run_id": self.row.id, "number": self.own.number}
+            self._attempt[column] = fold(self._connection, **key, folded=folded, through=through, shelf=shelf)
 
 
 def apply(connection: Connection, events: Sequence[WorkerEvent], *, at: datetime, ending: Ending) -> Applied:
@@ -238,7 +257,7 @@ def apply(connection: Connection, events: Sequence[WorkerEvent], *, at: datetime
             continue
         if not life.seen.add(event.seq):
             continue
-        batch.add(event)
+        batch.add(event, life)
         changed[event.run] = None
         if not life.take(event, ending):
             stale[key] = Stale(event.run, event.attempt, event.host)

@@ -2,7 +2,8 @@
 cordons. The base of `agent.storage.runs.SqlRuns`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -10,15 +11,33 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from agent import wire
 from agent.domain.events import MetricRow
 from agent.domain.runs import Attempt, Checkpoint, ExitClass, Outcome
-from agent.run_store import ALL_STEPS, START, Cordon, Home, Lease, LogPage, LogQuery, Note, Place, Script, Steps
+from agent.run_store import (
+    ALL_STEPS,
+    ALWAYS,
+    START,
+    Cordon,
+    Home,
+    Kind,
+    Lease,
+    LogPage,
+    LogQuery,
+    Moments,
+    Note,
+    Place,
+    Script,
+    Steps,
+)
 from agent.series.slices import MetricTable, Slice
-from agent.series.window import Summary, Window
+from agent.series.usage import place_of
+from agent.series.window import Stretch, Summary, Window
 from agent.storage import run_rows as rows
 from agent.storage.database import Database
 from agent.storage.series import rows_between, slice_of, table_of
 from agent.storage.series_reads import SeriesReads
+from agent.storage.shelf import METRICS, USAGE
 from agent.storage.tables import attempt, checkpoint, gpu, gpu_lease, log_line, note, run, script
 
+_SHELVES = {"metrics": METRICS, "usage": USAGE}
 LEVELS = {"error": ["error"], "warning": ["error", "warning"]}
 
 
@@ -183,13 +202,14 @@ class RunReads:
 
         return await self._database.read(find)
 
-    async def metric_table(self, run_id: str) -> MetricTable:
+    async def metric_table(self, run_id: str, kind: Kind = "metrics") -> MetricTable:
         """The names and the number of rows of a whole export."""
-        return await self._database.read(lambda connection: table_of(connection, run_id))
+        return await self._database.read(lambda connection: table_of(connection, run_id, _SHELVES[kind]))
 
-    async def metric_slice(self, run_id: str, number: int, first: int, stop: int) -> Slice:
+    async def metric_slice(self, run_id: str, number: int, first: int, stop: int, kind: Kind = "metrics") -> Slice:
         """The rows `[first, stop)` of an attempt."""
-        return await self._database.read(lambda connection: slice_of(connection, run_id, number, first, stop))
+        shelf = _SHELVES[kind]
+        return await self._database.read(lambda connection: slice_of(connection, run_id, number, first, stop, shelf))
 
     async def metric_names(self, run_id: str) -> Sequence[str]:
         """Of all metrics, the one that began at the lowest step first."""
@@ -218,6 +238,29 @@ class RunReads:
 
         return await self._database.read(find)
 
+    async def usage(self, run_id: str, moments: Moments = ALWAYS) -> Mapping[str, Sequence[Stretch]]:
+        """What its attempts used between two moments."""
+        low, high = (place_of(moment) for moment in moments)
+
+        def find(connection: Connection) -> dict[str, list[Stretch]]:
+            reads = SeriesReads(connection, run_id, USAGE)
+            return {name: reads.stretches(name, low, high) for name in reads.names()}
+
+        return await self._database.read(find)
+
+    async def paces(self, run_id: str, moments: Moments = ALWAYS) -> Sequence[Stretch]:
+        """The steps that its attempts made, by time."""
+
+        def find(connection: Connection) -> Sequence[Stretch]:
+            reads = SeriesReads(connection, run_id)
+            name = reads.densest()
+            if name is None:
+                return []
+            whole = reads.stretches(name)
+            return whole if moments == ALWAYS else [part for one in whole if (part := _nearer(reads, one, moments))]
+
+        return await self._database.read(find)
+
     async def log(self, run_id: str, limit: int) -> Sequence[str]:
         """The last lines, newest last."""
         return (await self.log_page(run_id, LogQuery(limit=limit))).lines
@@ -236,3 +279,16 @@ class RunReads:
         page = found[: query.limit]
         older = page[-1].id if len(found) > query.limit and page else None
         return LogPage(tuple(row.text for row in reversed(page)), older)
+
+
+def _nearer(reads: SeriesReads, whole: Stretch, moments: Moments) -> Stretch | None:
+    """What an attempt has between two moments, in more detail than the whole has; None where that is nothing."""
+    since, until = moments
+    shown = whole.window.spans
+    shown = shown[(shown["ended"] >= since) & (shown["began"] <= until)]
+    if len(shown) and not whole.window.exact:
+        steps = int(shown["first"].min()), int(shown["last"].max())
+        again = [one for one in reads.stretches(whole.window.name, *steps) if one.attempt == whole.attempt]
+        shown = again[0].window.spans
+        shown = shown[(shown["ended"] >= since) & (shown["began"] <= until)]
+    return Stretch(whole.attempt, replace(whole.window, spans=shown)) if len(shown) else None

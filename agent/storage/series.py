@@ -3,7 +3,8 @@
 `metric_chunk` takes rows as they come, so that storing an event is an insert. When an attempt has `FOLD` of them they
 move into blocks of columns in the same transaction (`fold`), and readers join both. A point is known by its run, its
 attempt and its row, a row without values is one of the series `BARE`. Functions of a connection: this file writes and
-reads by row, for `agent.storage.run_events` and `agent.storage.run_reads`; windows are read by `series_reads`.
+reads by row, for `agent.storage.run_events` and `agent.storage.run_reads`; windows are read by `series_reads`. The same
+is done with what hosts measure of a run, on the shelf `USAGE`.
 """
 
 import hashlib
@@ -12,59 +13,45 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from agent import wire
 from agent.domain.events import Measured, MetricRow
 from agent.series.columns import POINT, SPAN, Entries, pack, unpack
 from agent.series.pyramid import Block, grow
 from agent.series.slices import MetricTable, Slice
-from agent.storage.tables import attempt, metric_chunk, series_block
+from agent.storage.shelf import METRICS, Shelf
+from agent.storage.tables import attempt
 
 FOLD: Final = 512  # rows
 MOST_LOOSE: Final = 8 * FOLD  # rows that wait for missing events to come
 BARE: Final = ""  # no metric is called so, see `_name`
 NAME_CHARS: Final = 256  # a key of PostgreSQL has room for 2,704 bytes
 NO_POINTS: Final = np.zeros(0, dtype=POINT)
-OF_LEVEL = and_(
-    series_block.c.run_id == bindparam("of_run"),
-    series_block.c.attempt == bindparam("of_attempt"),
-    series_block.c.name == bindparam("of_name"),
-    series_block.c.level == bindparam("of_level"),
-)
-NEWEST = select(series_block).where(OF_LEVEL).order_by(series_block.c.number.desc()).limit(1)
-_OF_ROWS = (
-    select(series_block.c.data)
-    .where(OF_LEVEL, series_block.c.last_row >= bindparam("of_row"), series_block.c.first_row < bindparam("of_stop"))
-    .order_by(series_block.c.number)
-)
-_NAMES = select(series_block.c.name, series_block.c.first_row).where(
-    series_block.c.run_id == bindparam("of_run"),
-    series_block.c.attempt == bindparam("of_attempt"),
-    series_block.c.level == 0,
-    series_block.c.number == 0,
-)
 
 
-def fold(connection: Connection, run_id: str, number: int, *, folded: int, through: int | None) -> int:
+def fold(
+    connection: Connection, run_id: str, number: int, *, folded: int, through: int | None, shelf: Shelf = METRICS
+) -> int:
     """Move rows of an attempt into columns, `folded` being how many are there; how many are then.
 
     Only those of events up to seq `through`, behind which some are missing that may still come; None for all.
     """
-    this = [metric_chunk.c.run_id == run_id, metric_chunk.c.attempt == number]
-    this += [metric_chunk.c.seq <= through] if through is not None else []
-    rows = _decoded(connection.execute(select(metric_chunk).where(*this).order_by(metric_chunk.c.seq)).all())
+    chunk = shelf.chunk
+    this = [chunk.c.run_id == run_id, chunk.c.attempt == number]
+    this += [chunk.c.seq <= through] if through is not None else []
+    rows = _decoded(connection.execute(select(chunk).where(*this).order_by(chunk.c.seq)).all())
     for name, points in _columns(rows, first_row=folded).items():
-        append(connection, {"run_id": run_id, "attempt": number, "name": name}, points)
-    connection.execute(delete(metric_chunk).where(*this))
+        append(connection, {"run_id": run_id, "attempt": number, "name": name}, points, shelf=shelf)
+    connection.execute(delete(chunk).where(*this))
     return folded + len(rows)
 
 
-def append(connection: Connection, key: dict[str, Any], points: Entries) -> None:
+def append(connection: Connection, key: dict[str, Any], points: Entries, *, shelf: Shelf = METRICS) -> None:
     """Points behind those that the series has."""
     of = {"of_run": key["run_id"], "of_attempt": key["attempt"], "of_name": key["name"]}
     newest: dict[int, Block] = {}
-    while row := connection.execute(NEWEST, of | {"of_level": len(newest)}).one_or_none():
+    while row := connection.execute(shelf.newest, of | {"of_level": len(newest)}).one_or_none():
         level = len(newest)
         newest[level] = Block(level, row.number, unpack(row.data, SPAN if level else POINT))
     new: list[dict[str, Any]] = []
@@ -80,12 +67,12 @@ def append(connection: Connection, key: dict[str, Any], points: Entries) -> None
             "data": pack(block.entries),
         }
         if block.level in newest and newest[block.level].number == block.number:
-            this = [series_block.c[name] == value for name, value in place.items()]
-            connection.execute(update(series_block).where(*this).values(**values))
+            this = [shelf.block.c[name] == value for name, value in place.items()]
+            connection.execute(update(shelf.block).where(*this).values(**values))
         else:
             new.append(place | values)
     if new:
-        connection.execute(insert(series_block), new)
+        connection.execute(insert(shelf.block), new)
 
 
 def rows_between(
@@ -96,16 +83,14 @@ def rows_between(
     if first < folded:
         found = from_columns(connection, run_id, number, first, stop)
     if stop > folded:
-        this = (metric_chunk.c.run_id == run_id, metric_chunk.c.attempt == number)
-        chunks = connection.execute(select(metric_chunk).where(*this).order_by(metric_chunk.c.seq)).all()
-        found += _decoded(chunks)[max(0, first - folded) : stop - folded]
+        found += _newest(connection, run_id, number, METRICS)[max(0, first - folded) : stop - folded]
     return found
 
 
 def from_columns(connection: Connection, run_id: str, number: int, first: int, stop: int) -> list[MetricRow]:
     """Those of the rows `[first, stop)` that are in columns, put together from the points of all names."""
     values: dict[int, tuple[int, float, dict[str, float]]] = {}
-    for name, points in _stored_between(connection, run_id, number, first, stop).items():
+    for name, points in _stored_between(connection, run_id, number, first, stop, METRICS).items():
         for place, step, at, value in points.tolist():
             _, _, named = values.setdefault(place, (step, at, {}))
             if name != BARE:
@@ -113,30 +98,31 @@ def from_columns(connection: Connection, run_id: str, number: int, first: int, s
     return [MetricRow(step=step, at=at, values=named) for _, (step, at, named) in sorted(values.items())]
 
 
-def table_of(connection: Connection, run_id: str) -> MetricTable:
+def table_of(connection: Connection, run_id: str, shelf: Shelf = METRICS) -> MetricTable:
     """What a whole export of the run has, as of now."""
-    query = select(attempt.c.number, attempt.c.rows, attempt.c.folded).where(
-        attempt.c.run_id == run_id, attempt.c.rows > 0
+    query = select(attempt.c.number, shelf.rows.label("rows"), shelf.folded.label("folded")).where(
+        attempt.c.run_id == run_id, shelf.rows > 0
     )
     seen: dict[str, tuple[int, int, str]] = {}
     parts: list[tuple[int, int]] = []
     for own in connection.execute(query.order_by(attempt.c.number)).all():
         parts.append((own.number, own.rows))
-        found = connection.execute(_NAMES, {"of_run": run_id, "of_attempt": own.number}).all()
+        found = connection.execute(shelf.names, {"of_run": run_id, "of_attempt": own.number}).all()
         begins = [(name, first) for name, first in found]
-        newest = loose(connection, run_id, own.number, folded=own.folded)
+        newest = loose(connection, run_id, own.number, folded=own.folded, shelf=shelf)
         begins += [(name, int(points["row"][0])) for name, points in newest.items()]
         for name, first in begins:
             seen.setdefault(name, (own.number, first, name))
     return MetricTable(tuple(sorted(seen.keys() - {BARE}, key=lambda name: seen[name])), tuple(parts))
 
 
-def slice_of(connection: Connection, run_id: str, number: int, first: int, stop: int) -> Slice:
+def slice_of(connection: Connection, run_id: str, number: int, first: int, stop: int, shelf: Shelf = METRICS) -> Slice:
     """The rows `[first, stop)` of an attempt that has as many; those of which nothing was kept are left out."""
     this = (attempt.c.run_id == run_id) & (attempt.c.number == number)
-    folded = connection.execute(select(attempt.c.folded).where(this)).scalar_one()
-    found = _stored_between(connection, run_id, number, first, stop) if first < folded else {}
-    for name, points in (loose(connection, run_id, number, folded=folded) if stop > folded else {}).items():
+    folded = connection.execute(select(shelf.folded).where(this)).scalar_one()
+    found = _stored_between(connection, run_id, number, first, stop, shelf) if first < folded else {}
+    newest = loose(connection, run_id, number, folded=folded, shelf=shelf) if stop > folded else {}
+    for name, points in newest.items():
         found[name] = np.concatenate([found.get(name, NO_POINTS), _rows(points, first, stop)])
     steps, at = np.zeros(stop - first, dtype=np.int64), np.zeros(stop - first)
     known = np.zeros(stop - first, dtype=bool)
@@ -152,13 +138,15 @@ def slice_of(connection: Connection, run_id: str, number: int, first: int, stop:
     return Slice(steps[known], at[known], columns)
 
 
-def _stored_between(connection: Connection, run_id: str, number: int, first: int, stop: int) -> dict[str, Entries]:
+def _stored_between(
+    connection: Connection, run_id: str, number: int, first: int, stop: int, shelf: Shelf
+) -> dict[str, Entries]:
     """The points of each name in the rows `[first, stop)` that are in columns."""
     of: dict[str, Any] = {"of_run": run_id, "of_attempt": number}
     found: dict[str, Entries] = {}
-    for name, _ in connection.execute(_NAMES.order_by(series_block.c.name), of).all():
+    for name, _ in connection.execute(shelf.names.order_by(shelf.block.c.name), of).all():
         which = of | {"of_name": name, "of_level": 0, "of_row": first, "of_stop": stop}
-        blocks = [unpack(data, POINT) for data in connection.execute(_OF_ROWS, which).scalars()]
+        blocks = [unpack(data, POINT) for data in connection.execute(shelf.rows_between, which).scalars()]
         points = _rows(np.concatenate([NO_POINTS, *blocks]), first, stop)
         if len(points):
             found[name] = points
@@ -170,11 +158,18 @@ def _rows(points: Entries, first: int, stop: int) -> Entries:
     return found
 
 
-def loose(connection: Connection, run_id: str, number: int, *, folded: int) -> dict[str, Entries]:
+def loose(
+    connection: Connection, run_id: str, number: int, *, folded: int, shelf: Shelf = METRICS
+) -> dict[str, Entries]:
     """The points of each name that are not in columns yet."""
-    this = (metric_chunk.c.run_id == run_id) & (metric_chunk.c.attempt == number)
-    chunks = connection.execute(select(metric_chunk).where(this).order_by(metric_chunk.c.seq)).all()
-    return _columns(_decoded(chunks), first_row=folded)
+    return _columns(_newest(connection, run_id, number, shelf), first_row=folded)
+
+
+def _newest(connection: Connection, run_id: str, number: int, shelf: Shelf) -> list[MetricRow]:
+    """The rows that are not in columns yet."""
+    chunk = shelf.chunk
+    this = (chunk.c.run_id == run_id) & (chunk.c.attempt == number)
+    return _decoded(connection.execute(select(chunk).where(this).order_by(chunk.c.seq)).all())
 
 
 def _decoded(chunks: Sequence[Row[Any]]) -> list[MetricRow]:

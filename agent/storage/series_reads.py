@@ -10,42 +10,18 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, func, select, union_all
+from sqlalchemy import Connection, select
 
 from agent.series.columns import BLOCK, POINT, SPAN, Entries, unpack
 from agent.series.pyramid import FAN, TOP, cover
-from agent.series.window import Summary, Window, summary, window
-from agent.storage.series import BARE, NEWEST, NO_POINTS, OF_LEVEL, loose
-from agent.storage.tables import attempt, series_block
+from agent.series.window import Stretch, Summary, Window, hidden_pauses, points_in, summary, window
+from agent.storage.series import BARE, NO_POINTS, loose
+from agent.storage.shelf import METRICS, MOST_PIECES, Shelf
+from agent.storage.tables import attempt
 
+MOST_SPANS: Final = 8192  # about, of an attempt: more than any picture has columns
 KEPT: Final = 64  # blocks, of at most 270 kB each
 _ENDLESS: Final = 2**62
-_MOST_PIECES: Final = 8  # that one statement reads; a series of 10**9 points has no more
-_FROM_LEVEL = [
-    select(series_block.c.level, series_block.c.number, series_block.c.data).where(
-        series_block.c.run_id == bindparam("of_run"),
-        series_block.c.attempt == bindparam("of_attempt"),
-        series_block.c.name == bindparam("of_name"),
-        series_block.c.level == bindparam(f"level_{n}"),
-        series_block.c.number.between(bindparam(f"first_{n}"), bindparam(f"last_{n}")),
-    )
-    for n in range(_MOST_PIECES)
-]
-_BLOCKS = [union_all(*_FROM_LEVEL[:n]) if n > 1 else _FROM_LEVEL[0] for n in range(1, _MOST_PIECES + 1)]
-_SIZE = (
-    select(series_block.c.number * BLOCK + series_block.c.count)
-    .where(OF_LEVEL)
-    .order_by(series_block.c.number.desc())
-    .limit(1)
-    .scalar_subquery()
-)
-_MEETING = select(
-    func.min(series_block.c.number),
-    func.max(series_block.c.number),
-    func.min(series_block.c.first),
-    func.max(series_block.c.last),
-    _SIZE,
-).where(OF_LEVEL, series_block.c.last >= bindparam("of_low"), series_block.c.first <= bindparam("of_high"))
 
 
 @lru_cache(maxsize=KEPT)
@@ -67,11 +43,12 @@ class _Part:
 class SeriesReads:
     """Reads of one run's series on one connection."""
 
-    def __init__(self, connection: Connection, run_id: str) -> None:
+    def __init__(self, connection: Connection, run_id: str, shelf: Shelf = METRICS) -> None:
         """What is read is what was committed when the first read began."""
-        self._connection, self._run_id = connection, run_id
-        query = select(attempt.c.number, attempt.c.low_step, attempt.c.folded).where(
-            attempt.c.run_id == run_id, attempt.c.rows > 0
+        self._connection, self._run_id, self._shelf = connection, run_id, shelf
+        low = [] if shelf.low is None else [shelf.low.label("low_step")]
+        query = select(attempt.c.number, shelf.folded.label("folded"), *low).where(
+            attempt.c.run_id == run_id, shelf.rows > 0
         )
         self._parts: list[_Part] = []
         self._folded: dict[int, int] = {}
@@ -79,16 +56,13 @@ class SeriesReads:
         for row in connection.execute(query.order_by(attempt.c.number.desc())):
             self._parts.insert(0, _Part(row.number, until))
             self._folded[row.number] = row.folded
-            until = min(until, row.low_step)
+            until = min(until, row.low_step) if low else until
         self._tails: dict[int, dict[str, Entries]] = {}
         self._known: dict[tuple[int, str, int], dict[int, Entries]] = {}  # blocks, by attempt, name and level
 
     def names(self) -> list[str]:
         """Of all series, the one that began at the lowest step first."""
-        of_run = (series_block.c.run_id == self._run_id, series_block.c.level == 0, series_block.c.number == 0)
-        first = func.min(series_block.c.first)
-        query = select(series_block.c.name).where(*of_run).group_by(series_block.c.name).order_by(first)
-        stored = self._connection.execute(query).scalars()
+        stored = self._connection.execute(self._shelf.names_of_run, {"of_run": self._run_id}).scalars()
         newest = [name for part in self._parts for name in self._tail(part.number)]
         return [name for name in dict.fromkeys([*stored, *newest]) if name != BARE]
 
@@ -96,7 +70,7 @@ class SeriesReads:
         """None where no step that counts has it."""
         return summary(self.window(name, most=FAN), self._end_value(name, first=True), self._end_value(name))
 
-    def window(self, name: str, low: int = -_ENDLESS, high: int = _ENDLESS, *, most: int = 8192) -> Window:
+    def window(self, name: str, low: int = -_ENDLESS, high: int = _ENDLESS, *, most: int = MOST_SPANS) -> Window:
         """Steps `low` to `high`, both included, in at most about `most` spans of each attempt."""
         parts: list[Entries] = []
         for part in self._parts:
@@ -105,10 +79,43 @@ class SeriesReads:
             parts.append(_between(self._tail(part.number).get(name, NO_POINTS), low, top))
         return window(name, [part for part in parts if len(part)])
 
+    def stretches(
+        self, name: str, low: int = -_ENDLESS, high: int = _ENDLESS, *, most: int = MOST_SPANS
+    ) -> list[Stretch]:
+        """As `window`, each attempt by itself, in the order of its rows: those too that a later one trained anew.
+
+        Where something took out of proportion long within a span, that span is given in all its detail, so that a pause
+        is seen at any zoom.
+        """
+        found: list[Stretch] = []
+        for part in self._parts:
+            of = self._of(part, name)
+            tail = _between(self._tail(part.number).get(name, NO_POINTS), low, high)
+            whole = window(name, [*self._stored(of, low, high, most), tail], by_step=False)
+            shown = whole.spans
+            for place in reversed(hidden_pauses(shown)):  # from the end, so that places stay
+                span = shown[place]
+                inside = window(name, self._stored(of, int(span["first"]), int(span["last"]), BLOCK), by_step=False)
+                if points_in(inside.spans) == points_in(shown[place : place + 1]):
+                    shown = np.concatenate([shown[:place], inside.spans, shown[place + 1 :]])
+            if len(shown):
+                found.append(Stretch(part.number, Window(name, shown, whole.exact)))
+        return found
+
+    def densest(self) -> str | None:
+        """The series with the most points, of `BARE` too; None without any."""
+        sizes: dict[str, int] = {}
+        for name, size in self._connection.execute(self._shelf.sizes_of_run, {"of_run": self._run_id}):
+            sizes[name] = sizes.get(name, 0) + size
+        for part in self._parts:
+            for name, points in self._tail(part.number).items():
+                sizes[name] = sizes.get(name, 0) + len(points)
+        return max(sizes, key=lambda name: (sizes[name], name), default=None)
+
     def points(self, name: str, number: int) -> Entries:
         """All points of one attempt, those too that a later one trained anew, in the order of its rows."""
         of = {"of_run": self._run_id, "of_attempt": number, "of_name": name}
-        newest = self._connection.execute(NEWEST, of | {"of_level": 0}).one_or_none()
+        newest = self._connection.execute(self._shelf.newest, of | {"of_level": 0}).one_or_none()
         stored = self._blocks(of, 0, 0, newest.number).values() if newest else ()
         return np.concatenate([NO_POINTS, *stored, self._tail(number).get(name, NO_POINTS)])
 
@@ -118,12 +125,13 @@ class SeriesReads:
     def _tail(self, number: int) -> dict[str, Entries]:
         """The points that are not in columns yet."""
         if number not in self._tails:
-            self._tails[number] = loose(self._connection, self._run_id, number, folded=self._folded[number])
+            folded = self._folded[number]
+            self._tails[number] = loose(self._connection, self._run_id, number, folded=folded, shelf=self._shelf)
         return self._tails[number]
 
     def _stored(self, of: dict[str, Any], low: int, high: int, most: int) -> list[Entries]:
         """What is in columns of one attempt."""
-        query = _MEETING, of | {"of_level": 0, "of_low": low, "of_high": high}
+        query = self._shelf.meeting, of | {"of_level": 0, "of_low": low, "of_high": high}
         first, last, lowest, highest, size = self._connection.execute(*query).one()
         if first is None:
             return []
@@ -152,14 +160,14 @@ class SeriesReads:
             for level, first, last in dict.fromkeys(wanted)
             if not all(number in known[level] for number in range(first, last + 1))
         ]
-        for at in range(0, len(missing), _MOST_PIECES):
-            asked = missing[at : at + _MOST_PIECES]
+        for at in range(0, len(missing), MOST_PIECES):
+            asked = missing[at : at + MOST_PIECES]
             which = of | {
                 f"{key}_{n}": value
                 for n, piece in enumerate(asked)
                 for key, value in zip(("level", "first", "last"), piece, strict=True)
             }
-            for level, number, data in self._connection.execute(_BLOCKS[len(asked) - 1], which):
+            for level, number, data in self._connection.execute(self._shelf.blocks[len(asked) - 1], which):
                 if number not in known[level]:
                     known[level][number] = unpacked(data, spans=level > 0)
 
@@ -174,7 +182,7 @@ class SeriesReads:
             newest = _between(self._tail(part.number).get(name, NO_POINTS), -_ENDLESS, part.until - 1)
             of = self._of(part, name)
             ends = {"of_level": 0, "of_low": -_ENDLESS, "of_high": part.until - 1}
-            place = self._connection.execute(_MEETING, of | ends).one()[0 if first else 1]
+            place = self._connection.execute(self._shelf.meeting, of | ends).one()[0 if first else 1]
             if place is not None and (first or not len(newest)):
                 newest = _between(self._blocks(of, 0, place, place)[place], -_ENDLESS, part.until - 1)
             if len(newest):

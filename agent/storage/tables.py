@@ -193,6 +193,8 @@ attempt = Table(
     Column("rows", BigInteger, nullable=False),  # of metrics; the first `folded` of them are in columns
     Column("folded", BigInteger, nullable=False),
     Column("low_step", BigInteger),  # the lowest step of them
+    Column("beats", BigInteger, nullable=False, server_default="0"),  # that said what it used; see agent.storage.usage
+    Column("beats_folded", BigInteger, nullable=False, server_default="0"),
     Column("ended_seq", Integer),  # of its own word that it is over; none: ours, or it is not over
     Column("outcome", Text),  # it is over
     Column("used_s", Float, nullable=False),
@@ -237,33 +239,42 @@ script = Table(
     Column("at", Moment, nullable=False),
 )
 
-metric_chunk = Table(
-    "metric_chunk",
-    metadata,
-    Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
-    Column("attempt", Integer, primary_key=True),
-    Column("seq", Integer, primary_key=True),
-    Column("rows", Text, nullable=False),
-)
 
-series_block = Table(  # see agent.series: level 0 are points, above are spans of them
-    "series_block",
-    metadata,
-    Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
-    Column("attempt", Integer, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("level", Integer, primary_key=True),
-    Column("number", BigInteger, primary_key=True),
-    Column("count", Integer, nullable=False),
-    Column("first", BigInteger, nullable=False),  # the lowest and the highest step
-    Column("last", BigInteger, nullable=False),
-    Column("first_row", BigInteger, nullable=False),  # of level 0
-    Column("last_row", BigInteger, nullable=False),
-    Column("data", LargeBinary, nullable=False),
-    Index(
-        "ix_series_block_steps", "run_id", "attempt", "name", "level", "last", "first", "number"
-    ),  # instead of the data
-)
+def _chunk(name: str) -> Table:
+    """Rows as they came, one entry an event."""
+    return Table(
+        name,
+        metadata,
+        Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
+        Column("attempt", Integer, primary_key=True),
+        Column("seq", Integer, primary_key=True),
+        Column("rows", Text, nullable=False),
+    )
+
+
+def _block(name: str) -> Table:
+    """Columns of series, see agent.series: level 0 are points, above are spans of them."""
+    return Table(
+        name,
+        metadata,
+        Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
+        Column("attempt", Integer, primary_key=True),
+        Column("name", Text, primary_key=True),
+        Column("level", Integer, primary_key=True),
+        Column("number", BigInteger, primary_key=True),
+        Column("count", Integer, nullable=False),
+        Column("first", BigInteger, nullable=False),  # the lowest and the highest step
+        Column("last", BigInteger, nullable=False),
+        Column("first_row", BigInteger, nullable=False),  # of level 0
+        Column("last_row", BigInteger, nullable=False),
+        Column("data", LargeBinary, nullable=False),
+        # Read instead of the data.
+        Index(f"ix_{name}_steps", "run_id", "attempt", "name", "level", "last", "first", "number"),
+    )
+
+
+metric_chunk, series_block = _chunk("metric_chunk"), _block("series_block")
+usage_chunk, usage_block = _chunk("usage_chunk"), _block("usage_block")  # by moment, see agent.storage.usage
 
 log_line = Table(
     "log_line",
