@@ -180,6 +180,67 @@ class TrainingRuntime:
         """Print one line, at once."""
         self._guarded("stdout", lambda: print(text, flush=True))  # noqa: T201 - printing is the effect
 
+    # --- pictures: one file a name, shown in the chat while training runs; a later one replaces it. See `_show`.
+
+    def log_table(
+        self,
+        name: str,
+        columns: Sequence[Any],
+        rows: Sequence[Sequence[Any]],
+        *,
+        marks: Sequence[str] = (),
+        **about: Any,
+    ) -> None:
+        """Show rows of text, such as what a model wrote; `marks` may tell each row `good` or `bad`."""
+        self._show(name, "table", (columns, rows, marks), about)
+
+    def log_scatter(
+        self, name: str, x: Any, y: Any, *, groups: Any = None, names: Any = None, guide: str = "", **about: Any
+    ) -> None:
+        """Show points: residuals (`guide="zero"`), predicted over true values (`guide="rising"`), a map of clusters.
+
+        `groups` has the name of each point's group, `names` a label of each point, empty for none.
+        """
+        self._show(name, "scatter", (x, y, groups, names), {"guide": guide, **about})
+
+    def log_lines(self, name: str, lines: Mapping[str, Any], *, since: float | None = None, **about: Any) -> None:
+        """Show lines by name, each `y` or `{"x": …, "y": …, "low": …, "high": …}`; NaN is a gap.
+
+        `low` and `high` are shaded as what is likely; `since` marks where a forecast begins.
+        """
+        self._show(name, "lines", (lines,), {"since": since, **about})
+
+    def log_bars(
+        self, name: str, names: Sequence[Any], values: Any, *, errors: Any = None, unit: str = "", **about: Any
+    ) -> None:
+        """Show bars from zero: one value a name, or `{"precision": […], "recall": […]}`; `errors` likewise."""
+        self._show(name, "bars", (names, values, errors), {"unit": unit, **about})
+
+    def log_histogram(self, name: str, values: Any, *, bins: int = 30, unit: str = "", **about: Any) -> None:
+        """Show how often values occur: single values, such as lengths of texts, or several groups of them by name."""
+        self._show(name, "histogram", (values, bins), {"unit": unit, **about})
+
+    def log_matrix(
+        self, name: str, counts: Any, *, rows: Sequence[Any], columns: Sequence[Any] | None = None, **about: Any
+    ) -> None:
+        """Show a confusion matrix: `counts[true][predicted]`, with the names of both (`rows` alone for the same)."""
+        self._show(name, "matrix", (counts, rows, columns), about)
+
+    def log_images(
+        self, name: str, images: Any, *, captions: Any = None, right: Any = None, boxes: Any = None, **about: Any
+    ) -> None:
+        """Show up to twelve images: arrays, tensors, Pillow's, or PNG and JPEG as bytes or paths.
+
+        uint8 is taken as it stands, shares of 1 are shades, else the lowest value is black and the highest white.
+        `right` says of each image whether the model was right. `boxes` has a list for each image, of
+        `(left, top, right, bottom)` in its pixels or `{"box": (…), "name": "cat", "score": 0.9, "truth": False}`.
+        """
+        self._show(name, "images", (images, captions, right, boxes), about)
+
+    def log_picture(self, name: str, picture: Mapping[str, Any], *, step: int | None = None) -> None:
+        """Show a picture in the form of the files: `{"form": "table", "columns": […], "rows": […]}` and the like."""
+        self._show(name, "", (picture,), {"step": step})
+
     # --- stopping and resuming
 
     @property
@@ -254,6 +315,26 @@ class TrainingRuntime:
         )
 
     # --- inside
+
+    def _show(self, name: str, form: str, given: tuple[Any, ...], about: Mapping[str, Any]) -> None:
+        """Write `pictures/NAME.json`, or warn.
+
+        `about` may hold `title` (else the name), `step` (else the newest one logged), `x_label` and `y_label`
+        (`row_label` and `column_label` of a matrix), and `most`, the end of the axis of bars.
+        """
+        if not self._writes:
+            return
+        try:
+            from worker import pictures
+
+            more = dict(about)
+            step = _step_number(more.pop("step", None))
+            picture = pictures.made(form, given, more) if form else dict(*given)
+            left_out = pictures.write(self.run_dir, name, picture, step=self._reached() if step is None else step)
+            if left_out:
+                self._warn(f"left out of {name}", f"picture {name!r}: {left_out:,} of what was given did not fit")
+        except Exception as error:  # noqa: BLE001 - code of others, and no picture is worth a training
+            self._warn(f"picture {_shown(name)}", f"picture {_shown(name)} left out: {_shown(error, 300)}")
 
     def _on_term(self, signum: int, _frame: FrameType | None) -> None:
         self._stop_asked = True
@@ -921,10 +1002,10 @@ def _read_number(text: str) -> float | None:
         return None
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, most: int = 60) -> str:
     """A value in a warning. Code of others too: an integer of many thousand digits has no text, for one."""
     try:
-        return repr(str(value)[:60])
+        return repr(str(value)[:most])
     except Exception:  # noqa: BLE001 - likewise
         return f"of type {type(value).__name__}"
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agent.domain.runs import Outcome, Usage
+from agent.domain.told import Form, PictureName, Sha256
 from agent.domain.value import Value
 
 
@@ -62,6 +63,19 @@ class Saved(Value):
     size_bytes: int
 
 
+class Pictured(Value):
+    """The training logged a picture: `sha256` is that of an `agent.domain.told.Told` in the blob store.
+
+    A later one of the same name replaces it.
+    """
+
+    kind: Literal["pictured"] = "pictured"
+    name: PictureName
+    form: Form
+    step: int
+    sha256: Sha256
+
+
 class Noted(Value):
     """Something that people should know and that ends nothing: a rung of the stop ladder, a disk that fills up."""
 
@@ -77,7 +91,7 @@ class Ended(Value):
 
 
 EventBody = Annotated[
-    Accepted | Started | Measured | Logged | Beat | Saved | Noted | Ended, Field(discriminator="kind")
+    Accepted | Started | Measured | Logged | Beat | Saved | Pictured | Noted | Ended, Field(discriminator="kind")
 ]
 
 
@@ -107,6 +121,8 @@ def storable(event: WorkerEvent) -> WorkerEvent:
             body = Measured(rows=tuple(row for row in rows if fits(row.step)))
         case Saved(step=step, size_bytes=size) if not (fits(step) and fits(size)):
             body = Beat()  # it lives, and that is all
+        case Pictured(step=step) if not fits(step):
+            body = Beat()
         case Ended(outcome=outcome) if not fits(outcome.checkpoint_step or 0):
             body = Ended(outcome=outcome.model_copy(update={"checkpoint_step": None}))
     return event if body is event.body else event.model_copy(update={"body": body})

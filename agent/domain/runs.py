@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from agent.domain.datasets import DatasetRef, TaskType
+from agent.domain.told import Form
 from agent.domain.value import Value
 
 
@@ -221,6 +222,17 @@ class Checkpoint(Value):
     attempt: int
     step: int
     size_bytes: int
+    at: datetime
+
+
+class RunPicture(Value):
+    """The newest picture of one name that a run's training logged; `sha256` is its content in the blob store."""
+
+    name: str
+    form: Form
+    step: int
+    sha256: str
+    attempt: int
     at: datetime
 
 

@@ -127,7 +127,7 @@ def make_run(
     (folder.dir / "data/source.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     package = folder.dir / "worker"
     shutil.copytree(REPO / "worker/recipes", package / "recipes", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("__init__.py", "adapters.py", "runtime.py"):
+    for name in ("__init__.py", "adapters.py", "images.py", "pictures.py", "runtime.py"):
         shutil.copy(REPO / "worker" / name, package / name)
     (folder.dir / "train.py").write_text("from worker.recipes.entry import main\n\nmain()\n")
     dataset = {"sha256": "0" * 64, "name": "data.csv", "size_bytes": len(text)}

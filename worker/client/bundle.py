@@ -10,6 +10,7 @@ import tarfile
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent.parent
+_MODULES = ("__init__", "adapters", "images", "pictures", "runtime")  # and the recipes
 TRAIN_SCRIPT = b"from worker.recipes.entry import main\nmain()\n"
 
 
@@ -44,9 +45,7 @@ def _sources() -> dict[str, bytes]:
     files = {
         "train.py": TRAIN_SCRIPT,
         "requirements.txt": (recipes / "requirements.txt").read_bytes(),
-        "worker/__init__.py": (_PACKAGE / "__init__.py").read_bytes(),
-        "worker/adapters.py": (_PACKAGE / "adapters.py").read_bytes(),
-        "worker/runtime.py": (_PACKAGE / "runtime.py").read_bytes(),
+        **{f"worker/{name}.py": (_PACKAGE / f"{name}.py").read_bytes() for name in _MODULES},
     }
     files.update({f"worker/recipes/{path.name}": path.read_bytes() for path in recipes.glob("*.py")})
     return files

@@ -1,4 +1,4 @@
-"""Everything that an attempt tells: log, metrics, checkpoints and events, in order, into its spool.
+"""Everything that an attempt tells: log, metrics, checkpoints, pictures and events, in order, into its spool.
 
 Owns what waits to be spooled: while the disk is full events stay in memory, and go out once there is room. Knows no
 process. Used by `worker.supervisor.stage` and `attempt`.
@@ -13,10 +13,12 @@ from typing import Any
 
 from agent.domain.events import EventBody, MetricRow
 from worker.folders import RunFolder, read_plain
+from worker.pictures import FOLDER
 from worker.spool import Spool
 from worker.supervisor.capture import Capture
 from worker.supervisor.checkpoints import CheckpointWatch
 from worker.supervisor.follow import MetaWatch, MetricsTail, rows_in
+from worker.supervisor.pictures import Found, PictureWatch, store_of_host, told_in
 
 _CHECKPOINTS_EVERY_S = 1.0
 _WAITING = 10_000  # events; with more the oldest beats and log lines would have to go, and a full disk ends it before
@@ -38,6 +40,8 @@ class Records:
         self._checkpoints = CheckpointWatch(folder.path)
         self._checkpoints_at = time.monotonic()
         self._saved = 0
+        told = told_in(folder.spools()) if (folder.path / FOLDER).exists() else {}
+        self._pictures = PictureWatch(folder.path, store=store_of_host, secrets=secrets, told=told)
         self._waiting: deque[EventBody] = deque(maxlen=_WAITING)
         self.on_rows: Callable[[Sequence[MetricRow]], None] | None = None
 
@@ -88,6 +92,7 @@ class Records:
             if self.on_rows is not None:
                 self.on_rows(measured.rows)
         self._look_for_checkpoints()
+        self._show(self._pictures.take())
         logged = self.capture.take()
         if logged is not None:
             self._waiting.append(logged)
@@ -96,6 +101,7 @@ class Records:
     def close(self) -> None:
         """Hand on what is left, close the log."""
         self._checkpoints_at = float("-inf")
+        self._show(self._pictures.finish())
         self.flush()
         self.capture.close()
 
@@ -105,6 +111,12 @@ class Records:
             saved = self._checkpoints.take()
             self._saved += len(saved)
             self._waiting.extend(saved)
+
+    def _show(self, found: Found) -> None:
+        self._saved += len(found.told)
+        self._waiting.extend(found.told)
+        for text in found.said:
+            self.capture.say(text)
 
     def _drain(self) -> bool:
         """Spool what waits; whether all of it went."""

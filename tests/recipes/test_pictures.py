@@ -1,0 +1,290 @@
+"""What a script shows of itself: the files are whole and within bounds, and nothing it is handed breaks a training."""
+
+import base64
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from agent.domain.told import LIMIT_BYTES, MOST_POINTS, Told, ToldHistogram, ToldImages, ToldLines, ToldScatter
+from worker import images, pictures
+from worker.runtime import TrainingRuntime
+
+REPO = Path(__file__).resolve().parents[2]
+NAN, INF = math.nan, math.inf
+
+
+@pytest.fixture
+def rt(tmp_path: Path) -> TrainingRuntime:
+    return TrainingRuntime("r-abc123", tmp_path)
+
+
+def shown(rt: TrainingRuntime, name: str) -> Told:
+    """The picture as whoever reads the file sees it; it must keep to the form."""
+    data = (rt.run_dir / "pictures" / f"{name}.json").read_bytes()
+    assert len(data) <= LIMIT_BYTES
+    return Told.model_validate(json.loads(data))
+
+
+def pixels(tile: Any) -> Image.Image:
+    found = Image.open(io.BytesIO(base64.b64decode(tile.image)))
+    found.load()
+    return found
+
+
+def log_each(rt: TrainingRuntime, **about: Any) -> list[str]:
+    """One picture of each kind; their names."""
+    rt.log_table("samples", ["prompt", "text", "p"], [["a", "b", 0.25], ["c", None, 1]], marks=["good", ""], **about)
+    rt.log_scatter("residuals", [1, 2, 3], np.array([0.5, NAN, -INF]), guide="zero", x_label="said", **about)
+    band = {"x": [3, 4], "y": torch.tensor([1.0, 2.0]), "low": [0, 1], "high": [2, 3]}
+    rt.log_lines("forecast", {"measured": [1, 2, 3], "forecast": band}, since=3, **about)
+    rt.log_bars("scores", ["cat", "dog"], {"precision": [1, 0.5], "recall": [0.2, None]}, most=1, **about)
+    rt.log_histogram("lengths", {"train": [1, 2, 2, 9], "test": np.array([3])}, unit="tokens", **about)
+    rt.log_matrix("confusion", np.eye(2), rows=["cat", "dog"], **about)
+    rt.log_images("mistakes", [np.eye(8)], captions=["3, not 8"], right=[False], boxes=[[(0, 0, 4, 8)]], **about)
+    return ["samples", "residuals", "forecast", "scores", "lengths", "confusion", "mistakes"]
+
+
+def test_each_kind_keeps_to_the_form(rt: TrainingRuntime, capsys: pytest.CaptureFixture[str]) -> None:
+    rt.log_metrics(step=12, loss=1.0)
+    names = log_each(rt)
+    assert [shown(rt, name).step for name in names] == [12] * 7
+    assert sorted(path.stem for path in (rt.run_dir / "pictures").iterdir()) == sorted(names)
+    table = shown(rt, "samples").picture
+    assert table.form == "table"
+    assert table.rows == (("a", "b", "0.25"), ("c", "", "1"))
+    images = shown(rt, "mistakes").picture
+    assert isinstance(images, ToldImages)
+    box = images.tiles[0].boxes[0]
+    assert (box.left, box.top, box.right, box.bottom) == (0, 0, 0.5, 1)
+    assert pixels(images.tiles[0]).size == (160, 160)
+    assert capsys.readouterr().err == ""
+    rt.log_table("samples", ["a"], [], step=40, title="Anew")
+    assert (shown(rt, "samples").step, shown(rt, "samples").picture.title) == (40, "Anew")
+
+
+def test_a_picture_in_the_form_of_the_file(rt: TrainingRuntime) -> None:
+    rt.log_picture("own", {"form": "bars", "names": ["a"], "groups": [{"values": np.array([1.5])}]}, step=3)
+    assert shown(rt, "own").picture.title == "own"
+
+
+@pytest.mark.parametrize(
+    ("given", "mode", "size"),
+    [
+        (np.zeros((20, 30), np.uint8), "L", (150, 100)),
+        (np.full((20, 30), 255, np.int64), "L", (150, 100)),
+        (np.random.default_rng(1).random((3, 300, 200)), "RGB", (200, 300)),
+        (np.random.default_rng(1).random((2000, 3000, 3)), "RGB", (600, 400)),
+        (np.array([[NAN, INF], [-INF, 1e300]]), "L", (160, 160)),
+        (np.array([[-1e308, 1e308]]), "L", (160, 80)),
+        (torch.rand(4, 50, 200, requires_grad=True), "RGBA", (200, 50)),
+        (torch.rand(1, 8, 8, dtype=torch.bfloat16), "L", (160, 160)),
+        ([[0, 1], [1, 0.5]], "L", (160, 160)),
+        ([[[1, 0, 0], [0, 1, 0]]], "RGB", (160, 80)),
+        (Image.new("CMYK", (1000, 500)), "RGB", (640, 320)),
+    ],
+)
+def test_whatever_is_an_image_becomes_one(rt: TrainingRuntime, given: Any, mode: str, size: tuple[int, int]) -> None:
+    rt.log_images("i", [given])
+    found = shown(rt, "i").picture
+    assert isinstance(found, ToldImages)
+    image = pixels(found.tiles[0])
+    assert image.size == size
+    assert image.mode == mode
+    assert images.image_size(base64.b64decode(found.tiles[0].image)) == size
+
+
+def test_shades_and_places_are_right(rt: TrainingRuntime) -> None:
+    rows = np.zeros((4, 6, 3))
+    rows[1, 2] = (1, 0, 0)
+    shades = [[16.0, 0.0], [8.0, 16.0]]
+    rt.log_images("i", [rows, np.moveaxis(rows, 2, 0), rows.tolist(), np.array(shades), shades])
+    found = shown(rt, "i").picture
+    assert isinstance(found, ToldImages)
+    for tile in found.tiles[:3]:
+        image = np.asarray(pixels(tile))
+        larger = 160 // 6
+        assert image.shape == (4 * larger, 6 * larger, 3)
+        red = np.argwhere(image[..., 0] == 255)
+        assert red.min(0).tolist() == [larger, 2 * larger]
+        assert red.max(0).tolist() == [2 * larger - 1, 3 * larger - 1]
+        assert image[..., 1:].max() == 0
+    for tile in found.tiles[3:]:
+        image = np.asarray(pixels(tile))
+        assert (image[0, 0], image[0, -1], image[-1, 0]) == (255, 0, 128)
+
+
+def test_images_of_others_are_taken_as_they_are(rt: TrainingRuntime, tmp_path: Path) -> None:
+    image = Image.fromarray(np.random.default_rng(1).integers(0, 255, (60, 40, 3)).astype(np.uint8))
+    for kind in ("PNG", "JPEG"):
+        path = tmp_path / f"i.{kind}"
+        image.save(path, kind)
+        rt.log_images("i", [path, str(path), path.read_bytes()], boxes=[[], [(10, 15, 20, 30)], []])
+        found = shown(rt, "i").picture
+        assert isinstance(found, ToldImages)
+        assert {base64.b64decode(tile.image) for tile in found.tiles} == {path.read_bytes()}
+        assert found.tiles[1].boxes[0].right == 0.5
+        assert images.image_size(path.read_bytes()) == (40, 60)
+
+
+def test_many_large_images_fit(rt: TrainingRuntime) -> None:
+    noise = np.random.default_rng(2).integers(0, 256, (500, 700, 3)).astype(np.uint8)
+    rt.log_images("i", [noise] * 10 + [Image.fromarray(noise)] * 5)
+    found = shown(rt, "i")
+    assert isinstance(found.picture, ToldImages)
+    assert (len(found.picture.tiles), found.left_out) == (12, 3)
+    assert min(min(pixels(tile).size) for tile in found.picture.tiles) >= 80
+
+
+def test_too_many_points_are_thinned_and_said(rt: TrainingRuntime, capsys: pytest.CaptureFixture[str]) -> None:
+    many = 10_000
+    x = np.arange(many)
+    y = np.sin(x / 900)
+    y[4321] = 50
+    rt.log_scatter("s", x, y, groups=["a" if i % 10 else "b" for i in range(many)])
+    rt.log_lines("l", {"long": y, "short": [1, 2]})
+    scatter, line = shown(rt, "s"), shown(rt, "l")
+    assert isinstance(scatter.picture, ToldScatter)
+    counts = {group.name: len(group.x) for group in scatter.picture.groups}
+    assert counts == {"a": MOST_POINTS * 9 // 10, "b": MOST_POINTS // 10}
+    assert scatter.left_out == many - MOST_POINTS
+    assert isinstance(line.picture, ToldLines)
+    assert max(line.picture.lines[0].y) == 50
+    assert line.picture.lines[0].x[-1] == many - 1
+    assert line.left_out + len(line.picture.lines[0].x) == many
+    assert capsys.readouterr().err.count("did not fit") == 2
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, 1, 1],
+        [0.1, 0.2, 0.2],
+        [-1e308, 1e308],
+        [1e300, 1e300 * (1 + 1e-15)],
+        [5e-324, 0],
+        [0, -0.0],
+        [2**60, 2**61],
+        list(range(100_000)),
+        [NAN, 3, INF],
+        np.random.default_rng(1).normal(size=5000),
+    ],
+)
+def test_a_histogram_counts_every_finite_value(rt: TrainingRuntime, values: Any) -> None:
+    rt.log_histogram("h", values)
+    found = shown(rt, "h")
+    assert isinstance(found.picture, ToldHistogram)
+    finite = [one for one in values if math.isfinite(one)]
+    assert sum(found.picture.groups[0].values) == len(finite)
+    assert found.left_out == len(values) - len(finite)
+    edges = found.picture.edges
+    assert edges[0] <= min(finite) <= max(finite) <= edges[-1]
+
+
+class Odd:
+    def __str__(self) -> str:
+        raise RuntimeError("no text of me")
+
+    def __float__(self) -> float:
+        raise RuntimeError("no number of me")
+
+    def tolist(self) -> list[int]:
+        raise MemoryError
+
+    detach = tolist
+
+
+@pytest.mark.parametrize("odd", [None, "abc", 7, [1, [2]], Odd(), {"a": Odd()}, [Odd()], b"GIF89a", Path("/nowhere")])
+def test_what_cannot_be_shown_is_a_warning(rt: TrainingRuntime, odd: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    rt.log_table("t", ["a"], odd)
+    rt.log_table("t2", odd, [[odd]])
+    rt.log_scatter("s", odd, odd)
+    rt.log_lines("l", odd)
+    rt.log_lines("l2", {"a": odd})
+    rt.log_bars("b", odd, odd)
+    rt.log_histogram("h", odd)
+    rt.log_matrix("m", odd, rows=odd)
+    rt.log_images("i", odd)
+    rt.log_images("i2", [odd])
+    rt.log_picture("p", odd)
+    rt.log_picture("q", {"form": "table", "columns": ["a"], "rows": odd})
+    rt.log_lines(odd, {"a": [1]}, step=odd, titel=odd)
+    assert "trainyard: picture" in capsys.readouterr().err
+    for path in (rt.run_dir / "pictures").glob(".*"):
+        pytest.fail(f"{path} was left behind")
+
+
+def test_a_set_of_wrong_arguments_says_what_is_wrong(rt: TrainingRuntime, capsys: pytest.CaptureFixture[str]) -> None:
+    rt.log_lines("l", {"a": [1, 2]}, titel="x")
+    rt.log_table("t", ["a", "b"], [[1]])
+    rt.log_images("i", [np.eye(3)], captions=["a", "b"])
+    said = capsys.readouterr().err
+    assert "there is no titel to set" in said
+    assert "each row a cell for each of them" in said
+    assert "there are 1 images and 2 captions" in said
+
+
+def test_names_are_tidied_and_bounded_in_number(rt: TrainingRuntime, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("Residuals (test)", "../../etc/passwd", "损失", "x" * 200, "-_-"):
+        rt.log_table(name, ["a"], [])
+    found = sorted(path.name for path in (rt.run_dir / "pictures").iterdir())
+    assert found == sorted(["residuals-test.json", "etc-passwd.json", "picture.json", f"{'x' * 32}.json"])
+    for i in range(30):
+        rt.log_table(f"n{i}", ["a"], [])
+    assert len(list((rt.run_dir / "pictures").iterdir())) == pictures.MOST_PICTURES
+    assert "20 pictures already" in capsys.readouterr().err
+    rt.log_table("n1", ["b"], [])  # one that is there can be replaced
+    assert shown(rt, "n1").picture.model_dump()["columns"] == ("b",)
+
+
+def test_a_folder_that_takes_nothing_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pictures").write_text("a file")
+    log_each(TrainingRuntime("r", tmp_path))
+    assert "left out" in capsys.readouterr().err
+
+
+def test_only_the_first_rank_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    log_each(TrainingRuntime("r", tmp_path))
+    assert not (tmp_path / "pictures").exists()
+
+
+def test_alone_without_numpy_or_trainyard(tmp_path: Path) -> None:
+    """The three files of a bundle are enough, and the runtime loads the other two when the first picture comes."""
+    package = tmp_path / "worker"
+    package.mkdir()
+    for name in ("__init__", "runtime", "pictures", "images"):
+        (package / f"{name}.py").write_bytes((REPO / "worker" / f"{name}.py").read_bytes())
+    script = (
+        "import sys\nfrom worker.runtime import TrainingRuntime\n"
+        "assert 'worker.pictures' not in sys.modules\n"
+        "rt = TrainingRuntime()\nrt.log_images('i', [[[0, 1]]], boxes=[[(0, 0, 1, 1)]])\n"
+        "rt.log_lines('l', {'a': [1, 2]})\nassert 'numpy' not in sys.modules\n"
+    )
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-S", "-c", script], cwd=tmp_path, env=env, check=True, timeout=60)
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == ["i.json", "l.json"]
+    (package / "pictures.py").unlink()
+    told = subprocess.run(
+        [sys.executable, "-S", "-c", script], cwd=tmp_path, env=env, check=True, timeout=60, capture_output=True
+    )
+    assert b"No module named" in told.stderr or b"cannot import name 'pictures'" in told.stderr
+
+
+def test_bounds_are_those_of_whoever_reads() -> None:
+    from agent.domain import told
+
+    names = [name for name in dir(pictures) if name.startswith("MOST_") and name != "MOST_BYTES"]
+    assert {name: getattr(pictures, name) for name in names} == {name: getattr(told, name) for name in names}
+    assert (images.MOST_SIDE, images.MOST_PIXELS) == (told.MOST_SIDE, told.MOST_PIXELS)
+    assert pictures.MOST_BYTES == told.LIMIT_BYTES
