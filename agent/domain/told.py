@@ -27,8 +27,8 @@ MOST_SIDE = 4_096  # pixels
 MOST_PIXELS = 4_000_000  # of one image, so that all of a picture can be decoded in time
 
 Form = Literal["table", "scatter", "lines", "bars", "histogram", "matrix", "images"]
-PictureName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}\Z")]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}\Z")]
+PictureName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Title = Annotated[str, Field(max_length=160)]
 Name = Annotated[str, Field(max_length=120)]
 Cell = Annotated[str, Field(max_length=MOST_CELL)]
