@@ -1,5 +1,6 @@
 """Each tier against each probe, the probes themselves, the filter of system calls, and what training needs."""
 
+import ctypes
 import errno
 import json
 import os
@@ -42,6 +43,7 @@ TIERS = [
 ]
 ROOT_ONLY = {"trace_process", "write_system", "raw_socket", "mount", "capabilities", "change_user", "devices",
              "make_device", "kernel_settings", "kernel_calls"}  # fmt: skip
+PR_SET_CHILD_SUBREAPER = 36  # Source: linux/prctl.h
 CLEAN = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
 
 
@@ -305,16 +307,19 @@ print("up", flush=True)
 time.sleep(600)
 """
     env = {**CLEAN, "MARK": str(tmp_path)}
-    adopt_orphans()
-    child = Child(wrap(tier, [sys.executable, "-I", "-c", code], Walls(tmp_path, env=env)), cwd=tmp_path, env=env)
-    said = b""
-    while said.count(b"up") < 64:
-        said += os.read(child.output, 4096)
-    assert len(processes_naming(str(tmp_path))) > 64
-    child.kill()
-    eventually(lambda: child.poll() is not None)
-    child.close()
-    eventually(lambda: not processes_naming(str(tmp_path)), what="the end of everything")
+    adopt_orphans()  # as a supervisor does
+    try:
+        child = Child(wrap(tier, [sys.executable, "-I", "-c", code], Walls(tmp_path, env=env)), cwd=tmp_path, env=env)
+        said = b""
+        while said.count(b"up") < 64:
+            said += os.read(child.output, 4096)
+        assert len(processes_naming(str(tmp_path))) > 64
+        child.kill()
+        eventually(lambda: child.poll() is not None)
+        child.close()
+        eventually(lambda: not processes_naming(str(tmp_path)), what="the end of everything")
+    finally:  # else every orphan of later tests would stay here as a zombie
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 LOADER = """
