@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from agent.domain.events import MetricRow, WorkerEvent
 from agent.domain.rooms import Room
-from agent.domain.runs import Attempt, Checkpoint, Outcome, Run, RunState
+from agent.domain.runs import Attempt, Checkpoint, Outcome, Run, RunPicture, RunState
 from agent.series.slices import MetricTable, Slice
 from agent.series.window import Stretch, Summary, Window
 
@@ -214,6 +214,9 @@ class Runs(Protocol):
 
     async def checkpoints(self, run_id: str) -> Sequence[Checkpoint]:
         """In the order in which they were saved."""
+
+    async def pictures(self, run_id: str) -> Sequence[RunPicture]:
+        """The newest of each name that its training logged, by name."""
 
     async def notes(self, run_id: str) -> Sequence[Note]:
         """What its hosts told people, oldest first."""

@@ -11,11 +11,23 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from agent import wire
-from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, Noted, Saved, Started, WorkerEvent
+from agent.domain.events import (
+    Accepted,
+    Beat,
+    Ended,
+    Logged,
+    Measured,
+    Noted,
+    Pictured,
+    Saved,
+    Started,
+    WorkerEvent,
+)
 from agent.domain.runs import RunState
 from agent.run_store import Applied, Ending, Stale
 from agent.runs.levels import level_of
 from agent.series.usage import row_of
+from agent.storage import pictures
 from agent.storage import run_rows as rows
 from agent.storage.series import FOLD, MOST_LOOSE, fold
 from agent.storage.shelf import METRICS, USAGE, Shelf
@@ -70,6 +82,7 @@ class _Batch:
         self.lines: list[dict[str, object]] = []
         self.checkpoints: list[dict[str, object]] = []
         self.notes: list[dict[str, object]] = []
+        self.pictures: list[dict[str, object]] = []
 
     def add(self, event: WorkerEvent, life: "_Life") -> None:
         """What is a fact whatever became of the attempt since; `life` has not taken the event yet."""
@@ -88,6 +101,8 @@ class _Batch:
                 self.lines += [of | {"level": level, "text": line.replace("\x00", "")} for level, line in said]
             case Saved(step=step, size_bytes=size):
                 self.checkpoints.append(key | {"step": step, "size_bytes": size, "at": event.at})
+            case Pictured() as body:
+                self.pictures.append(pictures.row_of(event, body))
             case Noted(text=text):
                 self.notes.append(key | {"text": text.replace("\x00", ""), "at": event.at})
             case _:
@@ -105,6 +120,8 @@ class _Batch:
         for table, values in tables:
             if values:
                 connection.execute(insert(table), values)
+        if self.pictures:
+            pictures.store(connection, self.pictures)
 
 
 class _Life:

@@ -19,6 +19,7 @@ from agent.domain.runs import ENDED, LIVE, Attempt, Outcome, Run, RunState, may_
 from agent.run_store import Applied, Ending
 from agent.storage import run_rows as rows
 from agent.storage.database import Database
+from agent.storage.pictures import PictureReads
 from agent.storage.run_events import apply
 from agent.storage.run_reads import RunReads
 from agent.storage.tables import attempt, run, script
@@ -28,7 +29,7 @@ _LIVE_QUERY = (
 )
 
 
-class SqlRuns(RunReads):
+class SqlRuns(RunReads, PictureReads):
     """The run tables."""
 
     def __init__(self, database: Database) -> None:

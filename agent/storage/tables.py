@@ -298,6 +298,19 @@ checkpoint = Table(
     Column("at", Moment, nullable=False),
 )
 
+run_picture = Table(  # of each name the newest that its training logged; what it shows lies in the store of files
+    "run_picture",
+    metadata,
+    Column("run_id", String(16), ForeignKey("run.id"), primary_key=True),
+    Column("name", String(32), primary_key=True),
+    Column("form", String(16), nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("at", Moment, nullable=False),
+)
+
 note = Table(
     "note",
     metadata,
