@@ -7,7 +7,6 @@ more numbers are taken than JSON has, such as `+0.5`. Pure; `agent.series.tail` 
 """
 
 import importlib.util
-import io
 import math
 import re
 from collections import Counter
@@ -29,7 +28,9 @@ _SAMPLE: Final = 5  # lines of which one has to be laid out regularly
 _FEW: Final = 2000  # lines that are not worth another layout
 _PIECE: Final = re.compile(rb'(\s*(?:\{\s*)?(?:"values"\s*:\s*\{\s*)?"([^"\\,]*)"\s*:\s*)([-+.\w]+)((?:\s*\})*\s*)')
 _INT64: Final = 2**63
+_NUMBERS: Final = (float, int)  # a bool is neither
 Mask = NDArray[np.bool_]
+Text = bytes | bytearray
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +79,22 @@ class _Rows:
         return Slice(self.steps[self.known], self.at[self.known], columns)
 
 
-def read(data: bytes, first_line: int = 0) -> Lines:
+def read(data: Text, first_line: int = 0) -> Lines:
     """Whole lines; `first_line` is the number of the first one, which is the step of a row that has none."""
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
-    data = data.removesuffix(b"\n")
-    ends = np.append(np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")), len(data))
-    rows = _Rows(len(ends) if data else 0, first_line)
-    left = np.arange(len(rows.known))
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    if data and not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    begins = np.append(0, ends[:-1] + 1)[: len(ends)]
+    rows = _Rows(len(ends), first_line)
+    left = np.arange(len(ends))
     if len(data) >= _WORTH_BYTES and importlib.util.find_spec("polars") is not None:
-        left, data = _alike(data, ends, rows)
+        left = _alike(data, begins, ends, rows)
     malformed = 0
     single: dict[str, tuple[list[int], list[float]]] = {}
-    for place, line in zip(left.tolist(), data.split(b"\n") if len(left) else (), strict=True):
+    for place, begin, end in zip(left.tolist(), begins[left].tolist(), ends[left].tolist(), strict=True):
+        line = data[begin:end]
         row = _row(line)
         if row is None:
             malformed += bool(line.strip())
@@ -107,7 +111,7 @@ def read(data: bytes, first_line: int = 0) -> Lines:
     return Lines(rows.slice(), malformed)
 
 
-def _row(line: bytes) -> tuple[int | None, float, dict[str, float]] | None:
+def _row(line: Text) -> tuple[int | None, float, dict[str, float]] | None:
     """Step, moment and values; None where the line is no row."""
     try:
         found = from_json(line)
@@ -123,11 +127,19 @@ def _row(line: bytes) -> tuple[int | None, float, dict[str, float]] | None:
     at = next((float(found[key]) for key in MOMENTS if _is_number(found.get(key))), math.nan)
     named: Any = found.get("values")
     values = named if isinstance(named, dict) else {key: found[key] for key in found if key not in (*STEPS, *MOMENTS)}
-    return step, at, {name: _float(value) for name, value in values.items() if _is_number(value)}
+    return (
+        step,
+        at,
+        {
+            name: value if type(value) is float else _float(value)
+            for name, value in values.items()
+            if type(value) in _NUMBERS
+        },
+    )
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) in _NUMBERS
 
 
 def _float(value: float) -> float:
@@ -137,34 +149,33 @@ def _float(value: float) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def _alike(data: bytes, ends: Ints, rows: _Rows) -> tuple[Ints, bytes]:
-    """Take the lines that are laid out as one of a few layouts; the places of the others, and those lines.
+def _alike(data: Text, begins: Ints, ends: Ints, rows: _Rows) -> Ints:
+    """Take the lines that are laid out as one of a few layouts; the places of the others.
 
-    `ends` are where lines end in `data`.
+    `begins` and `ends` are where lines do so in `data`.
     """
-    begins = np.append(0, ends[:-1] + 1)
     left, lines = np.arange(len(ends)), data
     for _ in range(_LAYOUTS):
         layout = _layout(lines)
-        good = _matching(lines, layout, left, rows) if layout else None
+        good = _matching(lines, ends[left] - begins[left], layout, left, rows) if layout else None
         if good is None or not good.any():
             break
         left = left[~good]
-        pieces = zip(begins[left].tolist(), ends[left].tolist(), strict=True)
-        lines = b"\n".join([data[begin:end] for begin, end in pieces])
         if len(left) < _FEW:
             break
-    return left, lines
+        pieces = zip(begins[left].tolist(), ends[left].tolist(), strict=True)
+        lines = b"\n".join([data[begin:end] for begin, end in pieces])
+    return left
 
 
-def _layout(data: bytes) -> Sequence[_Leaf] | None:
+def _layout(data: Text) -> Sequence[_Leaf] | None:
     """The commonest one among the first lines; None where none of these is regular."""
     lines = data[: _SAMPLE * 4096].split(b"\n", _SAMPLE)[:_SAMPLE]
     found = Counter(layout for line in lines if (layout := _layout_of(line)) is not None)
     return found.most_common(1)[0][0] if found else None
 
 
-def _layout_of(line: bytes) -> tuple[_Leaf, ...] | None:
+def _layout_of(line: Text) -> tuple[_Leaf, ...] | None:
     """Of a line that is all numbers, each under a plain name of its own."""
     row, pieces = _row(line), [_PIECE.fullmatch(piece) for piece in line.split(b",")]
     if row is None or None in pieces:
@@ -194,48 +205,60 @@ def _meaning(name: str, *, inside: bool, nested: int | None) -> tuple[str, str]:
     return ("step" if name in STEPS else "at" if name in MOMENTS else ""), ""
 
 
-def _matching(data: bytes, layout: Sequence[_Leaf], places: Ints, rows: _Rows) -> Mask | None:
-    """Which of the lines are laid out so, after their numbers were taken; None where polars counts other lines."""
+def _matching(data: Text, lengths: Ints, layout: Sequence[_Leaf], places: Ints, rows: _Rows) -> Mask | None:
+    """Which of the lines are laid out so, after their numbers were taken; None where polars counts other lines.
+
+    `lengths` are the lines' bytes without their ends.
+    """
     import polars as pl  # noqa: PLC0415 - an extra, and slow to import
 
-    columns = [f"c{n}" for n in range(len(layout) + 1)]  # the last one is empty, or the line is longer
+    columns = [f"c{n}" for n in range(len(layout))]
+    head = ",".join([*columns, "more"])  # says how many columns there are, and that this is no compressed file
+    leaves = list(zip(map(pl.col, columns), layout, strict=True))
     try:
-        frame = pl.read_csv(
-            io.BytesIO(",".join(columns).encode() + b"\n" + data),  # the first line says how many columns there are
-            quote_char=None,
-            schema=dict.fromkeys(columns, pl.String),
-            truncate_ragged_lines=True,
+        frame = (
+            pl.scan_csv(
+                head.encode() + b"\n" + data,
+                quote_char=None,
+                schema=dict.fromkeys([*columns, "more"], pl.String),
+                truncate_ragged_lines=True,
+            )
+            .select(
+                *(_number(column, leaf) for column, leaf in leaves),
+                good=pl.all_horizontal(*(_is_around(column, leaf) for column, leaf in leaves)),
+                length=pl.sum_horizontal(pl.all().str.len_bytes()) + (len(layout) - 1),  # with the commas
+            )
+            .collect()
         )
     except pl.exceptions.PolarsError:  # not UTF-8, for one
         return None
     if frame.height != len(places):
         return None
-    inner = frame.select(_within(pl.col(column), leaf) for column, leaf in zip(columns, layout, strict=False))
-    numbers = inner.select(
-        pl.col(column).cast(pl.Int64 if leaf.kind == "step" else pl.Float64, strict=False)
-        for column, leaf in zip(columns, layout, strict=False)
-    )
-    around = sum(len(leaf.before) + len(leaf.after) for leaf in layout)
-    cut = _bytes_of(frame.select(columns[:-1])) - _bytes_of(inner) == around  # else something else stood there
-    whole = numbers.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
-    good = (cut & whole & frame[columns[-1]].is_null()).fill_null(value=False)
-    mask: Mask = good.to_numpy()
-    every = bool(mask.all())
-    taken = numbers if every else numbers.filter(good)
-    _take(rows, places if every else places[mask], layout, {name: taken[name].to_numpy() for name in columns[:-1]})
+    numbers = frame.select(columns)
+    good = frame["good"].fill_null(value=False).to_numpy() & (frame["length"].to_numpy() == lengths)
+    for column in numbers:
+        if column.null_count():
+            good &= column.is_not_null().to_numpy()
+    every = bool(good.all())
+    taken = numbers if every else numbers.filter(pl.Series(good))
+    _take(rows, places if every else places[good], layout, {name: taken[name].to_numpy() for name in columns})
+    mask: Mask = good
     return mask
 
 
-def _within(column: Any, leaf: _Leaf) -> Any:
-    found = column.str.strip_prefix(leaf.before.decode())
-    return found.str.strip_suffix(leaf.after.decode()) if leaf.after else found
-
-
-def _bytes_of(frame: Any) -> Any:
-    """How long the texts of each row are together."""
+def _number(text: Any, leaf: _Leaf) -> Any:
+    """What stands between the fixed parts of a piece; null where that is no number."""
     import polars as pl  # noqa: PLC0415 - as above
 
-    return frame.select(pl.sum_horizontal(pl.all().str.len_bytes())).to_series()
+    found = text.str.slice(len(leaf.before.decode()))
+    found = found.str.head(-len(leaf.after.decode())) if leaf.after else found
+    return found.cast(pl.Int64 if leaf.kind == "step" else pl.Float64, strict=False)
+
+
+def _is_around(text: Any, leaf: _Leaf) -> Any:
+    """Whether the fixed parts stand around what `_number` takes."""
+    begins = text.str.starts_with(leaf.before.decode())
+    return begins & text.str.ends_with(leaf.after.decode()) if leaf.after else begins
 
 
 def _take(rows: _Rows, places: Ints, layout: Sequence[_Leaf], numbers: Mapping[str, Any]) -> None:

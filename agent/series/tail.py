@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import numpy as np
 
-from agent.series.jsonl import Lines, read
+from agent.series.jsonl import Lines, Text, read
 
 PIECE_BYTES: Final = 8 << 20  # that one thread takes at once
 MOST_LINE_BYTES: Final = 16 << 20  # a longer line is no row
@@ -65,12 +66,12 @@ class Tail:
                 self._begin(inode)
             return News(tuple(self._new(file, last=last)), again)
 
-    def _is_known(self, file: BinaryIO) -> bool:
+    def _is_known(self, file: BufferedReader) -> bool:
         """Whether what was read last still stands there."""
         file.seek(self._position - len(self._proof))
         return file.read(len(self._proof)) == self._proof
 
-    def _new(self, file: BinaryIO, *, last: bool) -> Iterator[Lines]:
+    def _new(self, file: BufferedReader, *, last: bool) -> Iterator[Lines]:
         """Pieces of whole lines, some at a time in threads: most of the work is done without the interpreter's lock."""
         file.seek(self._position)
         first = next(pieces := self._pieces(file, last=last), None)
@@ -88,21 +89,21 @@ class Tail:
             for future in under_way:
                 yield future.result()
 
-    def _pieces(self, file: BinaryIO, *, last: bool) -> Iterator[tuple[bytes, int]]:
+    def _pieces(self, file: BufferedReader, *, last: bool) -> Iterator[tuple[Text, int]]:
         """Whole lines and the number of their first; the position moves past them."""
-        rest = b""
-        while data := file.read(PIECE_BYTES):
-            data = rest + data if rest else data
-            end = data.rfind(b"\n") + 1
-            if not end and len(data) > MOST_LINE_BYTES:  # its rest is no row either
-                end = len(data)
-            rest = data[end:]
-            if end:
-                yield self._passed(data[:end])
-        if last and rest:
-            yield self._passed(rest)
+        whole = True
+        while whole and (size := min(PIECE_BYTES, os.fstat(file.fileno()).st_size - file.tell())) > 0:
+            data = bytearray(size)  # is filled and cut in place: a copy costs as much as reading
+            del data[file.readinto(data) :]
+            rest = b"" if data.endswith(b"\n") else file.readline(MOST_LINE_BYTES)
+            data += rest
+            whole = data.endswith(b"\n") or len(rest) == MOST_LINE_BYTES  # its rest is no row either
+            if not whole and not last:
+                del data[data.rfind(b"\n") + 1 :]
+            if data:
+                yield self._passed(data)
 
-    def _passed(self, data: bytes) -> tuple[bytes, int]:
+    def _passed(self, data: Text) -> tuple[Text, int]:
         first = self._lines
         self._lines += int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")))
         self._position += len(data)

@@ -1,7 +1,10 @@
 """Files of metrics: every row once and exactly, whoever wrote it, however it grows; with polars and without."""
 
+import gzip
 import json
 import math
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +117,8 @@ BROKEN = [
     b'{"step":9223372036854775808,"loss":1}',
     b'{"step":1,"at":1.0,"values":{"a":0x10}}', b"\xff\xfe", b"\x00",
     b'{"step":1,"at":1.0,"values":{"a":0.5},"values":{}', b'"step":1,"at":1.0,"values":{"a":0.5}}',
+    b'{"step":1,"at":1.0,"values":{"a":0.5}},', b'{"step":1,"at":1.0,"values":{"a":0.5}},,',
+    b'{"step":1,"at":1.0,"values":{"a":}}', b'{"step":1,"at":1.0,"values":{"a"}}', b"\xef\xbb\xbf{}",
 ]  # fmt: skip
 
 
@@ -125,6 +130,53 @@ def test_what_is_no_row_is_counted_and_costs_no_other(broken: bytes) -> None:
     found = read(b"\n".join([*lines[:20], broken, b"", b"  ", *lines[20:]]) + b"\n")
     equal(rows_of(found), good)
     assert found.malformed == 1
+
+
+GOOD = [
+    b'{"step":3,"at":1.0,"values":{"a":0.5,"b":2}}', b'{"step":4,"at":2.0,"values":{"a":1.5,"b":-0.0}}',
+    b'{"step":5,"at":3.0,"values":{"a":NaN,"b":1e300}}', '{"step":6,"at":4.0,"values":{"ä, ö":0.25}}'.encode(),
+    b'{"loss": 0.5, "step": 7}', b"{}", b"",
+]  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([GOOD[0], *GOOD]),
+            st.lists(st.tuples(st.integers(0, 60), st.sampled_from([*'{}[]:," \t\r\n\\xyz', "", "null"])), max_size=2),
+        ),
+        min_size=1,
+        max_size=25,
+    ),
+    st.booleans(),
+)
+def test_many_at_once_are_what_each_is_by_itself(spoiled: list[tuple[bytes, list[tuple[int, str]]]], end: bool) -> None:
+    """Whatever is put into lines, or cut from them (a digit never: more numbers are taken than JSON has)."""
+    data = b"\n".join(_spoil(*one) for one in spoiled) + (b"\n" if end else b"")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsonl, "_WORTH_BYTES", 0)
+        patch.setattr(jsonl, "_FEW", 0)
+        many = read(data, 100)
+        patch.setattr(jsonl.importlib.util, "find_spec", lambda _: None)
+        alone = read(data, 100)
+    equal(rows_of(many), rows_of(alone))
+    assert many.malformed == alone.malformed
+
+
+def _spoil(line: bytes, changes: list[tuple[int, str]]) -> bytes:
+    for at, put in changes:
+        cut = not put and line[at : at + 1] not in b"0123456789.+-"
+        line = line[:at] + put.encode() + line[at + cut :]
+    return line
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress], ids=["gzip", "zlib"])
+def test_a_compressed_file_is_no_file_of_rows(pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonl, "_WORTH_BYTES", 0)
+    lines = (GOOD[0] + b"\n") * 50
+    found = read(pack(lines * 1000).replace(b"\n", b" ") + b"\n" + lines)
+    assert (len(found.rows), found.malformed) == (50, 1)
 
 
 def test_layouts_that_alternate_are_read_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +255,7 @@ def test_a_long_file_is_read_in_order_and_only_once(tmp_path: Path, monkeypatch:
     write(path, '{"loss": 1}\n')
     real, read_bytes = tail.read, 0
 
-    def counting(data: bytes, first: int) -> Lines:
+    def counting(data: jsonl.Text, first: int) -> Lines:
         nonlocal read_bytes
         read_bytes += len(data)
         return real(data, first)
