@@ -40,6 +40,7 @@ _MOST_ENTRIES = 1_000  # of the folder that are looked at
 _FINISH_S = 15.0
 _SAID = 300  # characters
 
+_NO_TEXTS = frozenset({"form", "guide", "marks", "image"})  # fixed words; and of an image pixels are all that is shown
 _NAME: TypeAdapter[str] = TypeAdapter(PictureName)
 
 log = logging.getLogger(__name__)
@@ -128,18 +129,19 @@ class PictureWatch:
     def _look_at(self, folder: int, name: str, found: Found, *, at_end: bool) -> None:
         clean = _cleaner(self._secrets)
         try:
+            if clean(name) != name:
+                raise Refused("its name is a secret")  # noqa: TRY301 - every refusal is said in one place
             stamp, data = self._read(folder, name, at_end=at_end)
             if data is None:
                 return
             self._stamps[name], self._taken_at[name] = stamp, time.monotonic()  # refused once for each content
             told = checked(data, clean)
-            if clean(name) != name:
-                raise Refused("its name is a secret")  # noqa: TRY301 - every refusal is said in one place
             self._keep(told, name, found)
         except (Refused, OSError) as error:
-            self._say(found, f"picture {clean(name)} is not shown: {clean(str(error))[:_SAID]}")
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            self._say(found, f"picture {clean(name)} is not shown: {clean(why or type(error).__name__)[:_SAID]}")
         except AppError as error:  # the store is away
-            self._stamps.pop(name, None)
+            del self._stamps[name], self._taken_at[name]
             log.warning("picture_waits folder=%s name=%s why=%s", self._folder, name, error)
             if at_end:
                 self._say(found, f"picture {name} is not kept: {error}")
@@ -147,14 +149,17 @@ class PictureWatch:
     def _read(self, folder: int, name: str, *, at_end: bool) -> tuple[tuple[int, int, int], bytes | None]:
         """Its stamp, and its bytes where it is new and its time has come. Raises: OSError, Refused."""
         file = os.open(f"{name}.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        with os.fdopen(file, "rb") as opened:
+        try:
             about = os.fstat(file)
             stamp = about.st_ino, about.st_mtime_ns, about.st_size
             if not stat.S_ISREG(about.st_mode):
                 raise Refused("it is no plain file")
             if self._stamps.get(name) == stamp or not (at_end or self._is_time(name)):
                 return stamp, None
-            data = opened.read(LIMIT_BYTES + 1)
+            with os.fdopen(file, "rb", closefd=False) as opened:
+                data = opened.read(LIMIT_BYTES + 1)
+        finally:
+            os.close(file)
         if len(data) > LIMIT_BYTES:
             raise Refused(f"it is larger than {LIMIT_BYTES:,} bytes")
         return stamp, data
@@ -282,8 +287,8 @@ def _check_image(image: str, number: int) -> None:
 
 def _cleaned(found: object, clean: Callable[[str], str], key: str = "") -> object:
     match found:
-        case str():  # of an image only its head is trusted, and its pixels are all that is shown
-            return found if key == "image" else clean(found)[: len(found)]
+        case str():
+            return found if key in _NO_TEXTS else clean(found)[: len(found)]
         case tuple():
             return [_cleaned(one, clean, key) for one in found]
         case dict():
