@@ -16,8 +16,8 @@ from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES
 from agent.ports import ToolCall
 from agent.tools.card_views import card_arguments
-from agent.tools.chart_views import RESULT_WORDS, SMOOTH_WORDS, arguments_of
 from agent.tools.chart_views import view_of as chart_view_of
+from agent.tools.chart_words import RESULT_WORDS, SMOOTH_WORDS, USAGE_WORDS, arguments_of
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.log_views import view_in, view_of
 from agent.tools.tool import Caller
@@ -187,8 +187,9 @@ COMMANDS: Mapping[str, Command] = {
         Command(
             "chart",
             "run_chart",
-            "its curves: metrics, steps, scale, against other runs",
-            usage="[run] [metric …] [last=500] [steps=1-90] [log] [smooth=0.9] [time|epoch] [vs run]",
+            "its curves: metrics, steps, scale, against other runs; gpu, usage, throughput",
+            usage="[run] [metric …|gpu|usage|throughput] [last=500|last=2h] [steps=1-90] [log] [smooth=0.9] "
+            "[time|epoch] [vs run]",
             parse=_chart,
         ),
         Command(
@@ -267,7 +268,7 @@ def words_of(text: str) -> tuple[str, ...] | None:
 def _bare(command: Command, rest: Sequence[str]) -> bool:
     """Whether words without `/train` before them can only be this command: ids, changes and its own few words."""
     own = {"csv", "info", "older", "errors", "warnings", *PRIORITIES} if rest else set()
-    own |= {"loss", "accuracy", *CHART_WORDS, *SMOOTH_WORDS} if command.name == "chart" else set()
+    own |= {"loss", "accuracy", *CHART_WORDS, *SMOOTH_WORDS, *USAGE_WORDS} if command.name == "chart" else set()
     own |= {"all", "tree"} if command.name == "experiments" else set()
     own |= {*RESULT_WORDS, "matrix", "curve"} if command.tool == "run_chart" else set()
     for word in rest:

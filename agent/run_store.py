@@ -19,8 +19,6 @@ Place = tuple[int, int]  # attempt, and how many of its rows of metrics were rea
 START: Place = (0, 0)
 Steps = tuple[int, int]  # from and to, both included
 ALL_STEPS: Steps = (-(2**62), 2**62)
-Moments = tuple[float, float]  # from and to, seconds since the epoch
-ALWAYS: Moments = (0.0, 1e12)
 Kind = Literal["metrics", "usage"]
 Level = Literal["error", "warning", "info"]
 
@@ -280,17 +278,20 @@ class Runs(Protocol):
         A step that a later attempt trained anew is shown once, as that one left it.
         """
 
-    async def usage(self, run_id: str, moments: Moments = ALWAYS) -> Mapping[str, Sequence[Stretch]]:
-        """What its attempts used between two moments, by the names of `agent.series.usage`.
+    async def usage(self, run_id: str, *, last_s: float | None = None) -> Mapping[str, Sequence[Stretch]]:
+        """What its attempts used, by the names of `agent.series.usage`; of the `last_s` seconds before the newest.
 
         In no more detail than a picture shows; a pause is never within a span. First and last of a span are moments.
         """
 
-    async def paces(self, run_id: str, moments: Moments = ALWAYS) -> Sequence[Stretch]:
-        """The steps that its attempts made between two moments: spans of the metric that was logged most often.
+    async def paces(self, run_id: str, *, last_s: float | None = None) -> Sequence[Stretch]:
+        """The steps that its attempts made, of the `last_s` seconds before the newest: spans of its densest metric.
 
         In no more detail than a picture shows; a pause is never within a span.
         """
+
+    async def stretches(self, run_id: str, names: Sequence[str]) -> Mapping[str, Sequence[Stretch]]:
+        """What each attempt has of these metrics, those steps too that a later one trained anew; by time."""
 
     async def log(self, run_id: str, limit: int) -> Sequence[str]:
         """The last lines, newest last."""

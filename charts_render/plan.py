@@ -84,14 +84,15 @@ def plan(spec: ChartSpec) -> ChartPlan:
 
 def _panel(index: int, panel: Panel, curves: tuple[Curve, ...], x: Scale, *, narrow: bool) -> PanelPlan:
     baselines = tuple(b for b in panel.baselines if math.isfinite(b.value))[:MAX_BASELINES]
-    y = y_scale(curves, [b.value for b in baselines], log=panel.log_scale)
+    ends = panel.floor, panel.ceiling
+    y = y_scale(curves, [b.value for b in baselines], log=panel.log_scale, ends=ends)
     values = [value_text(curve.last.y) if curve.last else "" for curve in curves]
-    ends, legend = values, False
+    labels, legend = values, False
     if len(curves) > 1:
         named = [f"{value} {plain(c.name)}" if value else "" for value, c in zip(values, curves, strict=True)]
         room = _NARROW_LABEL if narrow else _WIDE_LABEL
         legend = max(width(text, VALUE_LETTERS) for text in named) > room or not all(values)
-        ends = values if legend else named
+        labels = values if legend else named
     best_of = _best_of(curves, panel.better)
     lines = [_lines(curve, y, panel.smooth) for curve in curves]
     trends, smooths = tuple(mean for mean, _ in lines), tuple(smooth for _, smooth in lines)
@@ -101,7 +102,7 @@ def _panel(index: int, panel: Panel, curves: tuple[Curve, ...], x: Scale, *, nar
     else:
         notes += ["line: mean, band: range"] if any(trends) else []
     notes += _left_out(panel, curves, baselines, x)
-    return PanelPlan(index, panel, curves, trends, baselines, y, tuple(ends), legend, best_of, tuple(notes), smooths)
+    return PanelPlan(index, panel, curves, trends, baselines, y, tuple(labels), legend, best_of, tuple(notes), smooths)
 
 
 def _lines(curve: Curve, y: Scale, weight: float) -> tuple[Trend | None, Trend | None]:

@@ -68,8 +68,17 @@ def x_scale(curves: Iterable[Curve], marks: Iterable[float]) -> Scale:
     return Scale(*_opened(min([lo, *near]), max([hi, *near])))
 
 
-def y_scale(curves: Sequence[Curve], baselines: Iterable[float], *, log: bool) -> Scale:
-    """The y axis of a panel; linear when `log` is impossible. Without data it runs over the baselines, or 0 to 1."""
+def y_scale(
+    curves: Sequence[Curve],
+    baselines: Iterable[float],
+    *,
+    log: bool,
+    ends: tuple[float | None, float | None] = (None, None),
+) -> Scale:
+    """The y axis of a panel; linear when `log` is impossible. Without data it runs over the baselines, or 0 to 1.
+
+    `ends` are the lowest and the highest value of a linear axis, where they are set.
+    """
     drawn = [c for c in curves if c.first is not None]
     log = log and bool(drawn) and all(c.lo > 0 for c in drawn)
     limits = [_robust_limits(c, log=log) for c in drawn]
@@ -78,6 +87,8 @@ def y_scale(curves: Sequence[Curve], baselines: Iterable[float], *, log: bool) -
         levels = [float(np.log10(b)) for b in levels]
     if not limits:
         limits = [(min(levels, default=0.0), max(levels, default=1.0))]
+    if not log:
+        limits += [(end, end) for end in ends if end is not None and abs(end) <= LARGEST]
     lo, hi = _with_levels(min(a for a, _ in limits), max(b for _, b in limits), levels)
     if log:
         lo, hi = max(lo, _LOWEST_LOG), max(hi, _LOWEST_LOG)
@@ -85,7 +96,17 @@ def y_scale(curves: Sequence[Curve], baselines: Iterable[float], *, log: bool) -
     pad = (hi - lo) * _PAD_FRAC
     if log:
         return Scale(float(10.0 ** (lo - pad)), float(10.0 ** (hi + pad)), log=True)
-    return Scale(lo - pad, hi + pad)
+    return _fixed(lo - pad, hi + pad, *ends)
+
+
+def _fixed(lo: float, hi: float, floor: float | None, ceiling: float | None) -> Scale:
+    """The scale with the ends that are set; where nothing else lies between them, with room beside the one that is."""
+    floor, ceiling = (end if end is not None and abs(end) <= LARGEST else None for end in (floor, ceiling))
+    if floor is not None and ceiling is not None and floor < ceiling:
+        return Scale(*_opened(floor, ceiling))
+    if floor is not None:
+        return Scale(floor, hi if hi > floor else floor + 1.0)
+    return Scale(lo if ceiling is None or lo < ceiling else ceiling - 1.0, hi if ceiling is None else ceiling)
 
 
 def free_scale(

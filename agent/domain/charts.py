@@ -56,7 +56,8 @@ class Mark:
 class Panel:
     """One metric, or a few that share a unit (train and validation loss).
 
-    `smooth` is the weight of an exponential moving average, from 0 (none) to below 1.
+    `smooth` is the weight of an exponential moving average, from 0 (none) to below 1. `floor` and `ceiling` are the
+    ends of a linear y axis where they are set, whatever the values are.
     """
 
     title: str
@@ -67,6 +68,8 @@ class Panel:
     log_scale: bool = False
     better: Literal["", "lower", "higher"] = ""
     smooth: float = 0.0
+    floor: float | None = None
+    ceiling: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reads everyday requests for charts: which curves, how they are drawn, beside which run. Text in, values out.
+"""Reads everyday requests for charts: what is drawn, how, and beside which run. Text in, values out.
 
 Called by `agent.llm.phrases`, which decides that a chart is meant.
 """
@@ -35,6 +35,30 @@ RESULTS = (
     ),
 )
 
+# What a run used and how fast it went; the first that fits.
+USED = (
+    (
+        r"\bthroughput\b|\bsteps? (?:per|a) (?:second|minute|hour)\b|\btraining speed\b"
+        r"|\bhow (?:fast|quick\w*) (?:is|was|does|did|do) (?:it|this|that|the (?:run|training)|r-)",
+        "throughput",
+    ),
+    (
+        r"(?<!out of )\bgpus?(?:['’]s)? (?:use|usage|utili[sz]ation|load|memory)\b"
+        r"|\b(?:use|usage|utili[sz]ation|load|memory) of (?:the |its |my )?gpus?\b"
+        r"|\bhow (?:busy|idle|full|loaded)\b[^.?!]*\bgpus?\b",
+        "gpu",
+    ),
+    (
+        r"\b(?:resources?|cpus?|processors?|memory|ram)(?:['’]s)? (?:use|usage|utili[sz]ation|load)\b"
+        r"|\b(?:use|usage|utili[sz]ation|load) of (?:the |its |my )?(?:resources?|cpus?|processors?|memory|ram)\b"
+        r"|\bhow much (?:cpu|memory|ram)\b|\bhow many (?:cpus|processors|cores)\b",
+        "usage",
+    ),
+)
+_LAST_TIME = re.compile(
+    r"\b(?:last|past)\s+(?:(\d{1,5})\s+|(half an?)\s+|an?\s+)?(minutes?|min|hours?|h|days?)\b", re.IGNORECASE
+)
+_MINUTES = {"m": 1, "h": 60, "d": 1440}
 _METRIC = re.compile(
     r"\b((?:train|valid|test)[ _]loss|loss|accuracy|auc|f1|precision|recall|perplexity|learning[ _]rate|lr"
     r"|grad(?:ient)?[ _]norm|throughput|error|rmse|mae)\b",
@@ -68,6 +92,9 @@ def chart_in(words: str, others: tuple[str, ...]) -> dict[str, Any]:
     result = next((view for pattern, view in RESULTS if re.search(pattern, words, re.IGNORECASE)), None)
     if result:
         return {"result": result}
+    used = next((view for pattern, view in USED if re.search(pattern, words, re.IGNORECASE)), None)
+    if used and not others:
+        return _used_in(words, used)
     found: dict[str, Any] = {}
     named = tuple(dict.fromkeys(word.lower() for word in _METRIC.findall(words)))
     last, between = _LAST_STEPS.search(words), _STEPS_BETWEEN.search(words)
@@ -87,6 +114,17 @@ def chart_in(words: str, others: tuple[str, ...]) -> dict[str, Any]:
     if others:
         found["others"] = others
     return found
+
+
+def _used_in(words: str, used: str) -> dict[str, Any]:
+    """A chart of what the run used, of all or of the newest time."""
+    found: dict[str, Any] = {"used": used}
+    last = _LAST_TIME.search(words)
+    if last:
+        unit = _MINUTES[last.group(3)[0].lower()]
+        found["minutes"] = max(1, unit // 2 if last.group(2) else unit * int(last.group(1) or 1))
+    smooth = _smoothing_in(words)
+    return found | {"smooth": smooth} if smooth else found
 
 
 def card_in(words: str) -> dict[str, Any]:

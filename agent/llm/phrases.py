@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent.llm.chart_phrases import RESULTS, SMOOTH, YESTERDAY, card_in, chart_in
+from agent.llm.chart_phrases import RESULTS, SMOOTH, USED, YESTERDAY, card_in, chart_in
 
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
 FILE = re.compile(r"^\[file: (.+), \d+ bytes\]$", re.MULTILINE)
@@ -103,6 +103,7 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("run_logs", _words(r"\b(?:errors?|warnings?)\b.*\blogs?\b|\blogs?\b.*\b(?:errors?|warnings?)\b")),
     ("run_status", _words(r"\bwhy\b|\bwent wrong\b|\bit fail|\bfailed\b|\bhow good\b|\bbetter than\b")),
+    ("run_chart", _words("|".join(pattern for pattern, _ in USED))),
     ("predict", _words(r"\b(predict(ions?)?|score|apply|try)\b")),
     ("run_logs", _words(r"\b(logs?|output|errors|warnings)\b")),
     ("run_checkpoints", _words(r"\bcheckpoints?\b")),

@@ -15,6 +15,8 @@ MAX_PANELS = 4
 NEWEST = 50  # rows that say how fast a run is
 BASELINE = "baseline/"
 EPOCHS = ("epoch", "epochs")
+LEARNING_RATE = "learning_rate"
+_RATE = re.compile(r"(?:^|[/_. -])(?:lr|learning[_ -]?rate)(?:$|[/_. -])", re.IGNORECASE)
 PART = re.compile(r"^(train|valid|val|eval|test)[_/](?=.)")
 LOWER_IS_BETTER = ("loss", "error", "rmse", "mae", "perplexity", "log_loss")
 HIGHER_IS_BETTER = ("accuracy", "auc", "f1", "precision", "recall", "r2")
@@ -184,9 +186,14 @@ def _baselines(curves: Curves, metric: str) -> tuple[Baseline, ...]:
     return tuple(Baseline(head, value) for (head, _, tail), value in named if _metric(tail) == metric)
 
 
+def is_learning_rate(name: str) -> bool:
+    """Whether a metric is a learning rate, of all parameters or of a group: `lr`, `lr/group1`, `learning_rate`."""
+    return bool(_RATE.search(name)) and not name.startswith(BASELINE)
+
+
 def _metric(name: str) -> str:
-    """A metric without the part of the data that it was measured on."""
-    return PART.sub("", name)
+    """A metric without the part of the data that it was measured on; learning rates are one."""
+    return LEARNING_RATE if is_learning_rate(name) else PART.sub("", name)
 
 
 def _part(name: str) -> str:

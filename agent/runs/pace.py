@@ -5,9 +5,7 @@ from collections.abc import Sequence
 
 from agent.domain.events import MetricRow
 from agent.domain.runs import LIVE, Run
-
-BREAK_S = 60.0  # a pause this long, and out of proportion, is no part of the pace
-OUT_OF_PROPORTION = 20.0
+from agent.series.window import OUT_OF_PROPORTION, PAUSE_S
 
 
 def steps_a_second(rows: Sequence[MetricRow]) -> float | None:
@@ -21,7 +19,7 @@ def steps_a_second(rows: Sequence[MetricRow]) -> float | None:
         gap_s = stretch[-1].at - row.at
         if row.step > stretch[-1].step or gap_s < 0:
             break
-        if gaps and gap_s > max(BREAK_S, OUT_OF_PROPORTION * statistics.median(gaps)):
+        if gaps and gap_s > max(PAUSE_S, OUT_OF_PROPORTION * statistics.median(gaps)):
             break
         stretch.append(row)
         gaps.append(gap_s)

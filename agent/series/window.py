@@ -1,7 +1,7 @@
 """What is read of a series: its summary, and a window of it as spans. Values; `agent.storage.series` finds them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -46,6 +46,11 @@ class Stretch:
 
     attempt: int
     window: Window
+
+    def since(self, moment: float) -> "Stretch | None":
+        """What it has from a moment on (seconds since the epoch); None where that is nothing."""
+        spans = self.window.spans[self.window.spans["ended"] >= moment]
+        return replace(self, window=replace(self.window, spans=spans)) if len(spans) else None
 
 
 def summary(found: Window, first_value: float, last_value: float) -> Summary | None:

@@ -3,7 +3,6 @@ cordons. The base of `agent.storage.runs.SqlRuns`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -13,7 +12,6 @@ from agent.domain.events import MetricRow
 from agent.domain.runs import Attempt, Checkpoint, ExitClass, Outcome
 from agent.run_store import (
     ALL_STEPS,
-    ALWAYS,
     START,
     Cordon,
     Home,
@@ -21,14 +19,13 @@ from agent.run_store import (
     Lease,
     LogPage,
     LogQuery,
-    Moments,
     Note,
     Place,
     Script,
     Steps,
 )
 from agent.series.slices import MetricTable, Slice
-from agent.series.usage import place_of
+from agent.series.usage import STEP, place_of
 from agent.series.window import Stretch, Summary, Window
 from agent.storage import run_rows as rows
 from agent.storage.database import Database
@@ -238,17 +235,18 @@ class RunReads:
 
         return await self._database.read(find)
 
-    async def usage(self, run_id: str, moments: Moments = ALWAYS) -> Mapping[str, Sequence[Stretch]]:
-        """What its attempts used between two moments."""
-        low, high = (place_of(moment) for moment in moments)
+    async def usage(self, run_id: str, *, last_s: float | None = None) -> Mapping[str, Sequence[Stretch]]:
+        """What its attempts used."""
 
         def find(connection: Connection) -> dict[str, list[Stretch]]:
             reads = SeriesReads(connection, run_id, USAGE)
-            return {name: reads.stretches(name, low, high) for name in reads.names()}
+            newest = reads.highest(STEP)
+            low = ALL_STEPS[0] if last_s is None or newest is None else newest - place_of(last_s)
+            return {name: reads.stretches(name, low) for name in reads.names()}
 
         return await self._database.read(find)
 
-    async def paces(self, run_id: str, moments: Moments = ALWAYS) -> Sequence[Stretch]:
+    async def paces(self, run_id: str, *, last_s: float | None = None) -> Sequence[Stretch]:
         """The steps that its attempts made, by time."""
 
         def find(connection: Connection) -> Sequence[Stretch]:
@@ -257,7 +255,19 @@ class RunReads:
             if name is None:
                 return []
             whole = reads.stretches(name)
-            return whole if moments == ALWAYS else [part for one in whole if (part := _nearer(reads, one, moments))]
+            if last_s is None or not whole:
+                return whole
+            since = max(float(one.window.spans["ended"].max()) for one in whole) - last_s
+            return [part for one in whole if (part := _nearer(reads, one, since))]
+
+        return await self._database.read(find)
+
+    async def stretches(self, run_id: str, names: Sequence[str]) -> Mapping[str, Sequence[Stretch]]:
+        """What each attempt has of these metrics."""
+
+        def find(connection: Connection) -> dict[str, list[Stretch]]:
+            reads = SeriesReads(connection, run_id)
+            return {name: reads.stretches(name) for name in names}
 
         return await self._database.read(find)
 
@@ -281,14 +291,11 @@ class RunReads:
         return LogPage(tuple(row.text for row in reversed(page)), older)
 
 
-def _nearer(reads: SeriesReads, whole: Stretch, moments: Moments) -> Stretch | None:
-    """What an attempt has between two moments, in more detail than the whole has; None where that is nothing."""
-    since, until = moments
-    shown = whole.window.spans
-    shown = shown[(shown["ended"] >= since) & (shown["began"] <= until)]
-    if len(shown) and not whole.window.exact:
-        steps = int(shown["first"].min()), int(shown["last"].max())
-        again = [one for one in reads.stretches(whole.window.name, *steps) if one.attempt == whole.attempt]
-        shown = again[0].window.spans
-        shown = shown[(shown["ended"] >= since) & (shown["began"] <= until)]
-    return Stretch(whole.attempt, replace(whole.window, spans=shown)) if len(shown) else None
+def _nearer(reads: SeriesReads, whole: Stretch, since: float) -> Stretch | None:
+    """What an attempt has from a moment on, in more detail than the whole has; None where that is nothing."""
+    near = whole.since(since)
+    if near is None or near.window.exact:
+        return near
+    steps = int(near.window.spans["first"].min()), int(near.window.spans["last"].max())
+    again = [one for one in reads.stretches(whole.window.name, *steps) if one.attempt == whole.attempt]
+    return again[0].since(since)

@@ -102,6 +102,16 @@ class SeriesReads:
                 found.append(Stretch(part.number, Window(name, shown, whole.exact)))
         return found
 
+    def highest(self, name: str) -> int | None:
+        """The highest place of a series; None without any."""
+        found: list[int] = []
+        for part in self._parts:
+            ends = {"of_level": 0, "of_low": -_ENDLESS, "of_high": _ENDLESS}
+            stored = self._connection.execute(self._shelf.meeting, self._of(part, name) | ends).one()[3]
+            tail = self._tail(part.number).get(name, NO_POINTS)
+            found += ([] if stored is None else [int(stored)]) + ([int(tail["step"].max())] if len(tail) else [])
+        return max(found, default=None)
+
     def densest(self) -> str | None:
         """The series with the most points, of `BARE` too; None without any."""
         sizes: dict[str, int] = {}

@@ -13,7 +13,7 @@ from agent.domain.ids import is_run_id
 from agent.domain.policy import Effect
 from agent.runs.card_view import MOST, CardView, card_view_of
 from agent.stores import Runs
-from agent.tools.chart_views import SMOOTH_WORDS, smoothing_in
+from agent.tools.chart_words import SMOOTH_WORDS, smoothing_in
 from agent.tools.finding import named_or_newest
 from agent.tools.tool import Caller, Result, Tool
 from agent.tools.watching import RunArguments

@@ -16,16 +16,29 @@ from agent.ports import Blobs, Clock
 from agent.run_store import ALL_STEPS, Steps
 from agent.runs.card_view import MOST
 from agent.runs.cards import state_words
-from agent.runs.charts import BASELINE, MAX_PANELS, Curves, Look, clock_name, curves_chart, last_value, restarts
+from agent.runs.charts import (
+    BASELINE,
+    LEARNING_RATE,
+    MAX_PANELS,
+    Curves,
+    Look,
+    clock_name,
+    curves_chart,
+    is_learning_rate,
+    last_value,
+    restarts,
+)
 from agent.runs.curves import Clock as Epochs
 from agent.runs.curves import clock_of
 from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
 from agent.runs.results import LABELS, ResultView, picture_of, result_buttons, told_of, views_of, words_of
+from agent.runs.usage import UsageView
 from agent.stores import Runs
 from agent.tools.chart_views import ChartView, buttons, mark
 from agent.tools.finding import Before, named_or_newest, one_before
 from agent.tools.tool import Caller, Result, Tool
+from agent.tools.usage_charts import UsageCharts
 from agent.tools.watching import RunArguments
 
 MOST_OTHERS = 4
@@ -51,6 +64,11 @@ class ChartArguments(RunArguments):
     others: tuple[str, ...] = Field((), max_length=MOST_OTHERS, description="Runs to lay over this one.")
     before: Before | None = Field(None, description="Lay over this one: the thread's newest other run, or yesterday's.")
     marks: tuple[str, ...] = Field((), max_length=16, description="Of a button: hashes of metric names.")
+    used: UsageView | None = Field(
+        None,
+        description="Instead of metrics, by time: `usage` (GPUs, processors, memory), `gpu`, `throughput` (steps/s).",
+    )
+    minutes: int | None = Field(None, ge=1, description="Of `used`: only so many minutes before the newest.")
     result: ResultView | None = Field(
         None, description="Instead of curves: a picture of the result of a finished run on its sealed test rows."
     )
@@ -63,6 +81,7 @@ class Charting:
         """`files` draws, `blobs` has the facts of results, `clock` knows what was yesterday."""
         self._runs = runs
         self._files = files
+        self._usage = UsageCharts(runs, files)
         self._blobs = blobs
         self._clock = clock
 
@@ -70,7 +89,7 @@ class Charting:
         """Its declaration."""
         said = (
             "Draw curves of a run: chosen metrics, steps, log scale, smoothed, against other runs. Or its result: "
-            "confusion matrix, ROC, what it got wrong, what it leans on."
+            "confusion matrix, ROC, what it got wrong, what it leans on. Or GPU use, processors, memory, throughput."
         )
         return (Tool("run_chart", said, ChartArguments, Effect.READ, run=self.chart),)
 
@@ -79,6 +98,10 @@ class Charting:
         run = await named_or_newest(self._runs, caller, asked.run)
         if asked.result is not None:
             return await self._result(run, asked.result)
+        if asked.used is not None:
+            return await self._usage.chart(run, asked.used, minutes=asked.minutes, smooth=asked.smooth)
+        if asked.minutes is not None:
+            raise BadRequest("Minutes go with `gpu`, `usage` and `throughput`; of metrics, say a number of steps.")
         others = [await self._runs.get(other) for other in dict.fromkeys(asked.others) if other != run.id]
         if asked.before is not None:
             earlier = await one_before(self._runs, caller, run, asked.before, now=self._clock.now())
@@ -132,6 +155,7 @@ class Charting:
                 last=max(int(of["last"].max()) for of in shown),
                 more=more,
                 measured=bool(run.outcome and run.outcome.results and not others),
+                used="gpu" if run.spec.gpus else "usage",
             ),
             footer="" if picture else "The chart could not be drawn",
         )
@@ -180,8 +204,10 @@ def _chosen(known: Sequence[str], asked: ChartArguments) -> list[str]:
         return [name for name in known if mark(name) in asked.marks] or list(known)
     if not asked.metrics:
         return list(known)
-    wanted = [word.lower().replace(" ", "_") for word in asked.metrics]
+    said = "\n".join(word.lower().replace(" ", "_") for word in asked.metrics)
+    wanted = said.replace("learning\nrate", LEARNING_RATE).split("\n")
     exact = [name for name in known if name.lower() in wanted]
+    exact += [name for name in known if is_learning_rate(name)] if {"lr", LEARNING_RATE} & set(wanted) else []
     found = exact or [name for name in known if any(word in name.lower() for word in wanted)]
     if not found:
         shown = ", ".join(f"`{name}`" for name in known[: MAX_PANELS * 3])

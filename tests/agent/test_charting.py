@@ -9,7 +9,8 @@ from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
 from agent.domain.runs import RunState
 from agent.llm.phrases import card_arguments, chart_arguments, intent_of
-from agent.tools.chart_views import ChartView, arguments_of, buttons, mark, view_of
+from agent.tools.chart_views import ChartView, buttons, mark, view_of
+from agent.tools.chart_words import arguments_of
 from tests.agent.conftest import House
 from tests.agent.stage import Stage, rows, saved
 
@@ -139,7 +140,8 @@ async def test_chosen_metrics_of_the_newest_steps(house: House) -> None:
         assert panel.title == "loss"
         assert list(panel.series[0].x) == list(range(91, 101))
         assert card.picture is not None
-        assert {"Zoom in", "Whole run", "Linear scale", "Smooth"} >= {one.label for one in card.buttons} - {"Earlier"}
+        labels = {one.label for one in card.buttons} - {"Earlier"}
+        assert labels <= {"Zoom in", "Whole run", "Linear scale", "Smooth", "Usage"}
 
 
 async def test_runs_are_laid_over(house: House) -> None:
@@ -207,7 +209,7 @@ async def test_a_chart_by_epoch_counts_what_the_run_counts(house: House) -> None
         assert list(panel.series[0].x) == pytest.approx([0.01, 0.02, 1.0, 2.0, 3.0])
         card = (await stage.asks("chart", run.id, "by", "epoch", "log")).card
         assert card is not None
-        assert all(".e" in button.subject for button in card.buttons)
+        assert all(".e" in button.subject for button in card.buttons if button.label != "Usage")
 
 
 async def test_a_smoothed_chart_starts_anew_with_each_attempt(house: House) -> None:

@@ -13,7 +13,8 @@ from agent.domain.runs import Outcome, Run
 from agent.llm.phrases import chart_arguments, intent_of
 from agent.runs.results import VIEWS, ResultView, picture_of, result_buttons, told_of, views_of
 from agent.runs.results import words_of as said_of
-from agent.tools.chart_views import ChartView, arguments_of, view_of
+from agent.tools.chart_views import ChartView, view_of
+from agent.tools.chart_words import arguments_of
 from agent.wire import decode, encode
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
