@@ -65,7 +65,7 @@ def _logs(_name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 
 def _metrics(name: str, rest: Sequence[str]) -> dict[str, Any]:
-    forms = {word.lower() for word in rest} & {"csv", "parquet"}
+    forms = {word.lower() for word in rest} & {"csv", "parquet", "usage"}
     found = _one_run(name, [word for word in rest if word.lower() not in forms])
     return found | dict.fromkeys(forms, True)
 
@@ -181,7 +181,7 @@ COMMANDS: Mapping[str, Command] = {
             "metrics",
             "run_metrics",
             "its metrics as a table, or as a file",
-            usage="[run] [csv|parquet]",
+            usage="[run] [usage] [csv|parquet]",
             parse=_metrics,
         ),
         Command(

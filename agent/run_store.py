@@ -263,7 +263,7 @@ class Runs(Protocol):
     async def metric_slice(self, run_id: str, number: int, first: int, stop: int, kind: Kind = "metrics") -> Slice:
         """The rows `[first, stop)` of attempt `number`, which has as many, those too that a later one trained anew.
 
-        Of what it used, steps are moments, see `agent.series.usage`.
+        Of what it used, a row is a heartbeat, and its step the one that the run had come to.
         """
 
     async def metric_names(self, run_id: str) -> Sequence[str]:

@@ -8,10 +8,14 @@ itself. The run's step at that moment is one of the values. Called by `agent.sto
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
+
+import numpy as np
 
 from agent.domain.events import MetricRow
 from agent.domain.runs import Usage
+from agent.series.slices import MetricTable, Slice
 
 PLACES_A_SECOND: Final = 1000  # the place of a row is its moment in whole milliseconds since the epoch
 STEP: Final = "step"
@@ -47,6 +51,17 @@ def row_of(usage: Usage, *, at: float, step: int, gpus: Sequence[str]) -> Metric
 def gpu_name(number: int, fact: str) -> str:
     """The name of one of `GPU_FACTS` of a GPU."""
     return f"gpu{number}_{fact}"
+
+
+def table_by_step(table: MetricTable) -> MetricTable:
+    """What an export names: the run's step is no series of it but the step of its rows."""
+    return replace(table, names=tuple(name for name in table.names if name != STEP))
+
+
+def slice_by_step(rows: Slice) -> Slice:
+    """Rows whose steps are those that the run had come to."""
+    steps = rows.columns[STEP][1].astype(np.int64)  # each row has it
+    return Slice(steps, rows.at, {name: column for name, column in rows.columns.items() if name != STEP})
 
 
 def gpu_of(name: str) -> tuple[int, str] | None:

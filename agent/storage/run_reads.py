@@ -25,7 +25,7 @@ from agent.run_store import (
     Steps,
 )
 from agent.series.slices import MetricTable, Slice
-from agent.series.usage import STEP, place_of
+from agent.series.usage import STEP, place_of, slice_by_step, table_by_step
 from agent.series.window import Stretch, Summary, Window
 from agent.storage import run_rows as rows
 from agent.storage.database import Database
@@ -201,12 +201,14 @@ class RunReads:
 
     async def metric_table(self, run_id: str, kind: Kind = "metrics") -> MetricTable:
         """The names and the number of rows of a whole export."""
-        return await self._database.read(lambda connection: table_of(connection, run_id, _SHELVES[kind]))
+        found = await self._database.read(lambda connection: table_of(connection, run_id, _SHELVES[kind]))
+        return table_by_step(found) if kind == "usage" else found
 
     async def metric_slice(self, run_id: str, number: int, first: int, stop: int, kind: Kind = "metrics") -> Slice:
         """The rows `[first, stop)` of an attempt."""
         shelf = _SHELVES[kind]
-        return await self._database.read(lambda connection: slice_of(connection, run_id, number, first, stop, shelf))
+        rows = await self._database.read(lambda connection: slice_of(connection, run_id, number, first, stop, shelf))
+        return slice_by_step(rows) if kind == "usage" else rows
 
     async def metric_names(self, run_id: str) -> Sequence[str]:
         """Of all metrics, the one that began at the lowest step first."""

@@ -1,4 +1,4 @@
-"""All metrics of a run as a file, written in slices in a thread: memory stays flat however long the run is.
+"""All metrics of a run, or what it used, as a file, written in slices in a thread: memory stays flat at any length.
 
 Takes rows from the store, has them written by `agent.runs.exports`, hands the file over. Used by the tools of
 `agent.tools.watching`.
@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from agent.cards import counted, size
 from agent.domain.content import Document
+from agent.run_store import Kind
 from agent.runs.exports import Numbered, csv_head, csv_lines, need_polars, squeeze, write_parquet
 from agent.runs.pictures import Files
 from agent.series.slices import MetricTable, cut
@@ -39,24 +40,26 @@ class Exports:
         # Not the loop's own threads: the store reads in those, and a writer that waits for a read must not hold one.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="export")
 
-    async def write(self, run_id: str, table: MetricTable, form: Form) -> Document:
+    async def write(self, run_id: str, table: MetricTable, form: Form, kind: Kind = "metrics") -> Document:
         """The rows that `table` counts, exactly as they were logged. Raises: BadRequest without polars for parquet."""
         if form == "parquet":
             need_polars()
         path = await self._files.scratch()
-        work = _Work(self._runs, run_id, table, asyncio.get_running_loop())
+        work = _Work(self._runs, run_id, table, asyncio.get_running_loop(), kind)
         try:
             written = await asyncio.get_running_loop().run_in_executor(self._writer, work.write, path, form)
         finally:
             work.stopped.set()
-        return await self._files.keep(written, name=f"{run_id}-metrics.{form}{written.suffix}", about=run_id)
+        return await self._files.keep(written, name=f"{run_id}-{kind}.{form}{written.suffix}", about=run_id)
 
 
 class _Work:
     """One export, in its thread."""
 
-    def __init__(self, runs: Runs, run_id: str, table: MetricTable, loop: asyncio.AbstractEventLoop) -> None:
-        self._runs, self._run_id, self._table, self._loop = runs, run_id, table, loop
+    def __init__(
+        self, runs: Runs, run_id: str, table: MetricTable, loop: asyncio.AbstractEventLoop, kind: Kind
+    ) -> None:
+        self._runs, self._run_id, self._table, self._loop, self._kind = runs, run_id, table, loop, kind
         self.stopped = threading.Event()
 
     def write(self, path: Path, form: Form) -> Path:
@@ -79,7 +82,7 @@ class _Work:
     def _slices(self) -> Iterator[Numbered]:
         for attempt, first, stop in cut(self._table.parts, ROWS):
             self._alive()
-            yield attempt, self._asked(self._runs.metric_slice(self._run_id, attempt, first, stop))
+            yield attempt, self._asked(self._runs.metric_slice(self._run_id, attempt, first, stop, self._kind))
 
     def _asked(self, what: Coroutine[Any, Any, T]) -> T:
         """What the loop answers."""
@@ -99,8 +102,9 @@ class _Work:
             raise Stopped
 
 
-def words(run_id: str, table: MetricTable, file: Document) -> str:
+def words(run_id: str, table: MetricTable, file: Document, kind: Kind = "metrics") -> str:
     """What is handed over, and what it is best opened with where that is not plain."""
-    what = f"{counted(table.rows, 'row')} of `{run_id}`, with {counted(len(table.names), 'metric')}"
+    row, column = ("row", "metric") if kind == "metrics" else ("measurement", "column")
+    what = f"{counted(table.rows, row)} of `{run_id}`, with {counted(len(table.names), column)}"
     packed = " It is gzipped: pandas and polars read it as it is." if file.name.endswith(".gz") else ""
     return f"{what}, as a file of {size(file.size_bytes)}.{packed}"

@@ -13,7 +13,7 @@ from agent.domain.runs import Attempt, Run
 from agent.ports import Bundles
 from agent.runs.pictures import Files
 from agent.stores import LogQuery, Runs
-from agent.tools.exporting import Exports, words
+from agent.tools.exporting import Exports, Form, words
 from agent.tools.finding import named_or_newest
 from agent.tools.log_views import Level, LogView, buttons
 from agent.tools.scripts import SHOWN_CHARS, SHOWN_LINES, SHOWN_WIDTH
@@ -52,6 +52,7 @@ class MetricArguments(RunArguments):
 
     csv: bool = Field(False, description="Hand over every row as a csv file.")
     parquet: bool = Field(False, description="Hand over every row as a parquet file.")
+    usage: bool = Field(False, description="Instead: what it used over time (GPUs, processors, memory), as a file.")
 
 
 class ScriptArguments(RunArguments):
@@ -123,6 +124,8 @@ class Watching:
     async def metrics(self, caller: Caller, asked: MetricArguments) -> Result:
         """Every metric with its first, last, lowest and highest value, or every row as a file."""
         run = await named_or_newest(self._runs, caller, asked.run)
+        if asked.usage:
+            return await self._used(run, "parquet" if asked.parquet else "csv")
         there = await self._runs.metric_table(run.id)
         if not there.rows:
             return Result(f"Run `{run.id}` has logged no metrics yet.", {"run": run.id})
@@ -144,6 +147,15 @@ class Watching:
         footer = f"{there.rows:,} rows logged{more}; `metrics {run.id} csv` or `parquet` hands them over"
         card = Card(kind="notice", title=f"Metrics of {run.id}", table=table, footer=footer)
         return Result(f"{there.rows:,} rows of metrics in `{run.id}`.", {"run": run.id, "last": last}, card)
+
+    async def _used(self, run: Run, form: Form) -> Result:
+        """What its hosts measured of it, as a file."""
+        there = await self._runs.metric_table(run.id, "usage")
+        if not there.rows:
+            return Result(f"Nothing was measured of what run `{run.id}` uses yet.", {"run": run.id})
+        file = await self._exports.write(run.id, there, form, "usage")
+        said = words(run.id, there, file, "usage")
+        return Result(said, {"run": run.id, "file": file.name, "columns": [*there.names]}, files=(file,))
 
     async def checkpoints(self, caller: Caller, asked: RunArguments) -> Result:
         """What its hosts hold."""

@@ -20,7 +20,7 @@ from agent.run_store import START as FROM_THE_BEGINNING
 from agent.runs.usage import pace_curve, time_axis
 from agent.series.columns import POINT, Entries
 from agent.series.pyramid import grow, spans
-from agent.series.usage import place_of, row_of
+from agent.series.usage import row_of
 from agent.series.window import Stretch, Window, hidden_pauses, usual_s
 from agent.storage import sql_stores
 from agent.storage.database import Database, open_engine
@@ -180,7 +180,9 @@ async def test_what_is_used_is_no_metric_and_a_metric_of_its_name_stays_one(host
     assert table.rows == FOLD + 10
     part = await runs.metric_slice(host.run.id, 1, 0, table.rows, "usage")
     assert part.filled("cpus", None) == [n / 4 for n in range(FOLD + 10)]
-    assert part.steps.tolist() == [place_of(at) for at in part.at.tolist()]
+    assert part.steps.tolist() == list(range(FOLD + 10))
+    assert [at - START.timestamp() for at in part.at.tolist()] == [EVERY_S * (n + 1) for n in range(FOLD + 10)]
+    assert "step" not in table.names
 
 
 async def test_a_run_without_beats_has_no_usage(host: Host) -> None:
