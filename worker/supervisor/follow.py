@@ -10,6 +10,7 @@ import json
 import logging
 import math
 import os
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,6 +25,12 @@ from worker.runtime import Converter
 ROWS = 200
 _READ_BYTES = 256 * 1024
 _LOSS_NAMES = ("loss", "train_loss")
+_MEASURED, _VALUES = b'"body":{"kind":"measured","rows":[', b'"values":{'  # as spools have them; `_VALUES` once a row
+_NUMBER = rb"(?:-?(?:0|[1-9]\d{0,17})\.\d++(?:e[-+]?\d\d?)?+|-?(?:0|[1-9]\d{0,17}+)(?:e[-+]?\d\d?)?+|NaN|-?Infinity)"
+_NAMED = rb'"[ !#-\[\]-~]*":' + _NUMBER
+_PLAIN_ROWS = re.compile(  # lines as `Converter` writes nearly all: rows without a closer look
+    rb'(?:\{"step":-?(?:0|[1-9]\d{0,17}),"at":%b,"values":\{(?:%b(?:,%b)*+)?+\}\}\n)*+' % (_NUMBER, _NAMED, _NAMED)
+)
 
 log = logging.getLogger(__name__)
 
@@ -58,16 +65,19 @@ class MetricsTail:
 
     def _take(self) -> Measured | None:
         rows: list[MetricRow] = []
-        for line in self._new_lines():
-            self._position += len(line)
-            row = _row(line)
-            if row is None:
-                self.malformed += bool(line.strip())
-                continue
-            rows.append(row)
-            self._judge(row)
-            if len(rows) == ROWS:
-                break
+        before = -1
+        while not rows and self._position != before:  # what was read may hold no row at all
+            before = self._position
+            for line in self._new_lines():
+                self._position += len(line)
+                row = _row(line)
+                if row is None:
+                    self.malformed += bool(line.strip())
+                    continue
+                rows.append(row)
+                self._judge(row)
+                if len(rows) == ROWS:
+                    break
         self.rows_seen += len(rows)
         return Measured(rows=tuple(rows)) if rows else None
 
@@ -99,13 +109,20 @@ def rows_in(spools: Iterable[Path]) -> int:
     """How many rows of metrics stand in the spools of a run's attempts: they were handed out."""
     count = 0
     for path in spools:
-        for line in path.read_bytes().splitlines() if path.is_file() else ():
-            try:
-                body = json.loads(line)["body"]
-            except (ValueError, KeyError, TypeError):  # the last line of a supervisor that died while writing
-                continue
-            count += len(body["rows"]) if body.get("kind") == "measured" else 0
+        if path.is_file():
+            with path.open("rb") as file:
+                count += sum(map(_rows_of, file))
     return count
+
+
+def _rows_of(event: bytes) -> int:
+    if _MEASURED in event and event.endswith(b"\n"):
+        return event.count(_VALUES)  # in a text its quotes would be escaped
+    try:
+        body = json.loads(event)["body"]
+    except (ValueError, KeyError, TypeError):  # the last line of a supervisor that died while writing
+        return 0
+    return len(body["rows"]) if body.get("kind") == "measured" else 0
 
 
 class MetaWatch:
@@ -173,13 +190,30 @@ def _whole_size(path: Path) -> int:
 
 def _after(path: Path, rows: int) -> int:
     """Where the first `rows` rows end, or all that are there."""
-    at = 0
+    start = 0
     for piece in _pieces(path) if rows else ():
-        for line in piece.splitlines(keepends=True):
-            at += len(line)
-            rows -= _row(line) is not None
-            if not rows:
-                return at
+        at = 0
+        while at < len(piece):
+            plain = _PLAIN_ROWS.match(piece, at)
+            end = plain.end() if plain is not None else at
+            count = piece.count(b"\n", at, end)
+            if count >= rows:
+                return start + _end_of_line(piece, at, rows)
+            rows, at = rows - count, end
+            line = piece[at : _end_of_line(piece, at, 1)] if at < len(piece) else b""
+            for part in line.splitlines(keepends=True):  # where reading cuts it, too
+                at += len(part)
+                rows -= len(part) <= _READ_BYTES and _row(part) is not None
+                if not rows:
+                    return start + at
+        start += len(piece)
+    return start
+
+
+def _end_of_line(text: bytes, at: int, number: int) -> int:
+    """Where the line ends that is `number`-th from `at` on."""
+    for _ in range(number):
+        at = text.index(b"\n", at) + 1
     return at
 
 

@@ -1,0 +1,100 @@
+"""Where a supervisor goes on in metrics.jsonl: each row once over all attempts, whatever else stands in the file."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.domain.events import Logged, Measured, MetricRow
+from worker.spool import Spool
+from worker.supervisor import follow
+from worker.supervisor.follow import ROWS, MetricsTail, rows_in
+
+NAMES = ["loss", "a b", "values", "step", "ä", 'q"', ""]
+NUMBERS = st.one_of(
+    st.floats(),
+    st.integers(-(10**20), 10**20),
+    st.sampled_from(
+        ["01", "1.", ".5", "-0", "1e5", "1E5", "1e-400", "1e400", "+1", "null", '"1"', "NaN", "-NaN", "true"]
+    ),
+)
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> bytes:
+    """Rows, what is nearly a row, and rows that are broken."""
+
+    def number() -> str:
+        found = draw(NUMBERS)
+        return found if isinstance(found, str) else json.dumps(found)
+
+    pairs = draw(st.lists(st.tuples(st.sampled_from(NAMES), st.just("")), max_size=3))
+    values = ",".join(f"{json.dumps(name, ensure_ascii=draw(st.booleans()))}:{number()}" for name, _ in pairs)
+    step, at = draw(st.sampled_from(["3", "-3", "0", number()])), draw(st.sampled_from(["1.5", number()]))
+    line = f'{{"step":{step},"at":{at},"values":{{{values}}}}}'
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+        place = draw(st.integers(0, len(line)))
+        line = line[:place] + draw(st.sampled_from([*'{}[]:,"x\r\\ ', ""])) + line[place + draw(st.booleans()) :]
+    return line.encode() + draw(st.sampled_from([b"\n", b"\n", b"\r\n", b"\n\n"]))
+
+
+def taken(tail: MetricsTail) -> list[str]:
+    found = []
+    while (measured := tail.take()) is not None:
+        found += [row.model_dump_json() for row in measured.rows]
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(lines(), max_size=12), st.sampled_from([b"", b'{"step":1,"at":1.0,"val']), st.sampled_from([150, 2**18])
+)
+def test_reading_goes_on_behind_as_many_rows_as_were_handed_out(found: list[bytes], half: bytes, window: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(follow, "_READ_BYTES", window)
+        path = Path(folder) / "metrics.jsonl"
+        path.write_bytes(b"".join(found) + half)
+        rows = taken(MetricsTail(path, handed_out=0))
+        for number in range(len(rows) + 2):
+            assert taken(MetricsTail(path, handed_out=number)) == rows[number:]
+
+
+def test_rows_are_found_that_the_converter_wrote_and_others(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    good = '{"step":%d,"at":1790000000.05,"values":{"train_loss":0.25,"lr":1e-05,"bad":NaN,"worse":-Infinity}}\n'
+    text = [good % step for step in range(20_000)]
+    text[7_000:7_000] = ["no row\n", "\n", '{"step": 1, "at": 2, "values": {"spaced": 1}}\n', '{"step":1,"at":2}\n']
+    path.write_text("".join(text))
+    assert len(taken(MetricsTail(path, handed_out=0))) == 20_001
+    for number in (1, 6_999, 7_000, 7_001, 7_002, 19_999):
+        first = taken(MetricsTail(path, handed_out=number))
+        assert len(first) == 20_001 - number
+
+
+def test_rows_behind_much_that_is_none_come_at_once(tmp_path: Path) -> None:
+    """The training may have ended: nobody asks again later."""
+    path = tmp_path / "metrics.jsonl"
+    row = '{"step":1,"at":1.0,"values":{"a":1.0}}\n'
+    path.write_text("no row\n" * 100_000 + row + "x" * 600_000 + "\n" + row)
+    tail = MetricsTail(path, handed_out=0)
+    assert len(taken(tail)) == 2
+    assert tail.malformed > 100_000
+
+
+def test_rows_of_a_spool_are_counted_with_any_names_and_texts(tmp_path: Path) -> None:
+    names = ['"values":{', "values", "step", '{"step":', "é", "\\"]
+    rows = tuple(MetricRow(step=n, at=1.0, values=dict.fromkeys(names, float("nan"))) for n in range(ROWS))
+    texts = ('"body":{"kind":"measured","rows":[{"step":1,"at":1.0,"values":{}}]', '"values":{')
+    paths = [tmp_path / "spool-1.jsonl", tmp_path / "spool.jsonl"]
+    for attempt, path in enumerate(paths, 1):
+        spool = Spool(path, run="r-1", attempt=attempt, host="h1")
+        for body in (Logged(lines=texts), Measured(rows=rows), Measured(rows=()), Measured(rows=rows[:3])):
+            spool.append(body)
+        spool.close()
+    assert rows_in([*paths, tmp_path / "none.jsonl"]) == 2 * (ROWS + 3)
+    whole = paths[1].read_bytes()
+    paths[1].write_bytes(whole[:-2])  # half-written, so never sent
+    assert rows_in(paths) == 2 * ROWS + 3
