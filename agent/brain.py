@@ -23,6 +23,7 @@ from agent.tools.data import Data, DataFiles
 from agent.tools.dispatch import Dispatcher
 from agent.tools.experiments import Experimenting
 from agent.tools.looking import Looking
+from agent.tools.resulting import Resulting
 from agent.tools.training import Training
 from agent.tools.watching import Watching
 
@@ -103,6 +104,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         *Looking(stores.runs, service, fleet, drawn, clock).tools(),
         *Watching(stores.runs, bundles, drawn).tools(),
         *Charting(stores.runs, drawn, blobs, clock).tools(),
+        *Resulting(stores.runs, drawn, blobs).tools(),
         *CardViews(stores.runs, cards.changed).tools(),
         *Experimenting(stores.runs, drawn).tools(),
     )

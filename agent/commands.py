@@ -20,6 +20,7 @@ from agent.tools.chart_views import view_of as chart_view_of
 from agent.tools.chart_words import RESULT_WORDS, SMOOTH_WORDS, USAGE_WORDS, arguments_of
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.log_views import view_in, view_of
+from agent.tools.resulting import results_arguments
 from agent.tools.tool import Caller
 
 Parser = Callable[[str, Sequence[str]], dict[str, Any]]
@@ -79,7 +80,7 @@ def _card(_name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 
 def _results(_name: str, rest: Sequence[str]) -> dict[str, Any]:
-    return arguments_of([*rest, "results"])
+    return results_arguments(rest)
 
 
 def _priority(name: str, rest: Sequence[str]) -> dict[str, Any]:
@@ -194,9 +195,9 @@ COMMANDS: Mapping[str, Command] = {
         ),
         Command(
             "results",
-            "run_chart",
-            "pictures of its result",
-            usage="[run] [confusion|roc|pr|classes|calibration|importance|lengths|mistakes]",
+            "run_results",
+            "pictures of its result, or that its training logged",
+            usage="[run] [confusion|roc|pr|classes|calibration|importance|lengths|mistakes|pictures|NAME]",
             parse=_results,
         ),
         Command("checkpoints", "run_checkpoints", "its checkpoints"),
@@ -270,7 +271,9 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
     own = {"csv", "info", "older", "errors", "warnings", *PRIORITIES} if rest else set()
     own |= {"loss", "accuracy", *CHART_WORDS, *SMOOTH_WORDS, *USAGE_WORDS} if command.name == "chart" else set()
     own |= {"all", "tree"} if command.name == "experiments" else set()
-    own |= {*RESULT_WORDS, "matrix", "curve"} if command.tool == "run_chart" else set()
+    own |= {*RESULT_WORDS, "matrix", "curve"} if command.name in {"chart", "results"} else set()
+    own |= {"pictures"} if command.name == "results" else set()
+    own |= {rest[1].lower()} if command.name == "results" and len(rest) == 2 and is_run_id(rest[0]) else set()
     for word in rest:
         plain = word.lower().strip(",")
         of_script, of_chart = command.name == "script", command.name == "chart"
@@ -279,6 +282,7 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
             or view_of(plain)
             or "=" in plain
             or plain in own
+            or (command.name == "results" and is_run_id(plain.partition(".")[0]))
             or (of_script and plain.isdecimal())
         )
         if not (known or (of_chart and ("_" in plain or chart_view_of(plain)))):

@@ -29,7 +29,9 @@ log = logging.getLogger(__name__)
 IDLE_S = 600.0
 STORE_AWAY_S = (0.5, 30.0)  # first and longest pause while the database is away
 FILE_LIMIT_BYTES = 1_000_000_000
-BUTTON_COMMANDS = frozenset({"pause", "resume", "stop", "kill", "retry", "logs", "status", "metrics", "chart", "card"})
+BUTTON_COMMANDS = frozenset(
+    {"pause", "resume", "stop", "kill", "retry", "logs", "status", "metrics", "chart", "card", "results"}
+)
 ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
 
 

@@ -191,7 +191,7 @@ def _ways(run: Run) -> tuple[Button, ...]:
     """To the pictures of its result, where there are some."""
     if run.outcome is None or not run.outcome.results:
         return ()
-    return (Button(action="chart", subject=f"{run.id}.roverview", label="Results"),)
+    return (Button(action="results", subject=run.id, label="Results"),)
 
 
 def verdict(score: Scorecard, chosen: str) -> str:

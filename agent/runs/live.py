@@ -18,6 +18,7 @@ from agent.runs.charts import BASELINE, NEWEST, Look, chart_of, drawn, restarts
 from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
 from agent.runs.results import picture_of, result_buttons, views_of
+from agent.runs.told import told_button
 from agent.stores import Runs
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,9 @@ class LiveCards:
         lines = await self._runs.log(run_id, LOG_LINES)
         view = card_view_of(await self._runs.card_view(run_id)) or CardView()
         spec = await self._chart(run, view)
-        ways = view_buttons(run.id, view) if spec or view.newest else ()  # there is always a way back
+        ways = [*view_buttons(run.id, view)] if spec or view.newest else []  # there is always a way back
+        told = bool(await self._runs.pictures(run.id))
+        ways += [told_button(run.id)] if told else []
         ended = run.state in ENDED
 
         async def show(picture: Picture | None) -> None:
@@ -95,7 +98,7 @@ class LiveCards:
         self._remember(run.id, picture, ended=ended)
         key = f"result:{run.id}" + (f":{run.attempt}" if run.attempt > 1 else "")
         if run.state is RunState.SUCCEEDED:
-            await self._postman.put(key, room, Content(card=await self._result(run)), urgent=True)
+            await self._postman.put(key, room, Content(card=await self._result(run, told=told)), urgent=True)
         elif ended:
             await self._postman.put(key, room, Content(text=_ending(run)), urgent=True)
 
@@ -106,7 +109,7 @@ class LiveCards:
         else:
             self._shown[run_id] = picture
 
-    async def _result(self, run: Run) -> Card:
+    async def _result(self, run: Run, *, told: bool) -> Card:
         """The result card with its picture; a store of files that is away costs the picture only."""
         try:
             facts = await facts_of(run, self._blobs)
@@ -118,7 +121,7 @@ class LiveCards:
             return result_card(run)
         once = run.outcome.results[:16] if run.outcome else ""
         picture = await self._files.draw(spec, about=f"result/{run.id}", once=once)
-        ways = result_buttons(run.id, views_of(facts.found), shown="overview")
+        ways = result_buttons(run.id, views_of(facts.found), shown="overview", told=told)
         return result_card(run, picture, ways)
 
     async def _chart(self, run: Run, view: CardView) -> ChartSpec | None:

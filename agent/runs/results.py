@@ -68,13 +68,17 @@ def views_of(found: Classification) -> tuple[ResultView, ...]:
     return tuple(view for view, is_there in there.items() if is_there)
 
 
-def result_buttons(run: str, there: Sequence[ResultView], *, shown: ResultView) -> tuple[Button, ...]:
+def result_buttons(
+    run: str, there: Sequence[ResultView], *, shown: ResultView, told: bool = False
+) -> tuple[Button, ...]:
     """From a picture of a result to its others and to the curves; `there` says which it has, the best first.
 
-    Their subjects are read by `agent.tools.chart_views`.
+    `told`: its training logged pictures too. Subjects are read by `agent.tools.resulting`.
     """
-    ways = [view for view in there if view != shown][: _MOST_BUTTONS - 1]
-    others = (Button(action="chart", subject=f"{run}.r{view}", label=LABELS[view]) for view in ways)
+    ways = [view for view in there if view != shown][: _MOST_BUTTONS - 1 - told]
+    others = [Button(action="results", subject=f"{run}.{view}", label=LABELS[view]) for view in ways]
+    if told:
+        others.append(Button(action="results", subject=f"{run}.told", label="Pictures"))
     return (*others, Button(action="chart", subject=run, label="Curves"))
 
 

@@ -151,9 +151,9 @@ def buttons(
         wanted.append(("More metrics" if more else "First metrics", replace(view, page=view.page + 1 if more else 0)))
     if used:
         wanted.append((USAGE_LABELS[used], ChartView(view.run, used=used)))
-    if measured:
-        wanted.append((LABELS["overview"], ChartView(view.run, result="overview")))
     shown = [at.button(label) for label, at in wanted]
+    if measured:
+        shown.append(Button(action="results", subject=view.run, label=LABELS["overview"]))
     return tuple(button for button in shown if len(button.subject) <= SUBJECT_CHARS)
 
 

@@ -15,7 +15,6 @@ from agent.domain.runs import Run
 from agent.ports import Blobs, Clock
 from agent.run_store import ALL_STEPS, Steps
 from agent.runs.card_view import MOST
-from agent.runs.cards import state_words
 from agent.runs.charts import (
     BASELINE,
     LEARNING_RATE,
@@ -30,13 +29,13 @@ from agent.runs.charts import (
 )
 from agent.runs.curves import Clock as Epochs
 from agent.runs.curves import clock_of
-from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
-from agent.runs.results import LABELS, ResultView, picture_of, result_buttons, told_of, views_of, words_of
+from agent.runs.results import ResultView
 from agent.runs.usage import UsageView
 from agent.stores import Runs
 from agent.tools.chart_views import ChartView, buttons, mark
 from agent.tools.finding import Before, named_or_newest, one_before
+from agent.tools.resulting import Resulting
 from agent.tools.tool import Caller, Result, Tool
 from agent.tools.usage_charts import UsageCharts
 from agent.tools.watching import RunArguments
@@ -82,7 +81,7 @@ class Charting:
         self._runs = runs
         self._files = files
         self._usage = UsageCharts(runs, files)
-        self._blobs = blobs
+        self._results = Resulting(runs, files, blobs)
         self._clock = clock
 
     def tools(self) -> Sequence[Tool]:
@@ -97,7 +96,7 @@ class Charting:
         """One picture of up to four panels, and where to go from it."""
         run = await named_or_newest(self._runs, caller, asked.run)
         if asked.result is not None:
-            return await self._result(run, asked.result)
+            return await self._results.measured(run, asked.result)
         if asked.used is not None:
             return await self._usage.chart(run, asked.used, minutes=asked.minutes, smooth=asked.smooth)
         if asked.minutes is not None:
@@ -173,25 +172,6 @@ class Charting:
             raise BadRequest(f"Run `{run.id}` logs no metric `epoch` that rises, so it cannot be drawn by epoch.")
         return clock
 
-    async def _result(self, run: Run, view: ResultView) -> Result:
-        """A picture of what was measured on the sealed test rows, or why there is none."""
-        facts = await facts_of(run, self._blobs)
-        spec = picture_of(run, facts.found, view) if facts else None
-        if facts is None or spec is None:
-            return Result(_without(run, view, has_facts=facts is not None), {"run": run.id})
-        there = views_of(facts.found)
-        picture = await self._files.draw(spec, about=f"chart/{run.id}")
-        said = words_of(run, facts.found, view)
-        card = Card(
-            kind="notice",
-            title=f"{LABELS[view]} of {run.id}",
-            body=said,
-            picture=picture,
-            buttons=result_buttons(run.id, there, shown=view),
-            footer="" if picture else "The picture could not be drawn",
-        )
-        return Result(said, {"run": run.id, **told_of(facts.found, there)}, card)
-
     async def _curves(self, run: Run, names: Sequence[str], steps: Steps) -> Curves:
         beaten = [name for name in await self._runs.metric_names(run.id) if name.startswith(BASELINE)]
         found = await self._runs.windows(run.id, names, steps)
@@ -222,18 +202,6 @@ def _steps(run: Run, asked: ChartArguments) -> Steps:
     return max(low, asked.first_step if asked.first_step is not None else low), (
         asked.last_step if asked.last_step is not None else high
     )
-
-
-def _without(run: Run, view: ResultView, *, has_facts: bool) -> str:
-    """Why there is no such picture."""
-    if has_facts:
-        return f"The result of run `{run.id}` has no such picture as {LABELS[view].lower()}."
-    if run.outcome is not None and run.outcome.scorecard is not None:
-        return (
-            f"Run `{run.id}` has a result but no pictures of it: it was measured before there were any, or their "
-            f"facts are no longer in the store of files. `status {run.id}` shows its scores."
-        )
-    return f"Run `{run.id}` is {state_words(run)} and has no result. `chart {run.id}` shows its curves."
 
 
 def _words(run: Run, spec: ChartSpec, curves: Curves) -> str:

@@ -86,10 +86,10 @@ def _bar(share: float, cells: int) -> str:
 
 
 def _typed(card: Card) -> str:
-    words = [
-        button.action if button.action in {"approve", "reject"} else f"{button.action} {button.subject}"
-        for button in card.buttons
-    ]
+    words = []
+    for button in card.buttons:
+        subject = button.subject.replace(".", " ") if button.action == "results" else button.subject
+        words.append(button.action if button.action in {"approve", "reject"} else f"{button.action} {subject}")
     return " or ".join(words)
 
 

@@ -15,6 +15,7 @@ from agent.runs.results import VIEWS, ResultView, picture_of, result_buttons, to
 from agent.runs.results import words_of as said_of
 from agent.tools.chart_views import ChartView, view_of
 from agent.tools.chart_words import arguments_of
+from agent.tools.resulting import results_arguments
 from agent.wire import decode, encode
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
@@ -129,12 +130,13 @@ def test_an_outcome_of_before_there_were_facts_is_read() -> None:
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_survives_a_button_and_typing(view: ResultView) -> None:
     (button, *_) = result_buttons(A, (view,), shown="overview" if view != "overview" else "roc")
-    assert button.action == "chart"
-    assert view_of(button.subject) == ChartView(A, result=view)
-    assert ChartView(A, result=view).subject() == button.subject
-    words = words_of(f"chart {button.subject}")
-    assert words == ("chart", button.subject)
-    assert arguments_of(words[1:]) == {"run": A, "result": view}
+    assert button.action == "results"
+    assert results_arguments([button.subject]) == {"run": A, "picture": view}
+    assert words_of(f"results {button.subject}") == ("results", button.subject)
+    assert results_arguments([A, view]) == {"run": A, "picture": view}
+    old = ChartView(A, result=view).subject()  # of cards that were posted before
+    assert view_of(old) == ChartView(A, result=view)
+    assert arguments_of([old]) == {"run": A, "result": view}
 
 
 @pytest.mark.parametrize(
@@ -144,16 +146,20 @@ def test_a_view_survives_a_button_and_typing(view: ResultView) -> None:
         (f"chart {A} confusion matrix", {"run": A, "result": "confusion"}),
         (f"chart confusion {A}", {"run": A, "result": "confusion"}),
         ("chart mistakes", {"result": "mistakes"}),
-        (f"results {A}", {"run": A, "result": "overview"}),
-        (f"results {A} roc curve", {"run": A, "result": "roc"}),
-        ("results", {"result": "overview"}),
+        (f"results {A}", {"run": A}),
+        (f"results {A} roc curve", {"run": A, "picture": "roc"}),
+        (f"results precision-recall {A}", {"run": A, "picture": "pr"}),
+        ("results", {}),
     ],
 )
 def test_words_say_a_picture(words: str, wanted: dict[str, object]) -> None:
     head, *rest = words_of(words) or ()
     command = command_of(head)
     assert command is not None
-    assert (command.tool, command.parse(command.name, rest)) == ("run_chart", wanted)
+    assert (command.tool, command.parse(command.name, rest)) == (
+        "run_chart" if head == "chart" else "run_results",
+        wanted,
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,12 +216,12 @@ async def test_the_result_card_shows_the_overview_and_leads_to_the_rest(house: H
         assert Path(card.picture.path).exists()
         labels = {button.label: button for button in card.buttons}
         assert list(labels)[:5] == ["Confusion", "Mistakes", "Importance", "Classes", "Curves"]
-        mistakes = card_of(await stage.asks("chart", labels["Mistakes"].subject))
+        mistakes = card_of(await stage.asks("results", labels["Mistakes"].subject))
         assert "the surest: row" in mistakes.body
         assert "Results" in {button.label for button in mistakes.buttons}
         curves = card_of(await stage.asks("chart", labels["Curves"].subject))
         (back,) = [button for button in curves.buttons if button.label == "Results"]
-        again = card_of(await stage.asks("chart", back.subject))
+        again = card_of(await stage.asks(back.action, back.subject))
         assert again.title == f"Results of {run.id}"
         assert again.picture is not None
 

@@ -1,19 +1,40 @@
 """Pictures that trainings log: what is kept of them, and what people see."""
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 from sqlalchemy import text
 
-from agent.domain.events import Accepted, Pictured, Started
+from agent.commands import command_of, words_of
+from agent.domain.content import Card, Content
+from agent.domain.errors import BadRequest
+from agent.domain.events import Accepted, Ended, Pictured, Started
+from agent.domain.pictures import Images, PictureSpec
 from agent.domain.runs import ExitClass, Run
+from agent.domain.told import Told
+from agent.runs.told import sheet_of
 from agent.storage.database import Database
 from agent.storage.tables import metadata
-from tests.agent.engine import Engine
+from agent.tools.resulting import results_arguments
+from agent.wire import encode
+from bot.console.paint import card_panel
+from charts_render.alt_text import describe
+from charts_render.render import compose, render
+from tests.agent.conftest import House
+from tests.agent.engine import SPEC, Engine
+from tests.agent.facts import facts, outcome
 from tests.agent.postgres import cluster
+from tests.agent.stage import Stage, rows
 from tests.agent.test_run_life import failed, paused
+from tests.charts.pictures import collisions
+from tests.fakes import START
+from tests.recipes.test_pictures import log_each
+from worker.client.blobs import FolderBlobs
+from worker.runtime import TrainingRuntime
 
 A, B = "a" * 64, "b" * 64
 
@@ -91,3 +112,176 @@ async def test_a_step_that_no_database_holds_is_no_picture(engine: Engine) -> No
 def test_names_are_fit_for_buttons(name: str) -> None:
     with pytest.raises(ValidationError):
         told(name)
+
+
+# In the thread
+
+R = "r-abc123"
+RUN = Run(id=R, session_id="s", requester="u", state="running", spec=SPEC, created_at=START)  # type: ignore[arg-type]
+
+
+def files_of(folder: Path, **about: Any) -> dict[str, Told]:
+    """A picture of each kind, as a script's runtime writes it, by name."""
+    runtime = TrainingRuntime("r", folder)
+    runtime.log_metrics(step=40, loss=1.0)
+    names = log_each(runtime, **about)
+    runtime.finish()
+    return {name: Told.model_validate(json.loads((folder / f"pictures/{name}.json").read_text())) for name in names}
+
+
+def stored(house: House, name: str, told: Told) -> Pictured:
+    """In the store, and what its host says of it."""
+    kept = FolderBlobs(house.folder / "blobs").put_bytes(encode(told), name=name)
+    return Pictured(name=name, form=told.picture.form, step=told.step, sha256=kept.sha256)
+
+
+def card_of(content: Content) -> Card:
+    assert content.card is not None, content
+    return content.card
+
+
+def labels(card: Card) -> list[str]:
+    return [button.label for button in card.buttons]
+
+
+async def test_they_are_shown_while_it_trains_by_name_and_together(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, 3, train_loss=0.5))
+        await house.until(lambda: bool(house.door.shown))
+        assert "has logged no pictures" in (await stage.asks("results", run.id, "pictures")).text
+        assert "is running and has no result" in (await stage.asks("results", run.id)).text
+        files = files_of(house.folder / "run")
+        await stage.says(run, *(stored(house, name, told) for name, told in files.items()))
+        every = card_of(await stage.asks("results", run.id))
+        assert every.title == f"Pictures of {run.id}"
+        assert "told by train.py at step 40; not measured on sealed test rows" in every.body
+        assert every.picture is not None
+        sheet = house.charts.drawn[-1]
+        assert isinstance(sheet, PictureSpec)
+        assert len(sheet.pictures) == 4
+        assert "told by train.py at step 40" in sheet.subtitle
+        assert labels(every) == [
+            "Confusion", "Forecast", "Lengths", "Mistakes", "Residuals", "Samples", "Scores", "Curves",
+        ]  # fmt: skip
+        for button in every.buttons[:-1]:
+            one = card_of(await stage.asks(button.action, button.subject))
+            assert one.title == f"{button.label} of {run.id}"
+            assert "Pictures" not in labels(one)
+            assert button.label not in labels(one)
+        typed = await stage.asks("results", run.id, "residuals")
+        assert card_of(typed).title == f"Residuals of {run.id}"
+        missing = await stage.asks("results", run.id, "nothing")
+        assert "has no picture `nothing`. It logged `confusion`, `forecast`" in missing.text
+
+
+async def test_the_live_card_leads_to_them_once_there_are_some(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, 3, train_loss=0.5))
+        await brain.cards.refresh(run.id)
+        await brain.postman.idle()
+        assert "Pictures" not in labels(card_of(house.door.shown[-1]))
+        await stage.says(run, stored(house, "residuals", files_of(house.folder / "run")["residuals"]))
+        await brain.cards.refresh(run.id)
+        await brain.postman.idle()
+        (button,) = [button for button in card_of(house.door.shown[-1]).buttons if button.label == "Pictures"]
+        assert card_of(await stage.asks(button.action, button.subject)).title == f"Residuals of {run.id}"
+
+
+async def test_what_was_measured_goes_first_and_what_was_told_stays_within_reach(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        files = files_of(house.folder / "run")
+        await stage.says(run, rows(1, 2, 3, train_loss=0.5), *(stored(house, n, told) for n, told in files.items()))
+        await stage.says(run, Ended(outcome=outcome(house.folder, facts(house.folder))))
+        await house.until(lambda: any(card.card and card.card.kind == "result" for card in house.door.shown))
+        (result,) = [card_of(one) for one in house.door.shown if one.card and one.card.kind == "result"]
+        assert labels(result)[:5] == ["Confusion", "Mistakes", "Importance", "Pictures", "Curves"]
+        measured = card_of(await stage.asks("results", run.id, "confusion"))
+        assert "sealed test rows" in measured.body
+        assert "told" not in measured.body
+        told = card_of(await stage.asks("results", run.id, "told", "confusion"))
+        assert "told by train.py" in told.body
+        assert labels(told)[-2:] == ["Results", "Curves"]
+        assert card_of(await stage.asks("results", run.id)).title == f"Results of {run.id}"
+
+
+async def test_one_that_is_gone_is_said(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, told("residuals"), told("map", B))
+        bad = FolderBlobs(house.folder / "blobs").put_bytes(b'{"step": 1}', name="x")
+        await stage.says(run, told("odd", bad.sha256))
+        for name in ("residuals", "odd"):
+            assert f"logged `{name}`, but it is no longer" in (await stage.asks("results", run.id, name)).text
+        assert "no longer in the store" in (await stage.asks("results", run.id)).text
+
+
+async def test_no_words_of_the_script_become_markup(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        evil = "[here](http://evil.example) <!channel> @everyone `"
+        await stage.says(run, *(stored(house, n, t) for n, t in files_of(house.folder / "run", title=evil).items()))
+        for words in ((), ("samples",), ("pictures",)):
+            card = card_of(await stage.asks("results", run.id, *words))
+            assert "evil" not in card.model_copy(update={"picture": None}).model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (f"results {R} residuals", {"run": R, "picture": "residuals"}),
+        (f"results {R} pictures", {"run": R, "told": True}),
+        (f"results {R}.told.map", {"run": R, "picture": "map", "told": True}),
+        (f"results {R} told confusion", {"run": R, "picture": "confusion", "told": True}),
+        (f"results {R}", {"run": R}),
+        ("results pictures", {"told": True}),
+    ],
+)
+def test_words_say_which(words: str, wanted: dict[str, object]) -> None:
+    head, *rest = words_of(f"/train {words}") or ()
+    command = command_of(head)
+    assert command is not None
+    assert (command.tool, command.parse(command.name, rest)) == ("run_results", wanted)
+    if len(rest) < 3:
+        assert words_of(words) == (head, *rest)  # in a thread without /train too
+
+
+@pytest.mark.parametrize("words", ["results look good", "results were bad, why", "result of that run please"])
+def test_talk_stays_talk(words: str) -> None:
+    assert words_of(words) is None
+
+
+@pytest.mark.parametrize("words", [f"{R} a b", f"{R} r-def456", "r-abc1 x", f"{R} {'x' * 50}"])
+def test_two_at_once_are_refused(words: str) -> None:
+    with pytest.raises(BadRequest):
+        results_arguments(words.split())
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1200])
+def test_each_is_drawn_without_overlap(tmp_path: Path, theme: Any, width: int) -> None:
+    for name, one in files_of(tmp_path).items():
+        spec = sheet_of(RUN, [one], theme=theme)
+        spec = PictureSpec(spec.title, spec.pictures, spec.subtitle, spec.theme, width)
+        assert collisions(compose(spec)) == [], name
+        assert render(spec).startswith(b"\x89PNG")
+        assert describe(spec)
+        if isinstance(spec.pictures[0], Images):
+            assert "cannot be shown" not in describe(spec)
+
+
+async def test_the_terminal_says_what_to_type(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, *(stored(house, n, t) for n, t in files_of(house.folder / "run").items()))
+        card = card_of(await stage.asks("results", run.id, "residuals"))
+        panel = str(card_panel(card).renderable.renderables[-1])  # type: ignore[union-attr]
+        assert f"results {run.id} told samples" in panel

@@ -1,0 +1,152 @@
+"""From pictures that a training logged to sheets, words and buttons; and their facts from the store of files.
+
+What a training tells is shown beside what an evaluation measured, and never as if it were that: every sheet says who
+told it, and at which step. Knows neither drawing nor how the files came. Called by the live cards and the result tool.
+"""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.cards import counted
+from agent.domain.charts import Theme
+from agent.domain.content import Button
+from agent.domain.errors import UserError
+from agent.domain.pictures import (
+    BarGroup,
+    Bars,
+    Box,
+    Cloud,
+    Histogram,
+    Images,
+    Line,
+    Matrix,
+    PictureSpec,
+    Plane,
+    Points,
+    ResultPicture,
+    Table,
+    Tile,
+)
+from agent.domain.runs import Run, RunPicture
+from agent.domain.told import (
+    LIMIT_BYTES,
+    Told,
+    ToldBars,
+    ToldHistogram,
+    ToldImages,
+    ToldLines,
+    ToldMatrix,
+    ToldScatter,
+    ToldTable,
+    ToldTile,
+)
+from agent.ports import Blobs
+from agent.wire import Malformed, decode
+
+TOLD = "told"  # in a button's subject and in words: those of the training, not the measured ones
+_MOST_BUTTONS = 8  # to other pictures; with the two ways back these are two of Discord's rows
+_SHEET = 4
+
+log = logging.getLogger(__name__)
+
+
+async def told_of(picture: RunPicture, blobs: Blobs) -> Told | None:
+    """What it shows, None where it is gone. Raises `TransientError` while the store does not answer."""
+    try:
+        return await asyncio.to_thread(_read, await blobs.get(picture.sha256))
+    except (Malformed, UserError, OSError) as error:
+        log.warning("no told picture", extra={"picture": picture.name, "cause": str(error)})
+        return None
+
+
+def _read(path: Path) -> Told:
+    with path.open("rb") as file:
+        return decode(Told, file.read(2 * LIMIT_BYTES))
+
+
+def on_a_sheet(pictures: Sequence[RunPicture]) -> Sequence[RunPicture]:
+    """Those that are shown together where none is named: up to four, none of which needs a sheet of its own."""
+    return [one for one in pictures if one.form not in {"images", "table"}][:_SHEET] or pictures[:1]
+
+
+def sheet_of(run: Run, shown: Sequence[Told], *, theme: Theme = "light") -> PictureSpec:
+    """Pictures that were told, on a sheet that says so."""
+    return PictureSpec(
+        title=f"{run.spec.target} · {run.id}",
+        subtitle=f"{run.spec.dataset.name} · {when_told(shown)}",
+        pictures=tuple(drawn(told) for told in shown),
+        theme=theme,
+    )
+
+
+def when_told(shown: Sequence[Told]) -> str:
+    """Who says so: `told by train.py at step 1,200`."""
+    steps = sorted({told.step for told in shown})
+    at = f"at step {steps[0]:,}" if len(steps) == 1 else f"at steps {steps[0]:,} to {steps[-1]:,}" if steps else ""
+    return f"told by train.py {at}".strip()
+
+
+def drawn(told: Told) -> ResultPicture:
+    """A told picture as whoever draws knows it."""
+    one = told.picture
+    title = f"{one.title} · {counted(told.left_out, 'more')} left out" if told.left_out else one.title
+    match one:
+        case ToldTable():
+            return Table(title, one.columns, one.rows, one.marks)
+        case ToldScatter():
+            groups = tuple(Points(group.name, group.x, group.y, group.names) for group in one.groups)
+            return Cloud(title, groups, one.x_label, one.y_label, one.guide)
+        case ToldLines():
+            lines = tuple(Line(line.name, line.x, line.y, "", line.low, line.high) for line in one.lines)
+            return Plane(title, lines, one.x_label, one.y_label, since=one.since)
+        case ToldBars():
+            bars = tuple(BarGroup(group.name, group.values, group.errors) for group in one.groups)
+            return Bars(title, one.names, bars, one.unit, one.most)
+        case ToldHistogram():
+            counts = tuple(BarGroup(group.name, group.values) for group in one.groups)
+            return Histogram(title, one.edges, counts, one.x_label, one.unit)
+        case ToldMatrix():
+            return Matrix(title, one.rows, one.columns, one.counts, one.row_label, one.column_label)
+        case ToldImages():
+            return Images(title, tuple(_tile(tile) for tile in one.tiles))
+
+
+def _tile(tile: ToldTile) -> Tile:
+    boxes = tuple(Box(**box.model_dump()) for box in tile.boxes)
+    return Tile(base64.b64decode(tile.image), tile.caption, tile.right, boxes)
+
+
+def label_of(name: str) -> str:
+    """A name as people read it: `residuals-test` becomes `Residuals test`."""
+    return name.replace("-", " ").replace("_", " ").strip().capitalize() or name
+
+
+def told_button(run: str, name: str = "") -> Button:
+    """To a picture that was told, or to all of them."""
+    subject = f"{run}.{TOLD}.{name}" if name else f"{run}.{TOLD}"
+    return Button(action="results", subject=subject, label=label_of(name) if name else "Pictures")
+
+
+def told_buttons(run: Run, pictures: Sequence[RunPicture], *, shown: Sequence[str]) -> tuple[Button, ...]:
+    """From one told picture, or from a sheet of them, to those that come after it, to what was measured, and back."""
+    names = [one.name for one in pictures]
+    after = names.index(shown[0]) + 1 if len(shown) == 1 and shown[0] in names else 0
+    others = [name for name in names[after:] + names[:after] if list(shown) != [name]][:_MOST_BUTTONS]
+    measured = bool(run.outcome and run.outcome.results)
+    ways = [told_button(run.id, name) for name in others]
+    if measured:
+        ways.append(Button(action="results", subject=run.id, label="Results"))
+    return (*ways, Button(action="chart", subject=run.id, label="Curves"))
+
+
+def words_of_told(run: Run, pictures: Sequence[RunPicture], shown: Sequence[RunPicture], told: Sequence[Told]) -> str:
+    """What is shown, who says so, and what else there is. No word of it is the training's own but tidy names."""
+    names = ", ".join(f"`{one.name}`" for one in shown)
+    said = f"`{run.id}`: {names}, {when_told(told)}; not measured on sealed test rows."
+    rest = [one.name for one in pictures if one not in shown]
+    if len(rest) > _MOST_BUTTONS:
+        said += f" Also: {', '.join(f'`{name}`' for name in rest)}; `results {run.id} NAME` shows one."
+    return said
