@@ -9,7 +9,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -49,16 +49,16 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def kill_children(*, limit_s: float = 5.0) -> None:
-    """SIGKILL to all descendants of this process, until there are none."""
+def kill_children(*, keep: Collection[int] = (), limit_s: float = 5.0) -> None:
+    """SIGKILL to all descendants of this process, until there are none but the children in `keep` and what is below."""
     end = time.monotonic() + limit_s
-    while children_of(os.getpid()) and time.monotonic() < end:
-        for pid in descendants_of(os.getpid()):
+    while (left := set(children_of(os.getpid())).difference(keep)) and time.monotonic() < end:
+        for pid in (*left, *(below for child in left for below in descendants_of(child))):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        for pid in left:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
         time.sleep(0.005)
 
 

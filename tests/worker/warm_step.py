@@ -3,7 +3,8 @@
 A process of its own, because a supervisor kills all that is below it, and so that it can be killed. Prints two lines:
 `{"warm", "roots", "started_s"}` once the step runs, `{"code", "first_s", "output"}` when it has ended. `first_s` is the
 time from the beginning of the start to the word `mark` in the output, or to the first row of metrics
-(`until_first_row`, which then kills the step).
+(`until_first_row`, which then kills the step). With `hold` it makes the step ready, prints `{"anchor"}`, and waits for
+a line: `begin`, or anything else to end it instead.
 """
 
 import json
@@ -19,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from worker.processes import adopt_orphans
 from worker.sandbox import Walls, wrap
-from worker.supervisor.child import Child
+from worker.supervisor.child import Child, ready
 from worker.supervisor.follow import MetricsTail
 from worker.warm.sets import WarmStart
 
@@ -39,7 +40,13 @@ def main() -> None:
     command = wrap(asked.get("tier", "bwrap"), argv, walls)
     warm = WarmStart(Path(asked["folder"]), argv, tuple(asked["sets"])) if asked["warm"] else None
     began = time.perf_counter()
-    child = Child(command, cwd=run, env=asked["env"], warm=warm)
+    process = ready(warm, command, cwd=run) if warm else None
+    if asked.get("hold") and process is not None:
+        _say(anchor=process.anchor_pid)
+        if sys.stdin.readline().strip() != "begin":
+            process.close()
+            return
+    child = Child(command, cwd=run, env=asked["env"], warm=process)
     _say(warm=child.warm, roots=child.roots, started_s=time.perf_counter() - began)
     tail = MetricsTail(run / "metrics.jsonl") if asked.get("until_first_row") else None
     output, first_s = b"", -1.0

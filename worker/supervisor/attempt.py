@@ -190,32 +190,45 @@ class _Attempt:
         self._records = Records(self._folder, self._spool, secrets=tuple(granted.values()))
         if self._wishes.ending:
             return self._wishes.outcome()
-        self._records.catch_up()
-        prepared = self._lay_out(self._records)
         minors = device_numbers(self._order, gpus)
         stage = self._stage(self._records, Granted(secrets=granted, minors=minors))
+        try:
+            return self._steps(self._records, stage)
+        finally:
+            stage.close()
+
+    def _steps(self, records: Records, stage: Stage) -> Outcome:
+        """Each step's process comes up while what it reads is laid out, or while the step before it runs."""
         # The worker tested it, and the launch compared it with what was approved; where it broke since, no step starts.
         tier = self._settings.tier or tier_for(self._settings.sandbox, self._order.spec.sandbox)
+        prepared = outputs.is_prepared(self._folder.path, self._folder.sealed, self._order.spec)
         *first, train, evaluate = steps_for(self._folder, self._order, prepared=prepared)
+        if first:
+            room.clear(self._folder)
+        stage.make_ready(first[0] if first else train, tier=tier)
+        records.catch_up()
+        self._lay_out(records, prepared=prepared)
         for prepare in first:
-            self._enter_room(self._records, self._bring_source)
-            stage.run(prepare, tier=tier)
-            self._beating(self._records, lambda: room.take_split(self._folder))
+            self._furnish_room(records, self._bring_source)
+            stage.run(prepare, tier=tier, then=train)
+            self._beating(records, lambda: room.take_split(self._folder))
         stage.run(train, tier=tier)
         if why := outputs.check_training(self._folder.path):
             return failed(ExitClass.USER_ERROR, why, code=0)
-        self._enter_room(self._records, lambda: room.bring_predictions(self._folder), despite=(Why.TIME,))
+        room.clear(self._folder)
+        stage.make_ready(evaluate, tier=tier)
+        self._furnish_room(records, lambda: room.bring_predictions(self._folder), despite=(Why.TIME,))
         stage.run(evaluate, tier=tier)
         scorecard = outputs.read_scorecard(self._folder.room)
-        results = outputs.read_results(self._folder.room, clean=self._records.capture.redacted)
+        results = outputs.read_results(self._folder.room, clean=records.capture.redacted)
         room.take_results(self._folder)
         name = f"{self._order.run}.tar"
         # All is done: neither its hours nor a store that is away for a while may cost the result.
         artifact = self._patiently(
-            self._records, lambda: outputs.pack_artifact(self._folder.path, self._blobs, name=name), despite=(Why.TIME,)
+            records, lambda: outputs.pack_artifact(self._folder.path, self._blobs, name=name), despite=(Why.TIME,)
         )
         kept = self._patiently(
-            self._records,
+            records,
             lambda: outputs.keep_results(results, self._blobs, run=self._order.run),
             despite=(Why.TIME,),
         )
@@ -232,11 +245,10 @@ class _Attempt:
         kit = Kit(self._folder, self._order, self._settings, records, self._wishes, self._sender, self._leaf, granted)
         return Stage(kit)
 
-    def _lay_out(self, records: Records) -> bool:
-        """The bundle and the configuration; whether the data is split already, by an earlier attempt."""
+    def _lay_out(self, records: Records, *, prepared: bool) -> None:
+        """The bundle and the configuration; the data too stays where an earlier attempt prepared it."""
         spec, path = self._order.spec, self._folder.path
         bundle = self._patiently(records, lambda: self._blobs.get_file(spec.bundle_sha256))
-        prepared = outputs.is_prepared(path, self._folder.sealed, spec)
         if self._order.attempt > 1:
             records.capture.say(f"attempt {self._order.attempt} begins")
         outputs.clear(path)
@@ -247,15 +259,14 @@ class _Attempt:
             remove(path / "data")
         self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(path / "config.json", self._config())
-        return prepared
 
     def _config(self) -> bytes:
         """What the steps read as config.json."""
         spec = self._order.spec.model_dump_json()
         return f'{{"run":"{self._order.run}","spec":{spec},"data":"data/source.csv"}}'.encode()
 
-    def _enter_room(self, records: Records, bring: Callable[[], None], *, despite: Collection[Why] = ()) -> None:
-        """A clean folder with the bundle as it was approved, and what `bring` puts there."""
+    def _furnish_room(self, records: Records, bring: Callable[[], None], *, despite: Collection[Why] = ()) -> None:
+        """The bundle as it was approved, and what `bring` puts there."""
 
         def furnish() -> None:
             room.furnish(self._folder, self._blobs.get_file(self._order.spec.bundle_sha256), self._config())

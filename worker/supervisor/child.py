@@ -10,7 +10,7 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from worker import shield
@@ -28,23 +28,30 @@ def shielded(argv: Sequence[str], *, memory_bytes: int = 0) -> list[str]:
     return [*head, *argv]
 
 
-class Child:
-    """A running step. `output` is the reading end of its stdout and stderr; `warm` whether it began as a fork."""
+def ready(warm: WarmStart, command: Command, *, cwd: Path) -> WarmProcess | None:
+    """A process with the libraries loaded that comes up behind the walls, and waits there; None where none can."""
+    try:
+        return WarmProcess(warm, command, cwd=cwd)
+    except ColdStart as why:
+        log.info("cold_start why=%s", why)
+        return None
 
-    def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str], warm: WarmStart | None = None) -> None:
+
+class Child:
+    """A running step."""
+
+    def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str], warm: WarmProcess | None = None) -> None:
         """Starts it. The session is its own, so that a signal to its group reaches nothing else.
 
-        With `warm` it begins from a process with the libraries loaded, if one stands ready; else, and whenever that
-        fails before the step's own code runs, in a new interpreter behind the same walls.
+        It begins in `warm`, or, where that fails before the step's own code runs, in a new interpreter behind the same
+        walls.
         """
-        self.output, writing = os.pipe()
-        try:
-            self._way: _Cold | WarmProcess = _begin(command, cwd=cwd, env=env, warm=warm, output=writing)
-        except BaseException:
-            os.close(self.output)
-            raise
-        finally:
-            os.close(writing)
+        self._way: _Cold | WarmProcess = _begun(warm) or _Cold(command, cwd=cwd, env=env)
+
+    @property
+    def output(self) -> int:
+        """The reading end of the step's stdout and stderr, open until `close`."""
+        return self._way.output
 
     @property
     def warm(self) -> bool:
@@ -78,29 +85,42 @@ class Child:
         """End the payload, its group and everything it started."""
         kill_tree(self.pid)
 
-    def close(self) -> None:
-        """Kill what the step left behind, also what left its group, and close the pipes. The step must have ended."""
+    def close(self, *, keep: Collection[int] = ()) -> None:
+        """Kill what the step left behind, also what left its group, and close the pipes. The step must have ended.
+
+        `keep` are processes of this one that belong to a step to come.
+        """
         kill_tree(self.pid)
         self._way.close()
-        kill_children()
-        os.close(self.output)
+        kill_children(keep=keep)
 
 
-def _begin(
-    command: Command, *, cwd: Path, env: Mapping[str, str], warm: WarmStart | None, output: int
-) -> "_Cold | WarmProcess":
-    if warm is not None:
-        try:
-            return WarmProcess(warm, command, cwd=cwd, output=output)
-        except ColdStart as why:
-            log.info("cold_start why=%s", why)
-    return _Cold(command, cwd=cwd, env=env, output=output)
+def _begun(warm: WarmProcess | None) -> WarmProcess | None:
+    if warm is None:
+        return None
+    try:
+        warm.begin()
+        return warm
+    except ColdStart as why:
+        log.info("cold_start why=%s", why)
+        warm.close()
+        return None
 
 
 class _Cold:
     """A new interpreter, or whatever the command says."""
 
-    def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str], output: int) -> None:
+    def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str]) -> None:
+        self.output, output = os.pipe()
+        try:
+            self._start(command, cwd, env, output)
+        except BaseException:
+            os.close(self.output)
+            raise
+        finally:
+            os.close(output)
+
+    def _start(self, command: Command, cwd: Path, env: Mapping[str, str], output: int) -> None:
         self._info, self._said = -1, b""
         self._attendants = command.attendants
         passed: tuple[int, ...] = ()
@@ -140,6 +160,7 @@ class _Cold:
             os.kill(self.payload_pid, number)
 
     def close(self) -> None:
+        os.close(self.output)
         if self._info >= 0:
             os.close(self._info)
 

@@ -24,10 +24,14 @@ _RESULTS = ("scorecard.json", "artifacts/metrics.json", "artifacts/README.md")
 _PREDICTION_BYTES = 4 * 1024**3  # of one file; a file with holes would fill the disk
 
 
-def furnish(folder: RunFolder, bundle: Path, config: bytes) -> None:
-    """Make the room anew. `bundle` was checked by its sha256; `config` is what was approved. Raises `BadOutput`."""
+def clear(folder: RunFolder) -> None:
+    """Make the room anew, with nothing in it."""
     remove(folder.room)
     folder.room.mkdir(parents=True, mode=0o700)
+
+
+def furnish(folder: RunFolder, bundle: Path, config: bytes) -> None:
+    """Fill the empty room. `bundle` was checked by its sha256; `config` is what was approved. Raises `BadOutput`."""
     outputs.unpack_bundle(bundle, folder.room)
     (folder.room / "config.json").write_bytes(config)
     for name in ("data", "predictions", "artifacts"):

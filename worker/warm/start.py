@@ -2,6 +2,8 @@
 
 Owns the sandbox's anchor, the request and the status pipe. Knows nothing of what the step does. Called by
 `worker.supervisor.child`, which starts the step cold when this raises `ColdStart`.
+All of it comes up in a thread, while the caller lays out what the step will find: the forked process stands in the
+sandbox, without rights, and waits at a gate for `begin` before it looks at anything.
 Three things end the step when this process dies: `cat` reads the end of its input and the sandbox's pid namespace ends
 with it; bubblewrap is told to die with its parent; and the watching process outside sees its connection close.
 """
@@ -15,6 +17,7 @@ import select
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,9 +42,10 @@ class Anchor:
     """An empty sandbox of its own, held open by this process."""
 
     def __init__(self, command: Command, argv: Sequence[str], *, cwd: Path) -> None:
-        """Starts it and waits until its walls stand. Raises: ColdStart."""
+        """Starts it, by the thread that is to live as long as the step. Raises: ColdStart."""
         head = dataclasses.replace(command, argv=(*_without_payload(command, argv), *_ANCHOR))
-        info, info_writing = os.pipe()
+        self._info, info_writing = os.pipe()
+        self._inner = 0
         options = ["--info-fd", str(info_writing), "--symlink", str(cwd), str(HOME)]
         try:
             with handed_over(head) as (full, files):
@@ -55,20 +59,14 @@ class Anchor:
                     pass_fds=(info_writing, *files),
                 )
         except OSError as error:
-            os.close(info)
+            os.close(self._info)
             raise ColdStart(f"bwrap did not start: {error}") from error
         finally:
             os.close(info_writing)
-        try:
-            self._inner = self._wait_until_it_stands(info)
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            os.close(info)
 
     def spaces(self) -> dict[str, int]:
-        """Open files of its namespaces, by name; the caller closes them. Raises: ColdStart."""
+        """Once its walls stand: open files of its namespaces, by name; the caller closes them. Raises: ColdStart."""
+        self._wait_until_it_stands()
         found: dict[str, int] = {}
         try:
             for name in SPACES:
@@ -87,9 +85,12 @@ class Anchor:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
         self.process.wait()
+        if self._info >= 0:
+            os.close(self._info)
+            self._info = -1
 
-    def _wait_until_it_stands(self, info: int) -> int:
-        """`cat` answers when everything before its execution is done; the id of its process."""
+    def _wait_until_it_stands(self) -> None:
+        """`cat` answers when everything before its execution is done."""
         stdin, stdout = self.process.stdin, self.process.stdout
         if stdin is None or stdout is None:
             raise ColdStart("bwrap has no pipes")
@@ -99,17 +100,16 @@ class Anchor:
             raise ColdStart("bwrap ended at once") from None
         if not select.select([stdout], [], [], _ANCHOR_LIMIT_S)[0] or not os.read(stdout.fileno(), 1):
             raise ColdStart("the sandbox did not come up")
-        inner = int(json.loads(os.read(info, 4096))["child-pid"])
-        while below := children_of(inner):  # the innermost process: the network's helper may stand between
-            inner = below[0]
-        return inner
+        self._inner = int(json.loads(os.read(self._info, 4096))["child-pid"])
+        while below := children_of(self._inner):  # the innermost process: the network's helper may stand between
+            self._inner = below[0]
 
 
 class WarmProcess:
-    """A step that runs as a fork of a zygote, with an interface like `subprocess.Popen`'s."""
+    """A step that runs as a fork of a zygote, with an interface like `subprocess.Popen`'s once it has begun."""
 
-    def __init__(self, warm: WarmStart, command: Command, *, cwd: Path, output: int) -> None:
-        """Returns when the script is about to begin. `output` is what it writes to; stays the caller's.
+    def __init__(self, warm: WarmStart, command: Command, *, cwd: Path) -> None:
+        """Lets it come up; nothing of the step runs before `begin`. To be called by the thread that outlives the step.
 
         Raises: ColdStart, with nothing left running.
         """
@@ -117,30 +117,38 @@ class WarmProcess:
         why = why_cold(warm.argv, command.inside) if ready else "no set of libraries stands ready"
         if ready is None or why:
             raise ColdStart(why)
-        if ready.state != environment_state():
-            raise ColdStart("packages changed since the libraries were loaded")
-        self._anchor = Anchor(command, warm.argv, cwd=cwd)
-        self._status, writing = os.pipe()
-        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._heard = b""
+        self._state = ready.state
+        self._require_same_packages()
         self._words: dict[str, object] = {}
+        self._heard = b""
         self._code: int | None = None
+        self._failed: ColdStart | None = None
+        self._anchor = Anchor(command, warm.argv, cwd=cwd)
+        self.output, output = os.pipe()
+        self._status, status = os.pipe()
+        gate, self._gate = os.pipe()
+        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request: dict[str, object] = {
             "argv": list(warm.argv),
             "cwd": str(cwd),
             "env": {**command.inside, "PWD": str(cwd)},
             "seccomp": base64.b64encode(command.seccomp).decode(),
         }
+        asking = (Path(ready.socket), request, (output, status, gate))
+        self._coming = threading.Thread(target=self._come_up, args=asking, daemon=True)
+        self._coming.start()
+
+    def begin(self) -> None:
+        """Open the gate. Raises: ColdStart, when the step has not begun and never will; then only `close` is left."""
+        self._coming.join()
+        if self._failed is not None:
+            raise self._failed
+        self._require_same_packages()
         try:
-            self._ask(ready.socket, request, output, writing)
-            os.close(writing)
-            writing = -1
-            self._wait_until_it_runs()
-        except BaseException:
-            if writing >= 0:
-                os.close(writing)
-            self.close()
-            raise
+            os.write(self._gate, b".")
+        except BrokenPipeError:
+            raise ColdStart("the forked process ended before the step began") from None
+        self._shut()
 
     @property
     def pid(self) -> int:
@@ -172,28 +180,55 @@ class WarmProcess:
 
     def close(self) -> None:
         """End everything that is left."""
+        self._shut()
         self._anchor.close()
+        self._coming.join()
         self._connection.close()
         if self._status >= 0:
             os.close(self._status)
+            os.close(self.output)
             self._status = -1
 
-    def _ask(self, path: str, request: dict[str, object], output: int, status: int) -> None:
+    def _shut(self) -> None:
+        """A gate that is shut before it was opened ends the process behind it."""
+        if self._gate >= 0:
+            os.close(self._gate)
+            self._gate = -1
+
+    def _require_same_packages(self) -> None:
+        if self._state != environment_state():
+            raise ColdStart("packages changed since the libraries were loaded")
+
+    def _come_up(self, path: Path, request: dict[str, object], files: tuple[int, ...]) -> None:
+        """In a thread. `files` are handed over."""
+        try:
+            self._ask(path, request, files)
+            for fd in files:
+                os.close(fd)
+            files = ()
+            self._wait_until_it_stands()
+        except ColdStart as why:
+            self._failed = why
+        finally:
+            for fd in files:
+                os.close(fd)
+
+    def _ask(self, path: Path, request: dict[str, object], files: tuple[int, ...]) -> None:
         spaces = self._anchor.spaces()
         message = json.dumps({**request, "spaces": list(spaces)}).encode()
         try:
             self._connection.settimeout(_START_LIMIT_S)
-            connect_to(self._connection, Path(path))
-            socket.send_fds(self._connection, [message], [output, status, *spaces.values()])
+            connect_to(self._connection, path)
+            socket.send_fds(self._connection, [message], [*files, *spaces.values()])
         except OSError as error:
             raise ColdStart(f"the zygote does not answer: {error}") from error
         finally:
             for fd in spaces.values():
                 os.close(fd)
 
-    def _wait_until_it_runs(self) -> None:
+    def _wait_until_it_stands(self) -> None:
         end = time.monotonic() + _START_LIMIT_S
-        while not ("started" in self._words and "pid" in self._words):
+        while not ("ready" in self._words and "pid" in self._words):
             if "failed" in self._words:
                 raise ColdStart(str(self._words["failed"]))
             if not self._listen(end - time.monotonic()):

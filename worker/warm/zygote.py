@@ -6,10 +6,10 @@ of ours stays importable here: the code of a bundle must be what runs. Started b
 
 First line of standard input: `{"set": …, "socket": path}`. Standard output: `{"ready": {…}}`, then `{"used": n}`.
 A request is one message: JSON `{"argv", "cwd", "env", "seccomp" (base64), "spaces" [names]}` with open files: output,
-status, then one for each namespace. Answers go to the status pipe, a JSON line each: `pid`, `started` or `failed`,
-`code`. The forked process enters the sandbox's namespaces, gives up all rights, loads the filter and only then
-runs code of others. A second process stays outside as its parent: it reports the exit, and kills it when the asker
-goes away.
+status, gate, then one for each namespace. Answers go to the status pipe, a JSON line each: `pid`, `ready` or `failed`,
+`code`. The forked process enters the sandbox's namespaces, gives up all rights, loads the filter, waits for a byte from
+the gate, and only then runs code of others; where the gate is shut instead it ends. A second process stays outside as
+its parent: it reports the exit, and kills it when the asker goes away.
 """
 
 import base64
@@ -24,15 +24,15 @@ import select
 import signal
 import socket
 import sys
-import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 _KEYS = frozenset({"argv", "cwd", "env", "seccomp", "spaces"})
-_FILES, _MOST_FILES = 2, 16
+_FILES, _MOST_FILES = 3, 16
 _MOST_WAITING = 16
-_FIRST_FREE_FILE = 3
+_FIRST_FREE_FILE = _STATUS = 3
+_GATE = 4
 _NICE = 10
 
 
@@ -153,7 +153,7 @@ def _attend(
     """In the forked process: enter, fork once more, and watch. Returns in the second one only."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    output, status, *spaces = files
+    output, status, gate, *spaces = files
     try:
         joining.enter(dict(zip(request["spaces"], spaces, strict=True)))
         pid = os.fork()
@@ -162,7 +162,7 @@ def _attend(
         os._exit(1)
     if pid == 0:
         connection.detach()  # closed below with everything else, by number
-        return _settle(output, status, request, joining, running)
+        return _settle((output, status, gate), request, joining, running)
     _watch(pid, connection, status)
     os._exit(0)
 
@@ -193,25 +193,33 @@ def _watch(pid: int, connection: socket.socket, status: int) -> None:
     os.waitpid(pid, 0)  # the sandbox ends when its last zombie is gone, and not every init is quick to take one
 
 
-def _settle(output: int, status: int, request: dict[str, Any], joining: ModuleType, running: ModuleType) -> list[str]:
-    """In the sandbox's pid namespace: take the streams, give up the rights, become the program."""
+def _settle(
+    files: tuple[int, int, int], request: dict[str, Any], joining: ModuleType, running: ModuleType
+) -> list[str]:
+    """In the sandbox's pid namespace: take the streams, give up the rights, become the program, wait for the word."""
     argv: list[str] = request["argv"]
+    output, status, gate = files
     try:
         os.setsid()
         nothing = os.open(os.devnull, os.O_RDONLY)
         for fd, place in ((nothing, 0), (output, 1), (output, 2)):
             os.dup2(fd, place)
-        os.dup2(status, _FIRST_FREE_FILE, inheritable=False)
-        os.closerange(_FIRST_FREE_FILE + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        os.dup2(status, _STATUS, inheritable=False)  # files come in rising order, so this is not the gate's place
+        os.dup2(gate, _GATE, inheritable=False)
+        os.closerange(_GATE + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         os.chdir(request["cwd"])
         running.become(argv, request["env"])
         joining.give_up_rights()
         joining.filter_calls(base64.b64decode(request["seccomp"]))
-        _tell(_FIRST_FREE_FILE, {"started": time.monotonic()})
-        os.close(_FIRST_FREE_FILE)
+        _tell(_STATUS, {"ready": True})
+        os.close(_STATUS)
+        opened = os.read(_GATE, 1)
+        os.close(_GATE)
     except OSError as error:
-        _tell(_FIRST_FREE_FILE, {"failed": str(error)})
+        _tell(_STATUS, {"failed": str(error)})
         os._exit(1)
+    if not opened:
+        os._exit(0)
     if faulthandler.is_enabled():
         faulthandler.enable()
     return argv

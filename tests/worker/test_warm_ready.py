@@ -1,0 +1,122 @@
+"""A step that was made ready stands behind its walls and does nothing until it begins. Real zygotes and sandboxes."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worker.warm_host import LIMIT_S, Host, alive, host, said, until
+from worker.processes import children_of, descendants_of
+
+BEFORE = "open('too-early', 'w').close()\nprint('before')"
+AFTER = "import os\nprint('after', sorted(os.listdir('.')))"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    with host(tmp_path_factory.mktemp("ready"), "data") as made:
+        yield made
+
+
+class Held:
+    """A supervisor with a step that waits at its gate."""
+
+    def __init__(self, place: Host) -> None:
+        self.place, self.run = place, place.run_folder(train=BEFORE)
+        self.supervisor = place.begin(self.run, sets=["data"], hold=True)
+        self.anchor: int = said(self.supervisor)["anchor"]
+        ready = place.ready("data")
+        assert ready is not None
+        self.zygote = ready.pid
+        until(lambda: self.forks() or None, lambda: "no fork came up")
+
+    def forks(self) -> list[int]:
+        """The process that watches, and the one at the gate, which has no other file open."""
+        below = [pid for pid in descendants_of(self.zygote) if alive(pid)]
+        if len(below) != 2 or {path.name for path in Path(f"/proc/{below[1]}/fd").iterdir()} != {"0", "1", "2", "4"}:
+            return []
+        return below
+
+    def finds(self) -> list[str]:
+        """What lies in the run's folder."""
+        return sorted(path.name for path in self.run.iterdir())
+
+    def tell(self, word: str) -> dict[str, Any]:
+        """All that the supervisor says until it ends."""
+        out, err = self.supervisor.communicate(f"{word}\n", timeout=LIMIT_S)
+        assert self.supervisor.returncode == 0, err
+        words: dict[str, Any] = {"log": err, "said": out}
+        return words
+
+    def nothing_is_left(self) -> None:
+        until(lambda: None if children_of(self.zygote) or alive(self.anchor) else True, lambda: f"left: {self.forks()}")
+
+
+def test_it_finds_what_was_laid_out_after_it_stood(place: Host) -> None:
+    held = Held(place)
+    assert held.finds() == ["train.py"]
+    (held.run / "train.py").write_text(AFTER)
+    (held.run / "data").mkdir()
+    words = held.tell("begin")
+    assert '"warm": true' in words["said"]
+    assert "['data', 'train.py']" in words["said"]
+    assert "before" not in words["said"]
+    held.nothing_is_left()
+
+
+def test_one_that_never_begins_leaves_nothing_and_ran_nothing(place: Host) -> None:
+    held = Held(place)
+    held.tell("end it")
+    held.nothing_is_left()
+    assert held.finds() == ["train.py"]
+
+
+def test_it_dies_with_its_supervisor(place: Host) -> None:
+    held = Held(place)
+    held.supervisor.kill()
+    held.supervisor.communicate(timeout=LIMIT_S)
+    held.nothing_is_left()
+    assert held.finds() == ["train.py"]
+
+
+@pytest.mark.parametrize("who", ["anchor", "fork", "watcher"])
+def test_one_that_died_at_the_gate_costs_a_cold_start(place: Host, who: str) -> None:
+    held = Held(place)
+    watcher, fork = held.forks()
+    os.kill({"anchor": held.anchor, "fork": fork, "watcher": watcher}[who], signal.SIGKILL)
+    until(lambda: None if alive(fork) else True, lambda: "the fork lives on")
+    (held.run / "train.py").write_text(AFTER)
+    words = held.tell("begin")
+    assert '"warm": false' in words["said"]
+    assert "['train.py']" in words["said"]
+    assert '"code": 0' in words["said"]
+    held.nothing_is_left()
+
+
+def test_a_zygote_that_died_does_not_take_it_along(place: Host) -> None:
+    """What stands ready is a process of its own."""
+    held = Held(place)
+    os.kill(held.zygote, signal.SIGKILL)
+    (held.run / "train.py").write_text(AFTER)
+    words = held.tell("begin")
+    assert '"code": 0' in words["said"]
+    assert "['train.py']" in words["said"]
+    assert place.wait_ready("data", other_than=held.zygote)
+
+
+def test_its_state_is_that_of_a_step_that_began_at_once(place: Host, tmp_path: Path) -> None:
+    """A gate leaves no open file, no variable, no other parent."""
+    script = (
+        "import json, os, sys\n"
+        "files = [name for name in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + name)]\n"
+        "print('STATE', sorted(files), sorted(os.environ), sys.argv, os.getppid(), os.getcwd() == os.environ['PWD'])"
+    )
+    held = Held(place)
+    (held.run / "train.py").write_text(script)
+    waited = held.tell("begin")["said"]
+    at_once = place.step(place.run_folder(train=script), sets=["data"])["output"]
+    assert "STATE" in at_once
+    assert at_once.strip().splitlines()[-1] in waited
