@@ -18,7 +18,7 @@ def pack(recipe: str) -> tuple[str, bytes]:
     """The sha256 and the bytes of the bundle for `recipe`; everything else about a run stands in its config.json."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", recipe):
         raise ValueError(f"not the name of a recipe: {recipe!r}")
-    return pack_files(_sources())
+    return pack_files(sources())
 
 
 def pack_files(files: dict[str, bytes]) -> tuple[str, bytes]:
@@ -40,7 +40,8 @@ def unpack(data: bytes) -> dict[str, bytes]:
         return {entry.name: file.read() for entry in tar if (file := tar.extractfile(entry)) is not None}
 
 
-def _sources() -> dict[str, bytes]:
+def sources() -> dict[str, bytes]:
+    """The files of a bundle as this installation has them, by name."""
     recipes = _PACKAGE / "recipes"
     files = {
         "train.py": TRAIN_SCRIPT,

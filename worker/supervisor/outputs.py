@@ -17,6 +17,7 @@ from agent.domain.runs import Artifact, ExitClass, RunSpec, Scorecard
 from agent.wire import encode
 from worker.client.blobs import BlobStore
 from worker.folders import read_plain, remove
+from worker.supervisor import bytecode
 
 _BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
 _STALE = ("predictions", "artifacts", "scorecard.json", "error.json", "worker", "requirements.txt")
@@ -95,6 +96,7 @@ def unpack(tar_path: Path, into: Path, *, only: tuple[str, ...] | None = None) -
 def unpack_bundle(tar_path: Path, into: Path) -> None:
     """The files of a bundle, and no others."""
     unpack(tar_path, into, only=_BUNDLE_NAMES)
+    bytecode.lay(into)
 
 
 def check_training(folder: Path) -> str:

@@ -34,6 +34,7 @@ def wait_for_order(path: str) -> list[str]:
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     importlib.import_module("worker.supervisor.attempt")
+    importlib.import_module("worker.supervisor.bytecode").compile_all()
     listener = listen(path, waiting=1)
     _say({"ready": True})
     waiting = select.poll()
