@@ -11,7 +11,7 @@ import numpy as np
 from charts_render.canvas import Sheet
 from charts_render.curve import Curve, Floats, decimate, envelope, finite_runs
 from charts_render.layout import END_GAP, NOTE, SWATCH, TICK, Frame
-from charts_render.lettering import ASCENT, DESCENT, Letters, plain, shorten, width
+from charts_render.lettering import ASCENT, DESCENT, Letters, pitch, plain, shorten, width
 from charts_render.numerals import value_text
 from charts_render.placement import Box, Plot, spread
 from charts_render.plan import VALUE_LETTERS
@@ -222,7 +222,8 @@ class PanelPainter:
         ends = [(i, curve.last) for i, curve in enumerate(plan.curves) if curve.last is not None]
         tips = [self._at(*last) for _, last in ends]
         rise = VALUE_PX * 0.36
-        levels = spread([y for _, y in tips], pitch=VALUE_PX * 1.1, lo=area.y0 + rise, hi=area.y1 - rise)
+        apart = pitch([plan.ends[i] for i, _ in ends], VALUE_LETTERS, least=VALUE_PX * 1.1)
+        levels = spread([y for _, y in tips], pitch=apart, lo=area.y0 + rise, hi=area.y1 - rise)
         for (i, _), (x, y), level in zip(ends, tips, levels, strict=True):
             colour = self._colour(i)
             if abs(level - y) > VALUE_PX * 0.4 or area.x1 - x > 24:

@@ -36,6 +36,7 @@ _EASTERN = (
 _MISSING = "□"
 _LONGEST = 300  # characters; more cannot fit a line of any picture
 _FLOWING = 2_000  # characters of a text of several lines
+_BETWEEN_PX = 2.0  # of strokes above each other
 ASCENT, DESCENT = 0.80, 0.26  # of the size, with room for accents
 
 
@@ -81,13 +82,19 @@ def plain(text: str) -> str:
     return "".join(kept)
 
 
-@lru_cache(maxsize=4096)
 def width(text: str, letters: Letters) -> float:
     """Pixels from the first to the last stroke."""
-    if not text:
-        return 0.0
-    size = _ruler().get_text_width_height_descent(text, font(letters), False)  # type: ignore[no-untyped-call]
-    return float(size[0])
+    return _measured(text, letters)[0]
+
+
+def pitch(texts: Sequence[str], letters: Letters, *, least: float) -> float:
+    """Pixels that base lines have to be apart so that no two of these texts touch, `least` if that is more.
+
+    Accents and other scripts reach higher or lower than Latin letters.
+    """
+    sizes = [_measured(text, letters) for text in texts]
+    reach = max((above for _, above, _ in sizes), default=0.0) + max((below for *_, below in sizes), default=0.0)
+    return max(least, reach + _BETWEEN_PX)
 
 
 def shorten(text: str, letters: Letters, room_px: float) -> str:
@@ -164,6 +171,16 @@ def _characters() -> frozenset[int]:
         ]
         found |= maps[0] & maps[1]
     return frozenset(found)
+
+
+@lru_cache(maxsize=4096)
+def _measured(text: str, letters: Letters) -> tuple[float, float, float]:
+    """Pixels of the strokes: how wide they are, how far they reach above and below the base line."""
+    if not text:
+        return 0.0, 0.0, 0.0
+    size = _ruler().get_text_width_height_descent(text, font(letters), False)  # type: ignore[no-untyped-call]
+    wide, high, below = (float(length) for length in size)
+    return wide, high - below, below
 
 
 @cache

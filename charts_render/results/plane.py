@@ -12,7 +12,7 @@ import numpy as np
 from agent.domain.pictures import Line, Plane
 from charts_render.curve import Floats, bounded, decimate, finite_runs, floats
 from charts_render.layout import END_GAP, NOTE, SWATCH
-from charts_render.lettering import Letters, shorten, width
+from charts_render.lettering import Letters, pitch, shorten, width
 from charts_render.placement import spread
 from charts_render.results.axes import Axes, Space, draw_axes
 from charts_render.results.part import RISE, Key, Part
@@ -201,7 +201,8 @@ def _draw_ends(axes: Axes, paths: list[_Path], texts: list[str]) -> None:
     part, area, rise = axes.part, axes.area, NOTE_PX * RISE
     tips = [axes.places(p.x[p.last : p.last + 1], p.y[p.last : p.last + 1]) for p in paths]
     heights = [float(np.clip(y[0], area.y0, area.y1)) for _, y in tips]
-    levels = spread(heights, pitch=NOTE_PX * 1.2, lo=area.y0 + rise, hi=area.y1 - rise)
+    apart = pitch(texts, _NAME, least=NOTE_PX * 1.2)
+    levels = spread(heights, pitch=apart, lo=area.y0 + rise, hi=area.y1 - rise)
     for i, ((xs, _), y, level, text) in enumerate(zip(tips, heights, levels, texts, strict=True)):
         x = float(np.clip(xs[0], area.x0, area.x1))
         if abs(level - y) > NOTE_PX * 0.4 or area.x1 - x > 24:

@@ -109,6 +109,17 @@ NAMES = (
     "two words",
 )
 
+SCRIPTS = (
+    "損失",
+    "خسارة",
+    "ÅÄǗ gj",
+    "学習率",
+    "检验 j",
+    "plain",
+    "손실",
+    "ẤỘ|jgp",
+)  # reach further up and down than Latin
+
 
 def drawn(picture: ResultPicture, width_px: int = 1200) -> Sheet:
     """A sheet with one picture."""

@@ -28,7 +28,7 @@ from agent.domain.pictures import (
 )
 from charts_render.alt_text import describe
 from charts_render.render import compose, render
-from tests.charts.pictures import BROKEN, NAMES, ODD, collisions, png
+from tests.charts.pictures import BROKEN, NAMES, ODD, SCRIPTS, collisions, png
 
 _name = st.one_of(st.sampled_from(NAMES), st.text(max_size=8))
 _number = st.one_of(st.sampled_from(ODD), st.floats(), st.integers(-(10**400), 10**400))
@@ -125,6 +125,7 @@ def _crowds() -> dict[str, ResultPicture]:
         "plane": Plane("p", tuple(Line(n, sorted(x), x, n) for n in names[:12]), "x " * 90, "y " * 90),
         "square": Plane("p", tuple(Line(n, x, x, n) for n in names[:12]), "x", "y", (0, 1), (0, 1), "rising"),
         "ends": Plane("p", tuple(Line(f"line {i}", (0, 1), (0, 0.001 * i)) for i in range(8)), "x", "y", since=0.5),
+        "scripts": Plane("p", tuple(Line(n, (0, 1), (1, 1e-4 * i)) for i, n in enumerate(SCRIPTS)), "x", "y"),
         "cloud": Cloud("c", tuple(Points(n, x, x[::-1], names) for n in names[:12]), "x", "y", "rising", names[0]),
         "clusters": Cloud("c", tuple(Points(n, [i, i + 0.1], [0, 1]) for i, n in enumerate(names[:8])), "", ""),
         "bars": Bars("b", names, tuple(BarGroup(n, x[:300], x[:300]) for n in names[:4]), "unit " * 40, 1.0),

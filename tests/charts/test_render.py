@@ -16,7 +16,7 @@ from charts_render.numerals import value_text
 from charts_render.render import compose, render
 from charts_render.scene import Area, Line
 from charts_render.strips import strip
-from tests.charts.pictures import ODD, chart, collisions, crowded, curve, line, million, shape, texts
+from tests.charts.pictures import ODD, SCRIPTS, chart, collisions, crowded, curve, line, million, shape, texts
 
 
 def _ys(spec: ChartSpec, gid: str) -> np.ndarray:
@@ -164,6 +164,17 @@ _TIGHT = {**examples("dark"), **dict(crowded())}
 @pytest.mark.parametrize("name", _TIGHT)
 def test_no_two_texts_meet(name: str) -> None:
     assert collisions(compose(_TIGHT[name])) == []
+
+
+@pytest.mark.parametrize("width", [400, 1200, 2400])
+@pytest.mark.parametrize("count", range(2, 9))
+def test_labels_of_lines_that_end_together_do_not_touch_in_any_script(count: int, width: int) -> None:
+    for turn in range(len(SCRIPTS)):
+        names = (SCRIPTS + SCRIPTS)[turn : turn + count]
+        series = tuple(curve(1.0, *[0.5 + 1e-4 * i] * 9, name=name) for i, name in enumerate(names))
+        sheet = compose(ChartSpec("t", (Panel("one", series), Panel("two", series)), width_px=width))
+        assert len(texts(sheet, "value:")) == 2 * count
+        assert collisions(sheet) == []
 
 
 @pytest.mark.parametrize("name", ["one", "two", "three", "four"])
