@@ -44,7 +44,8 @@ class UsageCharts:
         if minutes is not None:
             said += f" Shown are the newest {minutes:,} minutes."
         shown = ChartView(run.id, used=view, minutes=minutes, smooth=round(smooth * 1000))
-        return Result(said, _data(run, spec), await self._card(run, shown, spec, said))
+        data = _data(run, spec) | {"said": said}
+        return Result(f"{USAGE_LABELS[view]} of `{run.id}` by time.", data, await self._card(run, shown, spec, said))
 
     async def _card(self, run: Run, view: ChartView, spec: ChartSpec, said: str) -> Card:
         picture = await self._files.draw(spec, about=f"chart/{run.id}")

@@ -112,6 +112,24 @@ async def test_stop_in_mid_training(yard: Yard, slack: SlackServer, tmp_path: Pa
         await seen(slack, asked.ts, "stopped")
 
 
+async def test_what_a_run_uses_and_how_fast_it_goes(
+    yard: Yard, slack: SlackServer, tmp_path: Path, visits: bytes
+) -> None:
+    async with yard.bot(slack, tmp_path / "bot.db"):
+        alice = slack.user("alice")
+        asked = await approved(slack, visits, LONG_RUN + " and patience 99999")
+        await seen(slack, asked.ts, "running", "train loss", "cores")  # rows came, and a heartbeat
+        alice.mention("how busy is the GPU?", thread=asked.ts)
+        await seen(slack, asked.ts, "GPU use of", "has no GPU", "processors on average", "Throughput")
+        (card,) = cards(slack, asked.ts, "GPU use of")
+        assert card.pictures, slack.transcript()
+        alice.click(card, "Throughput")
+        await slack.wait_for(lambda: any("rounds/s at last" in message.shown for message in slack.whispers))
+        (run,) = [message for message in slack.thread(asked.ts) if "Stop" in message.buttons]
+        alice.click(run, "Stop")
+        await seen(slack, asked.ts, "stopped")
+
+
 async def test_bad_input_gets_a_clear_sentence(yard: Yard, slack: SlackServer, tmp_path: Path, visits: bytes) -> None:
     async with yard.bot(slack, tmp_path / "bot.db"):
         alice = slack.user("alice")
