@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from agent.domain.told import Told, ToldHistogram
 from tests.recipes.folders import TEXT, Make, RunFolder, texts_csv
 from tests.recipes.test_tabular import predict
 
@@ -40,6 +41,19 @@ def test_each_step_and_each_measurement_is_a_row_of_metrics(docstrings: RunFolde
     assert "train_loss" in rows[0]["values"]  # it learns at once; the line to beat comes before the first measurement
     kinds = [name for row in rows for name in row["values"]]
     assert kinds.index("baseline/linear/valid_macro_f1") < kinds.index("valid_macro_f1")
+
+
+def test_the_lengths_of_texts_in_tokens_are_shown_by_class(docstrings: RunFolder) -> None:
+    told = Told.model_validate(docstrings.json("pictures/token-lengths.json"))
+    found = told.picture
+    assert isinstance(found, ToldHistogram)
+    train = docstrings.rows("data/train.csv")
+    assert [group.name for group in found.groups] == sorted({row["library"] for row in train})
+    count = sum(sum(group.values) for group in found.groups)
+    assert 0.5 * len(train) < count < len(train)  # those that it learns from, not those held out
+    assert found.edges[-1] > found.edges[0] >= 2  # of each its beginning and its end
+    assert found.x_label.endswith(f"% over {TEXT['max_tokens']}")
+    assert told.step == 24
 
 
 def test_predicting_texts_alone(docstrings: RunFolder, tmp_path: Path) -> None:

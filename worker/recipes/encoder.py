@@ -45,6 +45,19 @@ class Encoder:
     def model(self) -> EncoderModel:
         return EncoderModel(self.network, self.tokenizer, self.device)
 
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens each text has before it is cut to what the network takes."""
+        from tokenizers import Tokenizer
+
+        whole = Tokenizer.from_str(self.tokenizer.to_str())  # a copy: how texts are cut is part of what is saved
+        whole.no_truncation()
+        return [len(found.ids) for found in whole.encode_batch(list(texts))]
+
+    @property
+    def longest(self) -> int:
+        """To how many tokens a text is cut."""
+        return int(self.tokenizer.truncation["max_length"])
+
     def save(self, folder: Path) -> None:
         """Write safetensors, config.json and tokenizer.json."""
         self.network.save_pretrained(folder)

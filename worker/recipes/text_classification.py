@@ -30,6 +30,8 @@ from worker.runtime import TrainingRuntime
 _PACKAGES = {"encoder": ("torch", "transformers", "tokenizers", "safetensors", "numpy"),
              "linear": ("scikit-learn", "skops", "numpy")}  # fmt: skip
 
+_LENGTHS_OF, _GROUPS = 5_000, 4  # texts that a histogram is made of, classes that are told apart in it
+
 _WORD = r"(?u)\b\w+\b"  # words of one letter count, unlike in scikit-learn's default
 
 
@@ -128,9 +130,23 @@ def _candidates(
     trained = Loop(encoder, settings, runtime, seed=job.seed).run(texts, codes, seen)
     if not scores:  # an earlier attempt has measured
         fit_baselines(None)
+    if not trained.stopped:  # not before the first step, which people wait for
+        _show_lengths(runtime, encoder, texts, [data.classes[code] for code in codes])
     scores["encoder"] = data.score(encoder.model().predict_proba(held_texts), held)
     runtime.log(f"Encoder: best step {trained.best_step} of {trained.steps}, {data.metric} {trained.best_score:.4f}.")
     return _Found(linear, encoder, scores, len(held), trained.stopped)
+
+
+def _show_lengths(runtime: TrainingRuntime, encoder: Encoder, texts: list[str], labels: list[str]) -> None:
+    """A histogram of the lengths of training texts in tokens, by class where these are few."""
+    every = -(-len(texts) // _LENGTHS_OF)
+    lengths, of = encoder.lengths(texts[::every]), labels[::every]
+    few = len(set(of)) <= _GROUPS
+    groups = {name: [length for length, label in zip(lengths, of, strict=True) if not few or label == name]
+              for name in (sorted(set(of)) if few else ["texts"])}  # fmt: skip
+    cut = sum(length > encoder.longest for length in lengths) / max(1, len(lengths))
+    runtime.log_histogram("token lengths", groups, unit="texts", x_label=f"tokens, {cut:.0%} over {encoder.longest}",
+                          title="Length of training texts")  # fmt: skip
 
 
 def _linear(job: Job, name: str, texts: list[str], codes: NDArray[np.int64]) -> Any:
