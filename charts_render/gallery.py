@@ -71,6 +71,28 @@ def _overlay(count: int) -> Panel:
     return Panel("validation loss", named, "nats", (Baseline("last week's model", 0.62),), better="lower")
 
 
+def _used(cards: int) -> tuple[Panel, ...]:
+    """What a run used over six hours: it was paused for half an hour and went on as another attempt."""
+    rng = np.random.default_rng(21)
+    x = np.linspace(0.02, 6.4, 220)
+    paused, restarted = (x > 2.9) & (x < 3.4), (Mark(3.4, "attempt 2"),)
+    warm = np.where(x < 3.4, x, x - 3.4) < 0.12
+
+    def line(name: str, usual: float, noise: float, cold: float, *, digits: int = 2) -> Series:
+        y = np.where(warm, cold, usual + rng.normal(0, noise, x.size)).round(digits)
+        return Series(name, x.tolist(), np.where(paused, np.nan, y).tolist())
+
+    busy = tuple(line(f"GPU {n}", 95 - 6 * n, 0.8, 2.0, digits=0) for n in range(cards))
+    memory = tuple(line(f"GPU {n}", 61.5 - 5 * n, 0.12, 0.6) for n in range(cards))
+    own = line("memory", 21.4, 0.3, 6.2)
+    return (
+        Panel("GPU busy", busy, "%", (), restarted, floor=0.0, ceiling=100.0),
+        Panel("GPU memory", memory, "GiB", (Baseline("the card has", 79.6),), restarted, floor=0.0),
+        Panel("processors", (line("cores", 6.3, 0.3, 1.1),), "cores", (), restarted, floor=0.0),
+        Panel("memory", (own,), "GiB", (), restarted, floor=0.0),
+    )
+
+
 def examples(theme: Theme) -> dict[str, ChartSpec]:
     """Charts by name, from one panel to four and from empty to crowded."""
     title, subtitle = "Ticket classifier", "run 7F3K · attempt 1 · step 2,400 of 4,000 · gpu-1"
@@ -88,7 +110,12 @@ def examples(theme: Theme) -> dict[str, ChartSpec]:
         "first-point": (few,),
         "odd": (odd, Panel("nothing yet", ())),
     }
-    return {name: ChartSpec(title, group, subtitle, theme=theme) for name, group in panels.items()}
+    used = {"gpus": _used(2)[:2], "usage": _used(1)}
+    found = {name: ChartSpec(title, group, subtitle, theme=theme) for name, group in panels.items()}
+    return found | {
+        name: ChartSpec("r-7f3k2m · what it used", group, "ticket classifier · gpu-1", "hours", theme=theme)
+        for name, group in used.items()
+    }
 
 
 # What the page says about each picture, in its order.
@@ -99,6 +126,8 @@ _CHARTS = {
     "overlay-eight": "Many runs over each other: colour and marker say the same; what is left out is said.",
     "log": "A log scale, an infinite value.",
     "smoothed": "Smoothed on request: the values stay faintly behind, labels and the best are theirs.",
+    "gpus": "How busy GPUs are, from 0 to 100, and their memory below what the card has; a pause is a gap.",
+    "usage": "Everything a run uses, by time; axes begin at zero.",
     "first-point": "The first value of a run.",
     "odd": "Names of other scripts, gaps, a metric without values.",
 }

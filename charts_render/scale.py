@@ -87,8 +87,9 @@ def y_scale(
         levels = [float(np.log10(b)) for b in levels]
     if not limits:
         limits = [(min(levels, default=0.0), max(levels, default=1.0))]
+    floor, ceiling = (float(end) if end is not None and abs(end) <= LARGEST else None for end in ends)
     if not log:
-        limits += [(end, end) for end in ends if end is not None and abs(end) <= LARGEST]
+        limits += [(end, end) for end in (floor, ceiling) if end is not None]
     lo, hi = _with_levels(min(a for a, _ in limits), max(b for _, b in limits), levels)
     if log:
         lo, hi = max(lo, _LOWEST_LOG), max(hi, _LOWEST_LOG)
@@ -96,17 +97,18 @@ def y_scale(
     pad = (hi - lo) * _PAD_FRAC
     if log:
         return Scale(float(10.0 ** (lo - pad)), float(10.0 ** (hi + pad)), log=True)
-    return _fixed(lo - pad, hi + pad, *ends)
+    return _fixed(lo - pad, hi + pad, floor, ceiling)
 
 
 def _fixed(lo: float, hi: float, floor: float | None, ceiling: float | None) -> Scale:
     """The scale with the ends that are set; where nothing else lies between them, with room beside the one that is."""
-    floor, ceiling = (end if end is not None and abs(end) <= LARGEST else None for end in (floor, ceiling))
     if floor is not None and ceiling is not None and floor < ceiling:
         return Scale(*_opened(floor, ceiling))
     if floor is not None:
-        return Scale(floor, hi if hi > floor else floor + 1.0)
-    return Scale(lo if ceiling is None or lo < ceiling else ceiling - 1.0, hi if ceiling is None else ceiling)
+        return Scale(floor, hi if _opened(floor, hi) == (floor, hi) else floor + max(1.0, abs(floor) / 10))
+    if ceiling is not None:
+        return Scale(lo if _opened(lo, ceiling) == (lo, ceiling) else ceiling - max(1.0, abs(ceiling) / 10), ceiling)
+    return Scale(lo, hi)
 
 
 def free_scale(

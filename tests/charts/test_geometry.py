@@ -20,6 +20,7 @@ from charts_render.numerals import (
     value_text,
 )
 from charts_render.placement import Box, Plot, spread
+from charts_render.scale import y_scale
 from charts_render.theme import PALETTES
 
 
@@ -108,6 +109,38 @@ def test_ticks_lie_inside_and_are_even(lo: float, span: float, at_most: int) -> 
     assert all(lo - slack <= t <= lo + span + slack for t in ticks)
     assert len(ticks) <= at_most + 1
     assert len({round(b - a, 9) for a, b in pairwise(ticks)}) <= 1 or np.ptp(np.diff(ticks)) < slack
+
+
+ENDS = st.one_of(st.none(), st.sampled_from([0.0, 100.0, -1e300, 1e301, math.nan, math.inf, 10**400]), st.floats())
+
+
+@given(st.lists(st.one_of(st.floats(), st.just(0.0)), max_size=9), ENDS, ENDS, st.booleans())
+def test_ends_of_an_axis_that_are_set_hold_whatever_is_drawn(
+    values: list[float], floor: float | None, ceiling: float | None, log: bool
+) -> None:
+    scale = y_scale([clean(Series("a", range(len(values)), values))], [], log=log, ends=(floor, ceiling))
+    assert -math.inf < scale.lo < scale.hi < math.inf
+    set_ends = [end for end in (floor, ceiling) if end is not None and abs(end) <= 1e300]
+    if not scale.log and len(set_ends) == 1:
+        assert set_ends[0] in (scale.lo, scale.hi)
+    if (
+        not scale.log
+        and len(set_ends) == 2
+        and set_ends[1] - set_ends[0] > max(1.0, abs(set_ends[0]), abs(set_ends[1]))
+    ):
+        assert [scale.lo, scale.hi] == set_ends
+    assert all(math.isfinite(at) for at, _ in scale.ticks(at_most=5))
+
+
+def test_a_share_has_all_of_its_axis_and_a_count_begins_at_zero() -> None:
+    few = clean(Series("a", range(3), (96.0, 97.0, 96.5)))
+    scale = y_scale([few], [], log=False, ends=(0.0, 100.0))
+    assert (scale.lo, scale.hi) == (0.0, 100.0)
+    assert [text for _, text in scale.ticks(at_most=6)] == ["0", "20", "40", "60", "80", "100"]
+    scale = y_scale([few], [], log=False, ends=(0.0, None))
+    assert (scale.lo, scale.hi) == (0.0, pytest.approx(97 * 1.07))
+    assert y_scale([clean(Series("a", (1,), (0.0,)))], [], log=False, ends=(0.0, None)).lo == 0.0
+    assert y_scale([few], [], log=True, ends=(0.0, 100.0)).lo > 90
 
 
 def test_log_ticks_are_powers_where_there_are_many() -> None:
