@@ -59,6 +59,12 @@ _LAST_TIME = re.compile(
     r"\b(?:last|past)\s+(?:(\d{1,5})\s+|(half an?)\s+|an?\s+)?(minutes?|min|hours?|h|days?)\b", re.IGNORECASE
 )
 _MINUTES = {"m": 1, "h": 60, "d": 1440}
+# Pictures that a training logged, by words that are often their names; whoever says `show` wants to see one.
+TOLD = (
+    r"\b(?:show|see|draw|plot|look at|where are)\b[^.?!]{0,40}?"
+    r"\b(pictures?|residuals?|forecasts?|clusters?|samples?|generations?|detections?)\b"
+)
+
 _METRIC = re.compile(
     r"\b((?:train|valid|test)[ _]loss|loss|accuracy|auc|f1|precision|recall|perplexity|learning[ _]rate|lr"
     r"|grad(?:ient)?[ _]norm|throughput|error|rmse|mae)\b",
@@ -125,6 +131,13 @@ def _used_in(words: str, used: str) -> dict[str, Any]:
         found["minutes"] = max(1, unit // 2 if last.group(2) else unit * int(last.group(1) or 1))
     smooth = _smoothing_in(words)
     return found | {"smooth": smooth} if smooth else found
+
+
+def told_in(words: str) -> dict[str, Any]:
+    """Which picture that the training logged is to be shown."""
+    found = re.search(TOLD, words, re.IGNORECASE)
+    name = found.group(1).lower() if found else "pictures"
+    return {"told": True} | ({} if name.startswith("picture") else {"picture": name.removesuffix("s")})
 
 
 def card_in(words: str) -> dict[str, Any]:

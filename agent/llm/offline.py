@@ -24,6 +24,7 @@ from agent.llm.phrases import (
     names_a_target,
     priority_in,
     quoted_target,
+    results_arguments,
     settings_in,
     target_in,
     wants_csv,
@@ -58,7 +59,16 @@ _TEXT_MODEL = re.compile(r"\b(text|bert|transformer|encoder)\b", re.IGNORECASE)
 
 _ABOUT_RUNS = frozenset(
     {
-        *("run_status", "run_logs", "run_metrics", "run_chart", "run_checkpoints", "run_attempts", "run_script"),
+        *(
+            "run_status",
+            "run_logs",
+            "run_metrics",
+            "run_chart",
+            "run_results",
+            "run_checkpoints",
+            "run_attempts",
+            "run_script",
+        ),
         *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority", "set_card"),
         *("list_runs", "list_hosts", "list_queue", "list_experiments", "compare_runs", "clone_run"),
     }
@@ -131,6 +141,8 @@ def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
             return {"run": run_id, **log_arguments(asked)}
         case "run_chart":
             return {"run": run_id, **chart_arguments(asked)}
+        case "run_results":
+            return {"run": run_id, **results_arguments(asked)}
         case "set_card":
             return {"run": run_id, **card_arguments(asked)}
         case "run_metrics":

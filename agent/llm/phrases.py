@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent.llm.chart_phrases import RESULTS, SMOOTH, USED, YESTERDAY, card_in, chart_in
+from agent.llm.chart_phrases import RESULTS, SMOOTH, TOLD, USED, YESTERDAY, card_in, chart_in, told_in
 
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
 FILE = re.compile(r"^\[file: (.+), \d+ bytes\]$", re.MULTILINE)
@@ -77,6 +77,7 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"|\bbest (?:run|experiment)\b|\b(?:against|versus|vs\.?) (?:the )?(?:training time|cost)\b"
         ),
     ),
+    ("run_results", _words(rf"{_ASKED}{TOLD}")),
     ("run_chart", _words(rf"{_ASKED}(?:plot|draw|graph|chart)\b|{YESTERDAY}")),
     ("compare_runs", _words(rf"{_ASKED}compare\b|r-[0-9a-z]{{6}}\W+(?:vs\.?|versus|against)\W+r-[0-9a-z]{{6}}\b")),
     ("list_hosts", _words(r"\bcluster\W*(?:$|info|status|state|load)|\b(?:in|on|of) the cluster\b")),
@@ -136,11 +137,11 @@ _PRIORITY = re.compile(r"\b(high|normal|low)(?:er|est)?\b|(?<![\w.-])([+-]?1|0)(
 _PRIORITY_NUMBERS = {"+1": "high", "1": "high", "0": "normal", "-1": "low"}
 
 
-def log_arguments(asked: str) -> dict[str, str | bool]:
+def log_arguments(asked: str) -> dict[str, Any]:
     """Which lines of a log are wanted: level, words, older ones."""
     words = words_of(asked)
     level, quoted, named = _LEVEL.search(words), _QUOTED.search(words), _FOR.search(words)
-    found: dict[str, str | bool] = {}
+    found: dict[str, Any] = {}
     search = quoted.group(1) if quoted else named.group(1) if named else ""
     if level and not quoted:
         found["level"] = level.group(1).lower()
@@ -160,6 +161,11 @@ def chart_arguments(asked: str) -> dict[str, Any]:
 def card_arguments(asked: str) -> dict[str, Any]:
     """How the live card of a run is to draw its curves; what is unsaid stays as it is."""
     return card_in(words_of(asked))
+
+
+def results_arguments(asked: str) -> dict[str, Any]:
+    """Which picture that the training logged is to be shown."""
+    return told_in(words_of(asked))
 
 
 def wants_csv(asked: str) -> bool:

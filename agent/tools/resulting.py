@@ -66,12 +66,14 @@ class Resulting:
         run = await named_or_newest(self._runs, caller, asked.run)
         pictures = await self._runs.pictures(run.id)
         view = RESULT_WORDS.get(asked.picture or "overview")
-        named = [one for one in pictures if one.name == asked.picture]
+        named = [one for one in pictures if one.name == asked.picture] or [
+            one for one in pictures if asked.picture and asked.picture in one.name
+        ]
         measured = bool(run.outcome and run.outcome.results)
         if view is not None and measured and not asked.told:
             return await self.measured(run, view, pictures)
         if named or (pictures and asked.picture is None):
-            return await self._told(run, pictures, named or on_a_sheet(pictures))
+            return await self._told(run, pictures, on_a_sheet(named or pictures))
         if view is not None and not asked.told:
             return await self.measured(run, view, pictures)
         return Result(_no_such(run, asked.picture, pictures), {"run": run.id, **_names(pictures)})

@@ -16,6 +16,8 @@ from agent.domain.events import Accepted, Ended, Pictured, Started
 from agent.domain.pictures import Images, PictureSpec
 from agent.domain.runs import ExitClass, Run
 from agent.domain.told import Told
+from agent.llm.phrases import intent_of
+from agent.llm.phrases import results_arguments as told_asked
 from agent.runs.told import sheet_of
 from agent.storage.database import Database
 from agent.storage.tables import metadata
@@ -285,3 +287,43 @@ async def test_the_terminal_says_what_to_type(house: House) -> None:
         card = card_of(await stage.asks("results", run.id, "residuals"))
         panel = str(card_panel(card).renderable.renderables[-1])  # type: ignore[union-attr]
         assert f"results {run.id} told samples" in panel
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ("show me the residuals", {"told": True, "picture": "residual"}),
+        ("can you show the pictures of r-abc123?", {"told": True}),
+        ("draw the forecast please", {"told": True, "picture": "forecast"}),
+        ("show some samples", {"told": True, "picture": "sample"}),
+        ("plot the clusters", {"told": True, "picture": "cluster"}),
+    ],
+)
+def test_plain_words_ask_for_one(asked: str, wanted: dict[str, object]) -> None:
+    assert intent_of(asked) == "run_results"
+    assert told_asked(asked) == wanted
+
+
+@pytest.mark.parametrize(
+    ("asked", "intent"),
+    [
+        ("train a model on these samples", "train"),
+        ("forecast the sales", "train"),
+        ("draw a chart of the results", "run_chart"),
+        ("show me the confusion matrix", "run_chart"),
+        ("what is the status of my forecast?", "run_status"),
+    ],
+)
+def test_other_requests_mean_what_they_meant(asked: str, intent: str) -> None:
+    assert intent_of(asked) == intent
+
+
+async def test_a_question_in_the_thread_shows_what_fits(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        files = files_of(house.folder / "run")
+        told = [stored(house, "wine-clusters", files["residuals"]), stored(house, "samples", files["samples"])]
+        await stage.says(run, *told, stored(house, "late-clusters", files["residuals"]))
+        assert "`samples`, told by train.py" in await stage.tells("show me the samples")
+        assert "`late-clusters`, `wine-clusters`, told by" in await stage.tells("show the clusters")
