@@ -6,7 +6,7 @@ requests (train, predict, watch, control, compare) and says so when it does not 
 
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from agent.domain.ids import new_ulid
@@ -59,16 +59,8 @@ _TEXT_MODEL = re.compile(r"\b(text|bert|transformer|encoder)\b", re.IGNORECASE)
 
 _ABOUT_RUNS = frozenset(
     {
-        *(
-            "run_status",
-            "run_logs",
-            "run_metrics",
-            "run_chart",
-            "run_results",
-            "run_checkpoints",
-            "run_attempts",
-            "run_script",
-        ),
+        *("run_status", "run_logs", "run_metrics", "run_chart", "run_results"),
+        *("run_checkpoints", "run_attempts", "run_script"),
         *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority", "set_card"),
         *("list_runs", "list_hosts", "list_queue", "list_experiments", "compare_runs", "clone_run"),
     }
@@ -125,6 +117,14 @@ def _to_request(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
             return _say(TALK.get(talk or "", NOT_UNDERSTOOD))
 
 
+_SAID_OF: dict[str, Callable[[str], dict[str, Any]]] = {
+    "run_logs": log_arguments,
+    "run_chart": chart_arguments,
+    "run_results": results_arguments,
+    "set_card": card_arguments,
+}
+
+
 def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
     """The arguments of a tool about runs, as far as the person said them."""
     match tool:
@@ -137,14 +137,8 @@ def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
             seed = settings.pop("seed", None)
             seed = int(seed) if seed is not None else None
             return {"run": run_id, "settings": settings, "seed": seed, "target": quoted_target(asked)}
-        case "run_logs":
-            return {"run": run_id, **log_arguments(asked)}
-        case "run_chart":
-            return {"run": run_id, **chart_arguments(asked)}
-        case "run_results":
-            return {"run": run_id, **results_arguments(asked)}
-        case "set_card":
-            return {"run": run_id, **card_arguments(asked)}
+        case "run_logs" | "run_chart" | "run_results" | "set_card":
+            return {"run": run_id, **_SAID_OF[tool](asked)}
         case "run_metrics":
             if not wants_csv(asked):
                 return {"run": run_id}
