@@ -1,9 +1,10 @@
 """Every kind of chart and picture for the eye: `make gallery` writes `docs/gallery.md` and its pictures anew.
 
 Seeded, so only the look can change. `python -m charts_render.gallery FOLDER` writes to another folder. Results that
-look like real ones are in `samples`.
+look like real ones are in `samples`; those that are real were logged by `examples/pictures.py` and lie in `real/`.
 """
 
+import json
 import math
 import sys
 from dataclasses import replace
@@ -13,6 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
+from agent.domain.pictures import PictureSpec
+from agent.domain.told import Told
+from agent.domain.told_pictures import drawn
 from charts_render.alt_text import describe
 from charts_render.render import render
 from charts_render.samples import results
@@ -118,6 +122,20 @@ def examples(theme: Theme) -> dict[str, ChartSpec]:
     }
 
 
+_REAL = {"forecast": "forecast", "residuals": "residuals", "clusters": "wine-clusters", "detections": "detections"}
+
+
+def real(theme: Theme) -> dict[str, PictureSpec]:
+    """Pictures that a training has logged, by the names of those that look like them."""
+    found = {}
+    for name, file in _REAL.items():
+        data = (Path(__file__).parent / f"real/{file}.json").read_text(encoding="utf-8")
+        told = Told.model_validate(json.loads(data))
+        subtitle = f"told by train.py at step {told.step}"
+        found[name] = PictureSpec("examples/pictures.py", (drawn(told),), subtitle, theme)
+    return found
+
+
 # What the page says about each picture, in its order.
 _CHARTS = {
     "one": "One metric: raw values as a band behind their mean, the best ringed, restarts and checkpoints marked.",
@@ -137,21 +155,23 @@ _RESULTS = {
     "classifier": "Matrix, ROC, precision and recall, calibration on one sheet.",
     "scores": "Scores of each class from zero; a missing one is said.",
     "importance": "Importance with its spread; one input does harm.",
-    "forecast": "A forecast with its interval.",
+    "forecast": "A forecast with its interval, and what came; logged by a training script.",
+    "residuals": "Residuals of a regression; logged by a training script.",
     "histograms": "Lengths of texts of two groups; one group as columns.",
     "regression": "Residuals with one far off; accuracy against cost with the front that nothing beats.",
-    "clusters": "A map of clusters, named in place.",
+    "clusters": "A map of clusters, named in place; logged by a training script.",
     "mistakes": "Samples as a table.",
     "progress": "Experiments in their order, the best so far as steps; crashed ones stand on the axis.",
     "tree": "Experiments below the one they came from.",
     "images": "Images a classifier was right or wrong about; a broken one is an empty frame.",
-    "detections": "Boxes: found ones solid, true ones dashed.",
+    "detections": "Boxes: found ones solid, true ones dashed; logged by a training script.",
 }
 _PAGE_PX = 800  # enough for half of a page, and small files
 _HEAD = """# Gallery
 
 Every kind of chart and picture of results, light and dark, as chats show them. Made by `make gallery` from made-up
-data; the sentence below each is the text that goes with the picture for those who do not see it.
+data, and from what `examples/pictures.py` logged of real models; the sentence below each is the text that goes with the
+picture for those who do not see it.
 """
 
 
@@ -166,7 +186,7 @@ def page(out: Path) -> None:
         for name, text in texts.items():
             said = ""
             for theme in _THEMES:
-                spec = (examples(theme) if title == "Curves" else results(theme))[name]
+                spec = (examples(theme) if title == "Curves" else results(theme) | real(theme))[name]
                 spec = replace(spec, width_px=_PAGE_PX)
                 (out / "gallery" / f"{name}-{theme}.png").write_bytes(render(spec))
                 said = describe(spec)

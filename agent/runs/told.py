@@ -5,44 +5,17 @@ told it, and at which step. Knows neither drawing nor how the files came. Called
 """
 
 import asyncio
-import base64
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.cards import counted
 from agent.domain.charts import Theme
 from agent.domain.content import Button
 from agent.domain.errors import UserError
-from agent.domain.pictures import (
-    BarGroup,
-    Bars,
-    Box,
-    Cloud,
-    Histogram,
-    Images,
-    Line,
-    Matrix,
-    PictureSpec,
-    Plane,
-    Points,
-    ResultPicture,
-    Table,
-    Tile,
-)
+from agent.domain.pictures import PictureSpec
 from agent.domain.runs import Run, RunPicture
-from agent.domain.told import (
-    LIMIT_BYTES,
-    Told,
-    ToldBars,
-    ToldHistogram,
-    ToldImages,
-    ToldLines,
-    ToldMatrix,
-    ToldScatter,
-    ToldTable,
-    ToldTile,
-)
+from agent.domain.told import LIMIT_BYTES, Told
+from agent.domain.told_pictures import drawn
 from agent.ports import Blobs
 from agent.wire import Malformed, decode
 
@@ -87,36 +60,6 @@ def when_told(shown: Sequence[Told]) -> str:
     steps = sorted({told.step for told in shown})
     at = f"at step {steps[0]:,}" if len(steps) == 1 else f"at steps {steps[0]:,} to {steps[-1]:,}" if steps else ""
     return f"told by train.py {at}".strip()
-
-
-def drawn(told: Told) -> ResultPicture:
-    """A told picture as whoever draws knows it."""
-    one = told.picture
-    title = f"{one.title} · {counted(told.left_out, 'more')} left out" if told.left_out else one.title
-    match one:
-        case ToldTable():
-            return Table(title, one.columns, one.rows, one.marks)
-        case ToldScatter():
-            groups = tuple(Points(group.name, group.x, group.y, group.names) for group in one.groups)
-            return Cloud(title, groups, one.x_label, one.y_label, one.guide)
-        case ToldLines():
-            lines = tuple(Line(line.name, line.x, line.y, "", line.low, line.high) for line in one.lines)
-            return Plane(title, lines, one.x_label, one.y_label, since=one.since)
-        case ToldBars():
-            bars = tuple(BarGroup(group.name, group.values, group.errors) for group in one.groups)
-            return Bars(title, one.names, bars, one.unit, one.most)
-        case ToldHistogram():
-            counts = tuple(BarGroup(group.name, group.values) for group in one.groups)
-            return Histogram(title, one.edges, counts, one.x_label, one.unit)
-        case ToldMatrix():
-            return Matrix(title, one.rows, one.columns, one.counts, one.row_label, one.column_label)
-        case ToldImages():
-            return Images(title, tuple(_tile(tile) for tile in one.tiles))
-
-
-def _tile(tile: ToldTile) -> Tile:
-    boxes = tuple(Box(**box.model_dump()) for box in tile.boxes)
-    return Tile(base64.b64decode(tile.image), tile.caption, tile.right, boxes)
 
 
 def label_of(name: str) -> str:
