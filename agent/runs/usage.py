@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
 from agent.domain.runs import Run
 from agent.series.columns import Entries
-from agent.series.pyramid import fold_all
 from agent.series.usage import CPUS, MEMORY, gpu_name, gpu_of
 from agent.series.window import PAUSE_S, Stretch, longest_wait_s, usual_s
 
@@ -211,10 +210,19 @@ def _curve(stretches: Sequence[Stretch], said: str, axis: TimeAxis, part: float)
 
 
 def _cells(spans: Entries, cell_s: float) -> Entries:
-    """Spans that follow each other as one for each `cell_s` seconds."""
+    """Spans that follow each other as one for each `cell_s` seconds: their moments, mean, lowest and highest value."""
     cells = np.floor((spans["began"] - spans["began"][0]) / cell_s) if cell_s > 0 else np.arange(len(spans))
-    edges = [0, *(np.flatnonzero(np.diff(cells) != 0) + 1).tolist(), len(spans)]
-    return np.stack([fold_all(spans[a:b]) for a, b in pairwise(edges)])
+    starts = np.append(0, np.flatnonzero(np.diff(cells) != 0) + 1)
+    found = np.zeros(len(starts), dtype=spans.dtype)
+    found["began"], found["ended"] = (
+        np.minimum.reduceat(spans["began"], starts),
+        np.maximum.reduceat(spans["ended"], starts),
+    )
+    found["low"], found["high"] = np.fmin.reduceat(spans["low"], starts), np.fmax.reduceat(spans["high"], starts)
+    found["count"] = np.add.reduceat(spans["count"], starts)
+    total = np.add.reduceat(np.where(spans["count"] > 0, spans["mean"] * spans["count"], 0.0), starts)
+    found["mean"] = np.divide(total, found["count"], out=np.full(len(starts), np.nan), where=found["count"] > 0)
+    return found
 
 
 def _length_s(stretches: Iterable[Stretch]) -> float:

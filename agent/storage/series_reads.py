@@ -94,10 +94,13 @@ class SeriesReads:
             whole = window(name, [*self._stored(of, low, high, most), tail], by_step=False)
             shown = whole.spans
             for place in reversed(hidden_pauses(shown)):  # from the end, so that places stay
-                span = shown[place]
-                inside = window(name, self._stored(of, int(span["first"]), int(span["last"]), BLOCK), by_step=False)
-                if points_in(inside.spans) == points_in(shown[place : place + 1]):
-                    shown = np.concatenate([shown[:place], inside.spans, shown[place + 1 :]])
+                span, count = shown[place], points_in(shown[place : place + 1])
+                inside = window(name, self._stored(of, int(span["first"]), int(span["last"]), 2 * count), by_step=False)
+                points = inside.spans[
+                    (inside.spans["began"] >= span["began"]) & (inside.spans["ended"] <= span["ended"])
+                ]
+                if points_in(points) == count:  # else its steps are those of others too
+                    shown = np.concatenate([shown[:place], points, shown[place + 1 :]])
             if len(shown):
                 found.append(Stretch(part.number, Window(name, shown, whole.exact)))
         return found

@@ -13,6 +13,7 @@ from alembic import command
 from alembic.config import Config
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Connection, update
 
 from agent.domain.events import Beat, Ended, EventBody, Logged, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.runs import GpuUsage, Outcome, Run, RunState, Usage
@@ -21,12 +22,13 @@ from agent.runs.usage import pace_curve, time_axis
 from agent.series.columns import POINT, Entries
 from agent.series.pyramid import grow, spans
 from agent.series.usage import row_of
-from agent.series.window import Stretch, Window, hidden_pauses, usual_s
+from agent.series.window import Stretch, Window, hidden_pauses, points_in, usual_s
 from agent.storage import sql_stores
 from agent.storage.database import Database, open_engine
 from agent.storage.schema import MIGRATIONS, NEWEST
-from agent.storage.series import FOLD
+from agent.storage.series import FOLD, append
 from agent.storage.series_reads import MOST_SPANS
+from agent.storage.tables import attempt
 from agent.stores import Stores
 from tests.agent.engine import ENDING, SPEC, a_run
 from tests.fakes import START
@@ -194,7 +196,7 @@ async def test_a_run_without_beats_has_no_usage(host: Host) -> None:
 
 
 async def test_a_week_is_read_in_few_spans_and_its_pauses_are_seen(host: Host) -> None:
-    count = 3 * MOST_SPANS
+    count = 3 * MOST_SPANS + 5
     await host.begin()
     beats = host.beats(count)
     host.now_s += 3 * 3600.0  # the host sleeps within the attempt
@@ -212,6 +214,35 @@ async def test_a_week_is_read_in_few_spans_and_its_pauses_are_seen(host: Host) -
     assert part.window.exact
     assert len(part.window.spans) == 361
     assert float(part.window.spans["mean"][-1]) == (2 * count - 1) / 4
+
+
+async def test_a_pause_is_seen_at_any_length_of_run(tmp_path: Path) -> None:
+    """Of so many rows a span stands for 4,096; the row behind the pause is in the midst of one."""
+    count, place = 2_200_000, 1_234_567
+    database = Database(f"sqlite:///{tmp_path / 'test.db'}")
+    await database.start()
+    stores = sql_stores(database)
+    host = Host(stores, await a_run(stores))
+    await host.begin()
+    steps = np.arange(count) // 2  # two rows a step: a span shares its ends with its neighbours
+    logged = points(
+        (0.05 * np.arange(count) + np.where(np.arange(count) >= place, 7200.0, 0.0)).tolist(), steps.tolist()
+    )
+
+    def fill(connection: Connection) -> None:
+        append(connection, {"run_id": host.run.id, "attempt": 1, "name": "loss"}, logged)
+        connection.execute(update(attempt).values(rows=count, folded=count, low_step=0))
+
+    await database.write(fill)
+    (one,) = await stores.runs.paces(host.run.id)
+    assert len(one.window.spans) < 2 * MOST_SPANS
+    assert points_in(one.window.spans) == count
+    gaps = one.window.spans["began"][1:] - one.window.spans["ended"][:-1]
+    assert [round(float(gap), 2) for gap in gaps if gap > 60] == [7200.05]
+    (near,) = await stores.runs.paces(host.run.id, last_s=30.0)
+    assert near.window.exact
+    assert len(near.window.spans) == 601
+    await database.close()
 
 
 async def test_usage_goes_when_one_goes_back_to_before_it_and_metrics_stay(tmp_path: Path) -> None:
