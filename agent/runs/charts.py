@@ -122,7 +122,8 @@ def _panels_of(curves: Curves, look: Look, run: str, *, since: float) -> list[Pa
             series_of(curves[name], _part(name), axis=look.axis, since=since, clock=clock, anew=anew)
             for name in sorted(names)
         )
-        panels.append(_panel(metric, metric, lines, curves, look))
+        title = names[0] if metric == LEARNING_RATE and len(names) == 1 else metric
+        panels.append(_panel(title, metric, lines, curves, look))
     return panels
 
 
