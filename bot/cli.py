@@ -144,7 +144,9 @@ def doctor() -> None:
 
 @app.command()
 def chart(  # noqa: PLR0913 - an argument an option
-    file: Annotated[Path, typer.Argument(help="A metrics.jsonl, of this program or another: one JSON object a line.")],
+    file: Annotated[
+        Path, typer.Argument(help="A metrics.jsonl, or a picture that a script logged.")
+    ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The PNG; beside the file if unsaid.")] = None,
     metric: Annotated[list[str] | None, typer.Option(help="A name or a part of it; may be repeated.")] = None,
     last: Annotated[int | None, typer.Option(min=1, help="Only that many steps before the newest.")] = None,
@@ -157,7 +159,7 @@ def chart(  # noqa: PLR0913 - an argument an option
     page: Annotated[int, typer.Option(min=1, help="Which four panels.")] = 1,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Draw again when rows come, until Ctrl-C.")] = False,
 ) -> None:
-    """Draw the curves of a file of metrics; needs no bot, no database and no account."""
+    """Draw a file of metrics, or a picture that a script logged; needs no bot, no database and no account."""
     if importlib.util.find_spec("matplotlib") is None:
         raise AppError("Charts need the extra `bot`: `pip install 'trainyard[bot]'`.")
     from agent.domain.charts import Theme
@@ -168,6 +170,10 @@ def chart(  # noqa: PLR0913 - an argument an option
         print(text, flush=True)
 
     theme: Theme = "dark" if dark else "light"
+    if file.suffix == ".json":
+        from bot.picture_file import draw_told
+
+        raise SystemExit(_run(draw_told(file, output or file.with_suffix(".png"), theme, say)))
     look = Look(log_scale=log, by_time=by == "time", page=page - 1, theme=theme, smooth=smooth)
     drawing = ChartFile(
         file, output or file.with_suffix(".png"), Wanted(look, tuple(metric or ()), last, by_epoch=by == "epoch"), say

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from worker.runtime import TrainingRuntime
+
 PATIENCE_S = 60
 RUN = [sys.executable, "-c", "from bot.cli import main; main()", "chart"]
 
@@ -124,3 +126,24 @@ def test_a_growing_file_is_followed_until_it_is_enough(tmp_path: Path) -> None:
         assert process.wait(PATIENCE_S) == 130
     assert size_of(tmp_path / "metrics.png")[0] == 1200
     assert [found.name for found in tmp_path.iterdir() if found.name.startswith(".")] == []
+
+
+def test_a_picture_of_a_script_is_drawn_too(tmp_path: Path) -> None:
+    runtime = TrainingRuntime("r", tmp_path)
+    runtime.log_scatter("residuals", [1, 2, 3], [0.5, -0.5, 0.25], guide="zero", step=7)
+    runtime.finish()
+    said = chart(tmp_path / "pictures/residuals.json")
+    assert "residuals.png" in said
+    assert "3 points" in said
+    assert size_of(tmp_path / "pictures/residuals.png")[0] == 1200
+    assert "dark.png" in chart(tmp_path / "pictures/residuals.json", "--dark", "-o", tmp_path / "dark.png")
+
+
+@pytest.mark.parametrize("text", [None, "", "[", "{}", '{"step": 1, "picture": {"form": "virus"}}', "[" * 100_000])
+def test_what_is_no_picture_is_a_sentence(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "x.json"
+    if text is not None:
+        path.write_text(text)
+    said = chart(path, code=1)
+    assert ("There is no file" if text is None else "is no picture that a training logged") in said
+    assert "Traceback" not in said

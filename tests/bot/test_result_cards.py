@@ -6,10 +6,13 @@ import pytest
 
 from agent.domain.content import Card, Content, Picture
 from agent.domain.results import Classification
-from agent.domain.runs import Run, RunState
+from agent.domain.runs import Run, RunPicture, RunState
+from agent.domain.told import Told, ToldTable
 from agent.runs.cards import result_card
 from agent.runs.results import LABELS, result_buttons, views_of, words_of
+from agent.runs.told import label_of, told_buttons, words_of_told
 from agent.tools.chart_views import view_of
+from agent.tools.resulting import results_arguments
 from bot.discord.embeds import card_piece
 from bot.slack.blocks import single
 from tests.agent.engine import SPEC
@@ -53,6 +56,13 @@ def cards(tmp_path: Path) -> list[Card]:
         said = words_of(run, found, view)
         ways = result_buttons(run.id, there, shown=view)
         made.append(Card(kind="notice", title=LABELS[view], body=said, picture=picture, buttons=ways))
+    names = [f"{i:02d}{'x' * 30}" for i in range(20)]
+    pictures = [RunPicture(name=n, form="table", step=2**62, sha256="a" * 64, attempt=1, at=START) for n in names]
+    told = [Told(step=2**62, picture=ToldTable(title="t", columns=("a",), rows=()))]
+    for shown in (pictures[:1], pictures[:4]):
+        body = words_of_told(run, pictures, shown, told)
+        ways = told_buttons(run, pictures, shown=[one.name for one in shown])
+        made.append(Card(kind="notice", title=label_of(names[0]), body=body, picture=picture, buttons=ways))
     return made
 
 
@@ -79,5 +89,8 @@ async def test_discord_takes_them(cards: list[Card]) -> None:
 
 def test_every_button_leads_somewhere(cards: list[Card]) -> None:
     for card in cards:
-        for button in (one for one in card.buttons if one.action == "chart"):
-            assert view_of(button.subject) is not None
+        for button in card.buttons:
+            if button.action == "chart":
+                assert view_of(button.subject) is not None
+            else:
+                assert results_arguments([button.subject])["run"] == "r-abc123"

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ from agent.domain.runs import Run, RunState
 from agent.domain.told import Told, ToldImages, ToldLines, ToldScatter, ToldTable
 from agent.runs.told import sheet_of
 from agent.wire import decode
+from bot.app import ChartDesk
 from charts_render.alt_text import describe
+from charts_render.pool import ChartPool
 from charts_render.render import compose, render
+from tests.agent.conftest import House
 from tests.agent.engine import SPEC
+from tests.agent.stage import Stage
 from tests.charts.pictures import collisions
 from tests.fakes import START
 from tests.worker.conftest import Yard
@@ -48,6 +53,7 @@ async def test_every_kind_of_result_comes_from_a_real_training(yard: Yard) -> No
     assert not [line for line in lines if "picture" in line], lines  # nothing was refused or left out
     told = {name: decode(Told, yard.blobs.get_file(body.sha256).read_bytes()) for name, body in newest.items()}
     check_facts(told)
+    await check_thread(yard.home, list(newest.values()))
     reached: dict[str, float] = {}
     for body in bodies:
         for row in body.rows if isinstance(body, Measured) else ():
@@ -56,6 +62,26 @@ async def test_every_kind_of_result_comes_from_a_real_training(yard: Yard) -> No
     assert 0.3 < reached["diabetes_r2"] < 0.7
     assert reached["wine_purity"] > 0.9
     assert reached["detection_ap"] > 0.6
+
+
+async def check_thread(home: Path, pictured: Sequence[Pictured]) -> None:
+    """The bot over the same store of files shows each, drawn by its own processes, while the run still trains."""
+    house, pool = House(home), ChartPool()
+    house.charts = ChartDesk(pool)  # type: ignore[assignment]
+    try:
+        async with house.open() as brain:
+            stage = Stage(house, brain)
+            run = await stage.running()
+            await stage.says(run, *pictured)
+            for name in ("", *FORMS):
+                answer = (await stage.asks("results", run.id, *([name] if name else []))).card
+                assert answer is not None
+                assert answer.picture is not None, name
+                assert Path(answer.picture.path).read_bytes().startswith(b"\x89PNG")
+                assert "told by train.py at step" in answer.body
+                assert "cannot be shown" not in answer.picture.alt
+    finally:
+        await pool.close()
 
 
 def check_facts(told: dict[str, Told]) -> None:

@@ -17,9 +17,10 @@ from agent.domain.events import Logged, Pictured
 from agent.domain.runs import RunState
 from agent.domain.told import LIMIT_BYTES, Told
 from agent.wire import decode
-from tests.worker.conftest import GOOD, Yard, eventually
+from tests.worker.conftest import GOOD, Yard, eventually, opened
 from worker.client.blobs import FolderBlobs, RedisBlobs
 from worker.runtime import TrainingRuntime
+from worker.sandbox.tiers import why_not
 from worker.supervisor.pictures import PictureWatch, Refused, checked, told_in
 
 REPO = Path(__file__).resolve().parents[2]
@@ -312,3 +313,29 @@ async def test_a_supervisor_killed_at_any_moment_doubles_and_loses_nothing(own_y
     assert sorted(second) == sorted({"samples", "left"} - (told - {"samples"}))  # the same residuals are no news
     spools = own_yard.folder("r-kill00").spools()
     assert set(told_in(spools)) == {"residuals", "samples", "left"}
+
+
+@pytest.mark.parametrize("tier", ["bwrap", "landlock"])
+async def test_pictures_come_out_of_walls(tmp_path: Path, tier: str) -> None:
+    if why := why_not(tier):
+        pytest.skip(f"{tier}: {why}")
+    with opened(tmp_path / "yard", sandbox=tier) as yard:
+        yard.start_worker()
+        order = yard.order("r-walls0", f"{SHOW}rt.finish()\n{GOOD}", files=RUNTIME, sandbox=tier)
+        await yard.launch(order)
+        assert yard.outcome("r-walls0").state is RunState.SUCCEEDED
+        assert sorted(one.name for one in pictured(yard, "r-walls0")) == ["residuals", "samples"]
+
+
+async def test_pictures_go_through_redis_where_no_folder_is_shared(own_yard: Yard) -> None:
+    own_yard.extra["TRAINYARD_BLOBS"] = "redis"
+    store = RedisBlobs(own_yard.server.url, own_yard.home / "bot-cache")
+    own_yard.blobs = store  # type: ignore[assignment]
+    order = own_yard.order("r-redis0", f"{SHOW}rt.finish()\n{GOOD}", files=RUNTIME)
+    own_yard.start_worker()
+    await own_yard.launch(order)
+    assert own_yard.outcome("r-redis0").state is RunState.SUCCEEDED
+    told = pictured(own_yard, "r-redis0")
+    assert sorted(one.name for one in told) == ["residuals", "samples"]
+    for one in told:
+        assert decode(Told, (await store.get(one.sha256)).read_bytes()).step == 1

@@ -1,0 +1,56 @@
+"""`trainyard chart pictures/NAME.json`: a picture that a training script logged, as a PNG. Called by `bot.cli`."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agent.domain.charts import Theme
+from agent.domain.errors import BadData, BadRequest, NotFound
+from agent.domain.pictures import PictureSpec
+from agent.domain.told import LIMIT_BYTES, Told
+from agent.domain.told_pictures import drawn
+from agent.runs.told import label_of, when_told
+from charts_render.alt_text import describe
+from charts_render.pool import ChartPool
+
+
+async def draw_told(path: Path, output: Path, theme: Theme, say: Callable[[str], None]) -> int:
+    """Draw the file into `output`, and say what it shows. Raises: NotFound, BadData, BadRequest."""
+    told = await asyncio.to_thread(_read, path)
+    spec = PictureSpec(label_of(path.stem), (drawn(told),), when_told([told]), theme)
+    pool = ChartPool()
+    try:
+        png = await pool.render(spec)
+    finally:
+        await pool.close()
+    await asyncio.to_thread(_write, output, png)
+    say(f"{output}\n{describe(spec)}")
+    return 0
+
+
+def _read(path: Path) -> Told:
+    try:
+        with path.open("rb") as file:
+            return Told.model_validate(json.loads(file.read(LIMIT_BYTES + 1)))
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {path}.") from None
+    except OSError as error:
+        raise BadData(f"{path} cannot be read: {error.strerror or error}.") from error
+    except ValidationError as error:
+        raise BadData(f"{path} is no picture that a training logged: {error.errors()[0]['msg']}.") from error
+    except (ValueError, RecursionError) as error:
+        raise BadData(f"{path} is no picture that a training logged: it is not JSON, or too large.") from error
+
+
+def _write(path: Path, data: bytes) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        aside.write_bytes(data)
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise BadRequest(f"The picture cannot be written to {path}: {error.strerror or error}.") from error
