@@ -19,6 +19,7 @@ from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
 from agent.runs.results import picture_of, result_buttons, views_of
 from agent.runs.told import told_button
+from agent.runs.usage import usage_button
 from agent.stores import Runs
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class LiveCards:
         ways = [*view_buttons(run.id, view)] if spec or view.newest else []  # there is always a way back
         told = bool(await self._runs.pictures(run.id))
         ways += [told_button(run.id)] if told else []
+        ways += [usage_button(run)] if spec or run.usage else []
         ended = run.state in ENDED
 
         async def show(picture: Picture | None) -> None:

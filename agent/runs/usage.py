@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
+from agent.domain.content import Button
 from agent.domain.runs import Run
 from agent.series.columns import Entries
 from agent.series.usage import CPUS, MEMORY, gpu_name, gpu_of
@@ -21,6 +22,7 @@ from agent.series.window import PAUSE_S, Stretch, longest_wait_s, usual_s
 
 UsageView = Literal["usage", "gpu", "throughput"]
 USAGE_VIEWS: tuple[UsageView, ...] = get_args(UsageView)
+USAGE_LABELS: dict[UsageView, str] = {"usage": "Usage", "gpu": "GPU use", "throughput": "Throughput"}
 RATE = re.compile(
     r"throughput|(?:_|/)per_?(?:s|secs?|seconds?|min|minute|hour)$|(?:it|its|steps|tokens|samples)/s$", re.IGNORECASE
 )
@@ -115,6 +117,12 @@ def throughput_chart(
     if not panels:
         return None
     return _spec(run, "how fast it went", panels, axis, _marks(paces, axis), look)
+
+
+def usage_button(run: Run) -> Button:
+    """To what a run uses; read by `agent.tools.chart_views`."""
+    view: UsageView = "gpu" if run.spec.gpus else "usage"
+    return Button(action="chart", subject=f"{run.id}.u{view}", label=USAGE_LABELS[view])
 
 
 def rate_names(names: Iterable[str]) -> list[str]:

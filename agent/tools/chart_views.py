@@ -13,12 +13,11 @@ from agent.domain.content import Button
 from agent.domain.ids import is_run_id
 from agent.runs.card_view import smoother
 from agent.runs.results import LABELS, VIEWS, ResultView
-from agent.runs.usage import USAGE_VIEWS, UsageView
+from agent.runs.usage import USAGE_LABELS, USAGE_VIEWS, UsageView
 from agent.tools.finding import Before
 
 SUBJECT_CHARS = 90  # with the version, the action and two colons still under 100
 LETTERS = {"l": "log", "t": "time", "e": "epoch"}  # of switches, in a subject
-USAGE_LABELS: dict[UsageView, str] = {"usage": "Usage", "gpu": "GPU use", "throughput": "Throughput"}
 _NUMBERS = {  # in a subject
     "n": ("last", r"\d{1,18}"),
     "p": ("page", r"\d{1,18}"),

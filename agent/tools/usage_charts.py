@@ -11,11 +11,11 @@ from agent.domain.charts import ChartSpec
 from agent.domain.content import Card
 from agent.domain.runs import LIVE, Run
 from agent.runs.pictures import Files
-from agent.runs.usage import UsageLook, UsageView, Used, rate_names, throughput_chart, usage_chart
+from agent.runs.usage import USAGE_LABELS, UsageLook, UsageView, Used, rate_names, throughput_chart, usage_chart
 from agent.runs.usage_words import pace_words, usage_words
 from agent.series.window import Stretch
 from agent.stores import Runs
-from agent.tools.chart_views import USAGE_LABELS, ChartView, usage_buttons
+from agent.tools.chart_views import ChartView, usage_buttons
 from agent.tools.tool import Result
 
 

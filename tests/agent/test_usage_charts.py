@@ -191,6 +191,22 @@ async def test_without_a_gpu_it_is_processors_and_memory(house: House) -> None:
             assert "1.5 processors on average" in card.body
 
 
+async def test_the_card_of_a_run_leads_to_what_it_uses(house: House) -> None:
+    house.fleet.infos = (host("gpu-1", gpus=1),)
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        for spec, label in ((SPEC, "Usage"), (SPEC.model_copy(update={"gpus": 1}), "GPU use")):
+            run = await beats(stage, await stage.running(spec), 2, gpus=spec.gpus)
+
+            def buttons(run: Run = run) -> dict[str, str]:
+                shown = [one.card for one in house.door.shown if one.card and one.card.title.startswith(run.id)]
+                return {button.label: button.subject for button in shown[-1].buttons} if shown else {}
+
+            await house.until(lambda label=label, buttons=buttons: label in buttons())  # type: ignore[misc]
+            assert "processors on average" in card_of(await stage.asks("chart", f"{run.id}.uusage")).body
+            assert buttons()[label] == f"{run.id}.u{'gpu' if run.spec.gpus else 'usage'}"
+
+
 async def test_all_four_and_only_the_newest_minutes(house: House) -> None:
     house.fleet.infos = (host("gpu-1", gpus=1),)
     async with house.open() as brain:
