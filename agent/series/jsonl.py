@@ -10,8 +10,9 @@ import importlib.util
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -212,38 +213,39 @@ def _matching(data: Text, lengths: Ints, layout: Sequence[_Leaf], places: Ints, 
     """
     import polars as pl  # noqa: PLC0415 - an extra, and slow to import
 
-    columns = [f"c{n}" for n in range(len(layout))]
-    head = ",".join([*columns, "more"])  # says how many columns there are, and that this is no compressed file
-    leaves = list(zip(map(pl.col, columns), layout, strict=True))
+    head, schema, query, checks = _query(layout)
     try:
         frame = (
-            pl.scan_csv(
-                head.encode() + b"\n" + data,
-                quote_char=None,
-                schema=dict.fromkeys([*columns, "more"], pl.String),
-                truncate_ragged_lines=True,
-            )
-            .select(
-                *(_number(column, leaf) for column, leaf in leaves),
-                good=pl.all_horizontal(*(_is_around(column, leaf) for column, leaf in leaves)),
-                length=pl.sum_horizontal(pl.all().str.len_bytes()) + (len(layout) - 1),  # with the commas
-            )
+            pl.scan_csv(b"".join((head, data)), quote_char=None, schema=schema, truncate_ragged_lines=True)
+            .select(query)
+            .with_columns(checks)
             .collect()
         )
     except pl.exceptions.PolarsError:  # not UTF-8, for one
         return None
     if frame.height != len(places):
         return None
-    numbers = frame.select(columns)
-    good = frame["good"].fill_null(value=False).to_numpy() & (frame["length"].to_numpy() == lengths)
-    for column in numbers:
-        if column.null_count():
-            good &= column.is_not_null().to_numpy()
-    every = bool(good.all())
-    taken = numbers if every else numbers.filter(pl.Series(good))
-    _take(rows, places if every else places[good], layout, {name: taken[name].to_numpy() for name in columns})
-    mask: Mask = good
+    mask: Mask = frame["good"].to_numpy() & (frame["length"].to_numpy() == lengths)
+    numbers = [frame[f"c{n}"].to_numpy() for n in range(len(layout))]
+    if not mask.all():
+        places, numbers = places[mask], [values[mask] for values in numbers]
+    _take(rows, places, layout, numbers)
     return mask
+
+
+@lru_cache(maxsize=_LAYOUTS)
+def _query(layout: Sequence[_Leaf]) -> tuple[bytes, dict[str, Any], list[Any], list[Any]]:
+    """Of a layout: the first line and the columns of its table, what to take from that, what to make of this."""
+    import polars as pl  # noqa: PLC0415 - as above
+
+    names = [f"c{n}" for n in range(len(layout))]
+    head = ",".join([*names, "more"]) + "\n"  # says how many columns there are, and that this is no compressed file
+    leaves = list(zip(map(pl.col, names), layout, strict=True))
+    good = pl.all_horizontal(*(_is_around(column, leaf) for column, leaf in leaves))
+    length = pl.sum_horizontal(pl.all().str.len_bytes()) + (len(layout) - 1)  # with the commas
+    query = [*(_number(column, leaf) for column, leaf in leaves), good.alias("good"), length.alias("length")]
+    whole = pl.col("good").fill_null(value=False) & pl.all_horizontal(pl.col(names).is_not_null())
+    return head.encode(), dict.fromkeys([*names, "more"], pl.String), query, [whole, pl.col(names).fill_null(0)]
 
 
 def _number(text: Any, leaf: _Leaf) -> Any:
@@ -261,9 +263,9 @@ def _is_around(text: Any, leaf: _Leaf) -> Any:
     return begins & text.str.ends_with(leaf.after.decode()) if leaf.after else begins
 
 
-def _take(rows: _Rows, places: Ints, layout: Sequence[_Leaf], numbers: Mapping[str, Any]) -> None:
+def _take(rows: _Rows, places: Ints, layout: Sequence[_Leaf], numbers: Sequence[Any]) -> None:
     rows.known[places] = True
-    for leaf, values in zip(layout, numbers.values(), strict=True):
+    for leaf, values in zip(layout, numbers, strict=True):
         if leaf.kind == "step":
             rows.steps[places] = values
         elif leaf.kind == "at":
