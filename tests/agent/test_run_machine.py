@@ -20,7 +20,18 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from sqlalchemy import text
 
 from agent.domain.errors import Conflict, Unavailable
-from agent.domain.events import Accepted, Beat, Ended, EventBody, Measured, MetricRow, Saved, Started, WorkerEvent
+from agent.domain.events import (
+    Accepted,
+    Beat,
+    Ended,
+    EventBody,
+    Measured,
+    MetricRow,
+    Pictured,
+    Saved,
+    Started,
+    WorkerEvent,
+)
 from agent.domain.orders import LaunchOrder, StopOrder
 from agent.domain.runs import LIVE, ExitClass, Outcome, RunState, may_become
 from agent.storage.database import Database
@@ -75,6 +86,7 @@ class RunMachine(RuleBasedStateMachine):
         self.tokens = 0
         self.states: dict[str, RunState] = {}
         self.final: dict[str, Outcome] = {}
+        self.pictured: dict[tuple[str, str], tuple[int, int]] = {}
         self.path = Path(self.folder.name) / "test.db"
         self.database = Database(f"sqlite:///{self.path}")
         self.do(self.database.start())
@@ -136,7 +148,7 @@ class RunMachine(RuleBasedStateMachine):
         assert run_id in said
 
     @precondition(lambda self: self.hosts.alive)
-    @rule(which=COUNT, body=st.sampled_from(["started", "measured", "saved", "beat"]))
+    @rule(which=COUNT, body=st.sampled_from(["started", "measured", "saved", "beat", "pictured"]))
     def a_host_works(self, which: int, body: str) -> None:
         key = sorted(self.hosts.alive)[which % len(self.hosts.alive)]
         row = MetricRow(step=self.hosts.alive[key], at=1.0, values={"loss": 1.0})
@@ -145,6 +157,7 @@ class RunMachine(RuleBasedStateMachine):
             "measured": Measured(rows=(row,)),
             "saved": Saved(step=3, size_bytes=1),
             "beat": Beat(),
+            "pictured": Pictured(name="map", form="table", step=row.step, sha256="a" * 64),
         }
         self.hosts.report(key, said[body], self.engine.clock.now())
 
@@ -234,6 +247,13 @@ class RunMachine(RuleBasedStateMachine):
         query = text("SELECT count(*), count(DISTINCT run_id || ':' || attempt || ':' || seq) FROM metric_chunk")
         total, distinct = self.do(self.database.read(lambda connection: connection.execute(query).one()))
         assert total == distinct
+
+    @invariant()
+    def a_picture_never_goes_back(self) -> None:
+        query = text("SELECT run_id, name, attempt, seq FROM run_picture")
+        for run_id, name, attempt, seq in self.do(self.database.read(lambda c: c.execute(query).all())):
+            assert (attempt, seq) >= self.pictured.get((run_id, name), (0, 0))
+            self.pictured[run_id, name] = attempt, seq
 
     def teardown(self) -> None:
         self.do(self.database.close())
