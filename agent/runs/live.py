@@ -90,8 +90,10 @@ class LiveCards:
 
         drawing = asyncio.ensure_future(self._files.draw(spec, about=run.id)) if spec else None
         try:
-            if drawing is not None and not (await asyncio.wait({drawing}, timeout=_SOON_S))[0]:
+            while drawing is not None and not (await asyncio.wait({drawing}, timeout=_SOON_S))[0]:
                 await show(self._shown.get(run.id))  # how it stands does not wait for a picture
+                if run.id in self._changed and (await self._runs.get(run.id)).state is not run.state:
+                    return  # nor does what became of it meanwhile, which comes next
             picture = await drawing if drawing is not None else None
         finally:
             if drawing is not None:

@@ -18,8 +18,10 @@ class SlowCharts(FakeCharts):
     def __init__(self) -> None:
         super().__init__()
         self.go = asyncio.Event()
+        self.asked = 0
 
     async def render(self, spec: ChartSpec) -> bytes:
+        self.asked += 1
         await self.go.wait()
         return await super().render(spec)
 
@@ -41,3 +43,23 @@ async def test_the_end_of_a_run_does_not_wait_for_its_picture(house: House) -> N
         charts.go.set()
         await house.until(lambda: ended_cards()[-1].picture is not None)
         assert len(ended_cards()) == 1  # one message, edited
+
+
+async def test_the_end_of_a_run_does_not_wait_for_the_picture_of_what_was_before(house: House) -> None:
+    charts = house.charts = SlowCharts()
+
+    def states() -> list[str]:
+        cards = [content.card for content in house.door.shown if content.card and content.card.kind == "run"]
+        return [fact.value for card in cards for fact in card.facts if fact.name == "State"]
+
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, 3, train_loss=0.5))
+        await house.until(lambda: charts.asked == 1)
+        failed = Outcome(state=RunState.FAILED, reason="It broke.")
+        await stage.says(run, Ended(outcome=failed))
+        await house.until(lambda: states() == ["failed"])
+        charts.go.set()
+        await house.until(lambda: any(c.card and c.card.picture for c in house.door.shown))
+        assert states() == ["failed"]
