@@ -4,13 +4,25 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from agent.domain.orders import StopOrder
+from agent.domain.runs import ExitClass, RunState
+from tests.worker.conftest import GOOD, PREPARE, Yard, opened
 from tests.worker.warm_host import LIMIT_S, Host, alive, host, said, until
+from worker.folders import HostFolder
 from worker.processes import children_of, descendants_of
+from worker.sandbox.tiers import why_not
+from worker.warm.sets import read_ready, ready_sets
 
+SLOW_SPLIT = b"""
+import pathlib, time
+pathlib.Path("begun").touch()
+while not pathlib.Path("go-on").exists():
+    time.sleep(0.02)
+"""
 BEFORE = "open('too-early', 'w').close()\nprint('before')"
 AFTER = "import os\nprint('after', sorted(os.listdir('.')))"
 
@@ -19,6 +31,14 @@ AFTER = "import os\nprint('after', sorted(os.listdir('.')))"
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     with host(tmp_path_factory.mktemp("ready"), "data") as made:
         yield made
+
+
+def at_the_gate(zygote: int) -> list[int]:
+    """The process that watches, and the one that waits, which has no other file open; empty before both stand."""
+    below = [pid for pid in descendants_of(zygote) if alive(pid)]
+    if len(below) != 2 or {path.name for path in Path(f"/proc/{below[1]}/fd").iterdir()} != {"0", "1", "2", "4"}:
+        return []
+    return below
 
 
 class Held:
@@ -34,11 +54,7 @@ class Held:
         until(lambda: self.forks() or None, lambda: "no fork came up")
 
     def forks(self) -> list[int]:
-        """The process that watches, and the one at the gate, which has no other file open."""
-        below = [pid for pid in descendants_of(self.zygote) if alive(pid)]
-        if len(below) != 2 or {path.name for path in Path(f"/proc/{below[1]}/fd").iterdir()} != {"0", "1", "2", "4"}:
-            return []
-        return below
+        return at_the_gate(self.zygote)
 
     def finds(self) -> list[str]:
         """What lies in the run's folder."""
@@ -120,3 +136,57 @@ def test_its_state_is_that_of_a_step_that_began_at_once(place: Host, tmp_path: P
     at_once = place.step(place.run_folder(train=script), sets=["data"])["output"]
     assert "STATE" in at_once
     assert at_once.strip().splitlines()[-1] in waited
+
+
+@pytest.fixture
+def warm_yard(tmp_path: Path) -> Iterator[Yard]:
+    """A host whose trainings begin warm, behind bubblewrap."""
+    if why := why_not("bwrap"):
+        pytest.skip(f"nothing begins warm here: {why}")
+    with opened(tmp_path / "yard", sandbox="bwrap") as found:
+        found.extra["TRAINYARD_WARM"] = "data,tabular"
+        found.start_worker()
+        yield found
+
+
+async def splitting(yard: Yard, run: str) -> list[int]:
+    """A run that is at its split, with its training at the gate: the processes of the training."""
+    folder = HostFolder.of(yard.home, yard.host).warm
+    until(lambda: {"data", "tabular"} <= set(ready_sets(folder)) or None, lambda: f"ready: {ready_sets(folder)}")
+    files = {"worker/recipes/prepare.py": SLOW_SPLIT + PREPARE}
+    await yard.launch(yard.order(run, GOOD, files=files, sandbox="bwrap"))
+    until(lambda: (yard.folder(run).room / "begun").exists() or None, lambda: f"no split of {run}")
+    (tabular,) = [one.pid for one in read_ready(folder) if one.name == "tabular"]
+    waits = until(lambda: at_the_gate(tabular) or None, lambda: "no training came up")
+    assert not (yard.folder(run).path / "meta.json").exists()
+    return [pid for pid in waits if alive(pid)]
+
+
+async def test_a_training_comes_up_while_its_data_is_split(warm_yard: Yard) -> None:
+    waits = await splitting(warm_yard, "r-ahead1")
+    (warm_yard.folder("r-ahead1").room / "go-on").touch()
+    outcome = warm_yard.outcome("r-ahead1")
+    assert outcome.state is RunState.SUCCEEDED, outcome
+    assert "cold_start" not in (warm_yard.folder("r-ahead1").path / "supervisor.log").read_text()
+    assert not [pid for pid in waits if alive(pid)]
+    warm_yard.gone("r-ahead1")
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+async def test_an_end_at_the_split_takes_the_training_along(warm_yard: Yard, how: Literal["stop", "kill"]) -> None:
+    waits = await splitting(warm_yard, "r-ahead2")
+    await warm_yard.stop(StopOrder(run="r-ahead2", attempt=1, how=how))
+    assert warm_yard.outcome("r-ahead2").state is RunState.STOPPED
+    until(lambda: None if any(map(alive, waits)) else True, lambda: f"left: {waits}")
+    assert not (warm_yard.folder("r-ahead2").path / "meta.json").exists()
+    warm_yard.gone("r-ahead2")
+
+
+async def test_a_supervisor_that_dies_at_the_split_takes_the_training_along(warm_yard: Yard) -> None:
+    waits = await splitting(warm_yard, "r-ahead3")
+    os.kill(warm_yard.supervisor_pid("r-ahead3"), signal.SIGKILL)
+    until(lambda: None if any(map(alive, waits)) else True, lambda: f"left: {waits}")
+    outcome = warm_yard.outcome("r-ahead3")  # from the sweep
+    assert outcome.exit_class is ExitClass.LOST, outcome
+    assert not (warm_yard.folder("r-ahead3").path / "meta.json").exists()
+    warm_yard.gone("r-ahead3")
