@@ -1,7 +1,8 @@
 """Row: from the click on Approve to the first training step, against `python train.py` of the same bundle by hand.
 
 Ours is the whole stack: Slack, bot, database, signature, Celery, supervisor, split and sealed labels, training. The
-peer has its data split already and starts a fresh interpreter. Both end at the first row of metrics.jsonl.
+peer has its data split already and starts a fresh interpreter. Both end when the training logged its first row, by
+the time that stands in the row: nobody needs to have read it.
 """
 
 import asyncio
@@ -61,10 +62,10 @@ async def clicked(slack: Workspace, home: Path, data: bytes, channel: str, targe
     await slack.until(lambda: any("Approve" in message.buttons for message in slack.thread(asked.ts)))
     card = next(message for message in slack.thread(asked.ts) if "Approve" in message.buttons)
     known = set(runs.glob("*"))
-    began = time.perf_counter()
+    began = time.time()
     alice.click(card, "Approve")
-    await slack.until(lambda: any(_has_row(run) for run in set(runs.glob("*")) - known))
-    seconds = time.perf_counter() - began
+    await slack.until(lambda: any(logged_at(run) for run in set(runs.glob("*")) - known))
+    seconds = max(map(logged_at, set(runs.glob("*")) - known)) - began
     await slack.until(lambda: any("Result of" in message.shown for message in slack.thread(asked.ts)))
     await asyncio.sleep(1.0)  # the supervisor is gone before the next one is measured
     return seconds
@@ -75,13 +76,13 @@ def _by_hand(folder: Path, data: bytes) -> float:
     env = clean_environment(TRAINYARD_RUN_DIR=str(folder), TRAINYARD_RUN_ID="by-hand", TRAINYARD_ATTEMPT="1")
     env["PYTHONPATH"] = str(folder)
     program = f"import os, runpy; os.chdir({str(folder)!r}); runpy.run_path('train.py', run_name='__main__')"
-    began = time.perf_counter()
+    began = time.time()
     with python("-c", program, log=folder / "log", env=env):
-        while not _has_row(folder):
-            if time.perf_counter() - began > LIMIT_S:
+        while not logged_at(folder):
+            if time.time() - began > LIMIT_S:
                 raise RuntimeError((folder / "log").read_text())
-            time.sleep(0.001)
-        return time.perf_counter() - began
+            time.sleep(0.01)
+    return logged_at(folder) - began
 
 
 def _lay_out(folder: Path, data: bytes) -> None:
@@ -100,6 +101,8 @@ def _lay_out(folder: Path, data: bytes) -> None:
         raise RuntimeError((folder / "error.json").read_text())
 
 
-def _has_row(run: Path) -> bool:
+def logged_at(run: Path, number: int = 0) -> float:
+    """When a row of metrics was logged, in seconds of the epoch; 0 while there is none."""
     path = run / "metrics.jsonl"
-    return path.exists() and path.stat().st_size > 0
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return float(json.loads(lines[number])["at"]) if number < len(lines) and lines[number].endswith("\n") else 0.0
