@@ -14,6 +14,7 @@ import math
 import os
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -30,7 +31,9 @@ MOST_ROWS, MOST_COLUMNS, MOST_CELL = 50, 12, 600
 MOST_IMAGES, MOST_BOXES = 12, 24
 _IMAGE_BYTES = 1_400_000  # of all images together: base64 makes a third more of them
 _NAME, _TITLE = 120, 160  # characters
-_ABOUT = frozenset({"title", "x_label", "y_label", "row_label", "column_label", "unit", "guide", "since", "most"})
+_TEXTS = frozenset({"title", "x_label", "y_label", "row_label", "column_label", "unit"})
+_ABOUT = _TEXTS | {"guide", "since", "most"}
+_OTHERS = "others"
 
 Picture = dict[str, Any]
 
@@ -40,7 +43,10 @@ def made(form: str, given: Sequence[Any], about: Mapping[str, Any]) -> Picture:
     unknown = about.keys() - _ABOUT
     if unknown:
         raise NoPicture(f"there is no {', '.join(sorted(unknown))} to set in it")
-    said = {key: text(value, _TITLE) if isinstance(value, str) else value for key, value in about.items()}
+    said = {
+        key: text(value, _TITLE if key == "title" else _NAME) if key in _TEXTS else value
+        for key, value in about.items()
+    }
     return {**_FORMS[form](*given), **said}
 
 
@@ -61,8 +67,12 @@ def write(run_dir: Path, name: str, picture: Mapping[str, Any], *, step: int) ->
     if len(data) > MOST_BYTES:
         raise NoPicture(f"it takes {len(data):,} bytes; {MOST_BYTES:,} are the most")
     aside = folder / f".{tidy}.{os.getpid()}"
-    aside.write_bytes(data)
-    aside.replace(path)
+    try:
+        aside.write_bytes(data)
+        aside.replace(path)
+    except OSError:  # a full disk
+        aside.unlink(missing_ok=True)
+        raise
     return left_out
 
 
@@ -85,7 +95,7 @@ def text(value: Any, most: int = _NAME) -> str:
 def table(columns: Sequence[Any], rows: Iterable[Sequence[Any]], marks: Sequence[str] = ()) -> Picture:
     """Rows of text, the first fifty of them."""
     every = [list(listed(row)) for row in listed(rows)]
-    wide = len(columns)
+    wide, marks = len(columns), list(marks)
     if not 1 <= wide <= MOST_COLUMNS or any(len(row) != wide for row in every):
         raise NoPicture(f"a table has 1 to {MOST_COLUMNS} columns, and each row a cell for each of them")
     if marks and len(marks) != len(every):
@@ -94,23 +104,23 @@ def table(columns: Sequence[Any], rows: Iterable[Sequence[Any]], marks: Sequence
         "form": "table",
         "columns": [text(name) for name in columns],
         "rows": [[text(cell, MOST_CELL) for cell in row] for row in every[:MOST_ROWS]],
-        "marks": list(marks)[:MOST_ROWS],
+        "marks": marks[:MOST_ROWS],
         "left_out": max(0, len(every) - MOST_ROWS),
     }
 
 
 def scatter(x: Any, y: Any, groups: Any = None, names: Any = None) -> Picture:
-    """Points, by group where `groups` has one for each; of too many evenly chosen ones."""
+    """Points, by group where `groups` has one for each; of too many evenly chosen ones, small groups as one."""
     xs, ys = _numbers(x, "x"), _numbers(y, "y")
     of = [text(one) for one in listed(groups)] if groups is not None else [""] * len(xs)
     said = [text(one) for one in listed(names)] if names is not None else []
     if not len(xs) == len(ys) == len(of) or len(said) not in (0, len(xs)):
         raise NoPicture(f"there are {len(xs)} x, {len(ys)} y, {len(of)} groups and {len(said)} names")
+    often = Counter(of)
+    large = {name for name, _ in often.most_common(MOST_GROUPS if len(often) <= MOST_GROUPS else MOST_GROUPS - 1)}
     places: dict[str, list[int]] = {}
     for at, name in enumerate(of):
-        places.setdefault(name, []).append(at)
-    if len(places) > MOST_GROUPS:
-        raise NoPicture(f"there are {len(places)} groups of points; {MOST_GROUPS} are the most")
+        places.setdefault(name if name in large else _OTHERS, []).append(at)
     share = min(1.0, MOST_POINTS / max(1, len(xs)))
     kept = {name: _evenly(at, max(1, int(len(at) * share))) for name, at in places.items()}
     return {
@@ -193,14 +203,17 @@ def matrix(counts: Any, rows: Sequence[Any], columns: Sequence[Any] | None) -> P
     across = rows if columns is None else columns
     if len(found) != len(rows) or any(len(row) != len(across) for row in found):
         raise NoPicture(f"counts must have {len(rows)} rows of {len(across)} numbers")
-    if max(len(rows), len(across)) > MOST_CLASSES:
-        raise NoPicture(f"there are {max(len(rows), len(across))} classes; {MOST_CLASSES} are the most")
-    return {
-        "form": "matrix",
-        "rows": [text(name) for name in rows],
-        "columns": [text(name) for name in across],
-        "counts": found,
-    }
+    down, across = [text(name) for name in rows], [text(name) for name in across]
+    others = max(len(down), len(across)) > MOST_CLASSES
+    if others and down != across:
+        raise NoPicture(f"there are {max(len(down), len(across))} classes; {MOST_CLASSES} are the most")
+    if others:  # the most frequent ones, and the rest as one
+        kept = sorted(sorted(range(len(down)), key=lambda i: -sum(found[i]))[: MOST_CLASSES - 1])
+        rest = sorted({*range(len(down))} - {*kept})
+        folded = [found[i] for i in kept] + [[sum(found[i][k] for i in rest) for k in range(len(down))]]
+        found = [[row[k] for k in kept] + [sum(row[k] for k in rest)] for row in folded]
+        down = across = [down[i] for i in kept] + [f"{len(rest)} others"]
+    return {"form": "matrix", "rows": down, "columns": across, "counts": found, "others": others}
 
 
 def images(given: Iterable[Any], captions: Any = None, right: Any = None, boxes: Any = None) -> Picture:
@@ -221,7 +234,7 @@ def images(given: Iterable[Any], captions: Any = None, right: Any = None, boxes:
             "image": base64.b64encode(data).decode(),
             "caption": text(caption),
             "right": None if is_right is None else bool(is_right),
-            "boxes": [_box(box, size) for box in list(found or ())[:MOST_BOXES]],
+            "boxes": [_box(box, size) for box in list(() if found is None else found)[:MOST_BOXES]],
         })  # fmt: skip
     return {"form": "images", "tiles": tiles, "left_out": len(every) - len(shown)}
 

@@ -172,6 +172,7 @@ class ToldMatrix(Value):
     counts: tuple[tuple[float, ...], ...] = Field(max_length=MOST_CLASSES)
     row_label: Name = "true"
     column_label: Name = "predicted"
+    others: bool = False  # the last row and column stand for many rare classes
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

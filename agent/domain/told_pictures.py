@@ -50,7 +50,7 @@ def drawn(told: Told) -> ResultPicture:
             counts = tuple(BarGroup(group.name, group.values) for group in one.groups)
             return Histogram(title, one.edges, counts, one.x_label, one.unit)
         case ToldMatrix():
-            return Matrix(title, one.rows, one.columns, one.counts, one.row_label, one.column_label)
+            return Matrix(title, one.rows, one.columns, one.counts, one.row_label, one.column_label, one.others)
         case ToldImages():
             return Images(title, tuple(_tile(tile) for tile in one.tiles))
 

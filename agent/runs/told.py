@@ -45,21 +45,27 @@ def on_a_sheet(pictures: Sequence[RunPicture]) -> Sequence[RunPicture]:
     return [one for one in pictures if one.form not in {"images", "table"}][:_SHEET] or pictures[:1]
 
 
-def sheet_of(run: Run, shown: Sequence[Told], *, theme: Theme = "light") -> PictureSpec:
-    """Pictures that were told, on a sheet that says so."""
+def sheet_of(run: Run, shown: Sequence[Told], *, earlier: Sequence[int] = (), theme: Theme = "light") -> PictureSpec:
+    """Pictures that were told, on a sheet that says so; `earlier` attempts told some of them."""
     return PictureSpec(
         title=f"{run.spec.target} · {run.id}",
-        subtitle=f"{run.spec.dataset.name} · {when_told(shown)}",
+        subtitle=f"{run.spec.dataset.name} · {when_told(shown, earlier)}",
         pictures=tuple(drawn(told) for told in shown),
         theme=theme,
     )
 
 
-def when_told(shown: Sequence[Told]) -> str:
-    """Who says so: `told by train.py at step 1,200`."""
+def when_told(shown: Sequence[Told], earlier: Sequence[int] = ()) -> str:
+    """Who says so: `told by train.py at step 1,200`; and in which attempt, if there was another since."""
     steps = sorted({told.step for told in shown})
     at = f"at step {steps[0]:,}" if len(steps) == 1 else f"at steps {steps[0]:,} to {steps[-1]:,}" if steps else ""
-    return f"told by train.py {at}".strip()
+    of = f"in attempt {' and '.join(map(str, earlier))}" if earlier else ""
+    return " ".join(part for part in ("told by train.py", at, of) if part)
+
+
+def earlier_attempts(run: Run, shown: Sequence[RunPicture]) -> Sequence[int]:
+    """The attempts before the present one, each once, that told some of these."""
+    return sorted({one.attempt for one in shown if one.attempt < run.attempt})
 
 
 def label_of(name: str) -> str:
@@ -88,7 +94,7 @@ def told_buttons(run: Run, pictures: Sequence[RunPicture], *, shown: Sequence[st
 def words_of_told(run: Run, pictures: Sequence[RunPicture], shown: Sequence[RunPicture], told: Sequence[Told]) -> str:
     """What is shown, who says so, and what else there is. No word of it is the training's own but tidy names."""
     names = ", ".join(f"`{one.name}`" for one in shown)
-    said = f"`{run.id}`: {names}, {when_told(told)}; not measured on sealed test rows."
+    said = f"`{run.id}`: {names}, {when_told(told, earlier_attempts(run, shown))}; not measured on sealed test rows."
     rest = [one.name for one in pictures if one not in shown]
     if len(rest) > _MOST_BUTTONS:
         said += f" Also: {', '.join(f'`{name}`' for name in rest)}; `results {run.id} NAME` shows one."

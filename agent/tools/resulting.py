@@ -19,7 +19,7 @@ from agent.runs.cards import state_words
 from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
 from agent.runs.results import LABELS, ResultView, picture_of, result_buttons, told_of, views_of, words_of
-from agent.runs.told import TOLD, label_of, on_a_sheet, sheet_of, told_buttons, words_of_told
+from agent.runs.told import TOLD, earlier_attempts, label_of, on_a_sheet, sheet_of, told_buttons, words_of_told
 from agent.runs.told import told_of as facts_told
 from agent.stores import Runs
 from agent.tools.chart_words import RESULT_WORDS
@@ -109,7 +109,9 @@ class Resulting:
             said = f"Run `{run.id}` logged {names}, but it is no longer in the store of files."
             return Result(said, {"run": run.id, **_names(pictures)})
         shown, told = [one for one, _ in found], [one for _, one in found]
-        picture = await self._files.draw(sheet_of(run, told), about=f"chart/{run.id}")
+        picture = await self._files.draw(
+            sheet_of(run, told, earlier=earlier_attempts(run, shown)), about=f"chart/{run.id}"
+        )
         said = words_of_told(run, pictures, shown, told)
         card = Card(
             kind="notice",

@@ -142,6 +142,10 @@ def card_of(content: Content) -> Card:
     return content.card
 
 
+def newest_sheet(house: House) -> PictureSpec:
+    return [spec for spec in house.charts.drawn if isinstance(spec, PictureSpec)][-1]
+
+
 def labels(card: Card) -> list[str]:
     return [button.label for button in card.buttons]
 
@@ -160,8 +164,7 @@ async def test_they_are_shown_while_it_trains_by_name_and_together(house: House)
         assert every.title == f"Pictures of {run.id}"
         assert "told by train.py at step 40; not measured on sealed test rows" in every.body
         assert every.picture is not None
-        sheet = house.charts.drawn[-1]
-        assert isinstance(sheet, PictureSpec)
+        sheet = newest_sheet(house)
         assert len(sheet.pictures) == 4
         assert "told by train.py at step 40" in sheet.subtitle
         assert labels(every) == [
@@ -210,6 +213,25 @@ async def test_what_was_measured_goes_first_and_what_was_told_stays_within_reach
         assert "told by train.py" in told.body
         assert labels(told)[-2:] == ["Results", "Curves"]
         assert card_of(await stage.asks("results", run.id)).title == f"Results of {run.id}"
+
+
+async def test_of_an_earlier_attempt_is_said(house: House) -> None:
+    """Another program may have told it."""
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        files = files_of(house.folder / "run")
+        await stage.says(run, stored(house, "residuals", files["residuals"]), stored(house, "map", files["residuals"]))
+        await brain.service.pause(run.id)
+        await stage.says(run, paused())
+        await brain.service.resume(run.id)
+        run = await stage.says(run, Accepted(boot_id="b"), stored(house, "map", files["residuals"]))
+        assert run.attempt == 2
+        old = card_of(await stage.asks("results", run.id, "residuals"))
+        assert "told by train.py at step 40 in attempt 1; not measured" in old.body
+        sheet = newest_sheet(house)
+        assert "in attempt 1" in sheet.subtitle
+        assert "attempt" not in card_of(await stage.asks("results", run.id, "map")).body
 
 
 async def test_one_that_is_gone_is_said(house: House) -> None:

@@ -15,7 +15,16 @@ import pytest
 import torch
 from PIL import Image
 
-from agent.domain.told import LIMIT_BYTES, MOST_POINTS, Told, ToldHistogram, ToldImages, ToldLines, ToldScatter
+from agent.domain.told import (
+    LIMIT_BYTES,
+    MOST_POINTS,
+    Told,
+    ToldHistogram,
+    ToldImages,
+    ToldLines,
+    ToldMatrix,
+    ToldScatter,
+)
 from worker import images, pictures
 from worker.runtime import TrainingRuntime
 
@@ -231,6 +240,61 @@ def test_a_set_of_wrong_arguments_says_what_is_wrong(rt: TrainingRuntime, capsys
     assert "there is no titel to set" in said
     assert "each row a cell for each of them" in said
     assert "there are 1 images and 2 captions" in said
+
+
+def test_arrays_are_taken_for_everything(rt: TrainingRuntime, capsys: pytest.CaptureFixture[str]) -> None:
+    boxes = [
+        torch.tensor([[0, 0, 4.0, 8]]),
+        np.zeros((0, 4)),
+        [{"box": np.array([1, 2, 3, 4]), "score": torch.tensor(0.5)}],
+    ]
+    rt.log_images(
+        "i", torch.rand(3, 3, 8, 8), captions=np.array(["a", "b", "c"]), right=np.array([True] * 3), boxes=boxes
+    )
+    rt.log_table("t", np.array(["a", "b"]), np.eye(2), marks=np.array(["good", "bad"]))
+    rt.log_scatter("s", np.arange(4), np.arange(4), groups=np.array([0, 1, 0, 1]), title=7, x_label=np.float32(0.5))
+    rt.log_bars("b", np.array(["a", "b"]), np.arange(2), errors=np.arange(2), most=np.float32(1), step=np.int64(3))
+    assert capsys.readouterr().err == ""
+    found = shown(rt, "i").picture
+    assert isinstance(found, ToldImages)
+    assert [len(tile.boxes) for tile in found.tiles] == [1, 0, 1]
+    assert shown(rt, "s").picture.title == "7"
+    assert (shown(rt, "b").step, shown(rt, "t").picture.form) == (3, "table")
+
+
+def test_many_groups_and_classes_are_folded(rt: TrainingRuntime) -> None:
+    of = [i % 40 if i % 3 else 0 for i in range(400)]
+    rt.log_scatter("s", range(400), range(400), groups=of)
+    scatter = shown(rt, "s").picture
+    assert isinstance(scatter, ToldScatter)
+    assert len(scatter.groups) == 12
+    assert sum(len(group.x) for group in scatter.groups) == 400
+    assert {"0", "others"} <= {group.name for group in scatter.groups}
+    counts = np.arange(10_000).reshape(100, 100)
+    rt.log_matrix("m", counts, rows=[f"class {i}" for i in range(100)])
+    matrix = shown(rt, "m").picture
+    assert isinstance(matrix, ToldMatrix)
+    assert matrix.others
+    assert (len(matrix.rows), matrix.rows[-1]) == (51, "50 others")
+    assert sum(map(sum, matrix.counts)) == counts.sum()
+    assert matrix.counts[0][0] == counts[50, 50]
+
+
+def test_a_full_disk_is_a_warning_and_leaves_nothing(tmp_path: Path) -> None:
+    script = (
+        "import resource, signal\nfrom worker.runtime import TrainingRuntime\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nrt = TrainingRuntime()\n"
+        "rt.log_table('t', ['a'], [['small']])\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "rt.log_table('t', ['a'], [['x' * 500]] * 9)\nprint('goes on')\n"
+    )
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPO)}
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=env, check=True, timeout=60, capture_output=True, text=True
+    )
+    assert ran.stdout == "goes on\n"
+    assert "picture 't' left out: '[Errno 27] File too large" in ran.stderr
+    assert [path.name for path in (tmp_path / "pictures").iterdir()] == ["t.json"]
+    assert "small" in (tmp_path / "pictures/t.json").read_text()
 
 
 def test_names_are_tidied_and_bounded_in_number(rt: TrainingRuntime, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from tests.worker.conftest import GOOD, Yard, eventually, opened
 from worker.client.blobs import FolderBlobs, RedisBlobs
 from worker.runtime import TrainingRuntime
 from worker.sandbox.tiers import why_not
+from worker.supervisor import pictures as module
 from worker.supervisor.pictures import PictureWatch, Refused, checked, told_in
 
 REPO = Path(__file__).resolve().parents[2]
@@ -77,6 +78,20 @@ def test_pictures_are_told_once_and_again_when_they_change(tmp_path: Path, watch
     again = watching(tmp_path, told={one.name: one.sha256 for one in (*first.told, *at_end.told)})
     assert again.look(at_end=True).told == []
     assert (first.said, at_end.said) == ([], [])
+
+
+def test_a_script_that_shows_too_much_is_taken_at_its_end(
+    tmp_path: Path, watch: PictureWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(module, "_WHILE_RUNNING_BYTES", 1000)
+    told = 0
+    for step in range(60):
+        lay(tmp_path / "run", "t", {**TABLE, "rows": [["x" * 50]]}, step=step)
+        told += len(watch.look().told)
+    assert 2 < told < 20
+    (last,) = watch.look(at_end=True).told
+    assert last.step == 59
 
 
 def huge(path: Path) -> None:
