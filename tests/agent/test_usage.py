@@ -18,7 +18,7 @@ from sqlalchemy import Connection, update
 from agent.domain.events import Beat, Ended, EventBody, Logged, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.runs import GpuUsage, Outcome, Run, RunState, Usage
 from agent.run_store import START as FROM_THE_BEGINNING
-from agent.runs.usage import pace_curve, time_axis
+from agent.runs.usage import UsageLook, pace_curve, time_axis, usage_chart
 from agent.series.columns import POINT, Entries
 from agent.series.pyramid import grow, spans
 from agent.series.usage import row_of
@@ -34,6 +34,7 @@ from tests.agent.engine import ENDING, SPEC, a_run
 from tests.fakes import START
 
 EVERY_S = 10.0
+A_RUN = Run(id="r-abc123", session_id="s", requester="x", state=RunState.RUNNING, spec=SPEC, created_at=START)
 CARDS = ("GPU-b", "GPU-a")  # as the attempt was given them, not as its host has them
 
 
@@ -278,6 +279,28 @@ def test_a_gpu_keeps_its_number_when_another_falls_silent() -> None:
     assert row_of(one, at=1.0, step=0, gpus=CARDS).values["gpu1_memory"] == 99.0
     assert "gpu0_busy" not in row_of(one, at=1.0, step=0, gpus=CARDS).values
     assert row_of(used(3, "GPU-x"), at=1.0, step=0, gpus=CARDS).values["gpu2_memory"] == 3.0 + ord("x")
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 900), min_size=1, max_size=5), st.floats(61.0, 90_000.0), st.integers(0, 2**32 - 1))
+def test_a_curve_keeps_its_gaps_its_extremes_and_its_newest_value(
+    counts: list[int], silence_s: float, seed: int
+) -> None:
+    """However many beats there are: few are drawn each, many as cells of time."""
+    busy = np.random.default_rng(seed).integers(0, 101, sum(counts)) / 100
+    pauses = np.repeat(np.arange(len(counts)) * silence_s, counts)
+    found = points((EVERY_S * np.arange(len(busy)) + pauses).tolist(), np.arange(len(busy)).tolist())
+    found["value"] = busy
+    used_ = {"gpu0_busy": [Stretch(1, Window("gpu0_busy", spans(found), exact=True))]}
+    spec = usage_chart(A_RUN, used_, "gpu", UsageLook(), began=None)
+    assert spec is not None
+    (line,) = spec.panels[0].series
+    assert sum(map(math.isnan, line.y)) == len(counts) - 1
+    assert len(line.y) <= 2 * 240 + 2 * len(counts)
+    assert line.y[-1] == pytest.approx(100 * busy[-1])
+    assert list(line.x) == sorted(line.x)
+    assert np.nanmin(line.low or line.y) == pytest.approx(100 * busy.min())
+    assert np.nanmax(line.high or line.y) == pytest.approx(100 * busy.max())
 
 
 # Steps a second.
