@@ -231,10 +231,11 @@ def test_a_store_that_is_away_delays_pictures_and_nothing_else(tmp_path: Path) -
     watch = PictureWatch(tmp_path / "run", store=lambda: Changing(away), secrets=(), told={})
     lay(tmp_path / "run", "t", TABLE)
     assert watch.look().told == []
+    lay(tmp_path / "run", "u", TABLE)
     (said,) = watch.look(at_end=True).said
-    assert "picture t is not kept" in said
+    assert "its last pictures are not kept: Redis at" in said
     away[0] = FolderBlobs(tmp_path / "blobs")
-    assert [one.name for one in watch.look().told] == ["t"]
+    assert [one.name for one in watch.look().told] == ["t", "u"]
 
 
 class Changing:

@@ -120,6 +120,10 @@ class PictureWatch:
                 self._say(found, f"{len(names)} pictures are too many; {MOST_PICTURES} are shown")
             for name in known[:MOST_PICTURES]:
                 self._look_at(folder, name, found, at_end=at_end)
+        except AppError as error:  # the store is away: each name would wait for it anew
+            log.warning("pictures_wait folder=%s why=%s", self._folder, error)
+            if at_end:
+                self._say(found, f"its last pictures are not kept: {error}")
         except OSError as error:
             log.warning("no_pictures folder=%s why=%s", self._folder, error)
         finally:
@@ -127,6 +131,7 @@ class PictureWatch:
         return found
 
     def _look_at(self, folder: int, name: str, found: Found, *, at_end: bool) -> None:
+        """Take one picture if it is new. Raises: AppError, and it is taken by a later look."""
         clean = _cleaner(self._secrets)
         try:
             if clean(name) != name:
@@ -140,11 +145,9 @@ class PictureWatch:
         except (Refused, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             self._say(found, f"picture {clean(name)} is not shown: {clean(why or type(error).__name__)[:_SAID]}")
-        except AppError as error:  # the store is away
+        except AppError:
             del self._stamps[name], self._taken_at[name]
-            log.warning("picture_waits folder=%s name=%s why=%s", self._folder, name, error)
-            if at_end:
-                self._say(found, f"picture {name} is not kept: {error}")
+            raise
 
     def _read(self, folder: int, name: str, *, at_end: bool) -> tuple[tuple[int, int, int], bytes | None]:
         """Its stamp, and its bytes where it is new and its time has come. Raises: OSError, Refused."""
