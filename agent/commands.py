@@ -233,6 +233,7 @@ ALIASES = {
 }
 DECISIONS = {"approve": True, "yes": True, "reject": False, "no": False}
 CHART_WORDS = frozenset({"log", "time", "epoch", "all", "vs", "previous", "yesterday"})
+TOLD_WORDS = frozenset({"pictures", "told", "residuals", "forecast", "clusters", "samples", "detections"})
 POLITE = frozenset({"please", "thanks", "thank", "you", "it", "this", "that", "do", "go", "ahead"})
 EXAMPLES = (
     "train a model that predicts `visited_doctor` from the attached csv",
@@ -272,7 +273,7 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
     own |= {"loss", "accuracy", *CHART_WORDS, *SMOOTH_WORDS, *USAGE_WORDS} if command.name == "chart" else set()
     own |= {"all", "tree"} if command.name == "experiments" else set()
     own |= {*RESULT_WORDS, "matrix", "curve"} if command.name in {"chart", "results"} else set()
-    own |= {"pictures"} if command.name == "results" else set()
+    own |= TOLD_WORDS if command.name == "results" else set()
     own |= {rest[1].lower()} if command.name == "results" and len(rest) == 2 and is_run_id(rest[0]) else set()
     for word in rest:
         plain = word.lower().strip(",")

@@ -62,7 +62,7 @@ _MINUTES = {"m": 1, "h": 60, "d": 1440}
 # Pictures that a training logged, by words that are often their names; whoever says `show` wants to see one.
 TOLD = (
     r"\b(?:show|see|draw|plot|look at|where are)\b[^.?!]{0,40}?"
-    r"\b(pictures?|residuals?|forecasts?|clusters?|samples?|generations?|detections?)\b"
+    r"\b(pictures?|residuals?|forecasts?|clusters?|samples?|generations?|detections?|token[ -]lengths?)\b"
 )
 
 _METRIC = re.compile(
@@ -137,7 +137,9 @@ def told_in(words: str) -> dict[str, Any]:
     """Which picture that the training logged is to be shown."""
     found = re.search(TOLD, words, re.IGNORECASE)
     name = found.group(1).lower() if found else "pictures"
-    return {"told": True} | ({} if name.startswith("picture") else {"picture": name.removesuffix("s")})
+    return {"told": True} | (
+        {} if name.startswith("picture") else {"picture": name.removesuffix("s").replace(" ", "-")}
+    )
 
 
 def card_in(words: str) -> dict[str, Any]:

@@ -266,6 +266,8 @@ async def test_no_words_of_the_script_become_markup(house: House) -> None:
         (f"results {R} told confusion", {"run": R, "picture": "confusion", "told": True}),
         (f"results {R}", {"run": R}),
         ("results pictures", {"told": True}),
+        ("results told", {"told": True}),
+        ("results residuals", {"picture": "residuals"}),
     ],
 )
 def test_words_say_which(words: str, wanted: dict[str, object]) -> None:
@@ -318,6 +320,7 @@ async def test_the_terminal_says_what_to_type(house: House) -> None:
         ("can you show the pictures of r-abc123?", {"told": True}),
         ("draw the forecast please", {"told": True, "picture": "forecast"}),
         ("show some samples", {"told": True, "picture": "sample"}),
+        ("show me the token lengths", {"told": True, "picture": "token-length"}),
         ("plot the clusters", {"told": True, "picture": "cluster"}),
     ],
 )

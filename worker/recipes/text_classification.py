@@ -8,6 +8,7 @@ sealed test part plays no role here.
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ from worker.runtime import TrainingRuntime
 _PACKAGES = {"encoder": ("torch", "transformers", "tokenizers", "safetensors", "numpy"),
              "linear": ("scikit-learn", "skops", "numpy")}  # fmt: skip
 
-_LENGTHS_OF, _GROUPS = 5_000, 4  # texts that a histogram is made of, classes that are told apart in it
+_LENGTHS_OF, _GROUPS = 5_000, 2  # texts that a histogram is made of, classes that are told apart in it
+_SHOWN = 0.98  # of them; a few long ones would make the rest narrow
 
 _WORD = r"(?u)\b\w+\b"  # words of one letter count, unlike in scikit-learn's default
 
@@ -138,15 +140,18 @@ def _candidates(
 
 
 def _show_lengths(runtime: TrainingRuntime, encoder: Encoder, texts: list[str], labels: list[str]) -> None:
-    """A histogram of the lengths of training texts in tokens, by class where these are few."""
+    """A histogram of the lengths of training texts in tokens, by class where there are two; the longest are counted."""
     every = -(-len(texts) // _LENGTHS_OF)
     lengths, of = encoder.lengths(texts[::every]), labels[::every]
-    few = len(set(of)) <= _GROUPS
-    groups = {name: [length for length, label in zip(lengths, of, strict=True) if not few or label == name]
-              for name in (sorted(set(of)) if few else ["texts"])}  # fmt: skip
-    cut = sum(length > encoder.longest for length in lengths) / max(1, len(lengths))
-    runtime.log_histogram("token lengths", groups, unit="texts", x_label=f"tokens, {cut:.0%} over {encoder.longest}",
-                          title="Length of training texts")  # fmt: skip
+    end = sorted(lengths)[math.ceil(_SHOWN * len(lengths)) - 1]
+    shown = [(length, label) for length, label in zip(lengths, of, strict=True) if length <= end]
+    names = sorted(set(of)) if len(set(of)) <= _GROUPS else [""]
+    groups = {name: [length for length, label in shown if name in ("", label)] for name in names}
+    cut = sum(length > encoder.longest for length in lengths)
+    runtime.log_histogram(
+        "token lengths", groups, unit="texts", x_label=f"tokens, {len(lengths) - len(shown):,} longer texts left out",
+        title=f"Length of {len(lengths):,} training texts, {cut:,} cut at {encoder.longest} tokens",
+    )  # fmt: skip
 
 
 def _linear(job: Job, name: str, texts: list[str], codes: NDArray[np.int64]) -> Any:
