@@ -121,7 +121,7 @@ def scatter(x: Any, y: Any, groups: Any = None, names: Any = None) -> Picture:
     places: dict[str, list[int]] = {}
     for at, name in enumerate(of):
         places.setdefault(name if name in large else _OTHERS, []).append(at)
-    share = min(1.0, MOST_POINTS / max(1, len(xs)))
+    share = 1.0 if len(xs) <= MOST_POINTS else (MOST_POINTS - MOST_GROUPS) / len(xs)  # each group keeps a point
     kept = {name: _evenly(at, max(1, int(len(at) * share))) for name, at in places.items()}
     return {
         "form": "scatter",
@@ -263,15 +263,16 @@ def _evenly(places: list[int], most: int) -> list[int]:
 
 
 def _telling(y: list[float], most: int) -> list[int]:
-    """Where the lowest and the highest value of each stretch are, so that no peak is lost."""
+    """Where the lowest and the highest value of each stretch are, and a gap: no peak is lost, and no gap is closed."""
     if len(y) <= most:
         return list(range(len(y)))
     found: set[int] = {0, len(y) - 1}
-    stretches = max(1, (most - 2) // 2)
+    stretches = max(1, (most - 2) // 3)
     for i in range(stretches):
         stretch = range(i * len(y) // stretches, (i + 1) * len(y) // stretches)
         known = [at for at in stretch if y[at] == y[at]] or list(stretch[:1])
         found |= {min(known, key=y.__getitem__), max(known, key=y.__getitem__)}
+        found |= {next((at for at in stretch if y[at] != y[at]), stretch[0])}
     return sorted(found)
 
 

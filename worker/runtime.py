@@ -2,7 +2,8 @@
 
 One file, standard library only, so that it travels inside a bundle and works where Trainyard is not installed.
 It owns `meta.json`, `metrics.journal/`, `metrics.jsonl` and `checkpoints/` of a run's folder. It never breaks a
-training: what cannot be written is said once on stderr and training goes on. torch is imported late.
+training: what cannot be written is said once on stderr and training goes on. torch is imported late, and so is
+`worker.pictures`, which writes what a script shows beside its curves.
 
 `log_metrics` packs a row into a memory-mapped journal: no system call, and the kernel owns the bytes once it returns,
 so that SIGKILL loses nothing. `Converter` turns the journal into lines of `metrics.jsonl`, which is what people read.

@@ -159,15 +159,17 @@ def test_too_many_points_are_thinned_and_said(rt: TrainingRuntime, capsys: pytes
     x = np.arange(many)
     y = np.sin(x / 900)
     y[4321] = 50
+    y[7000] = NAN
     rt.log_scatter("s", x, y, groups=["a" if i % 10 else "b" for i in range(many)])
     rt.log_lines("l", {"long": y, "short": [1, 2]})
     scatter, line = shown(rt, "s"), shown(rt, "l")
     assert isinstance(scatter.picture, ToldScatter)
     counts = {group.name: len(group.x) for group in scatter.picture.groups}
-    assert counts == {"a": MOST_POINTS * 9 // 10, "b": MOST_POINTS // 10}
-    assert scatter.left_out == many - MOST_POINTS
+    assert counts == {"a": (MOST_POINTS - 12) * 9 // 10, "b": (MOST_POINTS - 12) // 10}
+    assert scatter.left_out == many - sum(counts.values())
     assert isinstance(line.picture, ToldLines)
     assert max(line.picture.lines[0].y) == 50
+    assert math.isnan(line.picture.lines[0].y[line.picture.lines[0].x.index(7000)])
     assert line.picture.lines[0].x[-1] == many - 1
     assert line.left_out + len(line.picture.lines[0].x) == many
     assert capsys.readouterr().err.count("did not fit") == 2
@@ -240,6 +242,28 @@ def test_a_set_of_wrong_arguments_says_what_is_wrong(rt: TrainingRuntime, capsys
     assert "there is no titel to set" in said
     assert "each row a cell for each of them" in said
     assert "there are 1 images and 2 captions" in said
+
+
+@pytest.mark.parametrize("small", [1, 11])
+def test_small_groups_keep_a_point_within_the_bound(rt: TrainingRuntime, small: int) -> None:
+    groups = ["large"] * 50_000 + [f"small {i}" for i in range(small)]
+    rt.log_scatter("s", range(len(groups)), range(len(groups)), groups=groups)
+    found = shown(rt, "s").picture
+    assert isinstance(found, ToldScatter)
+    assert len(found.groups) == small + 1
+    assert MOST_POINTS - 20 <= sum(len(group.x) for group in found.groups) <= MOST_POINTS
+
+
+def test_long_lines_stay_within_the_bound(rt: TrainingRuntime) -> None:
+    rng = np.random.default_rng(1)
+    walks = {f"walk {i}": rng.normal(size=5000).cumsum() for i in range(12)}
+    walks["walk 3"][rng.integers(0, 5000, 2500)] = NAN
+    rt.log_lines("l", walks)
+    found = shown(rt, "l").picture
+    assert isinstance(found, ToldLines)
+    for line in found.lines:
+        assert max(y for y in line.y if y == y) == np.nanmax(walks[line.name])
+        assert min(y for y in line.y if y == y) == np.nanmin(walks[line.name])
 
 
 def test_arrays_are_taken_for_everything(rt: TrainingRuntime, capsys: pytest.CaptureFixture[str]) -> None:
@@ -352,3 +376,17 @@ def test_bounds_are_those_of_whoever_reads() -> None:
     assert {name: getattr(pictures, name) for name in names} == {name: getattr(told, name) for name in names}
     assert (images.MOST_SIDE, images.MOST_PIXELS) == (told.MOST_SIDE, told.MOST_PIXELS)
     assert pictures.MOST_BYTES == told.LIMIT_BYTES
+
+
+def test_the_page_about_scripts_says_what_works(tmp_path: Path) -> None:
+    page = (REPO / "docs/scripts.md").read_text()
+    code = "\n".join(block.split("```")[0] for block in page.split("```python\n")[1:])
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPO)}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, check=True, timeout=60, capture_output=True, text=True
+    )
+    assert ran.stderr == ""
+    found = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "pictures").iterdir()}
+    assert all(Told.model_validate(one).step == 100 for one in found.values())
+    named = {line.split('"')[1] for line in page.splitlines() if line.startswith("rt.log_") and '("' in line}
+    assert found.keys() == named | {"forecast"}
