@@ -144,9 +144,7 @@ def doctor() -> None:
 
 @app.command()
 def chart(  # noqa: PLR0913 - an argument an option
-    file: Annotated[
-        Path, typer.Argument(help="A metrics.jsonl, or a picture that a script logged.")
-    ],
+    file: Annotated[Path, typer.Argument(help="A metrics.jsonl, or a picture that a script logged.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The PNG; beside the file if unsaid.")] = None,
     metric: Annotated[list[str] | None, typer.Option(help="A name or a part of it; may be repeated.")] = None,
     last: Annotated[int | None, typer.Option(min=1, help="Only that many steps before the newest.")] = None,
