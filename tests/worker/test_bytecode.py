@@ -41,7 +41,9 @@ def test_a_step_compiles_nothing_that_this_host_knows(tmp_path: Path) -> None:
     assert printed == [f"{runtime} ", runtime]  # tracebacks name the file of the run
     assert f"code object from {str(place / 'worker/__pycache__')!r}"[:-1] in told
     laid = {path.name.split(".")[0] for path in place.rglob("*.pyc")}
-    assert laid == {Path(name).stem for name in sources() if name.startswith("worker/")}
+    assert (
+        {"runtime", "adapters"} <= laid < {Path(name).stem for name in sources()}
+    )  # a small one costs more than it saves
     assert not list(place.glob("__pycache__"))
 
 

@@ -198,7 +198,7 @@ class _Attempt:
             stage.close()
 
     def _steps(self, records: Records, stage: Stage) -> Outcome:
-        """Each step's process comes up while what it reads is laid out, or while the step before it runs."""
+        """A step comes up while what it reads is laid out, the training while its data is split."""
         # The worker tested it, and the launch compared it with what was approved; where it broke since, no step starts.
         tier = self._settings.tier or tier_for(self._settings.sandbox, self._order.spec.sandbox)
         prepared = outputs.is_prepared(self._folder.path, self._folder.sealed, self._order.spec)
@@ -209,8 +209,9 @@ class _Attempt:
         records.catch_up()
         self._lay_out(records, prepared=prepared)
         for prepare in first:
+            stage.make_ready(train, tier=tier)
             self._furnish_room(records, self._bring_source)
-            stage.run(prepare, tier=tier, then=train)
+            stage.run(prepare, tier=tier)
             self._beating(records, lambda: room.take_split(self._folder))
         stage.run(train, tier=tier)
         if why := outputs.check_training(self._folder.path):

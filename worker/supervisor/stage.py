@@ -90,11 +90,8 @@ class Stage:
         if process := self._warm(step, command):
             self._ready[step] = process
 
-    def run(self, step: Step, *, tier: str, then: Step | None = None) -> None:
-        """Carry `step` out. `then` is the one that follows: it is made ready meanwhile.
-
-        Raises `StepFailed` unless the step exits with 0 and nobody wanted the attempt to end.
-        """
+    def run(self, step: Step, *, tier: str) -> None:
+        """Raises `StepFailed` unless the step exits with 0 and nobody wanted the attempt to end."""
         with self._way_out(step) as egress:
             granted = replace(self._granted, egress=egress)
             command, env = command_for(step, self._folder, self._order, tier=tier, granted=granted)
@@ -104,8 +101,6 @@ class Stage:
                 self._leaf.add(_processes(child))
             watch = _Watch(self, step, child)
             try:
-                if then is not None:
-                    self.make_ready(then, tier=tier)
                 code = watch.run()
                 self._records.capture.drain(child.output, limit_s=_DRAIN_S)
             finally:
