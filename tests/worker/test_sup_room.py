@@ -1,11 +1,15 @@
 """A training owns its run's folder. What it leaves there is data to the steps that see the labels, never a program."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from agent.domain.runs import ExitClass, RunState
 from tests.worker.conftest import GOOD, PREPARE, Yard
+from worker.client.bundle import pack
+from worker.folders import HostFolder
+from worker.supervisor import room
 
 # Puts itself in the place of a module, and says that it ran where everybody can see it.
 FORGE = """
@@ -20,6 +24,19 @@ os._exit(0)
 '''
 """
 WRONG = "pathlib.Path('predictions/model.csv').write_text('row_id,label\\n0,b\\n')\n"
+
+
+def test_a_room_is_furnished_again_after_the_store_was_away(tmp_path: Path) -> None:
+    """The bundle was unpacked, then the data did not come: what is there already is no reason to fail."""
+    host = HostFolder.of(tmp_path, "h1")
+    folder, bundle = host.run("r-again0"), tmp_path / "bundle.tar"
+    bundle.write_bytes(pack("tabular_classification")[1])
+    room.clear(folder)
+    for config in (b"{}", b'{"run":"r-again0"}'):
+        room.furnish(folder, bundle, config)
+    assert (folder.room / "config.json").read_bytes() == b'{"run":"r-again0"}'
+    assert (folder.room / "worker/recipes/prepare.py").is_file()
+    assert (folder.room / "data").is_dir()
 
 
 @pytest.mark.parametrize("place", ["worker/recipes/evaluate.py", "worker/__init__.py", "json.py"])

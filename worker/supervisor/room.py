@@ -31,11 +31,14 @@ def clear(folder: RunFolder) -> None:
 
 
 def furnish(folder: RunFolder, bundle: Path, config: bytes) -> None:
-    """Fill the empty room. `bundle` was checked by its sha256; `config` is what was approved. Raises `BadOutput`."""
+    """Fill the room, which is empty but for what an earlier try left: the store of files may be away in between.
+
+    `bundle` was checked by its sha256; `config` is what was approved. Raises `BadOutput`.
+    """
     outputs.unpack_bundle(bundle, folder.room)
     (folder.room / "config.json").write_bytes(config)
     for name in ("data", "predictions", "artifacts"):
-        (folder.room / name).mkdir()
+        (folder.room / name).mkdir(exist_ok=True)
 
 
 def bring_source(folder: RunFolder, source: Path) -> None:
