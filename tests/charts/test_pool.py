@@ -97,7 +97,8 @@ def test_a_killed_parent_takes_the_worker_along_and_loads_no_matplotlib(tmp_path
         assert parent.stdout.readline() == "False False\n"
         worker = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
-    assert psutil.wait_procs([worker], timeout=30)[1] == []
+    left = psutil.wait_procs([worker], timeout=30)[1]
+    assert [one.status() for one in left] in ([], [psutil.STATUS_ZOMBIE])  # not every first process buries orphans
 
 
 def _modules(pid: int) -> str:
