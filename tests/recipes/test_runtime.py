@@ -363,7 +363,8 @@ reading, writing = os.pipe()
 pid = os.fork()
 if not pid:
     os.write(writing, b"x")  # a signal during the fork itself is lost by the interpreter
-    time.sleep(600)
+    for _ in range(12000):  # one that comes just before a sleep is seen after it
+        time.sleep(0.05)
 os.read(reading, 1)
 os.kill(pid, signal.SIGTERM)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), rt.should_stop)
