@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.first_step import clicked, logged_at
+from tests.bench.first_step import clicked, logged_at, until_logged
 from tests.bench.processes import REPO, clean_environment, home_with_redis, python
 from tests.bench.progress import say
 from tests.bench.rows import Row, compared, median
@@ -122,7 +122,7 @@ class _Place:
             before = len((run / "metrics.jsonl").read_text().splitlines())
             began = time.time()
             alice.click(card, "Approve")
-            await slack.until(lambda: logged_at(run, before))  # noqa: B023 - awaited here
+            await until_logged(lambda: logged_at(run, before))  # noqa: B023 - awaited here
             found.append(logged_at(run, before) - began)
             await slack.until((run / "outcome.json").exists)
         return found[1:]
