@@ -270,11 +270,12 @@ def words_of(text: str) -> tuple[str, ...] | None:
 def _bare(command: Command, rest: Sequence[str]) -> bool:
     """Whether words without `/train` before them can only be this command: ids, changes and its own few words."""
     own = {"csv", "info", "older", "errors", "warnings", *PRIORITIES} if rest else set()
+    own |= {"usage", "parquet"} if command.name == "metrics" else set()
     own |= {"loss", "accuracy", *CHART_WORDS, *SMOOTH_WORDS, *USAGE_WORDS} if command.name == "chart" else set()
     own |= {"all", "tree"} if command.name == "experiments" else set()
     own |= {*RESULT_WORDS, "matrix", "curve"} if command.name in {"chart", "results"} else set()
     own |= TOLD_WORDS if command.name == "results" else set()
-    own |= {rest[1].lower()} if command.name == "results" and len(rest) == 2 and is_run_id(rest[0]) else set()
+    own |= _named_picture(rest) if command.name == "results" else set()
     for word in rest:
         plain = word.lower().strip(",")
         of_script, of_chart = command.name == "script", command.name == "chart"
@@ -293,6 +294,14 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
     except BadRequest:
         return False
     return True
+
+
+def _named_picture(rest: Sequence[str]) -> set[str]:
+    """The word that can only be the name of a picture: `r-abc123 NAME`, `r-abc123 told NAME`."""
+    said = [word.lower() for word in rest]
+    if len(said) > 1 and is_run_id(said[0]) and said[1:-1] in ([], ["told"]) and said[-1] not in POLITE:
+        return {said[-1]}
+    return set()
 
 
 def _decision(head: str, rest: Sequence[str]) -> tuple[str, ...] | None:

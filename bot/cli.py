@@ -168,9 +168,9 @@ def chart(  # noqa: PLR0913 - an argument an option
         print(text, flush=True)
 
     theme: Theme = "dark" if dark else "light"
-    if file.suffix == ".json":
-        from bot.picture_file import draw_told
+    from bot.picture_file import draw_told, has_rows
 
+    if file.suffix == ".json" and not (follow or has_rows(file)):
         raise SystemExit(_run(draw_told(file, output or file.with_suffix(".png"), theme, say)))
     look = Look(log_scale=log, by_time=by == "time", page=page - 1, theme=theme, smooth=smooth)
     drawing = ChartFile(

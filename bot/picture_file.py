@@ -21,7 +21,11 @@ from charts_render.pool import ChartPool
 async def draw_told(path: Path, output: Path, theme: Theme, say: Callable[[str], None]) -> int:
     """Draw the file into `output`, and say what it shows. Raises: NotFound, BadData, BadRequest."""
     told = await asyncio.to_thread(_read, path)
-    spec = PictureSpec(label_of(path.stem), (drawn(told),), when_told([told]), theme)
+    try:
+        picture = drawn(told)
+    except ValueError as error:  # an image that is no base64
+        raise BadData(f"{path} is no picture that a training logged: {error}.") from error
+    spec = PictureSpec(label_of(path.stem), (picture,), when_told([told]), theme)
     pool = ChartPool()
     try:
         png = await pool.render(spec)
@@ -30,6 +34,16 @@ async def draw_told(path: Path, output: Path, theme: Theme, say: Callable[[str],
     await asyncio.to_thread(_write, output, png)
     say(f"{output}\n{describe(spec)}")
     return 0
+
+
+def has_rows(path: Path) -> bool:
+    """Whether a file begins with a row of metrics, whatever it is called: an object a line, and no picture."""
+    try:
+        with path.open("rb") as file:
+            first = json.loads(file.readline(LIMIT_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return False  # whoever reads it says why
+    return isinstance(first, dict) and bool(first) and "picture" not in first
 
 
 def _read(path: Path) -> Told:

@@ -59,10 +59,18 @@ _LAST_TIME = re.compile(
     r"\b(?:last|past)\s+(?:(\d{1,5})\s+|(half an?)\s+|an?\s+)?(minutes?|min|hours?|h|days?)\b", re.IGNORECASE
 )
 _MINUTES = {"m": 1, "h": 60, "d": 1440}
+_MOST_MINUTES = 999_999  # about two years; a button holds no more than ten times that
 # Pictures that a training logged, by words that are often their names; whoever says `show` wants to see one.
 TOLD = (
     r"\b(?:show|see|draw|plot|look at|where are)\b[^.?!]{0,40}?"
-    r"\b(pictures?|residuals?|forecasts?|clusters?|samples?|generations?|detections?|token[ -]lengths?)\b"
+    r"\b(pictures?|residuals?|forecasts?|clusters|samples?|generations?|detections?|token[ -]lengths?)\b"
+)
+
+# Pictures of what has a name of its own: of what was measured, of what a run used.
+PICTURES_OF = (
+    r"\b(?:show|see|draw|plot|look at)\b[^.?!]{0,40}?\bpictures?\b[^.?!]*?(?:"
+    + "|".join(pattern for pattern, _ in (*RESULTS[:-1], *USED))
+    + r"|\bresults?\b)"
 )
 
 _METRIC = re.compile(
@@ -128,7 +136,8 @@ def _used_in(words: str, used: str) -> dict[str, Any]:
     last = _LAST_TIME.search(words)
     if last:
         unit = _MINUTES[last.group(3)[0].lower()]
-        found["minutes"] = max(1, unit // 2 if last.group(2) else unit * int(last.group(1) or 1))
+        asked = unit // 2 if last.group(2) else unit * int(last.group(1) or 1)
+        found["minutes"] = min(max(1, asked), _MOST_MINUTES)
     smooth = _smoothing_in(words)
     return found | {"smooth": smooth} if smooth else found
 

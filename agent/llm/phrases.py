@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent.llm.chart_phrases import RESULTS, SMOOTH, TOLD, USED, YESTERDAY, card_in, chart_in, told_in
+from agent.llm.chart_phrases import PICTURES_OF, RESULTS, SMOOTH, TOLD, USED, YESTERDAY, card_in, chart_in, told_in
 
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
 FILE = re.compile(r"^\[file: (.+), \d+ bytes\]$", re.MULTILINE)
@@ -77,7 +77,8 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"|\bbest (?:run|experiment)\b|\b(?:against|versus|vs\.?) (?:the )?(?:training time|cost)\b"
         ),
     ),
-    ("run_results", _words(rf"{_ASKED}{TOLD}")),
+    ("run_chart", _words(rf"{_ASKED}{PICTURES_OF}")),
+    ("run_results", _words(rf"(?!.*\b(?:train|build|fit)\s+(?:me\s+)?an?\b){_ASKED}{TOLD}")),
     ("run_chart", _words(rf"{_ASKED}(?:plot|draw|graph|chart)\b|{YESTERDAY}")),
     ("compare_runs", _words(rf"{_ASKED}compare\b|r-[0-9a-z]{{6}}\W+(?:vs\.?|versus|against)\W+r-[0-9a-z]{{6}}\b")),
     ("list_hosts", _words(r"\bcluster\W*(?:$|info|status|state|load)|\b(?:in|on|of) the cluster\b")),
@@ -104,6 +105,7 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("run_logs", _words(r"\b(?:errors?|warnings?)\b.*\blogs?\b|\blogs?\b.*\b(?:errors?|warnings?)\b")),
     ("run_status", _words(r"\bwhy\b|\bwent wrong\b|\bit fail|\bfailed\b|\bhow good\b|\bbetter than\b")),
+    ("predict", _words(r"\bpredict\b")),
     ("run_chart", _words("|".join(pattern for pattern, _ in USED))),
     ("predict", _words(r"\b(predict(ions?)?|score|apply|try)\b")),
     ("run_logs", _words(r"\b(logs?|output|errors|warnings)\b")),

@@ -17,6 +17,7 @@ from agent.runs.usage import USAGE_LABELS, USAGE_VIEWS, UsageView
 from agent.tools.finding import Before
 
 SUBJECT_CHARS = 90  # with the version, the action and two colons still under 100
+MOST_MINUTES = 10**7 - 1
 LETTERS = {"l": "log", "t": "time", "e": "epoch"}  # of switches, in a subject
 _NUMBERS = {  # in a subject
     "n": ("last", r"\d{1,18}"),

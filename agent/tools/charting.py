@@ -33,7 +33,8 @@ from agent.runs.pictures import Files
 from agent.runs.results import ResultView
 from agent.runs.usage import UsageView
 from agent.stores import Runs
-from agent.tools.chart_views import ChartView, buttons, mark
+from agent.tools.chart_views import MOST_MINUTES, ChartView, buttons, mark
+from agent.tools.chart_words import USAGE_WORDS
 from agent.tools.finding import Before, named_or_newest, one_before
 from agent.tools.resulting import Resulting
 from agent.tools.tool import Caller, Result, Tool
@@ -67,7 +68,9 @@ class ChartArguments(RunArguments):
         None,
         description="Instead of metrics, by time: `usage` (GPUs, processors, memory), `gpu`, `throughput` (steps/s).",
     )
-    minutes: int | None = Field(None, ge=1, description="Of `used`: only so many minutes before the newest.")
+    minutes: int | None = Field(
+        None, ge=1, le=MOST_MINUTES, description="Of `used`: only so many minutes before the newest."
+    )
     result: ResultView | None = Field(
         None, description="Instead of curves: a picture of the result of a finished run on its sealed test rows."
     )
@@ -110,7 +113,7 @@ class Charting:
             return Result(f"Run `{run.id}` has logged no metrics yet.", {"run": run.id})
         if asked.by_epoch and len(known) > 1:
             known = [name for name in known if name != clock_name(known)]
-        names = _chosen(known, asked)
+        names = _chosen(known, asked, run)
         view = ChartView(
             run.id,
             tuple(mark(name) for name in names) if len(names) < len(known) else (),
@@ -178,7 +181,7 @@ class Charting:
         return {one.name: one for one in (*found, *await self._runs.windows(run.id, beaten)) if len(one.spans)}
 
 
-def _chosen(known: Sequence[str], asked: ChartArguments) -> list[str]:
+def _chosen(known: Sequence[str], asked: ChartArguments, run: Run) -> list[str]:
     """The metrics that are meant. Raises: BadRequest."""
     if asked.marks:
         return [name for name in known if mark(name) in asked.marks] or list(known)
@@ -190,6 +193,12 @@ def _chosen(known: Sequence[str], asked: ChartArguments) -> list[str]:
     exact += [name for name in known if is_learning_rate(name)] if {"lr", LEARNING_RATE} & set(wanted) else []
     found = exact or [name for name in known if any(word in name.lower() for word in wanted)]
     if not found:
+        used = next((word for word in asked.metrics if word.lower() in USAGE_WORDS), None)
+        if used is not None:
+            raise BadRequest(
+                f"`{used}` is no metric of this run. What it used is drawn by time, and alone: "
+                f"`chart {run.id} {USAGE_WORDS[used.lower()]} last=2h`."
+            )
         shown = ", ".join(f"`{name}`" for name in known[: MAX_PANELS * 3])
         raise BadRequest(f"No metric is called {', '.join(asked.metrics)}. This run has {shown}.")
     return found

@@ -27,6 +27,7 @@ from agent.tools.finding import named_or_newest
 from agent.tools.tool import Caller, Result, Tool
 from agent.tools.watching import RunArguments
 
+MOST_NAME = 40  # characters; those of a script have at most 32
 _WHOLE = frozenset({"results", "result", "all", "of", "the"})
 _TOLD_WORDS = frozenset({TOLD, "pictures", "picture", "logged"})
 _FILLERS = frozenset({"matrix", "curve", "feature", "features"})
@@ -37,7 +38,7 @@ class ResultArguments(RunArguments):
 
     picture: str | None = Field(
         None,
-        max_length=40,
+        max_length=MOST_NAME,
         description="One measured on the sealed rows (confusion, roc, mistakes, importance, …), or by name one that "
         "the training logged; the overview if unsaid.",
     )
@@ -69,14 +70,17 @@ class Resulting:
         named = [one for one in pictures if one.name == asked.picture] or [
             one for one in pictures if asked.picture and asked.picture in one.name
         ]
+        every = asked.picture is None or (asked.told and asked.picture in _TOLD_WORDS | _WHOLE)
         measured = bool(run.outcome and run.outcome.results)
         if view is not None and measured and not asked.told:
             return await self.measured(run, view, pictures)
-        if named or (pictures and asked.picture is None):
+        if named or (pictures and every):
             return await self._told(run, pictures, on_a_sheet(named or pictures))
         if view is not None and not asked.told:
             return await self.measured(run, view, pictures)
-        return Result(_no_such(run, asked.picture, pictures), {"run": run.id, **_names(pictures)})
+        facts = await facts_of(run, self._blobs) if measured else None
+        there = views_of(facts.found) if facts else ()
+        return Result(_no_such(run, asked.picture, pictures, there), {"run": run.id, **_names(pictures)})
 
     async def measured(self, run: Run, view: ResultView, pictures: Sequence[RunPicture] | None = None) -> Result:
         """A picture of what was measured on the sealed test rows, or why there is none."""
@@ -134,20 +138,25 @@ class Resulting:
 def results_arguments(words: Sequence[str]) -> dict[str, Any]:
     """The arguments of `run_results` from the words of a command; a button's subject may stand for all of them.
 
+    What follows `told` is a name as it stands, since a script may call a picture `all`, or like a run.
+
     Raises:
         BadRequest: two pictures, or two runs.
     """
     parts = [part for word in words for part in word.strip(",").lower().split(".") if part]
+    head = parts[:1] if parts and is_run_id(parts[0]) else []
+    if len(parts) == len(head) + 2 and parts[-2] == TOLD and len(parts[-1]) <= MOST_NAME:
+        return ({"run": head[0]} if head else {}) | {"picture": parts[-1], "told": True}
     runs = [part for part in parts if is_run_id(part)]
     told = not _TOLD_WORDS.isdisjoint(parts)
     rest = [part for part in parts if part not in {*runs, *_WHOLE, *_TOLD_WORDS}]
     names = [part for part in rest if part not in _FILLERS] or rest
-    if len(runs) > 1 or len(names) > 1 or any(len(name) > 40 for name in names) or _is_no_run(words):
+    if len(runs) > 1 or len(names) > 1 or any(len(name) > MOST_NAME for name in names) or _is_no_run(words):
         raise BadRequest(
             f"`{' '.join(words)[:100]}` is more than one picture of one run. Write `results r-abc123 confusion`, or "
             "the name of a picture that its training logged."
         )
-    found = {"run": runs[0] if runs else None, "picture": RESULT_WORDS.get(names[0], names[0]) if names else None}
+    found = {"run": runs[0] if runs else None, "picture": names[0] if names else None}
     return {key: value for key, value in found.items() if value} | ({"told": True} if told else {})
 
 
@@ -160,12 +169,16 @@ def _names(pictures: Sequence[RunPicture]) -> dict[str, JsonValue]:
     return {"logged_pictures": [one.name for one in pictures]} if pictures else {}
 
 
-def _no_such(run: Run, name: str | None, pictures: Sequence[RunPicture]) -> str:
-    """Why a named picture is not there, and which ones are."""
-    if not pictures:
-        return f"The training of run `{run.id}` has logged no pictures. `chart {run.id}` shows its curves."
+def _no_such(run: Run, name: str | None, pictures: Sequence[RunPicture], there: Sequence[ResultView]) -> str:
+    """Why a named picture is not there, and which ones are; `there` are those that were measured."""
+    none = f"The training of run `{run.id}` has logged no pictures."
+    if not pictures and (name is None or not there):
+        shows = f"`results {run.id}` shows its result" if there else f"`chart {run.id}` shows its curves"
+        return f"{none} {shows}."
     plain = (name or "").replace("`", "'")
-    return f"Run `{run.id}` has no picture `{plain}`. It logged {', '.join(f'`{one.name}`' for one in pictures)}."
+    said = f"Run `{run.id}` has no picture `{plain}`."
+    said += f" It logged {', '.join(f'`{one.name}`' for one in pictures)}." if pictures else ""
+    return said + (f" Of its result there are {', '.join(f'`{view}`' for view in there)}." if there else "")
 
 
 def _without(run: Run, view: ResultView, *, has_facts: bool) -> str:

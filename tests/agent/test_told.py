@@ -18,7 +18,7 @@ from agent.domain.runs import ExitClass, Run
 from agent.domain.told import Told
 from agent.llm.phrases import intent_of
 from agent.llm.phrases import results_arguments as told_asked
-from agent.runs.told import sheet_of
+from agent.runs.told import sheet_of, told_button
 from agent.storage.database import Database
 from agent.storage.tables import metadata
 from agent.tools.resulting import results_arguments
@@ -246,6 +246,33 @@ async def test_one_that_is_gone_is_said(house: House) -> None:
         assert "no longer in the store" in (await stage.asks("results", run.id)).text
 
 
+async def test_a_picture_may_be_called_anything(house: House) -> None:
+    """A script may choose the very words of the command, or what looks like a run."""
+    names = ("all", "curve", "matrix", "mistake", "pictures", "precision-recall", "r-abc123", "results", "roc", "told")
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        one = files_of(house.folder / "run")["residuals"]
+        await stage.says(run, *(stored(house, name, one) for name in names))
+        for name in names:
+            button = told_button(run.id, name)
+            shown = card_of(await stage.asks(button.action, button.subject))
+            assert shown.title == f"{button.label} of {run.id}"
+            typed = card_of(await stage.asks("results", run.id, "told", name))
+            assert typed.title == shown.title
+
+
+async def test_a_wrong_word_is_told_what_there_is(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, 3, train_loss=0.5))
+        await stage.says(run, Ended(outcome=outcome(house.folder, facts(house.folder))))
+        said = (await stage.asks("results", run.id, "confuson")).text
+        assert "has no picture `confuson`" in said
+        assert "`confusion`, `mistakes`" in said
+
+
 async def test_no_words_of_the_script_become_markup(house: House) -> None:
     async with house.open() as brain:
         stage = Stage(house, brain)
@@ -268,6 +295,9 @@ async def test_no_words_of_the_script_become_markup(house: House) -> None:
         ("results pictures", {"told": True}),
         ("results told", {"told": True}),
         ("results residuals", {"picture": "residuals"}),
+        (f"results {R}.told.all", {"run": R, "picture": "all", "told": True}),
+        (f"results {R}.told.r-def456", {"run": R, "picture": "r-def456", "told": True}),
+        (f"results {R}.told.told", {"run": R, "picture": "told", "told": True}),
     ],
 )
 def test_words_say_which(words: str, wanted: dict[str, object]) -> None:
@@ -337,6 +367,12 @@ def test_plain_words_ask_for_one(asked: str, wanted: dict[str, object]) -> None:
         ("draw a chart of the results", "run_chart"),
         ("show me the confusion matrix", "run_chart"),
         ("what is the status of my forecast?", "run_status"),
+        ("show me the cluster", "list_hosts"),
+        ("show the cluster load", "list_hosts"),
+        ("show status of the cluster", "list_hosts"),
+        ("show pictures of the result", "run_chart"),
+        ("show me a picture of the gpu usage", "run_chart"),
+        ("show me a forecast: train a model on the csv", "train"),
     ],
 )
 def test_other_requests_mean_what_they_meant(asked: str, intent: str) -> None:

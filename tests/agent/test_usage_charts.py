@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from agent.commands import words_of
 from agent.domain.charts import ChartSpec, Panel
@@ -19,6 +20,7 @@ from agent.llm.phrases import chart_arguments, intent_of
 from agent.runs.usage import USAGE_VIEWS
 from agent.tools.chart_views import ChartView, usage_buttons, view_of
 from agent.tools.chart_words import arguments_of
+from agent.tools.charting import ChartArguments
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, rows
@@ -108,12 +110,21 @@ def test_everyday_words(said: str, wanted: dict[str, object]) -> None:
         ("plot the loss", "run_chart"),
         ("train it again with learning rate 0.1", "again"),
         ("what is the gpu cluster load", "list_hosts"),
+        ("predict the memory usage of the attached hosts", "predict"),
     ],
 )
 def test_words_about_other_things(said: str, intent: str) -> None:
     found = intent_of(said)
     assert found == intent or (found == "train" and intent == "again")
-    assert "used" not in chart_arguments(said)
+    assert intent == "predict" or "used" not in chart_arguments(said)
+
+
+def test_a_time_beyond_all_bounds_still_fits_a_button() -> None:
+    minutes = chart_arguments("gpu usage of the last 99999 days")["minutes"]
+    view = ChartView("r-abc123", used="gpu", minutes=minutes)
+    assert view_of(view.subject()) == view
+    with pytest.raises(ValidationError):
+        ChartArguments(used="gpu", minutes=10**30)
 
 
 def card_of(content: Content) -> Card:
@@ -308,6 +319,18 @@ async def test_the_tool_says_where_minutes_belong(house: House) -> None:
         assert "are no steps" in (await stage.asks("chart", run.id, "loss", "last=2h")).text
         card = card_of(await stage.asks("chart", run.id))
         assert "Usage" in {button.label for button in card.buttons}
+
+
+@pytest.mark.parametrize("words", ["gpu log", "throughput vs r-def456", "gpu last=500", "usage steps=1-9"])
+async def test_what_does_not_go_with_usage_is_said(house: House, words: str) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, 3))
+        other = await stage.running()
+        said = (await stage.asks("chart", run.id, *words.replace("r-def456", other.id).split())).text
+        assert "is drawn by time, and alone" in said
+        assert f"chart {run.id} {words.split()[0]} last=2h" in said
 
 
 async def test_a_conversation_about_the_gpu(house: House) -> None:

@@ -139,7 +139,19 @@ def test_a_picture_of_a_script_is_drawn_too(tmp_path: Path) -> None:
     assert "dark.png" in chart(tmp_path / "pictures/residuals.json", "--dark", "-o", tmp_path / "dark.png")
 
 
-@pytest.mark.parametrize("text", [None, "", "[", "{}", '{"step": 1, "picture": {"form": "virus"}}', "[" * 100_000])
+def test_lines_of_rows_are_curves_whatever_the_file_is_called(tmp_path: Path) -> None:
+    """detectron2 and mmengine write such lines into files with this ending."""
+    path = tmp_path / "metrics.json"
+    path.write_text("".join(json.dumps({"iteration": 20 * n, "total_loss": 1 / n}) + "\n" for n in range(1, 50)))
+    assert "metrics.png: 49 rows." in chart(path)
+
+
+NO_IMAGE = '{"step": 1, "picture": {"form": "images", "title": "t", "tiles": [{"image": "abc"}]}}'
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "[", "{}", '{"step": 1, "picture": {"form": "virus"}}', "[" * 100_000, NO_IMAGE]
+)
 def test_what_is_no_picture_is_a_sentence(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "x.json"
     if text is not None:
