@@ -9,6 +9,7 @@ from charts_render.results.words import sentence
 from charts_render.smoothing import smoothed
 from charts_render.theme import MAX_PANELS
 
+_TIMES = frozenset({"seconds", "minutes", "hours", "days"})
 _NAMED = 3  # series that get words of their own
 _LONGEST = 1500  # characters; Discord shows 1024 of a description, Slack 2000
 
@@ -56,18 +57,26 @@ def _panel(panel: Panel, x_label: str) -> str:
     return f"{name}: {'; '.join(parts) or 'no values yet'}."
 
 
+def _place(x_label: str, x: float) -> str:
+    """`step 3`, but `3 hours`."""
+    if x_label not in _TIMES:
+        return f"{x_label} {step_text(x)}"
+    said = step_text(x)
+    return f"{said} {x_label.removesuffix('s') if said == '1' else x_label}"
+
+
 def _curve(curve: Curve, panel: Panel, unit: str, x_label: str, *, named: bool) -> str:
     start = f"{curve.name or 'unnamed'} " if named else ""
     if curve.last is None:
         return f"{start}has no values yet" if named else "no values yet"
-    at = f"{x_label} {step_text(curve.last.x)}"
+    at = _place(x_label, curve.last.x)
     if curve.first is None or curve.first == curve.last:
         text = f"{start}is {value_text(curve.last.y)}{unit} at {at}"
     else:
         text = f"{start}goes from {value_text(curve.first.y)} to {value_text(curve.last.y)}{unit} at {at}"
     best = curve.best(panel.better)
     if best is not None and curve.first != curve.last:
-        where = "the last" if best == curve.last else f"at {x_label} {step_text(best.x)}"
+        where = "the last" if best == curve.last else f"at {_place(x_label, best.x)}"
         text += f", best {value_text(best.y)} ({panel.better} is better) {where}"
     count = curve.up.size + curve.down.size
     return text + (f", {count:,} infinite" if count else "")

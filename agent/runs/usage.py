@@ -34,6 +34,8 @@ _GIB, _MIB = 2.0**30, 2.0**20
 _MOST_RATES = 3
 _TIMES = ((180.0, 1.0, "seconds"), (10_800.0, 60.0, "minutes"), (4 * 86_400.0, 3600.0, "hours"))
 _DAY_S = 86_400.0
+_LATE = 20.0  # what is shorter than one of so many parts of the time since the beginning says too little in its unit
+_SHORTEST = 1000.0
 _PACES = ((0.1, 1.0, "s"), (0.1 / 60, 60.0, "min"), (0.0, 3600.0, "h"))
 Floats = NDArray[np.float64]
 Used = Mapping[str, Sequence[Stretch]]
@@ -61,13 +63,18 @@ class UsageLook:
 
 
 def time_axis(stretches: Iterable[Stretch], began: float | None) -> TimeAxis:
-    """The axis of some curves, from when the run began, or from the first of them where that is earlier or unknown."""
+    """The axis of some curves, from when the run began, or from the first of them where that is earlier or unknown.
+
+    Its unit is one in which numbers are short; of a late and short part of a run, the unit of that part.
+    """
     every = [one.window.spans for one in stretches if len(one.window.spans)]
     first = min((float(spans["began"].min()) for spans in every), default=0.0)
     last = max((float(spans["ended"].max()) for spans in every), default=0.0)
     since = first if began is None else min(began, first)
+    short = last - first < (last - since) / _LATE
+    length_s = max(last - first, (last - since) / _SHORTEST) if short else last - since
     for most, unit_s, unit in _TIMES:
-        if last - since < most:
+        if length_s < most:
             return TimeAxis(since, unit_s, unit)
     return TimeAxis(since, _DAY_S, "days")
 
@@ -207,7 +214,8 @@ def _curve(stretches: Sequence[Stretch], said: str, axis: TimeAxis, part: float)
     for one in stretches:
         spans = one.window.spans
         usual = usual_s(spans)
-        silent = np.flatnonzero(spans["began"][1:] - spans["ended"][:-1] > max(_SILENCE * usual, PAUSE_S))
+        apart = np.abs(spans["began"][1:] - spans["ended"][:-1])  # a clock that is set back leaves a gap behind, too
+        silent = np.flatnonzero(apart > max(_SILENCE * usual, PAUSE_S))
         split = np.split(spans, silent + 1)
         pieces += split if exact else [_cells(piece, max(length_s / _CELLS, _FEW * usual)) for piece in split]
     if not exact:  # what is said of the line's ends is what was measured there

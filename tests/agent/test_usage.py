@@ -394,6 +394,37 @@ def test_spans_say_the_same_as_their_points(made: list[int], each: int) -> None:
     assert max(rates) <= said.max() + 1e-9
 
 
+def beats_at(*moments: float) -> dict[str, list[Stretch]]:
+    made = np.array([(n, n, at, 0.5) for n, at in enumerate(moments)], dtype=POINT)
+    return {"cpus": [Stretch(1, Window("cpus", spans(made), exact=True))]}
+
+
+def test_a_clock_that_is_set_back_leaves_a_gap() -> None:
+    times = [*(1000.0 + 10 * n for n in range(20)), *(10.0 * n for n in range(20))]
+    spec = usage_chart(A_RUN, beats_at(*times), "usage", UsageLook(), began=None)
+    assert spec is not None
+    (line,) = spec.panels[0].series
+    assert sum(map(math.isnan, line.y)) == 1
+    assert list(line.x) == sorted(line.x)
+
+
+@pytest.mark.parametrize(
+    ("since_s", "length_s", "unit"),
+    [
+        (0, 7 * 86_400, "days"),
+        (6.9 * 86_400, 8640, "minutes"),  # the last hours of a week
+        (6 * 86_400, 86_400, "days"),
+        (604_200, 600, "minutes"),
+        (3 * 86_400, 0, "minutes"),  # one beat
+        (280, 120, "minutes"),
+        (0, 0, "seconds"),
+    ],
+)
+def test_the_unit_fits_what_is_shown(since_s: float, length_s: float, unit: str) -> None:
+    stretches = beats_at(since_s, since_s + length_s)["cpus"]
+    assert time_axis(stretches, 0.0).unit == unit
+
+
 async def test_the_pace_of_a_long_run_is_that_of_its_densest_metric(host: Host) -> None:
     count = 2 * MOST_SPANS + 500
     await host.begin()

@@ -45,6 +45,14 @@ def test_empty_single_and_infinite() -> None:
     assert describe(ChartSpec("", ())) == "Chart. It has no panels yet."
 
 
+def test_times_are_said_as_people_do() -> None:
+    (panel,) = chart(curve(1, 3)).panels
+    for unit in ("seconds", "minutes", "hours", "days"):
+        assert f"to 3 at 1 {unit.removesuffix('s')}." in describe(ChartSpec("t", (panel,), x_label=unit))
+    (panel,) = chart(Series("a", (0, 2.5), (2, 1)), better="lower").panels
+    assert "goes from 2 to 1 at 2.5 hours, best 1 (lower" in describe(ChartSpec("t", (panel,), x_label="hours"))
+
+
 def test_long_charts_stay_short() -> None:
     many = Panel("m" * 900, tuple(Series("s" * 900, (1,), (2,)) for _ in range(50)))
     assert len(describe(ChartSpec("t", (many,) * 9))) <= 1500

@@ -108,4 +108,4 @@ async def test_what_nvml_says_of_the_leased_gpu_becomes_a_chart(
     assert [list(line.y) for line in busy.series] == [[42.0] * 3]
     assert [list(line.y) for line in memory.series] == [[3.0] * 3]
     assert [guide.value for guide in memory.baselines] == [24.0]
-    assert "GPU busy: goes from 42 to 42 % at seconds 20" in describe(spec)
+    assert "GPU busy: goes from 42 to 42 % at 20 seconds" in describe(spec)
