@@ -157,11 +157,15 @@ def buttons(
     return tuple(button for button in shown if len(button.subject) <= SUBJECT_CHARS)
 
 
-def usage_buttons(view: ChartView) -> tuple[Button, ...]:
-    """From a chart of usage or throughput to its neighbours, and back to the curves."""
+def usage_buttons(view: ChartView, *, gpus: bool = True) -> tuple[Button, ...]:
+    """From a chart of usage or throughput to its neighbours, and back to the curves; without `gpus` two are one."""
     label, smooth = smoother(view.smooth)
     times = [("Last hour", 60), ("Last 10 minutes", 10), ("Whole run", None)]
     wanted = [(said, replace(view, minutes=minutes)) for said, minutes in times if minutes != view.minutes]
-    wanted += [(said, replace(view, used=used)) for used, said in USAGE_LABELS.items() if used != view.used]
+    wanted += [
+        (said, replace(view, used=used))
+        for used, said in USAGE_LABELS.items()
+        if used != view.used and (gpus or used != "gpu")
+    ]
     wanted += [(label, replace(view, smooth=smooth)), ("Curves", ChartView(view.run))]
     return tuple(at.button(said) for said, at in wanted)

@@ -151,7 +151,9 @@ def results_arguments(words: Sequence[str]) -> dict[str, Any]:
     told = not _TOLD_WORDS.isdisjoint(parts)
     rest = [part for part in parts if part not in {*runs, *_WHOLE, *_TOLD_WORDS}]
     names = [part for part in rest if part not in _FILLERS] or rest
-    if len(runs) > 1 or len(names) > 1 or any(len(name) > MOST_NAME for name in names) or _is_no_run(words):
+    if _is_no_run(words):
+        raise BadRequest(f"`{words[0][:100]}` is not a run id; one looks like `r-abc123`.")
+    if len(runs) > 1 or len(names) > 1 or any(len(name) > MOST_NAME for name in names):
         raise BadRequest(
             f"`{' '.join(words)[:100]}` is more than one picture of one run. Write `results r-abc123 confusion`, or "
             "the name of a picture that its training logged."

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Card
 from agent.domain.runs import LIVE, Run
+from agent.runs.cards import state_words
 from agent.runs.pictures import Files
 from agent.runs.usage import USAGE_LABELS, UsageLook, UsageView, Used, rate_names, throughput_chart, usage_chart
 from agent.runs.usage_words import pace_words, usage_words
@@ -42,7 +43,7 @@ class UsageCharts:
         if spec is None:
             return Result(_nothing(run, view), {"run": run.id})
         if minutes is not None:
-            said += f" Shown are the newest {minutes:,} minutes."
+            said += " Shown is the newest minute." if minutes == 1 else f" Shown are the newest {minutes:,} minutes."
         shown = ChartView(run.id, used=view, minutes=minutes, smooth=round(smooth * 1000))
         data = _data(run, spec) | {"said": said}
         return Result(f"{USAGE_LABELS[view]} of `{run.id}` by time.", data, await self._card(run, shown, spec, said))
@@ -54,7 +55,7 @@ class UsageCharts:
             title=f"{USAGE_LABELS[view.used or 'usage']} of {run.id}",
             body=said,
             picture=picture,
-            buttons=usage_buttons(view),
+            buttons=usage_buttons(view, gpus=bool(run.spec.gpus)),
             footer="" if picture else "The chart could not be drawn",
         )
 
@@ -77,6 +78,8 @@ class UsageCharts:
 
 def _nothing(run: Run, view: UsageView) -> str:
     """Why there is no such chart."""
+    if not run.attempt:
+        return f"Run `{run.id}` is {state_words(run)} and has not run yet, so nothing was measured of it."
     if view == "throughput":
         return f"Run `{run.id}` has logged too little to tell how fast it goes: two rows of metrics are needed."
     if run.state in LIVE and run.attempt:

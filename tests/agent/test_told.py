@@ -320,6 +320,11 @@ def test_two_at_once_are_refused(words: str) -> None:
         results_arguments(words.split())
 
 
+def test_what_is_no_run_is_said() -> None:
+    with pytest.raises(BadRequest, match="`r-zzz` is not a run id"):
+        results_arguments(["r-zzz"])
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1200])
 def test_each_is_drawn_without_overlap(tmp_path: Path, theme: Any, width: int) -> None:

@@ -200,6 +200,15 @@ async def test_without_a_gpu_it_is_processors_and_memory(house: House) -> None:
             assert [panel.unit for panel in panels.values()] == ["cores", "GiB"]
             assert "has no GPU" in card.body
             assert "1.5 processors on average" in card.body
+            assert "GPU use" not in {button.label for button in card.buttons}  # which would show the same
+
+
+async def test_of_a_run_that_waits_nothing_is_known(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.create(SPEC.model_copy(update={"gpus": 9}))
+        for words in ("gpu", "usage", "throughput"):
+            assert "is queued and has not run yet" in (await stage.asks("chart", run.id, words)).text
 
 
 async def test_the_card_of_a_run_leads_to_what_it_uses(house: House) -> None:
@@ -224,6 +233,7 @@ async def test_all_four_and_only_the_newest_minutes(house: House) -> None:
         stage = Stage(house, brain)
         run = await stage.running(SPEC.model_copy(update={"gpus": 1}))
         await beats(stage, run, 40)
+        assert "the newest minute." in card_of(await stage.asks("chart", run.id, "usage", "last=1m")).body
         await stage.asks("chart", run.id, "usage", "last=2m")
         spec = drawn(house, "what it used")
         assert list(by_title(spec)) == ["GPU busy", "GPU memory", "processors", "memory"]
