@@ -183,5 +183,32 @@ def test_a_fork_leaks_nothing_of_the_zygote(place: Host, warm: bool) -> None:
     assert {name: text for name, text in found.items() if text} == {}
 
 
+SCAN = """
+import re
+found = set()
+with open("/proc/self/maps") as maps:
+    areas = [line.split() for line in maps]
+with open("/proc/self/mem", "rb", 0) as memory:
+    for area, rights, *rest in areas:
+        begin, end = (int(part, 16) for part in area.split("-"))
+        if rights.startswith("r") and not rest[-1].startswith("[v"):
+            memory.seek(begin)
+            found |= set(re.findall(rb"hunter2[-]of[-]([0-9]{2})", memory.read(end - begin)))
+print(sorted(found))
+"""
+
+
+def test_what_one_run_is_told_is_not_in_the_memory_of_the_next(tmp_path: Path) -> None:
+    """Its forks share the zygote's memory: what that has read, its freed memory too, all later ones could find."""
+    with host(tmp_path, "data") as place:
+        said = []
+        for number in (10, 11, 12):  # each shorter than the one before, so that none hides its rest
+            env = {"TOKEN": f"hunter2-of-{number} " * (13 - number) * 20}
+            done = place.step(place.run_folder(train=SCAN), sets=["data"], env=env)
+            assert done["warm"], done["log"]
+            said.append(done["output"])
+    assert said == ["[b'10']\n", "[b'11']\n", "[b'12']\n"]
+
+
 def test_the_selftest_claims_no_less_than_what_is_checked_here() -> None:
     assert selftest.NOT_CLAIMED.get("bwrap", frozenset()) == frozenset()

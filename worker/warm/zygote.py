@@ -6,10 +6,11 @@ of ours stays importable here: the code of a bundle must be what runs. Started b
 
 First line of standard input: `{"set": …, "socket": path}`. Standard output: `{"ready": {…}}`, then `{"used": n}`.
 A request is one message: JSON `{"argv", "cwd", "env", "seccomp" (base64), "spaces" [names]}` with open files: output,
-status, gate, then one for each namespace. Answers go to the status pipe, a JSON line each: `pid`, `ready` or `failed`,
-`code`. The forked process enters the sandbox's namespaces, gives up all rights, loads the filter, waits for a byte from
-the gate, and only then runs code of others; where the gate is shut instead it ends. A second process stays outside as
-its parent: it reports the exit, and kills it when the asker goes away.
+status, gate, then one for each namespace. It is read by the fork that serves it, never by the zygote. Answers go to the
+status pipe, a JSON line each: `pid`, `ready` or `failed`, `code`. The forked process enters the sandbox's namespaces,
+gives up all rights, loads the filter, waits for a byte from the gate, and only then runs code of others; where the gate
+is shut instead it ends. A second process stays outside as its parent: it reports the exit, and kills it when the asker
+goes away.
 """
 
 import base64
@@ -135,24 +136,27 @@ def _serve(listener: socket.socket, asking: ModuleType, joining: ModuleType, run
             continue
         connection, _ = listener.accept()
         with connection:
-            request, files = asking.receive(connection, keys=_KEYS, most_files=_MOST_FILES)
-            spaces = request["spaces"] if request is not None else None
-            if isinstance(spaces, list) and len(files) == _FILES + len(spaces):
-                used += 1
-                if os.fork() == 0:
-                    listener.close()
-                    return _attend(connection, request, files, joining, running)
-                _say({"used": used})
-            for fd in files:
-                os.close(fd)
+            if os.fork() == 0:
+                # read here: what a run is told, its secrets among it, would stay in memory that later forks share
+                request, files = asking.receive(connection, keys=_KEYS, most_files=_MOST_FILES)
+                listener.close()
+                return _attend(connection, request, files, joining, running)
+        used += 1
+        _say({"used": used})
 
 
 def _attend(
-    connection: socket.socket, request: dict[str, Any], files: list[int], joining: ModuleType, running: ModuleType
+    connection: socket.socket,
+    request: dict[str, Any] | None,
+    files: list[int],
+    joining: ModuleType,
+    running: ModuleType,
 ) -> list[str]:
     """In the forked process: enter, fork once more, and watch. Returns in the second one only."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if request is None or not isinstance(request["spaces"], list) or len(files) != _FILES + len(request["spaces"]):
+        os._exit(1)
     output, status, gate, *spaces = files
     try:
         joining.enter(dict(zip(request["spaces"], spaces, strict=True)))
