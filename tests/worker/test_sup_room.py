@@ -39,6 +39,12 @@ def test_a_room_is_furnished_again_after_the_store_was_away(tmp_path: Path) -> N
     assert (folder.room / "data").is_dir()
 
 
+def test_what_is_sealed_is_for_this_user_alone(tmp_path: Path) -> None:
+    folder = HostFolder.of(tmp_path, "h1").run("r-shut000")
+    room.clear(folder)
+    assert [path.stat().st_mode & 0o777 for path in (folder.sealed, folder.room)] == [0o700, 0o700]
+
+
 @pytest.mark.parametrize("place", ["worker/recipes/evaluate.py", "worker/__init__.py", "json.py"])
 async def test_no_file_of_the_training_is_run_with_the_labels_in_view(yard: Yard, place: str) -> None:
     run = f"r-forge-{place.replace('/', '-').removesuffix('.py').replace('_', '-')}"

@@ -2,6 +2,9 @@
 
 import os
 import signal
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -14,8 +17,11 @@ from tests.worker.conftest import GOOD, PREPARE, Yard, opened
 from tests.worker.warm_host import LIMIT_S, Host, alive, host, said, until
 from worker.folders import HostFolder
 from worker.processes import children_of, descendants_of
+from worker.sandbox import Walls, wrap
 from worker.sandbox.tiers import why_not
-from worker.warm.sets import read_ready, ready_sets
+from worker.supervisor.steps import basic_environment
+from worker.warm.sets import WarmStart, read_ready, ready_sets
+from worker.warm.start import WarmProcess
 
 SLOW_SPLIT = b"""
 import pathlib, time
@@ -88,6 +94,28 @@ def test_one_that_never_begins_leaves_nothing_and_ran_nothing(place: Host) -> No
     held.tell("end it")
     held.nothing_is_left()
     assert held.finds() == ["train.py"]
+
+
+def test_it_can_be_ended_at_any_moment_while_it_comes_up(place: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread waits for its sandbox: no file may be closed under it, whose number another file may get."""
+    broke: list[BaseException | None] = []
+    monkeypatch.setattr(threading, "excepthook", lambda about: broke.append(about.exc_value))
+    run, argv = place.run_folder(train=BEFORE), (sys.executable, "train.py")
+    env = basic_environment(run) | {"HF_HUB_OFFLINE": "1"}
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for number in range(10):
+        process = WarmProcess(
+            WarmStart(place.folder, argv, ("data",)), wrap("bwrap", argv, Walls(run, env=env)), cwd=run
+        )
+        time.sleep(number * 0.004)
+        process.close()
+        until(lambda pid=process.anchor_pid: None if alive(pid) else True, lambda: "the sandbox is left")
+    assert broke == []
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    ready = place.ready("data")
+    assert ready is not None
+    until(lambda: None if children_of(ready.pid) else True, lambda: "forks are left")
+    assert [path.name for path in run.iterdir()] == ["train.py"]
 
 
 def test_it_dies_with_its_supervisor(place: Host) -> None:
@@ -170,6 +198,33 @@ async def test_a_training_comes_up_while_its_data_is_split(warm_yard: Yard) -> N
     assert "cold_start" not in (warm_yard.folder("r-ahead1").path / "supervisor.log").read_text()
     assert not [pid for pid in waits if alive(pid)]
     warm_yard.gone("r-ahead1")
+
+
+async def test_a_training_that_died_at_its_gate_costs_a_cold_start(warm_yard: Yard) -> None:
+    """Its supervisor writes to a pipe that nobody reads: a signal that would end it, and the run with it."""
+    waits = await splitting(warm_yard, "r-ahead4")
+    os.kill(waits[1], signal.SIGKILL)
+    until(lambda: None if alive(waits[1]) else True, lambda: "the fork lives on")
+    (warm_yard.folder("r-ahead4").room / "go-on").touch()
+    outcome = warm_yard.outcome("r-ahead4")
+    assert outcome.state is RunState.SUCCEEDED, outcome
+    assert "cold_start" in (warm_yard.folder("r-ahead4").path / "supervisor.log").read_text()
+    warm_yard.gone("r-ahead4")
+
+
+async def test_memory_is_watched_in_a_step_that_began_warm(warm_yard: Yard) -> None:
+    """Without a control group: what runs is no descendant of the sandbox that the supervisor started."""
+    warm_yard.kill_worker(warm_yard.workers[-1])
+    warm_yard.extra |= {"TRAINYARD_MEMORY_BY": "poll", "TRAINYARD_MEMORY_LIMIT_BYTES": str(400 * 2**20)}
+    warm_yard.start_worker()
+    folder = HostFolder.of(warm_yard.home, warm_yard.host).warm
+    until(lambda: {"data", "tabular"} <= set(ready_sets(folder)) or None, lambda: f"ready: {ready_sets(folder)}")
+    script = "held = bytearray(b'x') * (700 * 2**20)\nstart()\nwait_for('go-on')\n"
+    await warm_yard.launch(warm_yard.order("r-ahead5", script, sandbox="bwrap"))
+    outcome = warm_yard.outcome("r-ahead5")
+    assert outcome.exit_class is ExitClass.HOST_OOM, outcome
+    assert "cold_start" not in (warm_yard.folder("r-ahead5").path / "supervisor.log").read_text()
+    warm_yard.gone("r-ahead5")
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])

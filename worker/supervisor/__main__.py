@@ -30,8 +30,8 @@ def main() -> None:
         sys.exit(BUSY_EXIT)
     if os.fork():
         os._exit(0)  # the child belongs to init now: whoever launched it leaves no zombie behind
-    for number in (signal.SIGINT, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # whoever was to read is gone: an error to handle, not our end
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: asked.append(number))  # until the attempt listens itself
     os.ftruncate(lock, 0)

@@ -105,6 +105,9 @@ def _begun(warm: WarmProcess | None) -> WarmProcess | None:
         log.info("cold_start why=%s", why)
         warm.close()
         return None
+    except BaseException:
+        warm.close()
+        raise
 
 
 class _Cold:

@@ -7,6 +7,7 @@ that grows by gigabytes a second can outrun.
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,10 +77,10 @@ class DiskGuard:
 class MemoryGuard:
     """The memory of one step."""
 
-    def __init__(self, pid: int, leaf: Leaf | None, *, limit_bytes: int, every_s: float) -> None:
-        """`pid` is the outermost process of the step; it is moved into `leaf` when there is one. 0: no limit."""
+    def __init__(self, roots: Sequence[int], leaf: Leaf | None, *, limit_bytes: int, every_s: float) -> None:
+        """`roots` and all below them are the step; they are moved into `leaf` when there is one. 0: no limit."""
         self._leaf, self._limit, self._every_s = leaf, limit_bytes, every_s
-        self._tree = Tree(pid)
+        self._tree = Tree(roots)
         self._at = time.monotonic()
         self._before = oom_kills()
         self._own_before = leaf.oom_kills() if leaf else 0

@@ -25,9 +25,10 @@ _PREDICTION_BYTES = 4 * 1024**3  # of one file; a file with holes would fill the
 
 
 def clear(folder: RunFolder) -> None:
-    """Make the room anew, with nothing in it."""
+    """Make the room anew, with nothing in it. Nobody but this user may look at what is sealed."""
     remove(folder.room)
-    folder.room.mkdir(parents=True, mode=0o700)
+    folder.sealed.mkdir(parents=True, mode=0o700, exist_ok=True)  # of its own: `parents` are made for all to read
+    folder.room.mkdir(mode=0o700)
 
 
 def furnish(folder: RunFolder, bundle: Path, config: bytes) -> None:

@@ -97,10 +97,10 @@ class Stage:
             command, env = command_for(step, self._folder, self._order, tier=tier, granted=granted)
             warm = self._ready.pop(step, None) or self._warm(step, command)
             child = Child(command, cwd=place_of(step, self._folder), env=env, warm=warm)
-            if self._leaf is not None:
-                self._leaf.add(_processes(child))
-            watch = _Watch(self, step, child)
             try:
+                if self._leaf is not None:
+                    self._leaf.add(_processes(child))
+                watch = _Watch(self, step, child)
                 code = watch.run()
                 self._records.capture.drain(child.output, limit_s=_DRAIN_S)
             finally:
@@ -205,7 +205,7 @@ class Stage:
     def memory_for(self, child: Child) -> MemoryGuard:
         """The guard of one step's memory."""
         limit, every_s = self._settings.memory_limit_bytes, self._settings.guard_s
-        return MemoryGuard(child.pid, self._leaf, limit_bytes=limit, every_s=every_s)
+        return MemoryGuard(child.roots, self._leaf, limit_bytes=limit, every_s=every_s)
 
     def silence_for(self, child: Child, step: Step) -> Silence:
         """The clock of one step's silence; the rows of a training teach it what is usual."""

@@ -77,9 +77,14 @@ class Anchor:
             raise ColdStart(f"the sandbox cannot be joined: {error}") from error
         return found
 
+    def kill(self) -> None:
+        """End the sandbox and all that is in it; whoever waits for it in a thread sees its pipes close."""
+        if self.process.returncode is None:  # else its number may be another's
+            kill_tree(self.process.pid)
+
     def close(self) -> None:
-        """End the sandbox and all that is in it."""
-        kill_tree(self.process.pid)
+        """End it, and close what is open of it. Nobody may be waiting for it."""
+        self.kill()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
@@ -181,8 +186,9 @@ class WarmProcess:
     def close(self) -> None:
         """End everything that is left."""
         self._shut()
+        self._anchor.kill()
+        self._coming.join()  # before any file is closed that it reads: its number may be another's by then
         self._anchor.close()
-        self._coming.join()
         self._connection.close()
         if self._status >= 0:
             os.close(self._status)
@@ -209,6 +215,8 @@ class WarmProcess:
             self._wait_until_it_stands()
         except ColdStart as why:
             self._failed = why
+        except (OSError, ValueError, KeyError) as error:  # of files of the kernel, and of words cut short by an end
+            self._failed = ColdStart(f"the sandbox did not come up: {error!r}")
         finally:
             for fd in files:
                 os.close(fd)
@@ -229,8 +237,8 @@ class WarmProcess:
     def _wait_until_it_stands(self) -> None:
         end = time.monotonic() + _START_LIMIT_S
         while not ("ready" in self._words and "pid" in self._words):
-            if "failed" in self._words:
-                raise ColdStart(str(self._words["failed"]))
+            if "failed" in self._words or "code" in self._words:
+                raise ColdStart(str(self._words.get("failed", "the forked process ended before it stood")))
             if not self._listen(end - time.monotonic()):
                 raise ColdStart("the zygote did not begin the step in time")
 
