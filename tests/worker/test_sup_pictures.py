@@ -128,6 +128,12 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "ragged": (picture({**TABLE, "rows": [["a", "b"]]}), "a cell for each column"),
     "long-cell": (picture({**TABLE, "rows": [["a" * 10_000]]}), "at most"),
     "many-rows": (picture({**TABLE, "rows": [["a"]] * 10_000}), "at most"),
+    "wrong-cells": (picture({**TABLE, "rows": [[1] * 600_000]}), "more than 50,000 values"),
+    "wrong-numbers": (
+        picture({"form": "scatter", "title": "s", "groups": [{"x": [[]] * 450_000, "y": []}]}),
+        "more than 50,000 values",
+    ),
+    "many-fields": (picture({**TABLE, **{f"{i:x}": 1 for i in range(150_000)}}), "more than 50,000 values"),
     "surrogate": (text(json.dumps({"step": 1, "picture": {**TABLE, "title": "\ud800"}})), "title|JSON"),
     "points": (
         picture({"form": "scatter", "title": "s", "groups": [{"x": [1] * 1500, "y": [1] * 1500}] * 2}),

@@ -36,6 +36,7 @@ from worker.spool import attempt_of
 LOOK_EVERY_S = 3.0
 _AGAIN_S, _AGAIN_SHARE = 10.0, 0.02  # a name is taken again after this long, longer the longer the attempt runs
 _WHILE_RUNNING_BYTES = 256 * 1024**2  # of an attempt; what is there at its end is taken beyond that
+_MOST_VALUES = 50_000  # of one picture, lists among them: some 9,000 are the most that one can have
 _MOST_ENTRIES = 1_000  # of the folder that are looked at
 _FINISH_S = 15.0
 _SAID = 300  # characters
@@ -204,7 +205,9 @@ class PictureWatch:
 def checked(data: bytes, clean: Callable[[str], str]) -> Told:
     """A picture from the bytes of its file, its texts passed through `clean`. Raises: Refused."""
     try:
-        told = Told.model_validate(json.loads(data))  # before its texts are gone through: they are few then
+        found = json.loads(data)
+        _require_few(found)
+        told = Told.model_validate(found)  # before its texts are gone through: they are few then
         told = Told.model_validate(_cleaned(told.model_dump(), clean))
     except ValidationError as error:
         raise Refused(_first(error)) from error
@@ -214,6 +217,18 @@ def checked(data: bytes, clean: Callable[[str], str]) -> Told:
         for number, tile in enumerate(told.picture.tiles, 1):
             _check_image(tile.image, number)
     return told
+
+
+def _require_few(found: object) -> None:
+    """A million wrong values are a million errors, which take a gigabyte. Raises: Refused."""
+    waiting, count = [found], 0
+    while waiting:
+        one = waiting.pop()
+        inside = list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else []
+        count += len(inside)
+        if count > _MOST_VALUES:
+            raise Refused(f"it holds more than {_MOST_VALUES:,} values")
+        waiting += inside
 
 
 def store_of_host() -> BlobStore:
