@@ -3,6 +3,7 @@
 A crowd is thinned to one point a spot. The names of groups stand on them where the groups lie apart, else above.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +27,7 @@ _SIZES = ((60, 16.0), (400, 12.0), (2_000, 9.0), (1 << 62, 7.0))  # of a marker,
 _THINNED_FROM, _SPOT = 400, 4.0  # points, and units of a spot that one of them takes
 _NAMED_POINTS = 14
 _NAME_ROOM = 240.0
+_MOST_HIDDEN = 0.5  # of the points of a group
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,8 +159,9 @@ def _names(axes: Axes, cloud: Cloud, groups: list[_Group], size: float) -> None:
 
 
 def _in_place(axes: Axes, groups: list[_Group]) -> bool:
-    """Write each group's name over its middle; False where two would meet."""
+    """Write each group's name over its middle; False where two would meet, or names hide most points of a group."""
     part = axes.part
+    chips: list[Box] = []
     for i, group in enumerate(groups):
         text = shorten(group.points.name, _NAME, _NAME_ROOM)
         xs, ys = axes.places(group.x, group.y)
@@ -169,6 +172,13 @@ def _in_place(axes: Axes, groups: list[_Group]) -> bool:
         if any(box.meets(other) for other in axes.plot.texts) or wide > a.width:
             return False
         axes.plot.texts.append(box)
-        part.rect(Box(box.x0 - 4, base - 11, box.x1 + 4, base + 29), part.colour(i), 5.0, part.gid("group-chip", i))
+        chips.append(Box(box.x0 - 4, base - 11, box.x1 + 4, base + 29))
+        part.rect(chips[-1], part.colour(i), 5.0, part.gid("group-chip", i))
         part.text(x, base, text, Ink(_NAME, readable(part.colour(i), part.palette)), part.gid("group-name", i))
-    return True
+    return all(_hidden(*axes.places(group.x, group.y), chips) <= _MOST_HIDDEN for group in groups)
+
+
+def _hidden(xs: Floats, ys: Floats, chips: Sequence[Box]) -> float:
+    """Which share of some points lies under chips."""
+    under = [(xs >= chip.x0) & (xs <= chip.x1) & (ys >= chip.y0) & (ys <= chip.y1) for chip in chips]
+    return float(np.any(under, axis=0).mean())

@@ -112,7 +112,8 @@ def _bars(bars: Bars) -> str:
         parts.append(f"{_short(group.name)}: highest {', '.join(said)}" if said else f"{_short(group.name)}: no values")
     parts += _more(len(bars.groups) - _NAMED, "groups")
     unit = f" ({_short(bars.unit)})" if bars.unit else ""
-    return f"{_titled(bars.title, 'Bars')}{unit} of {len(bars.names):,} entries. {'; '.join(parts) or 'No values yet'}."
+    entries = _many(len(bars.names), "entry", "entries")
+    return f"{_titled(bars.title, 'Bars')}{unit} of {entries}. {'; '.join(parts) or 'No values yet'}."
 
 
 def _histogram(histogram: Histogram) -> str:
@@ -148,23 +149,27 @@ def _cloud(cloud: Cloud) -> str:
     joined: Floats = np.concatenate([floats(g.y, n) for g, n in zip(cloud.groups, counts, strict=True)])
     known = joined[np.isfinite(joined)]
     middle = f"; the median is {value_text(_median(known))}" if known.size else ""
-    return f"{_titled(cloud.title, 'Points')}{axes}: {sum(counts):,} points ({', '.join(parts)}){middle}."
+    return f"{_titled(cloud.title, 'Points')}{axes}: {_many(sum(counts), 'point')} ({', '.join(parts)}){middle}."
 
 
 def _table(table: Table) -> str:
     marks = [f"{table.marks.count(mark):,} {mark}" for mark in ("good", "bad") if mark in table.marks]
     first = " | ".join(_short(cell) for cell in table.rows[0][:_NAMED]) if table.rows else ""
-    said = f"{len(table.rows):,} rows of {', '.join(_short(name) for name in table.columns[:_NAMED]) or 'text'}"
+    said = f"{_many(len(table.rows), 'row')} of {', '.join(_short(name) for name in table.columns[:_NAMED]) or 'text'}"
     rest = "; ".join([said, *marks, *([f"first: {first}"] if first else [])])
     return f"{_titled(table.title, 'Table')}: {rest}."
+
+
+def _many(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _images(images: Images) -> str:
     right, wrong = (sum(1 for tile in images.tiles if tile.right is flag) for flag in (True, False))
     boxes = sum(len(tile.boxes) for tile in images.tiles)
-    said = [f"{len(images.tiles):,} images"]
+    said = [_many(len(images.tiles), "image")]
     said += [f"{right:,} right, {wrong:,} wrong"] if right or wrong else []
-    said += [f"{boxes:,} boxes"] if boxes else []
+    said += [_many(boxes, "box", "boxes")] if boxes else []
     captions = [_short(tile.caption) for tile in images.tiles if tile.caption][:_NAMED]
     said += [f"first: {'; '.join(captions)}"] if captions else []
     return f"{_titled(images.title, 'Images')}: {', '.join(said)}."

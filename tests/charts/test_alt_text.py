@@ -53,6 +53,17 @@ def test_times_are_said_as_people_do() -> None:
     assert "goes from 2 to 1 at 2.5 hours, best 1 (lower" in describe(ChartSpec("t", (panel,), x_label="hours"))
 
 
+def test_one_is_one() -> None:
+    pictures = (
+        Images("i", (Tile(b""),)),
+        Table("t", ("a",), (("x",),)),
+        Cloud("c", (Points("p", (1,), (1,)),), "", ""),
+        Bars("b", ("n",), (BarGroup("g", (1,)),)),
+    )
+    said = describe(PictureSpec("", pictures))
+    assert all(words in said for words in ("i: 1 image.", "1 row of a", "1 point (", "of 1 entry."))
+
+
 def test_long_charts_stay_short() -> None:
     many = Panel("m" * 900, tuple(Series("s" * 900, (1,), (2,)) for _ in range(50)))
     assert len(describe(ChartSpec("t", (many,) * 9))) <= 1500

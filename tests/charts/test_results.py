@@ -290,6 +290,12 @@ def test_a_crowd_is_thinned_to_spots() -> None:
     assert len(render(PictureSpec("t", (cloud,)))) < 80_000
 
 
+def test_a_name_hides_no_group() -> None:
+    one = drawn(Cloud("c", (Points("cats", (0, 1), (0, 1)), Points("dogs", (5,), (4,))), "", ""))
+    assert said(one, "group-name") == []
+    assert said(one, "legend") == ["cats", "dogs"]
+
+
 def test_groups_that_lie_apart_are_named_in_place() -> None:
     apart = drawn(Cloud("c", (Points("a", (0, 1), (0, 1)), Points("b", (9, 8), (9, 8))), "", ""))
     assert said(apart, "group-name") == ["a", "b"]
