@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,8 @@ def lines(draw: st.DrawFn) -> bytes:
 
 def taken(tail: MetricsTail) -> list[str]:
     found = []
-    while (measured := tail.take()) is not None:
-        found += [row.model_dump_json() for row in measured.rows]
+    while (measured := tail.take()) is not None or tail.behind:
+        found += [row.model_dump_json() for row in measured.rows] if measured is not None else []
     return found
 
 
@@ -72,6 +73,53 @@ def test_rows_are_found_that_the_converter_wrote_and_others(tmp_path: Path) -> N
     for number in (1, 6_999, 7_000, 7_001, 7_002, 19_999):
         first = taken(MetricsTail(path, handed_out=number))
         assert len(first) == 20_001 - number
+
+
+ROW = b'{"step":%d,"at":1.0,"values":{"a":1.0}}\n'
+
+
+@pytest.mark.parametrize("long", [b" " * 150, b"x" * 160, b" " * 300, b"x" * 299, (ROW % 9).replace(b"\n", b"\r") * 9])
+def test_what_follows_on_a_line_that_is_too_long_is_read_the_same_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: bytes
+) -> None:
+    """Reading steps over pieces of it, so its rest may be a row, or several."""
+    monkeypatch.setattr(follow, "_READ_BYTES", 150)
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(ROW % 1 + long + ROW % 2 + ROW % 3 + b" " * 70 + long + ROW % 4 + ROW % 5 + long)
+    rows = taken(MetricsTail(path, handed_out=0))
+    assert len(rows) > 2
+    for number in range(len(rows) + 2):
+        assert taken(MetricsTail(path, handed_out=number)) == rows[number:]
+
+
+def test_a_file_without_lines_is_stepped_over_with_little_memory(tmp_path: Path) -> None:
+    """A hole of a gigabyte in the file takes no disk, and must take no memory either."""
+    path = tmp_path / "metrics.jsonl"
+    with path.open("wb") as file:
+        file.write(ROW % 1)
+        file.truncate(2**30)
+        file.seek(0, 2)
+        file.write(b"\n" + ROW % 2)
+    tracemalloc.start()
+    try:
+        rest = taken(MetricsTail(path, handed_out=1))
+        assert len(rest) == 1
+        assert MetricsTail(path, handed_out=2).take() is None
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+def test_looking_for_a_row_ends_though_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop that reads also watches the run: what writes without end must not hold it up."""
+    monkeypatch.setattr(follow, "_TAKE_S", 0.0)
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b"no row\n" * 200_000 + ROW % 1)
+    tail = MetricsTail(path, handed_out=0)
+    assert tail.take() is None
+    assert tail.behind
+    assert len(taken(tail)) == 1
+    assert not tail.behind
 
 
 def test_rows_behind_much_that_is_none_come_at_once(tmp_path: Path) -> None:

@@ -13,11 +13,14 @@ from agent.domain.events import Beat, Ended, Started
 from agent.domain.runs import ExitClass, Outcome, RunState
 from worker.folders import HostFolder, write_atomically
 from worker.spool import Spool, attempt_of, last_seq, lines_between, offset_after
+from worker.supervisor import follow
+from worker.supervisor import records as records_module
 from worker.supervisor.attempt import from_os_error
 from worker.supervisor.capture import LINE_BYTES, Capture
 from worker.supervisor.checkpoints import CheckpointWatch, newest_step
 from worker.supervisor.exits import Death, classify, traceback_tail
-from worker.supervisor.follow import ROWS, MetaWatch, MetricsTail
+from worker.supervisor.follow import ROWS, MetaWatch, MetricsTail, rows_in
+from worker.supervisor.records import Records
 
 
 def spool_at(path: Path) -> Spool:
@@ -225,6 +228,36 @@ def test_a_checkpoint_of_a_step_that_no_database_holds_is_none(tmp_path: Path) -
         (tmp_path / "checkpoints" / f"step_{step}" / "weights").write_bytes(b"w")
     assert [saved.step for saved in watch.take()] == [3]
     assert newest_step(tmp_path) == 3
+
+
+def test_a_look_ends_while_rows_go_on_and_the_end_takes_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script can write faster than anybody reads, and still has to be watched."""
+    monkeypatch.setattr(records_module, "_ROWS_S", 0.0)
+    folder = HostFolder.of(tmp_path, "h1").run("r-fast000")
+    folder.path.mkdir(parents=True)
+    records = Records(folder, spool_at(folder.spool), secrets=())
+    path = folder.path / "metrics.jsonl"
+    path.write_text("".join(row(step) for step in range(10 * ROWS)))
+    records.flush()
+    assert rows_in(folder.spools()) == ROWS
+    records.step_ended()
+    assert rows_in(folder.spools()) == 10 * ROWS
+    records.close()
+
+
+def test_what_is_left_is_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "_TAKE_S", 0.0)
+    monkeypatch.setattr(records_module, "_CATCH_UP_S", 0.0)
+    monkeypatch.setattr(records_module, "_BEAT_S", 0.0)
+    folder = HostFolder.of(tmp_path, "h1").run("r-junk000")
+    folder.path.mkdir(parents=True)
+    records = Records(folder, spool_at(folder.spool), secrets=())
+    (folder.path / "metrics.jsonl").write_text("".join(row(step) for step in range(3)) + "no row\n" * 200_000)
+    records.step_ended()
+    records.close()
+    assert rows_in(folder.spools()) == 3
+    assert "the rest of metrics.jsonl is not read" in folder.log.read_text()
+    assert b'"kind":"beat"' in folder.spool.read_bytes()
 
 
 def test_a_quota_that_is_used_up_is_a_full_disk() -> None:

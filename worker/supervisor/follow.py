@@ -12,6 +12,7 @@ import math
 import os
 import re
 import stat
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from worker.runtime import Converter
 
 ROWS = 200
 _READ_BYTES = 256 * 1024
+_TAKE_S = 0.5  # for looking for the next row
 _LOSS_NAMES = ("loss", "train_loss")
 _MEASURED, _VALUES = b'"body":{"kind":"measured","rows":[', b'"values":{'  # as spools have them; `_VALUES` once a row
 _NUMBER = rb"(?:-?(?:0|[1-9]\d{0,17})\.\d++(?:e[-+]?\d\d?)?+|-?(?:0|[1-9]\d{0,17}+)(?:e[-+]?\d\d?)?+|NaN|-?Infinity)"
@@ -50,12 +52,13 @@ class MetricsTail:
         self._convert_failed = False
         self.malformed = 0
         self.rows_seen = 0
+        self.behind = True  # whether there may be more at once, though `take` found nothing
         self.bad_losses = 0  # non-finite losses in a row
 
     def take(self) -> Measured | None:
-        """At most `ROWS` new rows, None for none. Call again until None to catch up."""
+        """At most `ROWS` new rows; None for none, or where none came in half a second and it is still `behind`."""
         found = self._take()
-        if found is None and self._convert():
+        if found is None and not self.behind and self._convert():
             found = self._take()
         return found
 
@@ -65,8 +68,8 @@ class MetricsTail:
 
     def _take(self) -> Measured | None:
         rows: list[MetricRow] = []
-        before = -1
-        while not rows and self._position != before:  # what was read may hold no row at all
+        end = time.monotonic() + _TAKE_S
+        while True:
             before = self._position
             for line in self._new_lines():
                 self._position += len(line)
@@ -78,6 +81,9 @@ class MetricsTail:
                 self._judge(row)
                 if len(rows) == ROWS:
                     break
+            self.behind = self._position != before
+            if rows or not self.behind or time.monotonic() > end:  # what was read may hold no row at all
+                break
         self.rows_seen += len(rows)
         return Measured(rows=tuple(rows)) if rows else None
 
@@ -172,27 +178,30 @@ def _read(path: Path, at: int, size: int) -> bytes:
         os.close(file)
 
 
-def _pieces(path: Path) -> Iterable[bytes]:
-    """Whole lines of a file, some at a time."""
-    at, rest = 0, b""
+def _pieces(path: Path) -> Iterable[tuple[int, bytes]]:
+    """Whole lines of a file, some at a time, and where they begin: cut as `_new_lines` does, which steps over the rest
+    of what is too long for a row.
+    """
+    at = 0
     while data := _read(path, at, _READ_BYTES):
-        at += len(data)
-        data = rest + data
         end = data.rfind(b"\n") + 1
-        yield data[:end]
-        rest = data[end:]
+        if end:
+            yield at, data[:end]
+        elif len(data) < _READ_BYTES:
+            return
+        at += end or len(data)
 
 
 def _whole_size(path: Path) -> int:
     """The size up to the last line's end."""
-    return sum(map(len, _pieces(path)))
+    return max((start + len(piece) for start, piece in _pieces(path)), default=0)
 
 
 def _after(path: Path, rows: int) -> int:
     """Where the first `rows` rows end, or all that are there."""
-    start = 0
-    for piece in _pieces(path) if rows else ():
-        at = 0
+    whole = 0
+    for start, piece in _pieces(path) if rows else ():
+        at, whole = 0, start + len(piece)
         while at < len(piece):
             plain = _PLAIN_ROWS.match(piece, at)
             end = plain.end() if plain is not None else at
@@ -203,11 +212,10 @@ def _after(path: Path, rows: int) -> int:
             line = piece[at : _end_of_line(piece, at, 1)] if at < len(piece) else b""
             for part in line.splitlines(keepends=True):  # where reading cuts it, too
                 at += len(part)
-                rows -= len(part) <= _READ_BYTES and _row(part) is not None
+                rows -= _row(part) is not None
                 if not rows:
                     return start + at
-        start += len(piece)
-    return start
+    return whole
 
 
 def _end_of_line(text: bytes, at: int, number: int) -> int:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent.domain.events import EventBody, MetricRow
+from agent.domain.events import Beat, EventBody, MetricRow
 from worker.folders import RunFolder, read_plain
 from worker.pictures import FOLDER
 from worker.spool import Spool
@@ -21,6 +21,8 @@ from worker.supervisor.follow import MetaWatch, MetricsTail, rows_in
 from worker.supervisor.pictures import Found, PictureWatch, store_of_host, told_in
 
 _CHECKPOINTS_EVERY_S = 1.0
+_ROWS_S = 0.5  # for rows, of one look: a script can write them faster than anybody reads
+_CATCH_UP_S, _BEAT_S = 60.0, 10.0
 _WAITING = 10_000  # events; with more the oldest beats and log lines would have to go, and a full disk ends it before
 _META_BYTES = 64 * 1024
 
@@ -69,13 +71,13 @@ class Records:
 
     def catch_up(self) -> None:
         """Hand on the rows that an earlier attempt's supervisor died with. They say nothing about this attempt."""
-        self.flush()
+        self._flush_all()
         self._metrics.bad_losses = 0
 
     def step_ended(self) -> None:
         """No process of the step is left: what it wrote last is whole now."""
         self._metrics.end()
-        self.flush()
+        self._flush_all()
 
     def put(self, body: EventBody) -> None:
         """One event; kept in memory while the disk takes nothing."""
@@ -87,10 +89,7 @@ class Records:
         started = self._meta.take()
         if started is not None:
             self._waiting.append(started)
-        while (measured := self._metrics.take()) is not None:
-            self._waiting.append(measured)
-            if self.on_rows is not None:
-                self.on_rows(measured.rows)
+        self._take_rows()
         self._look_for_checkpoints()
         self._show(self._pictures.take())
         logged = self.capture.take()
@@ -104,6 +103,33 @@ class Records:
         self._show(self._pictures.finish())
         self.flush()
         self.capture.close()
+
+    def _take_rows(self) -> None:
+        """Not longer than `_ROWS_S`, so that whoever writes on and on is still watched."""
+        end = time.monotonic() + _ROWS_S
+        while (measured := self._metrics.take()) is not None:
+            self._waiting.append(measured)
+            if self.on_rows is not None:
+                self.on_rows(measured.rows)
+            if time.monotonic() > end:
+                break
+
+    def _flush_all(self) -> None:
+        """All rows of a file that nobody writes to, and that we live; given up where long nothing of it is a row."""
+        seen, seen_at, beat_at = -1, 0.0, time.monotonic()
+        while True:
+            self.flush()
+            if not self._metrics.behind:
+                return
+            now = time.monotonic()
+            if self._metrics.rows_seen != seen:
+                seen, seen_at = self._metrics.rows_seen, now
+            elif now - seen_at > _CATCH_UP_S:
+                self.capture.say("the rest of metrics.jsonl is not read: for too long nothing of it is a row")
+                return
+            if now - beat_at > _BEAT_S:
+                beat_at = now
+                self.put(Beat())
 
     def _look_for_checkpoints(self) -> None:
         if time.monotonic() - self._checkpoints_at >= _CHECKPOINTS_EVERY_S:
