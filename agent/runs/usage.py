@@ -7,7 +7,7 @@ A gap stays a gap: nothing is drawn between attempts, nor where a host was silen
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -31,7 +31,8 @@ _CELLS = 240  # a rate is a mean over one of so many parts of the time that is s
 _ROWS = 4  # so many rows
 _FEW = 3.0  # a cell of anything else has so many values at least
 _GIB, _MIB = 2.0**30, 2.0**20
-_MOST_RATES = 3
+_MOST_RATES = 3  # that are drawn
+_RATES_READ = 8  # more than are drawn, since some may have nothing in the time that is shown
 _TIMES = ((180.0, 1.0, "seconds"), (10_800.0, 60.0, "minutes"), (4 * 86_400.0, 3600.0, "hours"))
 _DAY_S = 86_400.0
 _LATE = 20.0  # what is shorter than one of so many parts of the time since the beginning says too little in its unit
@@ -133,8 +134,8 @@ def usage_button(run: Run) -> Button:
 
 
 def rate_names(names: Iterable[str]) -> list[str]:
-    """The metrics by which a run itself says how fast it goes."""
-    return [name for name in names if RATE.search(name)]
+    """The metrics by which a run itself says how fast it goes; the first few, since a script may log thousands."""
+    return list(islice((name for name in names if RATE.search(name)), _RATES_READ))
 
 
 def pace_curve(paces: Sequence[Stretch], axis: TimeAxis) -> Series:

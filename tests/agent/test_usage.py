@@ -18,7 +18,7 @@ from sqlalchemy import Connection, update
 from agent.domain.events import Beat, Ended, EventBody, Logged, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.runs import GpuUsage, Outcome, Run, RunState, Usage
 from agent.run_store import START as FROM_THE_BEGINNING
-from agent.runs.usage import UsageLook, pace_curve, time_axis, usage_chart
+from agent.runs.usage import UsageLook, pace_curve, rate_names, time_axis, usage_chart
 from agent.series.columns import POINT, Entries
 from agent.series.pyramid import grow, spans
 from agent.series.usage import row_of
@@ -423,6 +423,11 @@ def test_a_clock_that_is_set_back_leaves_a_gap() -> None:
 def test_the_unit_fits_what_is_shown(since_s: float, length_s: float, unit: str) -> None:
     stretches = beats_at(since_s, since_s + length_s)["cpus"]
     assert time_axis(stretches, 0.0).unit == unit
+
+
+def test_of_thousands_of_rates_a_few_are_read() -> None:
+    names = [f"layer{n}/tokens_per_s" for n in range(5000)]
+    assert rate_names(["loss", *names]) == names[:8]
 
 
 async def test_the_pace_of_a_long_run_is_that_of_its_densest_metric(host: Host) -> None:
