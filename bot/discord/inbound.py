@@ -17,11 +17,15 @@ from bot.discord.addresses import DIRECT, Handle, Locator
 from bot.discord.embeds import CUSTOM_ID
 
 DESCRIPTION_CHARS = 100  # Discord's limit
+_CUT = " …)"  # ends what had no room
 
 
 def _described(command: Command) -> str:
     usage = f" ({command.usage})" if command.usage not in {"", "[run]"} else ""
-    return f"{command.does[0].upper()}{command.does[1:]}{usage}"[:DESCRIPTION_CHARS]
+    text = f"{command.does[0].upper()}{command.does[1:]}{usage}"
+    if len(text) <= DESCRIPTION_CHARS:
+        return text
+    return text[: DESCRIPTION_CHARS - len(_CUT)].rpartition(" ")[0] + _CUT
 
 
 COMMANDS = {"help": "What I can do"} | {name: _described(command) for name, command in REGISTRY.items()}
