@@ -94,9 +94,18 @@ class RunFolder:
         return path.with_name(f"{path.stem}-{attempt}{path.suffix}")
 
     def spools(self) -> Iterator[Path]:
-        """The spools of all attempts; a pipe or a link that a payload laid out is none."""
-        found = sorted(self.path.glob("spool*.jsonl"))
-        yield from (path for path in found if path.is_file() and not path.is_symlink())
+        """The spools of all attempts; a pipe, a link or a number of no earlier attempt that a payload laid out is none.
+
+        Those of earlier attempts lie beside the newest one, or in its place: a launch puts that aside, then lets in.
+        """
+        newest = read_fence(self)
+        for path in sorted(self.path.glob("spool*.jsonl")):
+            named = re.fullmatch(r"spool(?:-([1-9]\d{0,8}))?\.jsonl", path.name)
+            if named is None or not path.is_file() or path.is_symlink():
+                continue
+            number = int(named[1] or 0)  # 0: the newest one
+            if not number or number < newest or (number == newest and not self.spool.exists()):
+                yield path
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,13 @@ def last_seq(path: Path) -> int:
     return max((number for number, _ in _numbered(path)), default=0)
 
 
+def is_of(path: Path, run: str, attempt: int) -> bool:
+    """Whether each whole event in `path` is of this attempt: a payload may write to what an earlier one left."""
+    with path.open("rb") as file:
+        events = (json.loads(line) for line in file if line.endswith(b"\n"))
+        return all((event["run"], event["attempt"]) == (run, attempt) for event in events)
+
+
 def attempt_of(path: Path) -> int:
     """The attempt whose events stand in `path`, 0 for none."""
     with path.open("rb") as file:

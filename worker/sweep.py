@@ -33,7 +33,7 @@ from worker.folders import (
 )
 from worker.processes import boot_id, end_with_environment
 from worker.sender import Sender, note_sent, sent_notes
-from worker.spool import Spool, attempt_of, last_seq
+from worker.spool import Spool, attempt_of, is_of, last_seq
 from worker.supervisor.checkpoints import newest_step
 
 _SEND_LIMIT_S = 10.0
@@ -59,7 +59,7 @@ class Sweep:
         for folder in self._home.runs():
             try:
                 lost += self._one(folder)
-            except (OSError, ValueError, Malformed):
+            except (OSError, ValueError, KeyError, TypeError, Malformed):  # of files that a payload may have written
                 log.exception("sweep_failed run=%s", folder.run)
         self._forget_refusals()
         return lost
@@ -85,7 +85,9 @@ class Sweep:
 
     def _bury(self, folder: RunFolder, attempt: int) -> bool:
         """End the attempt if nobody did; True when it was lost."""
-        if folder.old(folder.spool, attempt).exists():  # put aside for a newer attempt that never came
+        if (
+            folder.old(folder.spool, attempt).exists() and not folder.spool.exists()
+        ):  # put aside for a newer attempt that never came
             return False
         if not folder.outcome.exists() and not folder.spool.exists():
             return False  # let in and never started: the launch will be repeated
@@ -133,6 +135,8 @@ class Sweep:
             lost = is_lost(client, stream, folder.run, attempt, seq=last, entry=entry)
         if stored:
             note_sent(folder, attempt, seq=last, epoch=now, entry=entry, done=True)
+        elif not is_of(path, folder.run, attempt):
+            log.error("spool_not_ours run=%s path=%s", folder.run, path.name)
         elif lost or noted.get("epoch") != now or int(noted.get("seq", 0)) < last:
             spool = self._open(path, folder.run, attempt)
             sender = Sender(spool, redis_url=self._url)

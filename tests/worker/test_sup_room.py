@@ -1,15 +1,19 @@
 """A training owns its run's folder. What it leaves there is data to the steps that see the labels, never a program."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from agent.domain.runs import ExitClass, RunState
-from tests.worker.conftest import GOOD, PREPARE, Yard
+from agent.domain.events import Ended, WorkerEvent
+from agent.domain.runs import ExitClass, Outcome, RunState
+from agent.wire import encode
+from tests.worker.conftest import GOOD, PREPARE, Yard, eventually
 from worker.client.bundle import pack
-from worker.folders import HostFolder
+from worker.folders import HostFolder, is_alive
 from worker.supervisor import room
+from worker.sweep import Sweep
 
 # Puts itself in the place of a module, and says that it ran where everybody can see it.
 FORGE = """
@@ -57,6 +61,41 @@ async def test_no_file_of_the_training_is_run_with_the_labels_in_view(yard: Yard
     assert outcome.scorecard is not None
     assert outcome.scorecard.model.value == 0.0
     assert json.loads((path / "scorecard.json").read_text())["model"]["value"] == 0.0
+
+
+TELL = """
+from worker.told import EVENTS
+for name, events in EVENTS.items():
+    try:
+        pathlib.Path(name).write_bytes(events)
+    except OSError as error:
+        print("not told", name, type(error).__name__)
+"""
+
+
+async def test_a_training_tells_nothing_in_the_name_of_its_host(yard: Yard) -> None:
+    """The sweep sends what supervisors spooled and did not send; a training can lay such files beside them."""
+    outcome = Outcome(state=RunState.SUCCEEDED, reason="forged")
+    events = {}
+    for name, attempt in (("spool-9.jsonl", 9), ("spool-1.jsonl", 1), ("spool-0.jsonl", 7), ("spoolx.jsonl", 8)):
+        event = WorkerEvent(
+            run="r-victim0", attempt=attempt, seq=1, host=yard.host, at=datetime.now(UTC), body=Ended(outcome=outcome)
+        )
+        events[name] = encode(event) + b"\n"
+    own = WorkerEvent(
+        run="r-tell000", attempt=1, seq=99, host=yard.host, at=datetime.now(UTC), body=Ended(outcome=outcome)
+    )
+    events["spool-1.jsonl"] += encode(own) + b"\n"
+    files = {"worker/told.py": f"EVENTS = {events!r}\n".encode()}
+    await yard.launch(yard.order("r-tell000", TELL + GOOD, files=files))
+    assert yard.outcome("r-tell000").state is RunState.SUCCEEDED
+    notes = yard.folder("r-tell000").sent
+    eventually(lambda: notes.exists() and not is_alive(yard.folder("r-tell000")), what="the end of its supervisor")
+    await yard.launch(yard.order("r-after00", GOOD))
+    assert yard.outcome("r-after00").state is RunState.SUCCEEDED
+    Sweep(HostFolder.of(yard.home, yard.host), host=yard.host, redis_url=yard.server.url).run()
+    assert [yard.events("r-victim0", attempt=attempt) for attempt in (1, 7, 8, 9)] == [[], [], [], []]
+    assert yard.kinds("r-tell000").count("ended") == 1
 
 
 async def test_no_file_of_an_earlier_attempt_is_run_where_the_data_is_split(yard: Yard) -> None:

@@ -227,6 +227,33 @@ async def test_memory_is_watched_in_a_step_that_began_warm(warm_yard: Yard) -> N
     warm_yard.gone("r-ahead5")
 
 
+AGAIN = """
+start()
+if os.environ["TRAINYARD_ATTEMPT"] == "1":
+    sys.exit(3)
+for name in ("spool-1.jsonl", "spool.jsonl", "order.json"):
+    try:
+        open(name, "a").close()
+        sys.exit(f"{name} can be written")
+    except OSError:
+        pass
+finish()
+"""
+
+
+async def test_a_later_attempt_comes_up_while_its_bundle_is_laid_out(warm_yard: Yard) -> None:
+    """Its data is split already; what supervisors told before is behind walls in it too."""
+    folder = HostFolder.of(warm_yard.home, warm_yard.host).warm
+    until(lambda: {"data", "tabular"} <= set(ready_sets(folder)) or None, lambda: f"ready: {ready_sets(folder)}")
+    await warm_yard.launch(warm_yard.order("r-ahead6", AGAIN, sandbox="bwrap"))
+    assert warm_yard.outcome("r-ahead6").exit_code == 3
+    await warm_yard.launch(warm_yard.order("r-ahead6", AGAIN, sandbox="bwrap", attempt=2))
+    outcome = warm_yard.outcome("r-ahead6", attempt=2)
+    assert outcome.state is RunState.SUCCEEDED, outcome
+    assert "cold_start" not in (warm_yard.folder("r-ahead6").path / "supervisor.log").read_text()
+    warm_yard.gone("r-ahead6")
+
+
 @pytest.mark.parametrize("how", ["stop", "kill"])
 async def test_an_end_at_the_split_takes_the_training_along(warm_yard: Yard, how: Literal["stop", "kill"]) -> None:
     waits = await splitting(warm_yard, "r-ahead2")

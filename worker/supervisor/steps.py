@@ -91,7 +91,10 @@ def command_for(
     walls = Walls(
         folder=at,
         writable=(folder.sealed,) if step.sealed else (),
-        readable=tuple(path for name in _OURS if (path := at / name).exists()),
+        readable=(
+            *(path for name in _OURS if (path := at / name).exists()),
+            *(path for path in folder.spools() if path.parent == at and path.name not in _OURS),  # of earlier attempts
+        ),
         network=order.spec.network if step.trains else "none",
         gpus=granted.minors if step.trains else (),
         env=env,
