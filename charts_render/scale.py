@@ -18,6 +18,7 @@ _FEWEST_TO_JUDGE = 8
 _NARROWEST = 1e-4  # relative to the values: a narrower range would only magnify rounding
 _PAD_FRAC = 0.07
 _LOWEST_LOG = -200.0  # smaller values lie off the scale; the padding must not underflow
+_HIGHEST_LOG = 307.0  # its ticks are numbers too
 _BASELINE_REACH = 1.5  # a baseline so many ranges away still belongs on the axis
 
 
@@ -96,7 +97,7 @@ def y_scale(
     lo, hi = _opened(lo, hi, least=np.log10(1 + _NARROWEST) if log else None)
     pad = (hi - lo) * _PAD_FRAC
     if log:
-        return Scale(float(10.0 ** (lo - pad)), float(10.0 ** (hi + pad)), log=True)
+        return Scale(float(10.0 ** (lo - pad)), float(10.0 ** min(hi + pad, _HIGHEST_LOG)), log=True)
     return _fixed(lo - pad, hi + pad, floor, ceiling)
 
 

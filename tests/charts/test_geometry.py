@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.domain.charts import Series
@@ -115,6 +115,8 @@ ENDS = st.one_of(st.none(), st.sampled_from([0.0, 100.0, -1e300, 1e301, math.nan
 
 
 @given(st.lists(st.one_of(st.floats(), st.just(0.0)), max_size=9), ENDS, ENDS, st.booleans())
+@example([1.0, 7.0e287], None, None, True)
+@example([1.0, 1.3e288], None, None, True)
 def test_ends_of_an_axis_that_are_set_hold_whatever_is_drawn(
     values: list[float], floor: float | None, ceiling: float | None, log: bool
 ) -> None:

@@ -111,7 +111,7 @@ def test_it_can_be_ended_at_any_moment_while_it_comes_up(place: Host, monkeypatc
         process.close()
         until(lambda pid=process.anchor_pid: None if alive(pid) else True, lambda: "the sandbox is left")
     assert broke == []
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
     ready = place.ready("data")
     assert ready is not None
     until(lambda: None if children_of(ready.pid) else True, lambda: "forks are left")
