@@ -10,11 +10,11 @@ import numpy as np
 
 from charts_render.canvas import Sheet
 from charts_render.curve import Curve, Floats, decimate, envelope, finite_runs
-from charts_render.layout import END_GAP, NOTE, SWATCH, TICK, Frame
-from charts_render.lettering import ASCENT, DESCENT, Letters, pitch, plain, shorten, width
+from charts_render.layout import END_GAP, NOTE, SWATCH, TICK, Entry, Frame
+from charts_render.lettering import ASCENT, DESCENT, Letters, plain, shorten, width
 from charts_render.numerals import value_text
 from charts_render.placement import Box, Plot, spread
-from charts_render.plan import VALUE_LETTERS
+from charts_render.plan import VALUE_LETTERS, VALUE_RISE
 from charts_render.scale import Scale
 from charts_render.scene import Align, Dot, Ink, Pen
 from charts_render.theme import HEADING_PX, LINE_PX, MARKER_PX, NOTE_PX, SHAPES, VALUE_PX, blend
@@ -63,7 +63,10 @@ class PanelPainter:
         self.sheet.text(x, base, text, Ink(letters, self.sheet.palette.muted, align), self._gid(what))
 
     def _colour(self, i: int) -> str:
-        return self.sheet.palette.lines[i]
+        return self.sheet.palette.lines[self.frame.plan.tones[i]]
+
+    def _shape(self, i: int) -> str:
+        return SHAPES[self.frame.plan.tones[i]] if self.frame.plan.keyed else "o"
 
     def _at(self, x: float, y: float) -> tuple[float, float]:
         area = self.plot.area
@@ -76,15 +79,7 @@ class PanelPainter:
         for line, what in [(frame.unit, "unit"), *[(note, "note") for note in frame.notes]]:
             self._text(line.x, line.base, line.text, what)
         for entry in frame.legend:
-            x, middle = entry.place.x, entry.place.base + NOTE_PX * 0.34
-            colour = self._colour(entry.curve)
-            self.sheet.line(
-                [x, x + SWATCH - 12], [middle, middle], Pen(colour, LINE_PX), self._gid("swatch", entry.curve)
-            )
-            dot = Dot(SHAPES[entry.curve], colour, look.ground, MARKER_PX)
-            self.sheet.dots([x + (SWATCH - 12) / 2], [middle], dot, self._gid("swatch-dot", entry.curve))
-            ink = Ink(NOTE, look.ink)
-            self.sheet.text(x + SWATCH, entry.place.base, entry.place.text, ink, self._gid("legend", entry.curve))
+            legend_entry(self.sheet, entry, frame.plan.tones[entry.curve], of=frame.plan.index)
 
     def _grid(self, *, whole_steps: bool) -> None:
         area, look, y = self.plot.area, self.sheet.palette, self.frame.plan.y
@@ -121,7 +116,7 @@ class PanelPainter:
             name = shorten(mark.name, NOTE, _MARK_NAME_ROOM)
             wide = width(name, NOTE)
             left = min(x - wide / 2, free - wide)
-            if name != said and left >= max(column[0], x - wide - 4):
+            if self.frame.plan.names_marks and name != said and left >= max(column[0], x - wide - 4):
                 self._text(left, area.y1 + 15, name, "mark-name")
                 free, said = left - 16, name
 
@@ -155,8 +150,8 @@ class PanelPainter:
             self._lone_dots(i, xs, ys)
         self.sheet.line(xs, ys, pen, self._gid(what, i), area)
         self.plot.trace(xs, ys)
-        if len(self.frame.plan.curves) > 1:
-            dot = Dot(SHAPES[i], self._colour(i), self.sheet.palette.ground, MARKER_PX, layer=3.2)
+        if self.frame.plan.keyed:
+            dot = Dot(self._shape(i), self._colour(i), self.sheet.palette.ground, MARKER_PX, layer=3.2)
             self._sparse_dots(i, xs, ys, dot)
 
     def _faint(self, i: int, xs: Floats, ys: Floats) -> None:
@@ -189,8 +184,7 @@ class PanelPainter:
         lone = [a for a, b in runs if xs[b - 1] - xs[a] < LINE_PX / 2 and np.ptp(ys[a:b]) < LINE_PX]
         if lone:
             size = MARKER_PX if len(lone) < _CROWD else MARKER_PX * 0.6
-            shape = SHAPES[i] if len(self.frame.plan.curves) > 1 else "o"
-            dot = Dot(shape, self._colour(i), self.sheet.palette.ground, size, 1.2)
+            dot = Dot(self._shape(i), self._colour(i), self.sheet.palette.ground, size, 1.2)
             self.sheet.dots(xs[lone], ys[lone], dot, self._gid("lone", i), _grown(self.plot.area, MARKER_PX))
 
     def _sparse_dots(self, i: int, xs: Floats, ys: Floats, dot: Dot) -> None:
@@ -221,18 +215,16 @@ class PanelPainter:
         area, plan, look = self.plot.area, self.frame.plan, self.sheet.palette
         ends = [(i, curve.last) for i, curve in enumerate(plan.curves) if curve.last is not None]
         tips = [self._at(*last) for _, last in ends]
-        rise = VALUE_PX * 0.36
-        apart = pitch([plan.ends[i] for i, _ in ends], VALUE_LETTERS, least=VALUE_PX * 1.1)
-        levels = spread([y for _, y in tips], pitch=apart, lo=area.y0 + rise, hi=area.y1 - rise)
+        lo, hi = area.y0 + VALUE_RISE, area.y1 - VALUE_RISE
+        levels = spread([y for _, y in tips], pitch=plan.end_pitch, lo=lo, hi=hi)
         for (i, _), (x, y), level in zip(ends, tips, levels, strict=True):
             colour = self._colour(i)
             if abs(level - y) > VALUE_PX * 0.4 or area.x1 - x > 24:
                 lead = [x + 9, max(area.x1 + 4, x + 9), area.x1 + END_GAP - 6]
                 self.sheet.line(lead, [y, y, level], Pen(colour, 1.6, (3.0, 4.0), 2.5), self._gid("lead", i))
-            shape = SHAPES[i] if len(plan.curves) > 1 else "o"
-            self.sheet.dots([x], [y], Dot(shape, colour, look.ground, MARKER_PX + 3), self._gid("end", i))
+            self.sheet.dots([x], [y], Dot(self._shape(i), colour, look.ground, MARKER_PX + 3), self._gid("end", i))
             ink = Ink(VALUE_LETTERS, colour)
-            self.sheet.text(area.x1 + END_GAP, level - rise, plan.ends[i], ink, self._gid("value", i))
+            self.sheet.text(area.x1 + END_GAP, level - VALUE_RISE, plan.ends[i], ink, self._gid("value", i))
 
     def _bests(self) -> None:
         plan = self.frame.plan
@@ -265,6 +257,16 @@ class PanelPainter:
         spot = self.plot.claim(boxes)
         if spot is not None:
             self.sheet.text(spot.x0 + 3, spot.y0 + size * DESCENT, plain(text), ink, self._gid(*gid))
+
+
+def legend_entry(sheet: Sheet, entry: Entry, tone: int, *, of: int | str) -> None:
+    """A stroke and a marker as the curve has them, and its name; `of` says in the gid whose legend it is."""
+    x, middle, colour = entry.place.x, entry.place.base + NOTE_PX * 0.34, sheet.palette.lines[tone]
+    sheet.line([x, x + SWATCH - 12], [middle, middle], Pen(colour, LINE_PX), f"swatch:{of}:{entry.curve}")
+    dot = Dot(SHAPES[tone], colour, sheet.palette.ground, MARKER_PX)
+    sheet.dots([x + (SWATCH - 12) / 2], [middle], dot, f"swatch-dot:{of}:{entry.curve}")
+    ink = Ink(NOTE, sheet.palette.ink)
+    sheet.text(x + SWATCH, entry.place.base, entry.place.text, ink, f"legend:{of}:{entry.curve}")
 
 
 def _grown(box: Box, by: float) -> Box:

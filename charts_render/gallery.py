@@ -97,8 +97,43 @@ def _used(cards: int) -> tuple[Panel, ...]:
     )
 
 
+def _multiples(count: int) -> tuple[Panel, ...]:
+    """What a training of a language model logs, as small multiples."""
+    marks = (Mark(800, "checkpoint"), Mark(1900, "restart"))
+
+    def lone(seed: int, title: str, start: float, end: float, *, unit: str = "", every: int = 60) -> Panel:
+        curve = _decay(seed, start, end, noise=abs(end - start) * 0.01, every=every)
+        return Panel(title, (Series("valid", curve.x, curve.y),), unit, better="higher" if end > start else "lower")
+
+    names = (("calibration error", 0.31, 0.042), ("top-5 accuracy", 0.4, 0.97), ("F1 of billing", 0.2, 0.88))
+    scores = (*(lone(30 + i, *name) for i, name in enumerate(names)), lone(35, "perplexity", 9.9, 1.58))
+    memory = _decay(36, 4.0, 61.4, noise=0.3, every=20)
+    held_out = _decay(39, 5.1, 2.2, noise=0.02, every=120)
+    panels = (
+        _loss(), _accuracy(), _rate(), _throughput(), _gradients(), scores[0],
+        Panel("GPU memory", (replace(memory, name="gpu"),), "GiB", (Baseline("the card has", 79.6),)),
+        *scores[1:],
+        Panel("step time", (replace(_decay(37, 310, 214, noise=6), name="gpu"),), "ms"),
+        Panel("loss of the auxiliary head", (_decay(38, 5.2, 1.9, noise=0.2), replace(held_out, name="valid"))),
+    )  # fmt: skip
+    return tuple(replace(panel, marks=marks) for panel in (*panels[: count - 1], panels[-1]))
+
+
+def _compared(count: int) -> tuple[Panel, ...]:
+    """The same runs in each panel; one run did not log everything."""
+    runs = ("r-7f3k2m", "r-b81x0q", "r-c44d9z")
+
+    def panel(number: int, title: str, end: float) -> Panel:
+        found = [_decay(50 + 3 * number + i, 2.4, end + 0.06 * i, noise=0.01, every=30) for i in range(len(runs))]
+        lines = tuple(Series(run, curve.x, curve.y) for run, curve in zip(runs, found, strict=True))
+        return Panel(title, lines[1:2] if number == 3 else lines, better="lower")
+
+    titles = ("train loss", "valid loss", "error of billing", "error of returns", "error of account", "test loss")
+    return tuple(panel(i, title, 0.3 + 0.1 * i) for i, title in enumerate(titles[:count]))
+
+
 def examples(theme: Theme) -> dict[str, ChartSpec]:
-    """Charts by name, from one panel to four and from empty to crowded."""
+    """Charts by name, from one panel to twelve and from empty to crowded."""
     title, subtitle = "Ticket classifier", "run 7F3K · attempt 1 · step 2,400 of 4,000 · gpu-1"
     few = Panel("accuracy", (Series("valid", (1,), (0.62,)),), "", (Baseline("majority", 0.48),), better="higher")
     odd = Panel("損失 / خسارة / loss 🚀", (Series("基準", range(6), (1, 2, math.nan, 4, math.nan, 3)),))
@@ -108,6 +143,9 @@ def examples(theme: Theme) -> dict[str, ChartSpec]:
         "three": (_loss(), _accuracy(), _throughput()),
         "four": (_loss(), _accuracy(), _rate(), _throughput()),
         "four-busy": (_overlay(4), _gradients(), _throughput(), _accuracy()),
+        "six": _compared(6),
+        "nine": _multiples(9),
+        "twelve": _multiples(12),
         "overlay-eight": (_overlay(10),),
         "log": (_gradients(),),
         "smoothed": (replace(_loss(), smooth=0.6), replace(_accuracy(), smooth=0.6)),
@@ -141,6 +179,9 @@ _CHARTS = {
     "one": "One metric: raw values as a band behind their mean, the best ringed, restarts and checkpoints marked.",
     "two": "Two metrics over one axis, with baselines to beat.",
     "four": "Four panels. A gap stays a gap, one wild value is marked at the edge and does not flatten the rest.",
+    "six": "Small multiples of several runs: one legend for all, a run keeps its colour where it is alone.",
+    "nine": "More than four panels: every column ends with its axis; marks are named at its top.",
+    "twelve": "All metrics of a run on one sheet, at most twelve.",
     "overlay-eight": "Many runs over each other: colour and marker say the same; what is left out is said.",
     "log": "A log scale, an infinite value.",
     "smoothed": "Smoothed on request: the values stay faintly behind, labels and the best are theirs.",

@@ -1,21 +1,22 @@
-"""Where everything of a chart lies: one column of panels, or two by two for four.
+"""Where everything of a chart lies: one column of panels, or two for four and more.
 
 Knows plans and measures texts; draws nothing. Units of a picture 1200 wide, y upwards.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from charts_render.lettering import Letters, shorten, width, wrap
+from charts_render.lettering import Letters, shorten, tell_apart, width, wrap
 from charts_render.placement import Box
 from charts_render.plan import ChartPlan, PanelPlan
 from charts_render.theme import (
     DESIGN_WIDTH_PX,
     HEADING_PX,
-    MAX_PANELS,
     NOTE_PX,
     SUBTITLE_PX,
     TICK_PX,
     TITLE_PX,
+    TWO_COLUMNS_FROM,
 )
 
 TITLE, SUBTITLE = Letters(TITLE_PX, bold=True), Letters(SUBTITLE_PX)
@@ -25,11 +26,12 @@ GUTTER = 44.0
 _TITLE_ROW, _SUBTITLE_ROW, HEADING_ROW, NOTE_ROW, LEGEND_ROW, _MARK_ROW = 54.0, 42.0, 46.0, 36.0, 40.0, 36.0
 _TICK_ROW, _X_LABEL_ROW = 44.0, 36.0
 _PANEL_GAP = 26.0
-_PLOT_HEIGHTS = {0: 300.0, 1: 500.0, 2: 340.0, 3: 285.0, 4: 330.0}
+_PLOT_HEIGHTS = {0: 300.0, 1: 500.0, 2: 340.0, 3: 285.0, 4: 330.0, 5: 280.0, 6: 280.0, 7: 250.0, 8: 250.0}
+_FLAT = 206.0  # of more panels, so that twelve still are one picture
 _LEGEND_ROWS = 4
 SWATCH, ENTRY_GAP, NAME_ROOM = 46.0, 30.0, 300.0
 END_GAP = 20.0
-Y_TICKS = {1: 6, 2: 5, 3: 5, 4: 5}
+_Y_TICKS = {1: 6}  # of a higher panel; others have five
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A curve's name in the legend."""
+    """A curve's name in the legend; in one for all panels, `curve` is its tone."""
 
     curve: int
     place: Line
@@ -66,38 +68,40 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """The whole sheet."""
+    """The whole sheet; `legend` is for all panels."""
 
     height: float
     title: tuple[Line, ...]
     subtitle: Line
+    legend: tuple[Entry, ...]
+    reading: Line
     frames: tuple[Frame, ...]
-    x_label: Line
+    x_labels: tuple[Line, ...]
 
 
 def lay_out(chart: ChartPlan) -> Layout:
     """Places for every text and plot; the height follows from the content."""
     more = f"+{chart.left_out:,} more panels" if chart.left_out else ""
     title, subtitle, depth = headline(chart.spec.title, " · ".join(t for t in (chart.spec.subtitle, more) if t))
+    legend, reading, depth = _key(chart, depth)
     spans = _columns(len(chart.panels))
-    sketches: list[tuple[PanelPlan, tuple[float, float], float]] = []
     frames: list[Frame] = []
     rows = [chart.panels[i : i + len(spans)] for i in range(0, len(chart.panels), len(spans))]
     edges = [_edges(chart, [p for p in chart.panels if p.index % len(spans) == c]) for c in range(len(spans))]
     for row in rows:
-        last = row is rows[-1]
-        sketches = [(plan, spans[plan.index % len(spans)], depth) for plan in row]
-        heads = [_head(plan, span, top) for plan, span, top in sketches]
+        heads = [_head(plan, spans[plan.index % len(spans)], depth) for plan in row]
         top = max(head.depth for head in heads) + 12
-        bottom = top + _PLOT_HEIGHTS[len(chart.panels)]
-        for (plan, span, _), head in zip(sketches, heads, strict=True):
-            left, right = edges[plan.index % len(spans)]
+        bottom = top + max(_PLOT_HEIGHTS.get(len(chart.panels), _FLAT), *(plan.least_height for plan in row))
+        for plan, head in zip(row, heads, strict=True):
+            span, (left, right) = spans[plan.index % len(spans)], edges[plan.index % len(spans)]
             plot = Box(span[0] + left, top, span[1] - right, bottom)
             ticks = _y_ticks(plan, len(chart.panels))
-            frames.append(Frame(plan, plot, span, head.heading, head.unit, head.notes, head.legend, ticks, last))
-        depth = bottom + (_TICK_ROW if last else _PANEL_GAP)
-    x_label = _x_label(chart, frames, depth)
-    return _upwards(Layout(depth + (_X_LABEL_ROW if x_label.text else 0) + 18, title, subtitle, tuple(frames), x_label))
+            lowest = plan.index + len(spans) >= len(chart.panels)
+            frames.append(Frame(plan, plot, span, head.heading, head.unit, head.notes, head.legend, ticks, lowest))
+        depth = bottom + (_TICK_ROW if row is rows[-1] else _PANEL_GAP)
+    x_labels = _x_labels(chart, frames)
+    height = depth + (_X_LABEL_ROW if x_labels else 0) + 18
+    return _upwards(Layout(height, title, subtitle, legend, reading, tuple(frames), x_labels))
 
 
 def headline(title: str, subtitle: str) -> tuple[tuple[Line, ...], Line, float]:
@@ -113,16 +117,36 @@ def headline(title: str, subtitle: str) -> tuple[tuple[Line, ...], Line, float]:
     return tuple(lines), below, depth + 14.0
 
 
-def _x_label(chart: ChartPlan, frames: list[Frame], depth: float) -> Line:
-    if not frames:
-        return Line(0, 0, "")
-    left, right = frames[0].plot.x0, frames[-1].plot.x1
-    return Line((left + right) / 2, depth + 24, shorten(chart.spec.x_label, NOTE, right - left))
+def _key(chart: ChartPlan, depth: float) -> tuple[tuple[Entry, ...], Line, float]:
+    """The legend of all panels, how to read their lines on its right or below it, and how far down both reach."""
+    span, depth = (MARGIN, DESIGN_WIDTH_PX - MARGIN), depth - 8
+    names = tell_apart([name or "unnamed" for name in chart.legend], NOTE, NAME_ROOM)
+    entries, said = _entries(names, span, depth), " · ".join(chart.reading)
+    if not entries and not said:
+        return (), Line(0, 0, ""), depth + 8
+    base = entries[-1].place.base if entries else depth - 12
+    end = entries[-1].place.x + SWATCH + width(entries[-1].place.text, NOTE) + ENTRY_GAP if entries else span[1]
+    beside = end + width(said, NOTE) <= span[1]
+    if said and not beside:
+        base += LEGEND_ROW
+    x = span[1] - width(said, NOTE) if beside else span[0]
+    return entries, Line(x, base, said), base + 22
+
+
+def _x_labels(chart: ChartPlan, frames: list[Frame]) -> tuple[Line, ...]:
+    """One below all columns that end on one level, else one below each."""
+    lowest = [frame.plot for frame in frames if frame.has_x_ticks]
+    level = len({plot.y1 for plot in lowest}) == 1
+    lines = []
+    for left, right in [(lowest[0], lowest[-1])] if level else [(plot, plot) for plot in lowest]:
+        text = shorten(chart.spec.x_label, NOTE, right.x1 - left.x0)
+        lines.append(Line((left.x0 + right.x1) / 2, right.y1 + _TICK_ROW + 24, text))
+    return tuple(line for line in lines if line.text)
 
 
 def _columns(panels: int) -> list[tuple[float, float]]:
     left, right = MARGIN, DESIGN_WIDTH_PX - MARGIN
-    if panels < MAX_PANELS:
+    if panels < TWO_COLUMNS_FROM:
         return [(left, right)]
     middle = DESIGN_WIDTH_PX / 2
     return [(left, middle - GUTTER / 2), (middle + GUTTER / 2, right)]
@@ -130,7 +154,7 @@ def _columns(panels: int) -> list[tuple[float, float]]:
 
 def _y_ticks(plan: PanelPlan, panels: int) -> tuple[tuple[float, str], ...]:
     """None where there is nothing to measure."""
-    return () if plan.empty and not plan.baselines else tuple(plan.y.ticks(at_most=Y_TICKS[panels]))
+    return () if plan.empty and not plan.baselines else tuple(plan.y.ticks(at_most=_Y_TICKS.get(panels, 5)))
 
 
 def _edges(chart: ChartPlan, panels: list[PanelPlan]) -> tuple[float, float]:
@@ -171,15 +195,19 @@ def _head(plan: PanelPlan, span: tuple[float, float], depth: float) -> _Head:
         depth += len(lines) * NOTE_ROW
     legend = _legend(plan, span, depth) if plan.legend else ()
     depth = legend[-1].place.base + 14 if legend else depth
-    return _Head(heading, unit_line, notes, legend, depth + (_MARK_ROW if plan.panel.marks else 0))
+    return _Head(heading, unit_line, notes, legend, depth + (_MARK_ROW if plan.names_marks else 0))
 
 
 def _legend(plan: PanelPlan, span: tuple[float, float], depth: float) -> tuple[Entry, ...]:
+    room = min(NAME_ROOM, (span[1] - span[0] - ENTRY_GAP) / 2 - SWATCH)
+    return _entries([shorten(curve.name or "unnamed", NOTE, room) for curve in plan.curves], span, depth)
+
+
+def _entries(names: Sequence[str], span: tuple[float, float], depth: float) -> tuple[Entry, ...]:
+    """Names that are short enough already, in rows."""
     left, right = span
-    room = min(NAME_ROOM, (right - left - ENTRY_GAP) / 2 - SWATCH)
     x, row, entries = left, 0, list[Entry]()
-    for i, curve in enumerate(plan.curves):
-        name = shorten(curve.name or "unnamed", NOTE, room)
+    for i, name in enumerate(names):
         wide = SWATCH + width(name, NOTE)
         if x > left and x + wide > right:
             x, row = left, row + 1
@@ -210,4 +238,7 @@ def _upwards(sheet: Layout) -> Layout:
         )
         for f in sheet.frames
     )
-    return Layout(height, tuple(up(t) for t in sheet.title), up(sheet.subtitle), frames, up(sheet.x_label))
+    legend = tuple(Entry(e.curve, up(e.place)) for e in sheet.legend)
+    x_labels = tuple(up(label) for label in sheet.x_labels)
+    title, subtitle, reading = tuple(up(line) for line in sheet.title), up(sheet.subtitle), up(sheet.reading)
+    return Layout(height, title, subtitle, legend, reading, frames, x_labels)

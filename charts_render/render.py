@@ -8,7 +8,7 @@ from typing import Final
 from agent.domain.charts import ChartSpec
 from agent.domain.pictures import PictureSpec
 from charts_render.canvas import Sheet
-from charts_render.drawing import PanelPainter
+from charts_render.drawing import PanelPainter, legend_entry
 from charts_render.layout import NOTE, SUBTITLE, TITLE, lay_out
 from charts_render.placement import Plot
 from charts_render.plan import plan
@@ -24,7 +24,7 @@ WIDEST_PX: Final = 3000
 def render(spec: ChartSpec | PictureSpec) -> bytes:
     """A PNG of `spec.width_px` pixels (held within 240 and 3000); the height follows from the content.
 
-    Draws at most four panels of eight series, or four pictures, and says in the picture what it left out. Gaps,
+    Draws at most twelve panels of eight series, or four pictures, and says in the picture what it left out. Gaps,
     infinities and odd names are drawn, not refused: no data raises an error. Not thread-safe, as matplotlib is not.
     """
     sheet = compose(spec)
@@ -45,8 +45,12 @@ def _curves(spec: ChartSpec, width_px: int) -> Sheet:
     for line in layout.title:
         sheet.text(line.x, line.base, line.text, Ink(TITLE, look.ink), "title")
     sheet.text(layout.subtitle.x, layout.subtitle.base, layout.subtitle.text, Ink(SUBTITLE, look.muted), "subtitle")
+    for entry in layout.legend:
+        legend_entry(sheet, entry, entry.curve, of="all")
+    reading = layout.reading
+    sheet.text(reading.x, reading.base, reading.text, Ink(NOTE, look.muted), "reading")
     for frame in layout.frames:
         PanelPainter(sheet, frame, chart.x, Plot(frame.plot)).paint(whole_steps=chart.whole_steps)
-    label = layout.x_label
-    sheet.text(label.x, label.base, label.text, Ink(NOTE, look.muted, "center"), "x-label")
+    for label in layout.x_labels:
+        sheet.text(label.x, label.base, label.text, Ink(NOTE, look.muted, "center"), "x-label")
     return sheet

@@ -64,7 +64,10 @@ def _luminance(colour: str) -> float:
 
 
 SHAPES: Final = ("o", "s", "^", "D", "v", "P", "X", "p")
-MAX_PANELS: Final = 4
+MAX_PANELS: Final = 12
+TWO_COLUMNS_FROM: Final = 4  # panels; fewer have the whole width
+MULTIPLES_FROM: Final = 5  # panels; so many are small multiples: flatter, with one legend
+MAX_PICTURES: Final = 4
 MAX_SERIES: Final = len(SHAPES)
 MAX_BASELINES: Final = 4
 

@@ -5,7 +5,6 @@ Owns the grid; each kind's look is in its own file. Called by `charts_render.ren
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from agent.domain.pictures import (
     Bars,
@@ -26,9 +25,8 @@ from charts_render.results import bars, cloud, histogram, images, matrix, plane,
 from charts_render.results.part import Part
 from charts_render.results.values import sane
 from charts_render.scene import Ink
-from charts_render.theme import DESIGN_WIDTH_PX, PALETTES, Palette
+from charts_render.theme import DESIGN_WIDTH_PX, MAX_PICTURES, PALETTES, Palette
 
-MOST: Final = 4
 _NARROW_PX = 700  # a narrower sheet is one column
 _ROW_GAP = 34.0
 _BOTTOM = 22.0
@@ -37,8 +35,9 @@ _BOTTOM = 22.0
 def compose(spec: PictureSpec, width_px: int) -> Sheet:
     """The sheet before it becomes pixels, for whoever wants to measure it."""
     look = PALETTES[spec.theme]
-    shown = spec.pictures[:MOST]
-    more = f"+{len(spec.pictures) - MOST:,} more pictures" if len(spec.pictures) > MOST else ""
+    shown = spec.pictures[:MAX_PICTURES]
+    left_out = len(spec.pictures) - len(shown)
+    more = f"+{left_out:,} more pictures" if left_out else ""
     title, subtitle, depth = headline(spec.title, " · ".join(text for text in (spec.subtitle, more) if text))
     placed: list[tuple[Part, float, float]] = []
     for row in rows(shown, narrow=width_px < _NARROW_PX):

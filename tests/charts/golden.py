@@ -21,7 +21,7 @@ from charts_render.samples import results
 FOLDER = Path(__file__).parent / "golden"
 LOUD = 48  # of 255: a pixel that differs by more counts as changed
 MOST_MEAN, MOST_CHANGED = 1.2, 0.012  # of 255, and of all pixels
-_CHARTS = ("two", "log", "gpus")
+_CHARTS = ("two", "log", "gpus", "nine")
 _WIDE = ("matrix", "classifier", "scores")
 _NARROW = (
     "matrix-large", "importance", "forecast", "histograms", "regression", "clusters", "mistakes", "progress", "tree",

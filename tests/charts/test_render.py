@@ -139,7 +139,7 @@ def test_marks_are_lines_with_names_and_repeats_are_named_once() -> None:
 
 
 def test_what_is_left_out_is_said() -> None:
-    many = ChartSpec("t", tuple(Panel(str(i), ()) for i in range(7)))
+    many = ChartSpec("t", tuple(Panel(str(i), ()) for i in range(15)))
     assert "+3 more panels" in texts(compose(many), "subtitle")[0].text
     crowd = compose(chart(*[curve(1, 2)] * 10_000))
     assert "+9,992 more series" in " ".join(t.text for t in texts(crowd, "note"))
