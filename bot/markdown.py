@@ -67,7 +67,7 @@ def split(text: str, limit: int, measure: Measure = len) -> list[str]:
     items = _items(text, limit, measure)
     if measure(whole := _render(items, 0, len(items))) <= limit:
         return [whole]
-    return list(_pieces(items, limit, measure))
+    return [piece for piece in _pieces(items, limit, measure) if piece.strip()]  # a line of blanks may be longer
 
 
 def _items(text: str, limit: int, measure: Measure) -> list[_Item]:

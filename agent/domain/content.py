@@ -1,4 +1,4 @@
-"""What the bot shows, before any platform's markup: text in CommonMark, cards, pictures, buttons.
+"""What the bot shows, before any platform's markup: text in CommonMark, cards, pictures, buttons, menus.
 
 An adapter renders these; nobody else knows blocks, embeds or terminals.
 """
@@ -23,6 +23,29 @@ class Button(Value):
     label: str
     style: ButtonStyle = "plain"
     digest: str = ""
+
+
+class Choice(Value):
+    """One line of a menu. `value` is what it adds to the subject: letters, digits, `_` and `-` only."""
+
+    value: str
+    label: str
+    chosen: bool = False
+
+
+class Menu(Value):
+    """A choice of up to `most` of `choices` (at most 25, Discord's limit); none is a choice too.
+
+    It comes back as `Clicked(action, subject + the chosen values joined)`, with no digest: the values one after the
+    other in the platform's order, nothing between them. What a full choice makes fits in 100 characters with `v1:`,
+    the action and two colons. `label` stands in it while nothing is chosen.
+    """
+
+    action: str
+    subject: str
+    label: str
+    choices: tuple[Choice, ...]
+    most: int = 1
 
 
 class Fact(Value):
@@ -50,7 +73,8 @@ class Picture(Value):
 class Card(Value):
     """A message that the bot keeps up to date by editing.
 
-    `body` is CommonMark. `progress` is 0..1. `log` is shown in fixed width, newest line last.
+    `body` is CommonMark. `progress` is 0..1. `log` is shown in fixed width, newest line last. `menus` stand above the
+    buttons.
     """
 
     kind: Literal["run", "approval", "result", "data", "notice"]
@@ -62,6 +86,7 @@ class Card(Value):
     progress: float | None = None
     log: tuple[str, ...] = ()
     picture: Picture | None = None
+    menus: tuple[Menu, ...] = ()
     buttons: tuple[Button, ...] = ()
     footer: str = ""
 

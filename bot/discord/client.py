@@ -22,7 +22,7 @@ from bot.discord.recent import Recent
 log = logging.getLogger(__name__)
 
 ACCEPT_PAUSES_S = (0.5, 2.0, 5.0)
-OLD_BUTTON = "This button is of an older version of me. Ask me for the status to get a fresh card."
+OLD_BUTTON = "This button or menu is of an older version of me. Ask me for the status to get a fresh card."
 RATELIMIT_WAIT_S = 30.0  # discord.py's least; a longer wait is raised, not slept through
 TITLE_CHARS = 80
 
@@ -125,7 +125,7 @@ class GatewayClient(discord.Client):
         await self._accept(came)
 
     async def on_interaction(self, interaction: Interaction) -> None:
-        """A click on a button; slash commands come through the tree."""
+        """A click on a button or a choice in a menu; slash commands come through the tree."""
         if interaction.type is not discord.InteractionType.component:
             return
         where = await self._where(interaction.channel, interaction.guild)

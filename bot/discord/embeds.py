@@ -1,4 +1,4 @@
-"""`Content` as Discord messages: text pieces, an embed for the card, buttons, files. Reads files, sends nothing.
+"""`Content` as Discord messages: text pieces, an embed for the card, menus, buttons, files. Reads files, sends nothing.
 
 Keeps Discord's limits, so that nothing is refused after the bot has promised it: what does not fit in an embed goes
 into a file beside it, and says so. Documents are attachments of the last message; of one that Discord does not take
@@ -8,7 +8,6 @@ there is a sentence instead.
 import asyncio
 import io
 import math
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,16 +17,17 @@ import discord
 
 from agent.domain.content import Button, Card, Content, Document, Fact, Picture
 from agent.domain.errors import BadRequest
+from bot.discord.components import chars, cut, offered, view_of
 from bot.discord.markup import CONTROL, code_block, marked_up, plain, table_block, verbatim
 from bot.documents import Limits, safe_name, sort_out
 from bot.markdown import split
+from bot.menus import Offer
 
 # Source: https://discord.com/developers/docs/resources/message#embed-object-embed-limits, 2026-11
 EMBED_CHARS = 6000
 DESCRIPTION_CHARS = 4096
 TITLE_CHARS, FOOTER_CHARS = 256, 2048
 FIELDS, FIELD_NAME_CHARS, FIELD_VALUE_CHARS = 25, 256, 1024
-BUTTONS, LABEL_CHARS, CUSTOM_ID_CHARS = 25, 80, 100
 ALT_CHARS = 1024
 FILE_BYTES = 10 * 1024 * 1024
 # 25 MiB a request and 10 files a message; a picture and the rest of a long text need their room.
@@ -44,12 +44,6 @@ REST_NAME = "more.md"
 REST_NOTE = "-# The rest is in the attached file."
 
 TONES = {"neutral": 0x6B7280, "busy": 0x3B82F6, "good": 0x2F9E60, "warn": 0xE3A008, "bad": 0xD64545}
-STYLES = {
-    "plain": discord.ButtonStyle.secondary,
-    "primary": discord.ButtonStyle.primary,
-    "danger": discord.ButtonStyle.danger,
-}
-CUSTOM_ID = re.compile(r"^v1:([A-Za-z0-9._-]+):([A-Za-z0-9._-]+):([A-Za-z0-9._-]*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +52,15 @@ class Piece:
 
     text: str
     embed: discord.Embed | None = None
+    menus: tuple[Offer, ...] = ()
     buttons: tuple[Button, ...] = ()
     picture: Picture | None = None
     rest: str = ""
     documents: tuple[Document, ...] = ()
 
     def view(self) -> discord.ui.View | None:
-        """The buttons; stopped, so that discord.py keeps no state for them (clicks are handled by their custom id)."""
-        if not self.buttons:
-            return None
-        view = discord.ui.View(timeout=None)
-        for button in self.buttons:
-            view.add_item(
-                discord.ui.Button(
-                    label=_cut(plain(button.label) or button.action, LABEL_CHARS),
-                    style=STYLES[button.style],
-                    custom_id=custom_id(button),
-                )
-            )
-        view.stop()
-        return view
+        """Menus and buttons, None if there are none."""
+        return view_of(self.menus, self.buttons)
 
     async def fields(self, *, without: Collection[str] = ()) -> dict[str, Any]:
         """What `send` of discord.py takes for this piece, files read now; a picture that is gone is put in words.
@@ -90,9 +73,9 @@ class Piece:
             png = await asyncio.to_thread(_read, self.picture.path)
             if png is None:
                 embed = embed.copy().set_image(url=None)
-                embed.set_footer(text=_cut(f"(no picture) {plain(self.picture.alt)}", FOOTER_CHARS))
+                embed.set_footer(text=cut(f"(no picture) {plain(self.picture.alt)}", FOOTER_CHARS))
             else:
-                alt = _cut(self.picture.alt, ALT_CHARS)
+                alt = cut(self.picture.alt, ALT_CHARS)
                 files.append(discord.File(io.BytesIO(png), filename=PICTURE_NAME, description=alt))
         if self.rest:
             files.append(discord.File(io.BytesIO(self.rest.encode()), filename=REST_NAME))
@@ -130,16 +113,11 @@ def attached_as(document: Document) -> str:
     return f"file-{name}" if name in {PICTURE_NAME, REST_NAME} else name
 
 
-def chars(text: str) -> int:
-    """Length as the strictest of Discord's clients counts it: UTF-16 units."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
 def pieces(content: Content, *, most: int = MOST_PIECES) -> list[Piece]:
     """Messages that show `content`, the card in the last; beyond `most` the text goes into a file under its beginning.
 
     Raises:
-        BadRequest: there is nothing to show, or more buttons than Discord has room for.
+        BadRequest: there is nothing to show, or more menus and buttons than Discord has room for.
     """
     handover = sort_out(content.files, LIMITS)
     text = "\n\n".join(part for part in (content.text, *handover.notes) if part.strip())
@@ -158,7 +136,7 @@ def _pieces(text: str, shown: Card | None, most: int, *, bare: bool) -> list[Pie
         return [card]
     *before, last = _of_text(texts, text, most)
     rest = "\n\n".join(part for part in (last.rest, card.rest) if part)
-    return [*before, Piece(last.text, card.embed, card.buttons, card.picture, rest)]
+    return [*before, replace(card, text=last.text, rest=rest)]
 
 
 def _of_text(texts: list[str], whole: str, most: int) -> list[Piece]:
@@ -168,23 +146,22 @@ def _of_text(texts: list[str], whole: str, most: int) -> list[Piece]:
 
 
 def card_piece(card: Card) -> Piece:
-    """A card as an embed with buttons."""
-    if len(card.buttons) > BUTTONS:
-        raise BadRequest(f"A card has {len(card.buttons)} buttons; Discord shows {BUTTONS} at most.")
-    embed = discord.Embed(title=_cut(plain(card.title), TITLE_CHARS) or None, colour=TONES[card.tone])
+    """A card as an embed with menus and buttons."""
+    menus = offered(card.menus, card.buttons)
+    embed = discord.Embed(title=cut(plain(card.title), TITLE_CHARS) or None, colour=TONES[card.tone])
     if card.footer:
-        embed.set_footer(text=_cut(plain(card.footer), FOOTER_CHARS))
+        embed.set_footer(text=cut(plain(card.footer), FOOTER_CHARS))
     roomless = [fact for fact in card.facts if not _add_fact(embed, fact)]
     room = min(DESCRIPTION_CHARS, EMBED_CHARS - _size(embed))
     embed.description, rest = _description(card, roomless, room)
     if card.picture is not None:
         embed.set_image(url=f"attachment://{PICTURE_NAME}")
-    return Piece("", embed, card.buttons, card.picture, rest)
+    return Piece("", embed, menus, card.buttons, card.picture, rest)
 
 
 def _add_fact(embed: discord.Embed, fact: Fact) -> bool:
-    name = _cut(verbatim(fact.name), FIELD_NAME_CHARS) or "\u200b"
-    value = _cut(verbatim(fact.value), FIELD_VALUE_CHARS) or "–"
+    name = cut(verbatim(fact.name), FIELD_NAME_CHARS) or "\u200b"
+    value = cut(verbatim(fact.value), FIELD_VALUE_CHARS) or "–"
     too_large = _size(embed) + chars(name) + chars(value) > EMBED_CHARS - DESCRIPTION_CHARS // 2
     if too_large or len(embed.fields) == FIELDS:
         return False
@@ -235,26 +212,8 @@ def log_tail(log: tuple[str, ...], room: int) -> str:
     """The newest lines that fit, in a code block; empty if none does."""
     kept: list[str] = []
     for line in reversed(log):
-        longer = [_cut(CONTROL.sub("", line), LOG_LINE_CHARS), *kept]
+        longer = [cut(CONTROL.sub("", line), LOG_LINE_CHARS), *kept]
         if chars(code_block(longer)) > room:
             break
         kept = longer
     return code_block(kept) if kept else ""
-
-
-def custom_id(button: Button) -> str:
-    """`v1:<action>:<subject>:<digest>`, what a click brings back after any restart.
-
-    Raises:
-        BadRequest: it has other characters, or more, than a button may carry.
-    """
-    made = f"v1:{button.action}:{button.subject}:{button.digest}"
-    if not CUSTOM_ID.match(made) or len(made) > CUSTOM_ID_CHARS:
-        raise BadRequest(f"The button “{button.label}” cannot carry {made!r}.")
-    return made
-
-
-def _cut(text: str, limit: int) -> str:
-    while chars(text) > limit:
-        text = text[: min(len(text) - 1, limit) - 1].rstrip() + "…"
-    return text

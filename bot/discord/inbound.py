@@ -14,7 +14,8 @@ from agent.commands import Command
 from agent.domain.ids import is_run_id
 from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Person, Room, Said
 from bot.discord.addresses import DIRECT, Handle, Locator
-from bot.discord.embeds import CUSTOM_ID
+from bot.discord.components import CUSTOM_ID
+from bot.menus import chosen
 
 DESCRIPTION_CHARS = 100  # Discord's limit
 _CUT = " …)"  # ends what had no room
@@ -104,13 +105,24 @@ def commanded(interaction: discord.Interaction[discord.Client], where: Where, wo
 
 
 def clicked(interaction: discord.Interaction[discord.Client], where: Where) -> Inbound | None:
-    """A button of ours, None for a form that this version does not know."""
+    """A button or a menu of ours, None for a form that this version does not know."""
     data: Mapping[str, object] = interaction.data or {}
-    found = CUSTOM_ID.match(str(data.get("custom_id", "")))
+    is_menu = data.get("component_type") == discord.ComponentType.string_select.value
+    act = _chosen(data) if is_menu else _pressed(str(data.get("custom_id", "")))
+    return None if act is None else _from_interaction(interaction, where, act)
+
+
+def _pressed(custom_id: str) -> Clicked | None:
+    found = CUSTOM_ID.match(custom_id)
     if found is None:
         return None
     action, subject, digest = found.groups()
-    return _from_interaction(interaction, where, Clicked(action=action, subject=subject, digest=digest))
+    return Clicked(action=action, subject=subject, digest=digest)
+
+
+def _chosen(data: Mapping[str, object]) -> Clicked | None:
+    values = data.get("values")
+    return chosen(str(data.get("custom_id", "")), values if isinstance(values, list) else [])
 
 
 def _from_interaction(

@@ -4,21 +4,26 @@ Text from models, files and people is neutralised on the way, so that nothing in
 formatting gets through. Limits: docs.slack.dev/reference/block-kit (November 2026) and what Slack was seen to refuse.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.domain.content import Button, Card, Content, Fact, Table, Tone
+from agent.domain.content import Button, Card, Content, Fact, Menu, Table, Tone
 from bot.markdown import split
+from bot.menus import Offer, offers
 
 Block = dict[str, Any]
 
 MESSAGE_CHARS = 11_000  # Slack refuses all blocks together from about 13,200
 WHISPER_CHARS = 2_800
+LEAST_CHARS = 200  # of a text beside a card that fills the message
 FALLBACK_BYTES = 3_900  # chat.update refuses a text above 4,000 bytes
 BODY_CHARS, LOG_CHARS, TABLE_CHARS = 4_000, 1_800, 2_500
 HEADER_CHARS, FIELD_CHARS, CONTEXT_CHARS, ALT_CHARS = 150, 600, 1_000, 2_000
+OPTION_CHARS, PLACEHOLDER_CHARS = 75, 150
 BUTTON_CHARS, BUTTONS_A_ROW, FACTS_A_SECTION, FACTS, TABLE_ROWS, TABLE_COLUMNS = 75, 5, 10, 20, 50, 20
 
 MARKS: Mapping[Tone, str] = {"neutral": "▪️", "busy": "⏳", "good": "✅", "warn": "⚠️", "bad": "❌"}
@@ -37,7 +42,7 @@ class Message:
 def messages(content: Content, files: Mapping[str, str], *, limit: int = MESSAGE_CHARS) -> list[Message]:
     """The messages that show `content`, usually one. `files` maps a picture's sha256 to Slack's file id."""
     texts = split(neutral(content.text), limit)
-    card = card_blocks(content.card, files) if content.card else []
+    card = _card_within(content.card, files, limit) if content.card else []
     shown = [Message(fallback(text), [markdown(text)]) for text in texts]
     if content.card:
         if shown and len(texts[-1]) + weight(card) <= limit:
@@ -50,31 +55,49 @@ def messages(content: Content, files: Mapping[str, str], *, limit: int = MESSAGE
 
 def single(content: Content, files: Mapping[str, str], *, limit: int = MESSAGE_CHARS) -> Message:
     """One message in any case: of a text that is too long the beginning, with a word about the rest."""
-    card = card_blocks(content.card, files) if content.card else []
-    text = clipped(neutral(content.text), limit - weight(card)) if content.text.strip() else ""
+    words = neutral(content.text) if content.text.strip() else ""
+    card = _card_within(content.card, files, limit - min(len(words), LEAST_CHARS)) if content.card else []
+    text = clipped(words, max(limit - weight(card), LEAST_CHARS))
     blocks = ([markdown(text)] if text else []) + card
     if not blocks:
         return Message("…", [markdown("…")])
     return Message(summary(content.card) if content.card and not text else fallback(text), blocks)
 
 
-def card_blocks(card: Card, files: Mapping[str, str]) -> list[Block]:
-    """The card from top to bottom: title, words, facts, progress, table, picture, log, buttons, footer."""
+def card_blocks(card: Card, files: Mapping[str, str], *, part: int = 1) -> list[Block]:
+    """The card from top to bottom: title, words, facts, progress, table, picture, log, menus, buttons, footer.
+
+    Its long texts are cut to one `part` of what they may be at most, so 2 is half.
+
+    Raises:
+        BadRequest: there are more menus than any platform shows, or one cannot carry what it would bring back.
+    """
     blocks: list[Block] = [{"type": "header", "text": plain(f"{MARKS[card.tone]} {card.title}", HEADER_CHARS)}]
     if card.body.strip():
-        blocks.append(markdown(clipped(neutral(card.body), BODY_CHARS)))
-    blocks.extend(_facts(card.facts))
+        blocks.append(markdown(clipped(neutral(card.body), BODY_CHARS // part)))
+    blocks.extend(_facts(card.facts, FIELD_CHARS // part))
     if card.progress is not None:
         blocks.append(_context(bar(card.progress)))
     if card.table is not None and card.table.rows:
-        blocks.extend(_table(card.table))
+        blocks.extend(_table(card.table, TABLE_CHARS // part))
     if card.picture is not None:
         blocks.append(_picture(card.picture.alt, files.get(card.picture.sha256)))
     if card.log:
-        blocks.append(_log(card.log))
+        blocks.append(_log(card.log, LOG_CHARS // part))
+    blocks.extend(_menus(card.menus))
     blocks.extend(_buttons(card.buttons))
     if card.footer.strip():
-        blocks.append(_context(clip(card.footer, CONTEXT_CHARS)))
+        blocks.append(_context(clip(card.footer, CONTEXT_CHARS // part)))
+    return blocks
+
+
+def _card_within(card: Card, files: Mapping[str, str], limit: int) -> list[Block]:
+    """The card in blocks of at most `limit` characters together, if shorter texts make that possible."""
+    blocks = card_blocks(card, files)
+    for part in (2, 4, 8):
+        if weight(blocks) <= limit:
+            break
+        blocks = card_blocks(card, files, part=part)
     return blocks
 
 
@@ -101,7 +124,7 @@ def clipped(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     note = "\n\n_… cut here, {:,} more characters_"
-    beginning = split(text[: 2 * limit], max(200, limit - 60))[0]
+    beginning = next(iter(split(text[: 2 * limit], max(200, limit - 60))), "")
     return beginning + note.format(max(1, len(text) - len(beginning)))
 
 
@@ -154,11 +177,11 @@ def button_value(button: Button) -> str:
     return f"v1:{button.action}:{button.subject}:{button.digest}"
 
 
-def _facts(facts: Sequence[Fact]) -> Iterator[Block]:
+def _facts(facts: Sequence[Fact], chars: int) -> Iterator[Block]:
     shown = facts[:FACTS]
     for at in range(0, len(shown), FACTS_A_SECTION):
         fields = [
-            {"type": "mrkdwn", "text": f"*{clip(fact.name, 80)}*\n{clip(fact.value, FIELD_CHARS) or '–'}"}
+            {"type": "mrkdwn", "text": f"*{clip(fact.name, 80)}*\n{clip(fact.value, chars) or '–'}"}
             for fact in shown[at : at + FACTS_A_SECTION]
         ]
         yield {"type": "section", "fields": fields}
@@ -168,12 +191,12 @@ def _context(text: str) -> Block:
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": text}]}
 
 
-def _table(table: Table) -> Iterator[Block]:
+def _table(table: Table, chars: int) -> Iterator[Block]:
     columns = table.columns[:TABLE_COLUMNS]
     rows, used = [[_cell(name) for name in columns]], sum(map(len, columns))
     for row in table.rows[:TABLE_ROWS]:
         used += sum(len(cell) for cell in row)
-        if used > TABLE_CHARS:
+        if used > chars:
             break
         rows.append([_cell(cell) for cell in row[:TABLE_COLUMNS]])
     if len(rows) > 1:
@@ -192,13 +215,41 @@ def _picture(alt: str, file_id: str | None) -> Block:
     return {"type": "image", "slack_file": {"id": file_id}, "alt_text": (alt.strip() or "chart")[:ALT_CHARS]}
 
 
-def _log(lines: Sequence[str]) -> Block:
+def _log(lines: Sequence[str], chars: int) -> Block:
     text = "\n".join(lines).strip("\n") or " "
-    if len(text) > LOG_CHARS:
-        tail = text[-(LOG_CHARS - 2) :]
+    if len(text) > chars:
+        tail = text[-(chars - 2) :]
         text = "…\n" + (tail.split("\n", 1)[1] if "\n" in tail else tail)
     inner = {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": text}]}
     return {"type": "rich_text", "elements": [inner]}
+
+
+def _menus(menus: Sequence[Menu]) -> Iterator[Block]:
+    for offer in offers(menus, limit=OPTION_CHARS):
+        yield _menu(offer)
+
+
+def _menu(offer: Offer) -> Block:
+    """A multi-select for a choice of one too: the other kind cannot be emptied. It stands in sections only.
+
+    Clients show again what was last chosen under a `block_id`, whatever an update says (bolt-js issues 1073, 2766),
+    so the id changes with what the menu shows, and only then.
+    """
+    options = [{"text": plain(choice.label, OPTION_CHARS), "value": choice.value} for choice in offer.choices]
+    taken = [option for option, choice in zip(options, offer.choices, strict=True) if choice.chosen]
+    most = f"Choose up to {offer.most}" if offer.most > 1 else "Choose one"
+    element: Block = {
+        "type": "multi_static_select",
+        "action_id": offer.carried,  # a choice of nothing brings back no value, so the element tells what it is
+        "placeholder": plain(" · ".join(filter(None, (most, offer.missing))), PLACEHOLDER_CHARS),
+        "options": options,
+        "max_selected_items": offer.most,
+    }
+    if taken:  # Slack refuses an empty list
+        element["initial_options"] = taken
+    section: Block = {"type": "section", "text": plain(offer.label, PLACEHOLDER_CHARS), "accessory": element}
+    shown = json.dumps(section, sort_keys=True).encode()
+    return {**section, "block_id": f"menu.{hashlib.sha256(shown).hexdigest()[:16]}"}
 
 
 def _buttons(buttons: Sequence[Button]) -> Iterator[Block]:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Person, Room, Said
+from bot.menus import chosen
 
 Payload = Mapping[str, Any]
 
@@ -106,9 +107,8 @@ def _command(body: Payload, me: Self) -> Inbound:
 
 def _click(body: Payload, me: Self) -> Inbound | None:
     action: Payload = next(iter(body.get("actions") or ()), {})
-    version, _, rest = str(action.get("value", "")).partition(":")
-    parts = rest.split(":")
-    if version != "v1" or len(parts) != 3:
+    act = _chosen(action) if action.get("type") == "multi_static_select" else _pressed(action)
+    if act is None:
         return None
     user, container = body.get("user") or {}, body.get("container") or {}
     message, channel = body.get("message") or {}, body.get("channel") or {}
@@ -131,10 +131,25 @@ def _click(body: Payload, me: Self) -> Inbound | None:
             name=str(user.get("name") or user.get("username") or ""),
             external=str(user.get("team_id") or tenant) != tenant,
         ),
-        act=Clicked(action=parts[0], subject=parts[1], digest=parts[2]),
+        act=act,
         reply_handle=str(body.get("response_url", "")),
         at=_when(action_ts),
     )
+
+
+def _pressed(action: Payload) -> Clicked | None:
+    version, _, rest = str(action.get("value", "")).partition(":")
+    parts = rest.split(":")
+    if version != "v1" or len(parts) != 3:
+        return None
+    return Clicked(action=parts[0], subject=parts[1], digest=parts[2])
+
+
+def _chosen(action: Payload) -> Clicked | None:
+    """A choice in a menu, in the order in which it was made."""
+    options = action.get("selected_options") or ()
+    values = [option.get("value") if isinstance(option, dict) else None for option in options]
+    return chosen(str(action.get("action_id", "")), values)
 
 
 def _tenant(body: Payload, me: Self) -> str:

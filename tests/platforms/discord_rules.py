@@ -1,6 +1,6 @@
 """The checks that Discord makes before it takes a message: sizes, components, embeds, files."""
 
-from tests.platforms.discord_world import ApiError, Json, Limits, bad_form
+from tests.platforms.discord_world import STRING_SELECT, ApiError, Json, Limits, bad_form
 
 
 def check_message(form: Json, files: dict[int, tuple[str, bytes]], limits: Limits, *, new: bool) -> None:
@@ -61,21 +61,47 @@ def _check_components(rows: list[Json], limits: Limits) -> None:
         raise bad_form("components", f"Must be {limits.rows} or fewer in length.")
     seen: set[str] = set()
     for r, row in enumerate(rows):
-        buttons = row.get("components", [])
-        if row.get("type") != 1 or not 1 <= len(buttons) <= limits.row_buttons:
+        parts = row.get("components", [])
+        if row.get("type") != 1 or not 1 <= len(parts) <= limits.row_buttons:
             raise bad_form(f"components.{r}", f"Must be between 1 and {limits.row_buttons} in length.")
-        for b, button in enumerate(buttons):
-            where = f"components.{r}.components.{b}"
-            custom_id, label = button.get("custom_id", ""), button.get("label") or ""
+        if len(parts) > 1 and any(part.get("type") == STRING_SELECT for part in parts):
+            raise bad_form(f"components.{r}", "The specified component exceeds the maximum width", "COMPONENT_WIDTH")
+        for p, part in enumerate(parts):
+            where, custom_id = f"components.{r}.components.{p}", part.get("custom_id", "")
             if not 1 <= _length(custom_id) <= limits.custom_id:
                 raise bad_form(f"{where}.custom_id", f"Must be between 1 and {limits.custom_id} in length.")
-            if _length(label) > limits.label or not label:
+            if part.get("type") == STRING_SELECT:
+                _check_menu(part, where, limits)
+            elif _length(part.get("label") or "") > limits.label or not part.get("label"):
                 raise bad_form(f"{where}.label", f"Must be between 1 and {limits.label} in length.")
             if custom_id in seen:
                 raise bad_form(
                     f"{where}.custom_id", "Component custom id cannot be duplicated", "COMPONENT_CUSTOM_ID_DUPLICATED"
                 )
             seen.add(custom_id)
+
+
+def _check_menu(menu: Json, where: str, limits: Limits) -> None:
+    """discord.com/developers/docs/components/reference#string-select; more defaults than `max_values`, and a
+    `max_values` above the number of options, are refused with codes that are not documented."""
+    options, least, most = menu.get("options", []), menu.get("min_values", 1), menu.get("max_values", 1)
+    if _length(menu.get("placeholder") or "") > limits.placeholder:
+        raise bad_form(f"{where}.placeholder", f"Must be {limits.placeholder} or fewer in length.")
+    if not 1 <= len(options) <= limits.options:
+        raise bad_form(f"{where}.options", f"Must be between 1 and {limits.options} in length.")
+    for o, option in enumerate(options):
+        for name in ("label", "value"):
+            if not option.get(name, "").strip():
+                raise bad_form(f"{where}.options.{o}.{name}", "This field is required", "BASE_TYPE_REQUIRED")
+            if _length(option[name]) > limits.option:
+                raise bad_form(f"{where}.options.{o}.{name}", f"Must be between 1 and {limits.option} in length.")
+        if option["value"] in [before["value"] for before in options[:o]]:
+            code = "SELECT_COMPONENT_OPTION_VALUE_DUPLICATED"
+            raise bad_form(f"{where}.options.{o}", "The specified option value is already used", code)
+    if not 0 <= least <= limits.options or not max(least, 1) <= most <= min(limits.options, len(options)):
+        raise bad_form(f"{where}.max_values", "Must be a number of options", "NUMBER_TYPE_MAX")
+    if sum(bool(option.get("default")) for option in options) > most:
+        raise bad_form(f"{where}.options", "Too many options are chosen by default", "TOO_MANY_DEFAULTS")
 
 
 def check_commands(commands: list[Json], limits: Limits) -> None:

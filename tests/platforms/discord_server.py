@@ -11,6 +11,7 @@
         await alice.say(thread, "yes")                             # in a thread, without a mention
         await alice.direct("hello")                                # to the bot alone
         click = await alice.click(answer, "Approve")               # by the label; acknowledged when it returns
+        chose = await alice.choose(answer, "Metrics", "loss")      # in the menu with that placeholder, by the labels
         used = await alice.slash("train status", run="r-abc123")   # in server.general, or channel=…
         await server.wait_for(lambda: used.replies)                # private answers; `click.replies` as well
 
@@ -47,7 +48,17 @@ from aiohttp import web
 from tests.platforms.discord_cdn import Cdn
 from tests.platforms.discord_gateway import RECONNECT, Gateway
 from tests.platforms.discord_rest import Rest, Trouble
-from tests.platforms.discord_world import Channel, Interaction, Json, Limits, Message, Person, World
+from tests.platforms.discord_world import (
+    BUTTON,
+    STRING_SELECT,
+    Channel,
+    Interaction,
+    Json,
+    Limits,
+    Message,
+    Person,
+    World,
+)
 
 T = TypeVar("T")
 HANG_S = 20.0
@@ -277,7 +288,17 @@ class User:
         """Press a button; returns when the bot has acknowledged it, unless told not to wait."""
         button = message.buttons[label]
         made = Interaction(self._world.ids.new(), secrets.token_urlsafe(24), 3, message.channel, self.person, message)
-        data = {"custom_id": button["custom_id"], "component_type": 2}
+        data = {"custom_id": button["custom_id"], "component_type": BUTTON}
+        return await self._interact(made, data, wait=wait, message=message.payload())
+
+    async def choose(self, message: Message, menu: str, *labels: str, wait: bool = True) -> Interaction:
+        """Choose in a menu by the labels, in this order; returns when the bot has acknowledged it."""
+        select = message.menus[menu]
+        known = {option["label"]: option["value"] for option in select["options"]}
+        assert select["min_values"] <= len(labels) <= select["max_values"], "Discord's clients do not allow that"
+        made = Interaction(self._world.ids.new(), secrets.token_urlsafe(24), 3, message.channel, self.person, message)
+        data: Json = {"custom_id": select["custom_id"], "component_type": STRING_SELECT, "id": 1}
+        data["values"] = [known[label] for label in labels]
         return await self._interact(made, data, wait=wait, message=message.payload())
 
     async def slash(

@@ -28,6 +28,7 @@ PERMISSIONS = {
 MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19
 EPHEMERAL, LOADING, HAS_THREAD = 1 << 6, 1 << 7, 1 << 5
 TEXT, DIRECT, PUBLIC_THREAD = 0, 1, 11
+BUTTON, STRING_SELECT = 2, 3
 
 
 @dataclass
@@ -47,6 +48,9 @@ class Limits:
     row_buttons: int = 5
     custom_id: int = 100
     label: int = 80
+    options: int = 25
+    option: int = 100  # of label and value each
+    placeholder: int = 150
     nonce: int = 25
     file_bytes: int = 10 * 1024 * 1024
     request_bytes: int = 25 * 1024 * 1024
@@ -211,7 +215,14 @@ class Message:
     @property
     def buttons(self) -> dict[str, Json]:
         """Buttons by their labels."""
-        return {str(button.get("label")): button for row in self.components for button in row["components"]}
+        parts = [part for row in self.components for part in row["components"]]
+        return {str(button.get("label")): button for button in parts if button.get("type") != STRING_SELECT}
+
+    @property
+    def menus(self) -> dict[str, Json]:
+        """Menus by what stands in them while nothing is chosen."""
+        parts = [part for row in self.components for part in row["components"]]
+        return {str(menu.get("placeholder")): menu for menu in parts if menu.get("type") == STRING_SELECT}
 
     @property
     def text(self) -> str:

@@ -18,6 +18,7 @@ What people do (each returns at once; delivery goes on in the background):
     person.say(text, channel="general", thread="", files=()) -> Message       without naming the bot
     person.dm(text, thread="", files=()) -> Message
     person.click(message, "Label") -> Delivery;  person.slash("words", channel="general") -> Delivery
+    person.choose(message, "Menu", "option", …) -> Delivery
     slack.deliveries, slack.deliveries_of(message), slack.redeliver(delivery)
 What the bot did: slack.thread(ts), slack.messages(channel), slack.whispers, slack.files[id], slack.called(method).
 Trouble: slack.fail(method, error=…|status=…|retry_after=…|lose_answer=True|slow_s=…, times=1),
@@ -82,6 +83,10 @@ class Person:
     def click(self, message: Message, label: str) -> Delivery:
         """Press a button by its label."""
         return self.server.clicked(self, message, label)
+
+    def choose(self, message: Message, menu: str, *options: str) -> Delivery:
+        """Choose in a menu, both by their labels, in this order; none is a choice too."""
+        return self.server.chosen(self, message, menu, options)
 
     def slash(self, text: str, *, channel: str = "general", command: str = "/train") -> Delivery:
         """Type the command."""
@@ -212,6 +217,29 @@ class SlackServer:
 
     def clicked(self, person: Person, message: Message, label: str) -> Delivery:
         button = message.buttons[label]
+        return self._acted(person, message, {k: button[k] for k in ("type", "text", "action_id", "value")})
+
+    def chosen(self, person: Person, message: Message, menu: str, options: Sequence[str]) -> Delivery:
+        """The payload names the block; initial options and placeholder come along: bolt-js, MultiStaticSelectAction."""
+        section = message.menus[menu]
+        element = section["accessory"]
+        known = {option["text"]["text"]: _delivered(option) for option in element["options"]}
+        assert len(options) <= element.get("max_selected_items", len(known)), "Slack's clients do not allow that"
+        action = {
+            "type": element["type"],
+            "action_id": element["action_id"],
+            "block_id": section["block_id"],
+            "selected_options": [known[option] for option in options],
+            "placeholder": element["placeholder"] | {"emoji": True},
+        }
+        if "initial_options" in element:
+            action["initial_options"] = [_delivered(option) for option in element["initial_options"]]
+        values = {"type": element["type"], "selected_options": action["selected_options"]}
+        return self._acted(person, message, action, {section["block_id"]: {element["action_id"]: values}})
+
+    def _acted(
+        self, person: Person, message: Message, action: dict[str, Any], values: dict[str, Any] | None = None
+    ) -> Delivery:
         handle = self._handle(message.channel, message.thread_ts, person)
         container = {
             "type": "message",
@@ -231,7 +259,8 @@ class SlackServer:
             "response_url": handle,
             "enterprise": None,
             "is_enterprise_install": False,
-            "actions": [{k: button[k] for k in ("type", "text", "action_id", "value")} | {"action_ts": self.next_ts()}],
+            "state": {"values": values or {}},
+            "actions": [action | {"action_ts": self.next_ts()}],
             **({} if message.only_for else {"message": self.as_event(message)}),
         }
         return self.courier.start(Delivery("interactive", payload, message))
@@ -500,6 +529,10 @@ class SlackServer:
                 message,
             )
         )
+
+
+def _delivered(option: dict[str, Any]) -> dict[str, Any]:
+    return option | {"text": option["text"] | {"emoji": True}}
 
 
 def _limited(retry_after: int) -> web.Response:

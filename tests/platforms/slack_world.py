@@ -63,6 +63,12 @@ class Message:
         }
 
     @property
+    def menus(self) -> dict[str, dict[str, Any]]:
+        """Sections with a multi-select, by their words."""
+        menus = [block for block in self.blocks if block.get("accessory", {}).get("type") == "multi_static_select"]
+        return {block["text"]["text"]: block for block in menus}
+
+    @property
     def pictures(self) -> list[str]:
         """File ids of the image blocks."""
         return [block["slack_file"]["id"] for block in self.blocks if block["type"] == "image"]

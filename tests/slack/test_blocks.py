@@ -1,10 +1,11 @@
 """Cards as Slack gets them, to the letter."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.domain.content import Button, Card, Content, Fact, Picture, Table
-from bot.slack.blocks import escape, fallback, messages, neutral, single
+from bot.slack.blocks import MESSAGE_CHARS, WHISPER_CHARS, escape, fallback, messages, neutral, single, weight
 from tests.platforms.slack_limits import refused_blocks
 
 RUN = Card(
@@ -129,6 +130,28 @@ def test_nothing_from_a_file_or_a_model_can_ping():
         " @\u200beveryone, mail a@b.c, 1 < 2 <b>"
     )
     assert "<" not in escape(bait)
+
+
+HEAVY = RUN.model_copy(
+    update={
+        "body": "word " * 2_000,
+        "facts": tuple(Fact(name="n" * 80, value="v" * 600) for _ in range(20)),
+        "log": ("y" * 100,) * 100,
+        "footer": "f" * 2_000,
+    }
+)
+
+
+@pytest.mark.parametrize("text", ["hello " * 10, "word " * 4_000, " " * 25_000 + "x", ""])
+@pytest.mark.parametrize("limit", [MESSAGE_CHARS, WHISPER_CHARS])
+def test_a_card_that_would_fill_several_messages_is_cut_so_that_it_fits(text, limit):
+    message = single(Content(text=text, card=HEAVY), {}, limit=limit)
+    assert refused_blocks(message.blocks, lambda _: True) is None
+    assert weight(message.blocks) <= max(limit, 6_000)
+    assert ("cut here" in str(message.blocks[0])) == (len(text) > 200)
+    for shown in messages(Content(text=text, card=HEAVY), {}):
+        assert refused_blocks(shown.blocks, lambda _: True) is None
+        assert weight(shown.blocks) <= MESSAGE_CHARS
 
 
 texts = st.text("ab &<>@#!`*_|\n-1é👩🏽‍🚀", max_size=300)
