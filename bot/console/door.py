@@ -16,7 +16,7 @@ from agent.domain.errors import BadData
 from agent.domain.ids import new_ulid
 from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room, Said
 from agent.ports import Accept, MessageRef, Whisper
-from bot.console.paint import file_lines, painted, progress_line
+from bot.console.paint import file_lines, harmless, painted, progress_line
 
 LEAVE = frozenset({"exit", "quit", ":q"})
 
@@ -90,7 +90,9 @@ class ConsoleDoor:
             if card is not None and card.kind == "run" and card.tone == "busy":
                 self._console.print(progress_line(card))
             elif card is not None and card.kind == "approval":
-                self._console.print(f"{card.title} {card.footer}", style="bold", markup=False, highlight=False)
+                self._console.print(
+                    harmless(f"{card.title} {card.footer}"), style="bold", markup=False, highlight=False
+                )
             else:
                 self._console.print(painted(content.model_copy(update={"files": ()})))  # they were told of once
         await self._note(content)
@@ -111,7 +113,7 @@ class ConsoleDoor:
 
     def write(self, text: str) -> None:
         """Print without a line break."""
-        self._console.print(text, end="", markup=False, highlight=False)
+        self._console.print(harmless(text), end="", markup=False, highlight=False)
 
     async def _note(self, content: Content) -> None:
         async with self._changed:

@@ -1,7 +1,12 @@
-"""Renders content for a terminal. Pure: content in, rich renderables out."""
+"""Renders content for a terminal. Pure: content in, rich renderables out.
 
+Names, logs and a model's words come from elsewhere: what would steer the terminal is taken out of all of them.
+"""
+
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -10,16 +15,23 @@ from rich.panel import Panel
 from rich.table import Table as Grid
 from rich.text import Text
 
-from agent.domain.content import Card, Content, Document, Table, Tone
+from agent.domain.content import Card, Choice, Content, Document, Menu, Table, Tone
 from bot.documents import size
+from bot.menus import name_of, shortened
 
 STYLES: dict[Tone, str] = {"neutral": "blue", "busy": "cyan", "good": "green", "warn": "yellow", "bad": "red"}
 
 BAR_CELLS = 40
+NAME_CHARS = 60
+# Colours and cursor (CSI), titles and clipboard (OSC and its like), and every other control character but \t and \n.
+STEERING = re.compile(
+    "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
 
 
 def painted(content: Content) -> RenderableType:
     """A whole message."""
+    content = Content.model_validate(_harmless(content.model_dump()))
     parts: list[RenderableType] = []
     if content.text:
         parts.append(Markdown(content.text))
@@ -27,6 +39,11 @@ def painted(content: Content) -> RenderableType:
         parts.append(card_panel(content.card))
     parts.extend(Text(line, style="bold", no_wrap=True, overflow="fold") for line in file_lines(content.files))
     return Group(*parts)
+
+
+def harmless(text: str) -> str:
+    """`text` without control sequences, which could clear the screen or set the clipboard."""
+    return STEERING.sub("", text)
 
 
 def file_lines(files: Sequence[Document]) -> list[str]:
@@ -50,6 +67,7 @@ def card_panel(card: Card) -> Panel:
         parts.append(Text("\n".join(card.log), style="dim"))
     if card.picture is not None:
         parts.append(Text(f"chart: {near(Path(card.picture.path))}", style="bold", no_wrap=True, overflow="fold"))
+    parts.extend(_menu(menu) for menu in card.menus if menu.choices)
     if card.buttons:
         names = "   ".join(f"[{button.label}]" for button in card.buttons)
         parts.append(Text(f"{names}   (type {_typed(card)})", style="bold"))
@@ -76,8 +94,19 @@ def progress_line(card: Card) -> Text:
     if card.progress is not None:
         bar = f"{_bar(card.progress, BAR_CELLS // 2)} "
     return Text(
-        f"{bar}{card.title.split(' · ')[0]} · {facts}", style=STYLES[card.tone], no_wrap=True, overflow="ellipsis"
+        harmless(f"{bar}{card.title.split(' · ')[0]} · {facts}"),
+        style=STYLES[card.tone],
+        no_wrap=True,
+        overflow="ellipsis",
     )
+
+
+def _harmless(node: Any) -> Any:
+    if isinstance(node, str):
+        return harmless(node)
+    if isinstance(node, dict):
+        return {name: _harmless(value) for name, value in node.items()}
+    return tuple(map(_harmless, node)) if isinstance(node, list | tuple) else node
 
 
 def _bar(share: float, cells: int) -> str:
@@ -91,6 +120,36 @@ def _typed(card: Card) -> str:
         subject = button.subject.replace(".", " ") if button.action == "results" else button.subject
         words.append(button.action if button.action in {"approve", "reject"} else f"{button.action} {subject}")
     return " or ".join(words)
+
+
+def _menu(menu: Menu) -> Text:
+    """Its label, all choices with those chosen marked, and what to type on a line of its own."""
+    most = min(max(menu.most, 1), len(menu.choices))
+    line = Text(f"{name_of(menu.label, 'Choose')} ({f'up to {most}' if most > 1 else 'one'}): ")
+    for number, choice in enumerate(menu.choices):
+        name = shortened(name_of(choice.label, choice.value), NAME_CHARS)
+        line.append(" · " if number else "", style="dim")
+        line.append(f"✓ {name}" if choice.chosen else name, style="bold" if choice.chosen else "")
+    line.append("\n  type: ", style="dim")
+    line.append(_typed_choice(menu, _example(menu, most)), style="bold")
+    return line
+
+
+def _example(menu: Menu, most: int) -> Sequence[Choice]:
+    """One or two choices that can be typed as they are shown, failing that any."""
+    shown = [choice for choice in menu.choices if choice.label == shortened(name_of(choice.label, "\0"), NAME_CHARS)]
+    return ([choice for choice in shown if "," not in choice.label] or menu.choices)[: min(most, 2)]
+
+
+def _typed_choice(menu: Menu, choices: Sequence[Choice]) -> str:
+    """What a person types for these choices: of a run's metrics (`<run>.m`, `<run>.<view>.m`) the names.
+
+    Else what is carried. The view is left out: people say it in the words of the command.
+    """
+    run = menu.subject.partition(".")[0]
+    if menu.subject.endswith(".m"):
+        return f"{menu.action} {run} {', '.join(name_of(choice.label, choice.value) for choice in choices)}"
+    return f"{menu.action} {menu.subject}{''.join(choice.value for choice in choices)}"
 
 
 def _facts(card: Card) -> Grid:

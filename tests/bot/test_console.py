@@ -1,12 +1,17 @@
-"""The terminal shows files as paths, once."""
+"""The terminal shows files as paths, once; menus as lines; and nothing that would steer it."""
 
 import io
 from pathlib import Path
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
-from agent.domain.content import Content, Document
+from agent.domain.content import Button, Card, Choice, Content, Document, Fact, Menu, Table
 from bot.console.door import ConsoleDoor
+from bot.console.paint import painted
 
 
 async def test_a_terminal_prints_where_a_file_lies(tmp_path: Path) -> None:
@@ -26,3 +31,80 @@ async def test_a_terminal_prints_where_a_file_lies(tmp_path: Path) -> None:
 
     assert printed.getvalue().count(f"file: {path} (10 B)") == 2
     assert "All metrics, done." in printed.getvalue()
+
+
+def shown(content: Content, width: int = 100) -> list[str]:
+    """The lines of a message in a terminal that is so wide."""
+    printed = io.StringIO()
+    Console(file=printed, width=width).print(painted(content))
+    assert all(cell_len(line) <= width for line in printed.getvalue().splitlines())
+    return [line.strip(" │") for line in printed.getvalue().splitlines()]
+
+
+def picking(*labels: str, taken: tuple[int, ...] = (), most: int = 4, subject: str = "r-abc123.m") -> Content:
+    """A card with a menu."""
+    choices = tuple(Choice(value=f"{n}", label=label, chosen=n in taken) for n, label in enumerate(labels))
+    menu = Menu(action="card", subject=subject, label="Metrics", choices=choices, most=most)
+    return Content(card=Card(kind="data", title="r-abc123", menus=(menu,)))
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_a_menu_says_what_is_chosen_and_what_to_type(width: int) -> None:
+    lines = shown(picking("loss", "accuracy", "lr", taken=(0, 2)), width)
+    assert lines[1:3] == ["Metrics (up to 3): ✓ loss · accuracy · ✓ lr", "type: card r-abc123 loss, accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("content", "typed"),
+    [
+        (picking("loss", most=4), "card r-abc123 loss"),
+        (picking("loss", "lr", most=1), "card r-abc123 loss"),
+        (picking("", "a,b", "x" * 61, "lr", "f1"), "card r-abc123 lr, f1"),
+        (picking("a,b", "c,d"), "card r-abc123 a,b, c,d"),
+        (picking("loss", "lr", subject="r-abc123.l.w600.m"), "card r-abc123 loss, lr"),
+        (picking("one", "two", subject="r-abc123.z"), "card r-abc123.z01"),
+    ],
+)
+def test_what_is_typed_for_a_choice(content: Content, typed: str) -> None:
+    assert f"type: {typed}" in shown(content)
+
+
+def test_a_menu_without_choices_is_not_shown() -> None:
+    assert not any("Metrics" in line for line in shown(picking()))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text(max_size=200), max_size=40), st.sampled_from([40, 60, 100]))
+def test_any_menu_fits_into_a_terminal(labels: list[str], width: int) -> None:
+    assert len(shown(picking(*labels), width)) >= 2
+
+
+STEERING = "\x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m\x9b1m\x1b]52;c;aGk=\x1b\\\x07\x08"
+
+
+async def test_nothing_that_is_shown_can_steer_the_terminal() -> None:
+    printed = io.StringIO()
+    door = ConsoleDoor(thread="t", person="ann", read=False, console=Console(file=printed, width=200))
+    card = Card(
+        kind="run",
+        tone="busy",
+        title=STEERING,
+        body=STEERING,
+        facts=(Fact(name=STEERING, value=STEERING),),
+        table=Table(columns=(STEERING,), rows=((STEERING,),)),
+        log=(STEERING, "step 1\tloss 0.5"),
+        menus=(Menu(action="card", subject="r.m", label=STEERING, choices=(Choice(value="1", label=STEERING),)),),
+        buttons=(Button(action="stop", subject="r", label=STEERING),),
+        footer=STEERING,
+    )
+    content = Content(text=STEERING, card=card)
+    ref = await door.post(door.room, content, key="k")
+    for change in ({}, {"kind": "approval"}, {"tone": "good"}):
+        await door.edit(door.room, ref, content.model_copy(update={"card": card.model_copy(update=change)}))
+    stream = await door.stream(door.room, key="k2")
+    for piece in (STEERING[:3], STEERING[3:]):
+        await stream.append(piece)
+    await stream.finish(content)
+    assert not {char for char in printed.getvalue() if char < " " or "\x7f" <= char <= "\x9f"} - {"\n"}
+    assert printed.getvalue().count("red") >= 13
+    assert door.shown[0] == content
