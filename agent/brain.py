@@ -105,7 +105,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         *Watching(stores.runs, bundles, drawn).tools(),
         *Charting(stores.runs, drawn, blobs, clock).tools(),
         *Resulting(stores.runs, drawn, blobs).tools(),
-        *CardViews(stores.runs, cards.changed).tools(),
+        *CardViews(stores.runs, clock, cards.changed).tools(),
         *Experimenting(stores.runs, drawn).tools(),
     )
     dispatcher = Dispatcher({tool.name: tool for tool in tools})

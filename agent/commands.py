@@ -15,7 +15,7 @@ from agent.domain.ids import is_run_id, new_ulid
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES
 from agent.ports import ToolCall
-from agent.tools.card_views import card_arguments
+from agent.tools.card_views import CARD_WORDS, card_arguments
 from agent.tools.chart_views import view_of as chart_view_of
 from agent.tools.chart_words import RESULT_WORDS, SMOOTH_WORDS, USAGE_WORDS, arguments_of
 from agent.tools.dispatch import Dispatcher, NeedsApproval
@@ -214,7 +214,14 @@ COMMANDS: Mapping[str, Command] = {
         Command("stop", "stop_run", "end it, with a checkpoint", "control"),
         Command("kill", "kill_run", "end it at once, without one", "control"),
         Command("retry", "retry_run", "try a failed or stopped run again", "control"),
-        Command("card", "set_card", "how its card draws it", "control", "[run] [log] [smooth=0.9] [zoom]", _card),
+        Command(
+            "card",
+            "set_card",
+            "what its card draws, for all; alone it asks you",
+            "control",
+            "[run] [metric …|all] [log] [smooth=0.9] [zoom] [vs run]",
+            _card,
+        ),
         Command("priority", "set_priority", "its place in the queue", "control", "<run> high|normal|low", _priority),
         Command("clone", "clone_run", "the same run with changes", "change", "[run] key=value …", _clone),
         Command("update", "update_script", "a new script: attach train.py", "change", "[run]", _update),
@@ -273,14 +280,18 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
     own |= {"usage", "parquet"} if command.name == "metrics" else set()
     own |= {"loss", "accuracy", *CHART_WORDS, *SMOOTH_WORDS, *USAGE_WORDS} if command.name == "chart" else set()
     own |= {"all", "tree"} if command.name == "experiments" else set()
+    own |= {"loss", "accuracy", *CARD_WORDS} if command.name == "card" else set()
     own |= {*RESULT_WORDS, "matrix", "curve"} if command.name in {"chart", "results"} else set()
     own |= TOLD_WORDS if command.name == "results" else set()
     own |= _named_picture(rest) if command.name == "results" else set()
+    if command.name == "card" and not rest:
+        return False  # a word of people too
+    of_card = command.name == "card" and is_run_id(rest[0].lower().partition(".")[0])
     for word in rest:
         plain = word.lower().strip(",")
         of_script, of_chart = command.name == "script", command.name == "chart"
         known = (
-            command.name == "card"
+            of_card
             or view_of(plain)
             or "=" in plain
             or plain in own

@@ -93,11 +93,21 @@ _SMOOTHED = re.compile(
 _BEFORE = re.compile(
     rf"{_HELD}(yesterday(?:['’]?s)?\b|(?:last|previous|earlier)\s+(?:run|one|training)\b)", re.IGNORECASE
 )
+_EVERY = re.compile(
+    r"\b(?:all|every|each)\s+(?:of\s+)?(?:the\s+|its\s+|my\s+)?(?:metrics?|curves?|panels?)\b|\bsmall multiples\b",
+    re.IGNORECASE,
+)
+_RUN = re.compile(r"\br-[0-9a-z]{6}\b")
+_OF_CARD = re.compile(
+    r"\bcard\s+(?:of|for)\s+(?:the\s+)?(?:run\s+)?(r-[0-9a-z]{6})\b|\b(r-[0-9a-z]{6})['’]?s\s+card\b", re.IGNORECASE
+)
 _CARD = (  # what a later line says counts
     (re.compile(r"\blinear\b", re.IGNORECASE), "log_scale", False),
     (re.compile(r"\blog(?:arithmic)?\b", re.IGNORECASE), "log_scale", True),
     (re.compile(r"\bzoom(?:ed)?\b|\bnewest\b", re.IGNORECASE), "newest", True),
     (re.compile(r"\bwhole run\b|\bzoom(?:ed)? out\b", re.IGNORECASE), "newest", False),
+    (_EVERY, "every", True),
+    (re.compile(r"\balone\b|\b(?:no|not|stop)\b[^.,;]*\bcompar(?:ed?|ing|ison)\b", re.IGNORECASE), "beside", ""),
 )
 
 
@@ -119,6 +129,8 @@ def chart_in(words: str, others: tuple[str, ...]) -> dict[str, Any]:
     if between:
         found |= {"first_step": int(between.group(1)), "last_step": int(between.group(2))}
     found |= {key: True for key, pattern in _SWITCHES.items() if pattern.search(words)}
+    if _EVERY.search(words) and not named:
+        found["every"] = True
     before = _BEFORE.search(words)
     if before:
         found["before"] = "yesterday" if before.group(1).lower().startswith("yesterday") else "previous"
@@ -152,10 +164,24 @@ def told_in(words: str) -> dict[str, Any]:
 
 
 def card_in(words: str) -> dict[str, Any]:
-    """How the live card of a run is to draw its curves; what is unsaid stays as it is."""
+    """How the live card of a run is to draw its curves; what is unsaid stays as it is.
+
+    Has its own `run` where a sentence names two, that of the card and one to lay over.
+    """
     found: dict[str, Any] = {key: value for pattern, key, value in _CARD if pattern.search(words)}
     smooth = _smoothing_in(words)
-    return found if smooth is None else found | {"smooth": smooth}
+    if smooth is not None:
+        found["smooth"] = smooth
+    if named := tuple(dict.fromkeys(word.lower() for word in _METRIC.findall(words))):
+        found["metrics"] = named
+    runs = list(dict.fromkeys(_RUN.findall(words.lower())))
+    if len(runs) > 1:
+        of_card = _OF_CARD.search(words)
+        run = (of_card.group(1) or of_card.group(2)).lower() if of_card else runs[0]
+        found |= {"run": run, "beside": next(one for one in runs if one != run)}
+    elif before := _BEFORE.search(words):
+        found["before"] = "yesterday" if before.group(1).lower().startswith("yesterday") else "previous"
+    return found
 
 
 def _smoothing_in(words: str) -> float | None:

@@ -61,6 +61,16 @@ _RUN = (
 
 # The first that fits. What acts must be asked for as such: a run is not stopped because a sentence has the word in it.
 _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "set_card",
+        _words(
+            r"(?!.*\b(?:train|build|fit)\b)(?=.*(?:\b(?:the|its|this|that|live|run|run['’]s)|r-[0-9a-z]{6}['’]s)\s+card\b)"
+            rf".*(?:\blog(?:arithmic)?[ -]scale\b|\blinear\b|{SMOOTH}|\bzoom|\bwhole run\b|\bmetrics?\b|\balone\b"
+            r"|\b(?:draws?|shows?|put)\b.*\b(?:loss|accuracy|auc|f1|curves?|metrics?|learning[ _]rate)\b"
+            r"|\b(?:over|against|beside|with|vs\.?)\b.*\b(?:r-[0-9a-z]{6}|(?:previous|last|yesterday['’]?s)\s+(?:run|one))\b"
+            r"|r-[0-9a-z]{6}\W+over\b)"
+        ),
+    ),
     ("stop_run", _words(rf"{_ASKED}(?:stop|cancel|abort|end)\W*(?:$|please\W*$|{_RUN})")),
     ("kill_run", _words(rf"{_ASKED}kill\W*(?:$|please\W*$|{_RUN})")),
     ("pause_run", _words(rf"{_ASKED}(?:pause|hold)\W*(?:$|please\W*$|{_RUN})")),
@@ -88,13 +98,6 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("again", _words(r"\b(?:re-?train|again|instead)\b")),
     ("predict", _words(r"\b(?:run|use|apply|try)\s+(?:the|this|that|my)\s+model\b")),
     ("train", _words(r"\b(train|fine-?tune|build|learn|fit)\b|\bmodel\b.*\b(predict|classif|tell)")),
-    (
-        "set_card",
-        _words(
-            r"(?=.*\b(?:the|its|this|that|live|run|run's)\s+card\b)"
-            rf".*(?:\blog(?:arithmic)?[ -]scale\b|\blinear\b|{SMOOTH}|\bzoom|\bwhole run\b)"
-        ),
-    ),
     ("run_chart", _words("|".join(pattern for pattern, _ in RESULTS))),
     (
         "run_chart",

@@ -12,6 +12,7 @@ from agent.runs.curves import Axis, Clock, series_of
 from agent.series.window import Window
 
 MAX_PANELS = 4
+MOST_PANELS = 12  # of a sheet of all metrics
 NEWEST = 50  # rows that say how fast a run is
 BASELINE = "baseline/"
 EPOCHS = ("epoch", "epochs")
@@ -26,15 +27,24 @@ Curves = Mapping[str, Window]
 """What is drawn of a run: windows of its metrics by name, in the order in which they began; baselines among them."""
 
 
-def drawn(names: Sequence[str]) -> list[str]:
-    """Which of a run's metrics its chart shows: those of the first panels, and what there is to beat."""
-    panels = list(_groups(names))[:MAX_PANELS]
+def panel_names(names: Sequence[str]) -> list[str]:
+    """The metrics that have a panel each, in the order in which they began; parts of one (train, valid) share it."""
+    return list(_groups(names))
+
+
+def drawn(names: Sequence[str], panels: Sequence[str]) -> list[str]:
+    """Which of a run's metrics these panels show, and what there is to beat."""
     return [name for name in names if name.startswith(BASELINE) or _metric(name) in panels]
+
+
+def held_out(names: Sequence[str]) -> list[str]:
+    """One of each metric's parts, the held-out one where there is one: several runs in a panel stay apart."""
+    return [max(parts, key=lambda name: _part(name) != "train") for parts in _groups(names).values()]
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How curves are shown: `page` counts fours of panels; by time, x are hours since each run began.
+    """How curves are shown: `page` counts sheets of `panels`; by time, x are hours since each run began.
 
     With `clocks`, by run id, x are epochs. `smooth` is the weight of a moving average, 0 for none; it does not reach
     over the steps at which later attempts of a run began, `anew` by run id.
@@ -43,6 +53,7 @@ class Look:
     log_scale: bool = False
     by_time: bool = False
     page: int = 0
+    panels: int = MAX_PANELS
     marks: tuple[Mark, ...] = ()  # where x says
     theme: Theme = "light"
     clocks: Mapping[str, Clock] = field(default_factory=dict)
@@ -84,16 +95,22 @@ def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) 
         for name in every:
             lines = tuple(line(run, name, run.id) for run in runs if name in curves[run.id])
             panels.append(_panel(name, _metric(name), lines, curves[first.id], look))
-    start = look.page * MAX_PANELS if look.page * MAX_PANELS < len(panels) else 0
+    sheet, more = _sheet(panels, look)
     unit = "boosting round" if first.spec.recipe == "tabular_classification" else "step"
     spec = ChartSpec(
         title=f"{first.spec.target} · {', '.join(run.id for run in runs)}",
         subtitle=first.spec.dataset.name,
-        panels=tuple(panels[start : start + MAX_PANELS]),
+        panels=sheet,
         x_label={"time": "hours", "epoch": "epoch", "step": unit}[look.axis],
         theme=look.theme,
     )
-    return spec, start + MAX_PANELS < len(panels)
+    return spec, more
+
+
+def _sheet(panels: Sequence[Panel], look: Look) -> tuple[tuple[Panel, ...], bool]:
+    """The panels of the page, of the first where there is no such page; and whether more follow."""
+    start = look.page * look.panels if look.page * look.panels < len(panels) else 0
+    return tuple(panels[start : start + look.panels]), start + look.panels < len(panels)
 
 
 def clock_name(names: Iterable[str]) -> str | None:
@@ -106,11 +123,9 @@ def file_chart(title: str, curves: Curves, look: Look, *, since: float) -> tuple
 
     The clock of `look`, if any, is that of the run `""`.
     """
-    panels = _panels_of(curves, look, "", since=since)
-    start = look.page * MAX_PANELS if look.page * MAX_PANELS < len(panels) else 0
-    shown = tuple(panels[start : start + MAX_PANELS])
+    shown, more = _sheet(_panels_of(curves, look, "", since=since), look)
     x_label = {"time": "hours", "epoch": "epoch", "step": "step"}[look.axis]
-    return ChartSpec(title=title, panels=shown, x_label=x_label, theme=look.theme), start + MAX_PANELS < len(panels)
+    return ChartSpec(title=title, panels=shown, x_label=x_label, theme=look.theme), more
 
 
 def _panels_of(curves: Curves, look: Look, run: str, *, since: float) -> list[Panel]:

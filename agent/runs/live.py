@@ -5,16 +5,32 @@ A run that ends also gets its result card, once for each attempt that ended it.
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 
 from agent.domain.charts import ChartSpec
-from agent.domain.content import Card, Content, Picture
+from agent.domain.content import Button, Card, Content, Picture
 from agent.domain.errors import TransientError
 from agent.domain.runs import ENDED, Run, RunState
 from agent.ports import Blobs, Clock
 from agent.postman import Postman
-from agent.runs.card_view import CardView, card_view_of, view_buttons
+from agent.run_store import Steps
+from agent.runs.card_view import MOST_CHOSEN, CardView, card_view_of, mark, view_buttons
 from agent.runs.cards import result_card, run_card
-from agent.runs.charts import BASELINE, NEWEST, Look, chart_of, drawn, restarts
+from agent.runs.charts import (
+    BASELINE,
+    MAX_PANELS,
+    MOST_PANELS,
+    NEWEST,
+    Curves,
+    Look,
+    chart_of,
+    curves_chart,
+    drawn,
+    held_out,
+    panel_names,
+    restarts,
+)
 from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
 from agent.runs.results import picture_of, result_buttons, views_of
@@ -24,6 +40,7 @@ from agent.stores import Runs
 
 log = logging.getLogger(__name__)
 LOG_LINES = 6
+_LOOKED_AT = 10  # newest runs of a thread, for one to lay over
 _SOON_S = 1.0  # a picture takes a fiftieth of this once its process is warm
 
 
@@ -77,8 +94,11 @@ class LiveCards:
         newest = await self._runs.newest_metrics(run_id, NEWEST)
         lines = await self._runs.log(run_id, LOG_LINES)
         view = card_view_of(await self._runs.card_view(run_id)) or CardView()
-        spec = await self._chart(run, view)
-        ways = [*view_buttons(run.id, view)] if spec or view.newest else []  # there is always a way back
+        names = await self._runs.metric_names(run.id)
+        spec = await self._chart(run, view, names)
+        ways: list[Button] = []
+        if spec or view != CardView():  # there is always a way back
+            ways += view_buttons(run.id, view, panels=panel_names(names), beside=await self._beside(run))
         told = bool(await self._runs.pictures(run.id))
         ways += [told_button(run.id)] if told else []
         ways += [usage_button(run)] if spec or run.usage else []
@@ -128,16 +148,38 @@ class LiveCards:
         ways = result_buttons(run.id, views_of(facts.found), shown="overview", told=told)
         return result_card(run, picture, ways)
 
-    async def _chart(self, run: Run, view: CardView) -> ChartSpec | None:
+    async def _beside(self, run: Run) -> str:
+        """The newest other run of its thread that began; empty where there is none."""
+        others = await self._runs.of_session(run.session_id, _LOOKED_AT)
+        return next((other.id for other in others if other.id != run.id and other.started_at), "")
+
+    async def _chart(self, run: Run, view: CardView, names: Sequence[str]) -> ChartSpec | None:
         """The curves as people want to see them; None where there are none."""
-        names = drawn(await self._runs.metric_names(run.id))
-        to_beat = [name for name in names if name.startswith(BASELINE)]
-        found = [*await self._runs.windows(run.id, [n for n in names if n not in to_beat], view.steps(run.step))]
-        found += await self._runs.windows(run.id, to_beat) if to_beat else []  # wherever they were logged
-        curves = {one.name: one for one in found}
+        most = MOST_PANELS if view.every else MAX_PANELS
+        panels = panel_names(names)
+        panels = [name for name in panels if mark(name) in view.marks][:MOST_CHOSEN] or panels[:most]
+        wanted = drawn(names, panels)
+        other = await self._runs.get(view.other) if view.other else None
+        if other is not None:
+            to_beat = [name for name in wanted if name.startswith(BASELINE)]
+            wanted = [*held_out(wanted), *to_beat]
+        curves = await self._curves(run, wanted, view.steps(run.step))
         marks = restarts(await self._runs.attempts(run.id)) if run.attempt > 1 else ()
         anew = {run.id: tuple(int(mark.x) for mark in marks)}
-        return chart_of(run, curves, Look(log_scale=view.log, marks=marks, smooth=view.smooth / 1000, anew=anew))
+        look = Look(log_scale=view.log, marks=marks, smooth=view.smooth / 1000, anew=anew, panels=most)
+        if other is None or not any(len(found.spans) for found in curves.values()):
+            return chart_of(run, curves, look)
+        beside = await self._curves(other, wanted, view.steps(run.step))
+        began = [one.first_step for one in (await self._runs.attempts(other.id))[1:]]
+        look = replace(look, marks=(), anew=anew | {other.id: tuple(began)})
+        return curves_chart((run, other), {run.id: curves, other.id: beside}, look)[0]
+
+    async def _curves(self, run: Run, names: Sequence[str], steps: Steps) -> Curves:
+        """What there is of these metrics; of what is to beat, wherever it was logged."""
+        to_beat = [name for name in names if name.startswith(BASELINE)]
+        found = [*await self._runs.windows(run.id, [name for name in names if name not in to_beat], steps)]
+        found += await self._runs.windows(run.id, to_beat) if to_beat else []
+        return {one.name: one for one in found if len(one.spans)}
 
 
 def _ending(run: Run) -> str:

@@ -5,20 +5,21 @@ a short hash of their names.
 """
 
 import re
-import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.domain.content import Button
+from agent.domain.content import Button, Menu
 from agent.domain.ids import is_run_id
-from agent.runs.card_view import smoother
+from agent.runs.card_view import choices_of, marks_in, smoother
+from agent.runs.charts import MAX_PANELS
 from agent.runs.results import LABELS, VIEWS, ResultView
 from agent.runs.usage import USAGE_LABELS, USAGE_VIEWS, UsageView
 from agent.tools.finding import Before
 
 SUBJECT_CHARS = 90  # with the version, the action and two colons still under 100
 MOST_MINUTES = 10**7 - 1
-LETTERS = {"l": "log", "t": "time", "e": "epoch"}  # of switches, in a subject
+LETTERS = {"l": "log", "t": "time", "e": "epoch", "a": "all"}  # of switches, in a subject
 _NUMBERS = {  # in a subject
     "n": ("last", r"\d{1,18}"),
     "p": ("page", r"\d{1,18}"),
@@ -33,9 +34,10 @@ class ChartView:
     """What is looked at. `marks` are hashes of metric names, none for all; `low` and `high` are steps, both included.
 
     `last` is a number of steps before the newest. `others` are runs whose curves are laid over. `page` counts fours of
-    panels. `smooth` is the weight of a moving average in thousandths, 0 for none. `before` says which run is laid over
-    that is not named; no button carries it. With `result` it is a picture of the result, and nothing else counts. With
-    `used` it is what the run used or how fast it went, of the newest `minutes` or of all; of the rest, `smooth` counts.
+    panels, or with `every` sheets of many small ones. `smooth` is the weight of a moving average in thousandths, 0 for
+    none. `before` says which run is laid over that is not named; no button carries it. With `result` it is a picture of
+    the result, and nothing else counts. With `used` it is what the run used or how fast it went, of the newest
+    `minutes` or of all; of the rest, `smooth` counts.
     """
 
     run: str = ""
@@ -47,6 +49,7 @@ class ChartView:
     by_time: bool = False
     by_epoch: bool = False
     page: int = 0
+    every: bool = False
     others: tuple[str, ...] = ()
     result: ResultView | None = None
     smooth: int = 0
@@ -64,6 +67,7 @@ class ChartView:
             "l" if self.log else "",
             "t" if self.by_time else "",
             "e" if self.by_epoch else "",
+            "a" if self.every else "",
             f"w{self.smooth}" if self.smooth else "",
             f"p{self.page}" if self.page else "",
             "m" + "".join(self.marks) if self.marks else "",
@@ -77,11 +81,6 @@ class ChartView:
     def button(self, label: str) -> Button:
         """A button that leads to this view."""
         return Button(action="chart", subject=self.subject(), label=label)
-
-
-def mark(name: str) -> str:
-    """Four letters that stand for the name of a metric."""
-    return f"{zlib.crc32(name.encode()) & 0xFFFF:04x}"
 
 
 def view_of(subject: str) -> ChartView | None:
@@ -107,10 +106,11 @@ def _changed(view: ChartView, part: str) -> ChartView | None:
         name, form = _NUMBERS[kind]
         changed: dict[str, Any] = {name: int(value)}
         return replace(view, **changed) if re.fullmatch(form, value, re.ASCII) else None
-    if kind == "m" and re.fullmatch(r"(?:[0-9a-f]{4})+", value):
-        return replace(view, marks=_cut(value, 4))
-    if kind == "v" and all(is_run_id(f"r-{one}") for one in _cut(value, 6)):
-        return replace(view, others=tuple(f"r-{one}" for one in _cut(value, 6)))
+    if kind == "m" and (marks := marks_in(value)) is not None:
+        return replace(view, marks=marks)
+    runs = tuple(f"r-{value[at : at + 6]}" for at in range(0, len(value), 6))
+    if kind == "v" and all(map(is_run_id, runs)):
+        return replace(view, others=runs)
     if kind == "r" and (result := next((one for one in VIEWS if one == value), None)):
         return replace(view, result=result)
     used = next((one for one in USAGE_VIEWS if one == value), None) if kind == "u" else None
@@ -118,14 +118,10 @@ def _changed(view: ChartView, part: str) -> ChartView | None:
 
 
 def switched(view: ChartView, what: str) -> ChartView:
-    """With a logarithmic scale, or another axis; where both are wanted, epochs."""
-    if what == "log":
-        return replace(view, log=True)
+    """With a logarithmic scale, all metrics, or another axis; where both are wanted, epochs."""
+    if what in {"log", "all"}:
+        return replace(view, log=True) if what == "log" else replace(view, every=True)
     return replace(view, by_time=True) if what == "time" else replace(view, by_epoch=True)
-
-
-def _cut(text: str, size: int) -> tuple[str, ...]:
-    return tuple(text[at : at + size] for at in range(0, len(text), size))
 
 
 def buttons(
@@ -149,12 +145,24 @@ def buttons(
     wanted.append((label, replace(view, smooth=smooth)))
     if view.page or more:
         wanted.append(("More metrics" if more else "First metrics", replace(view, page=view.page + 1 if more else 0)))
+    if more and not view.every and not view.page:
+        wanted.append(("All metrics", replace(view, every=True)))
     if used:
         wanted.append((USAGE_LABELS[used], ChartView(view.run, used=used)))
     shown = [at.button(label) for label, at in wanted]
     if measured:
         shown.append(Button(action="results", subject=view.run, label=LABELS["overview"]))
     return tuple(button for button in shown if len(button.subject) <= SUBJECT_CHARS)
+
+
+def selector(view: ChartView, names: Sequence[str]) -> tuple[Menu, ...]:
+    """A menu of the run's metrics, for a view of the same steps; empty where there is nothing to choose."""
+    bare = replace(view, marks=(), page=0, every=False)
+    subject = f"{bare.subject()}.m"
+    if len(names) < 2 or len(subject) + 4 * MAX_PANELS > SUBJECT_CHARS:
+        return ()
+    choices = choices_of(names, view.marks)
+    return (Menu(action="chart", subject=subject, label="Metrics", choices=choices, most=MAX_PANELS),)
 
 
 def usage_buttons(view: ChartView, *, gpus: bool = True) -> tuple[Button, ...]:

@@ -65,6 +65,7 @@ def arguments_of(words: Sequence[str]) -> dict[str, Any]:
         "by_epoch": view.by_epoch or None,
         "smooth": view.smooth / 1000 or None,
         "page": view.page or None,
+        "every": view.every or None,
         "others": view.others,
         "before": view.before,
         "result": view.result,
@@ -93,7 +94,7 @@ def view_in(words: Sequence[str]) -> tuple[ChartView, tuple[str, ...]]:
             view = changed
         elif word in {"vs", "versus", "against", "and", "with"}:
             against = True
-        elif word not in {"all", "scale", "by", "over", ""}:
+        elif word not in {"scale", "by", "over", ""} and not (view.every and word == "metrics"):
             names.append(word)
     if against and not view.others and not view.before and not names:
         raise BadRequest("Say which run to lay over, such as `chart r-abc123 loss vs r-def456`.")

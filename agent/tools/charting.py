@@ -14,11 +14,12 @@ from agent.domain.policy import Effect
 from agent.domain.runs import Run
 from agent.ports import Blobs, Clock
 from agent.run_store import ALL_STEPS, Steps
-from agent.runs.card_view import MOST
+from agent.runs.card_view import MOST, mark
 from agent.runs.charts import (
     BASELINE,
     LEARNING_RATE,
     MAX_PANELS,
+    MOST_PANELS,
     Curves,
     Look,
     clock_name,
@@ -33,7 +34,7 @@ from agent.runs.pictures import Files
 from agent.runs.results import ResultView
 from agent.runs.usage import UsageView
 from agent.stores import Runs
-from agent.tools.chart_views import MOST_MINUTES, ChartView, buttons, mark
+from agent.tools.chart_views import MOST_MINUTES, ChartView, buttons, selector
 from agent.tools.chart_words import USAGE_WORDS
 from agent.tools.finding import Before, named_or_newest, one_before
 from agent.tools.resulting import Resulting
@@ -60,7 +61,8 @@ class ChartArguments(RunArguments):
         le=MOST / 1000,
         description="Weight of a moving average, such as 0.9; 0 for none. Label smoothing is something else.",
     )
-    page: int = Field(0, ge=0, description="Which four panels, from 0.")
+    page: int = Field(0, ge=0, description="Which four panels, from 0; with `every`, which twelve.")
+    every: bool = Field(False, description="All metrics as small multiples, up to twelve panels.")
     others: tuple[str, ...] = Field((), max_length=MOST_OTHERS, description="Runs to lay over this one.")
     before: Before | None = Field(None, description="Lay over this one: the thread's newest other run, or yesterday's.")
     marks: tuple[str, ...] = Field((), max_length=16, description="Of a button: hashes of metric names.")
@@ -124,6 +126,7 @@ class Charting:
             asked.by_time,
             asked.by_epoch,
             asked.page,
+            asked.every,
             tuple(other.id for other in others),
             smooth=round(asked.smooth * 1000),
         )
@@ -140,6 +143,7 @@ class Charting:
             log_scale=asked.log_scale,
             by_time=asked.by_time,
             page=asked.page,
+            panels=MOST_PANELS if asked.every else MAX_PANELS,
             marks=marks,
             clocks=clocks,
             smooth=asked.smooth,
@@ -151,6 +155,7 @@ class Charting:
             kind="notice",
             title=f"Chart of {run.id}" + (f" and {', '.join(other.id for other in others)}" if others else ""),
             picture=picture,
+            menus=selector(view, known),
             buttons=buttons(
                 view,
                 first=min(int(of["first"].min()) for of in shown),

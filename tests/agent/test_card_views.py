@@ -1,6 +1,7 @@
 """How the live card of a run draws its curves: set by a button or in words, for all, and kept."""
 
 import asyncio
+from dataclasses import astuple, replace
 
 import pytest
 from hypothesis import given
@@ -10,28 +11,54 @@ from agent.commands import words_of
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Button, Card
 from agent.domain.errors import BadRequest
+from agent.domain.rooms import Clicked
 from agent.domain.runs import RunState
-from agent.runs.card_view import CardView, card_view_of, view_buttons
+from agent.runs.card_view import MOST_CHOSEN, CardView, card_view_of, chooser, mark, view_buttons
 from agent.tools.card_views import card_arguments
 from tests.agent.conftest import House
 from tests.agent.stage import Stage, rows
 from tests.fakes import GUEST, clicked
 
-VIEWS = st.builds(CardView, st.booleans(), st.integers(0, 999), st.booleans())
+RUN = "r-abc123"
+NAMES = st.lists(st.text(min_size=1), max_size=MOST_CHOSEN, unique_by=mark)
+CHOSEN = NAMES.map(lambda names: {"marks": tuple(map(mark, names))}) | st.just({"every": True})
+VIEWS = st.builds(
+    lambda log, smooth, newest, chosen, other: CardView(log, smooth, newest, other=other, **chosen),
+    st.booleans(), st.integers(0, 999), st.booleans(), CHOSEN, st.sampled_from(["", "r-def456"]),
+)  # fmt: skip
 
 
-@given(VIEWS)
-def test_a_view_survives_the_store_and_buttons_change_one_thing(view: CardView) -> None:
+@given(VIEWS, st.lists(st.text(), max_size=30))
+def test_a_view_survives_the_store_and_buttons_change_one_thing(view: CardView, panels: list[str]) -> None:
     assert card_view_of(view.text()) == view
-    before = (view.log, view.smooth, view.newest)
-    for button in view_buttons("r-abc123", view):
+    before = astuple(view)
+    shown = [*view_buttons(RUN, view, panels=panels, beside="r-def456"), *chooser(RUN, view, panels).buttons]
+    for button in shown:
+        assert words_of(f"card {button.subject}") == ("card", button.subject)
+        if button.label == "Select":
+            assert card_arguments([button.subject]) == {"run": RUN}
+            continue
         to = card_view_of(button.subject.removeprefix("r-abc123."), view)
         assert to is not None
-        after = (to.log, to.smooth, to.newest)
-        assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
-        assert words_of(f"card {button.subject}") == ("card", button.subject)
+        assert sum(one != other for one, other in zip(before, astuple(to), strict=True)) == (
+            2 if view.marks and button.label == "All metrics" else 1
+        )
         (change,) = {key: value for key, value in card_arguments([button.subject]).items() if key != "run"}.values()
-        assert change in (to.log, to.smooth / 1000, to.newest)
+        assert change in (to.log, to.smooth / 1000, to.newest, to.marks, to.every, to.other)
+
+
+@given(VIEWS, st.lists(st.text(), min_size=1, max_size=200))
+def test_what_is_chosen_in_its_menu_becomes_the_view(view: CardView, panels: list[str]) -> None:
+    (menu,) = chooser(RUN, view, panels).menus
+    assert len({choice.value for choice in menu.choices}) == len(menu.choices)
+    assert {choice.value for choice in menu.choices if choice.chosen} == set(view.marks) & set(map(mark, panels))
+    for count in range(min(menu.most, len(menu.choices)) + 1):
+        picked = tuple(choice.value for choice in menu.choices[:count])
+        subject = menu.subject + "".join(picked)
+        assert len(subject) <= 40
+        assert card_arguments([subject]) == {"run": RUN, "marks": picked}
+        to = card_view_of(subject.removeprefix(f"{RUN}."), view)
+        assert to == replace(view, marks=picked, every=False)
 
 
 def test_smoothing_goes_round() -> None:
@@ -43,7 +70,9 @@ def test_smoothing_goes_round() -> None:
     assert seen == [("Smooth", 600), ("Smoother", 900), ("Not smoothed", 0)]
 
 
-@pytest.mark.parametrize("text", ["x", "l1.", "l2", "l", "w1000", "w٣", "w01", "l1 q1", "."])
+@pytest.mark.parametrize(
+    "text", ["x", "l1.", "l2", "l", "w1000", "w٣", "w01", "l1 q1", ".", "m123", "mabcg", "m" + "0" * 20, "c12", "a"]
+)
 def test_other_texts_are_no_views(text: str) -> None:
     assert card_view_of(text) is None
 
@@ -56,9 +85,32 @@ def test_words_say_a_change() -> None:
     assert words_of("card r-abc123 log smooth=0.6") == ("card", "r-abc123", "log", "smooth=0.6")
     assert words_of("card games are fun") is None
     assert words_of("card") is None
+    assert words_of("card r-abc123 my metric") == ("card", "r-abc123", "my", "metric")
 
 
-@pytest.mark.parametrize("words", ["", "r-abc123", "loss", "r-abc123.x", "r-12", "r-abc123 steps=3-9", "smooth=2"])
+def test_words_choose_metrics_and_a_run_beside() -> None:
+    for said, wanted in {
+        "": {},
+        "r-abc123": {"run": RUN},
+        "r-abc123 loss, accuracy": {"run": RUN, "metrics": ("loss", "accuracy")},
+        "loss vs r-def456": {"metrics": ("loss",), "beside": "r-def456"},
+        "r-abc123 vs r-def456 log": {"run": RUN, "beside": "r-def456", "log_scale": True},
+        "compare": {"before": "previous"},
+        "r-abc123 vs yesterday": {"run": RUN, "before": "yesterday"},
+        "alone": {"beside": ""},
+        "all metrics": {"every": True},
+        "first": {"every": False},
+        "r-abc123.c": {"run": RUN, "beside": ""},
+        "r-abc123.m": {"run": RUN, "marks": ()},
+    }.items():
+        assert card_arguments(said.split()) == wanted, said
+        if said and "loss" not in said.split()[:1]:
+            assert words_of(f"card {said}") == ("card", *said.split()), said
+
+
+@pytest.mark.parametrize(
+    "words", ["r-abc123.x", "r-abc123.", "r-abc123.l1 zoom", "r-12", "r-abc123 steps=3-9", "smooth=2", "r-abc123.c12"]
+)
 def test_what_says_nothing_about_a_card_is_refused(words: str) -> None:
     with pytest.raises(BadRequest):
         card_arguments(words.split())
@@ -133,8 +185,78 @@ async def test_a_card_without_curves_has_no_such_buttons_and_guests_leave_it_alo
         await house.until(lambda: the_card(house) is not None)
         card = the_card(house)
         assert card is not None
+        assert "no metrics yet" in (await stage.asks("card", run.id)).text
         assert "card" not in {button.action for button in card.buttons}
         assert "Guests" in (await stage.asks("card", run.id, "log", person=GUEST)).text
         assert await brain.stores.runs.card_view(run.id) == ""
         assert "smoothed by 0.9" in (await stage.asks("card", run.id, "smooth")).text
         assert await brain.stores.runs.card_view(run.id) == "w900"
+
+
+async def test_people_choose_its_metrics_in_a_menu(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        values = {f"metric_{number}": 0.5 for number in range(6)}
+        await stage.says(run, rows(*range(1, 11), train_loss=0.5, valid_loss=0.6, **values))
+        await house.until(lambda: labelled(house, "Select") is not None)
+        button = labelled(house, "Select")
+        assert button is not None
+        await stage.brain.desk.accept(clicked(button))
+        await house.until(lambda: bool(house.door.whispers))
+        asked = house.door.whispers[-1][1].card
+        assert asked is not None
+        (menu,) = asked.menus
+        assert [choice.label for choice in menu.choices] == ["loss", *values]
+        assert not any(choice.chosen for choice in menu.choices)
+        picked = [choice.value for choice in menu.choices if choice.label in {"loss", "metric_5"}]
+
+        async def choose(*chosen: str) -> str:
+            before = len(house.door.whispers)
+            act = Clicked(action=menu.action, subject=menu.subject + "".join(chosen))
+            await stage.brain.desk.accept(clicked(button).model_copy(update={"act": act, "event_id": str(chosen)}))
+            await house.until(lambda: len(house.door.whispers) > before)
+            return house.door.whispers[-1][1].text
+
+        assert "`loss`, `metric_5`" in await choose(*picked)
+        await house.until(lambda: len(house.charts.drawn[-1].panels) == 2)
+        assert [(panel.title, len(panel.series)) for panel in (await drawn(house)).panels] == [
+            ("loss", 2), ("metric 5", 1),
+        ]  # fmt: skip
+        (again,) = (await stage.asks("card", run.id)).card.menus  # type: ignore[union-attr]
+        assert [choice.label for choice in again.choices if choice.chosen] == ["loss", "metric_5"]
+        assert "of all metrics" in (await stage.asks("card", run.id, "all")).text
+        await house.until(lambda: len(house.charts.drawn[-1].panels) == 7)
+        assert "of `metric_3`" in (await stage.asks("card", run.id, "metric_3")).text
+        await house.until(lambda: len(house.charts.drawn[-1].panels) == 1)
+        assert "has `loss`, `metric_0`" in (await stage.asks("card", run.id, "nonsense")).text
+        assert "6 metrics of" in (await stage.asks("card", run.id, "metric")).text
+        await choose()
+        await house.until(lambda: len(house.charts.drawn[-1].panels) == 4)
+
+
+async def test_another_run_is_laid_over_its_curves_and_taken_away(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        first = await stage.running()
+        await stage.says(first, rows(*range(1, 21), train_loss=0.9, valid_loss=0.8))
+        await house.until(lambda: labelled(house, "Zoom") is not None)
+        assert labelled(house, "Compare") is None
+        await stage.ended(first, RunState.STOPPED)
+        second = await stage.running()
+        await stage.says(second, rows(*range(1, 11), train_loss=0.5, valid_loss=0.4))
+        await house.until(lambda: (the_card(house) or Card(kind="run", title="")).title.startswith(second.id))
+        assert f"beside `{first.id}`" in await press(house, stage, "Compare")
+        await house.until(lambda: labelled(house, "Alone") is not None)
+        (panel,) = (await drawn(house)).panels
+        assert (panel.title, [line.name for line in panel.series]) == ("valid loss", [second.id, first.id])
+        assert [int(line.x[-1]) for line in panel.series] == [10, 20]
+        assert (
+            f"`{second.id}` cannot be held against itself"
+            in (await stage.asks("card", second.id, "vs", second.id)).text
+        )
+        assert "There is no run" in (await stage.asks("card", second.id, "vs", "r-zzzzzz")).text
+        assert (await press(house, stage, "Alone")).endswith("shows the whole run.")
+        await house.until(lambda: labelled(house, "Compare") is not None)
+        (panel,) = (await drawn(house)).panels
+        assert [line.name for line in panel.series] == ["train", "valid"]

@@ -1,5 +1,7 @@
 """Charts on request: views in buttons and words, and the tool over a real store."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,8 @@ from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
 from agent.domain.runs import RunState
 from agent.llm.phrases import card_arguments, chart_arguments, intent_of
-from agent.tools.chart_views import ChartView, buttons, mark, view_of
+from agent.runs.card_view import mark
+from agent.tools.chart_views import ChartView, buttons, selector, view_of
 from agent.tools.chart_words import arguments_of
 from tests.agent.conftest import House
 from tests.agent.stage import Stage, rows, saved
@@ -30,6 +33,7 @@ STEPS = st.none() | st.integers(-(10**15), 10**15)
         st.booleans(),
         st.booleans(),
         st.integers(0, 99),
+        st.booleans(),
         st.lists(IDS, max_size=4).map(tuple),
         smooth=st.integers(0, 999),
     )
@@ -109,10 +113,55 @@ def test_one_can_zoom_in_and_get_back() -> None:
     assert labels["Zoom in"] == ChartView("r-abc123", low=500)
     assert labels["Log scale"] == ChartView("r-abc123", log=True)
     assert labels["More metrics"] == ChartView("r-abc123", page=1)
+    assert labels["All metrics"] == ChartView("r-abc123", every=True)
+    assert "All metrics" not in {one.label for one in buttons(whole, first=0, last=1000, more=False)}
     assert "Whole run" not in labels
     inside = {one.label: view_of(one.subject) for one in buttons(labels["Zoom in"], first=500, last=1000, more=False)}
     assert inside["Whole run"] == whole
     assert inside["Earlier"] == ChartView("r-abc123", low=250, high=750)
+
+
+@given(
+    st.lists(st.text(), max_size=40),
+    st.builds(ChartView, IDS, low=STEPS, high=STEPS, others=st.lists(IDS, max_size=4).map(tuple), log=st.booleans()),
+)
+def test_a_menu_leads_to_the_same_steps_of_what_was_chosen(names: list[str], view: ChartView) -> None:
+    menus = selector(view, names)
+    for menu in menus:
+        for count in range(menu.most + 1):
+            values = tuple(choice.value for choice in menu.choices[:count])
+            subject = menu.subject + "".join(values)
+            assert len(subject) <= 90
+            assert view_of(subject) == replace(view, marks=values)
+    assert bool(menus) == (len(names) > 1) or len(view.subject()) > 60
+
+
+def test_all_metrics_may_be_asked_for() -> None:
+    assert arguments_of(["r-abc123", "all", "metrics", "log"]) == {"run": "r-abc123", "every": True, "log_scale": True}
+    assert arguments_of(["metrics"]) == {"metrics": ("metrics",)}
+    for said in ("plot all metrics", "draw all the curves", "chart every metric as small multiples"):
+        assert (intent_of(said), chart_arguments(said)) == ("run_chart", {"every": True}), said
+    assert chart_arguments("plot the loss of all runs") == {"metrics": ("loss",)}
+
+
+async def test_all_metrics_come_on_one_sheet(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, **{f"m{number}": 0.5 for number in range(14)}))
+        card = card_of(await stage.asks("chart", run.id))
+        assert len(house.charts.drawn[-1].panels) == 4
+        (button,) = [one for one in card.buttons if one.label == "All metrics"]
+        sheet = card_of(await stage.asks("chart", button.subject))
+        assert len(house.charts.drawn[-1].panels) == 12
+        (more,) = [one for one in sheet.buttons if one.label == "More metrics"]
+        await stage.asks("chart", more.subject)
+        assert [panel.title for panel in house.charts.drawn[-1].panels] == ["m12", "m13"]
+        (menu,) = card.menus
+        chosen = "".join(choice.value for choice in menu.choices if choice.label in {"m3", "m13"})
+        picked = card_of(await stage.asks("chart", menu.subject + chosen))
+        assert [panel.title for panel in house.charts.drawn[-1].panels] == ["m3", "m13"]
+        assert [choice.label for choice in picked.menus[0].choices if choice.chosen] == ["m3", "m13"]
 
 
 def test_what_a_button_carries_may_be_typed() -> None:
@@ -272,6 +321,13 @@ def test_the_live_card_may_be_spoken_of() -> None:
         "smooth the live card by 0.6": {"smooth": 0.6},
         "zoom the run's card": {"newest": True},
         "the card should be linear and show the whole run": {"log_scale": False, "newest": False},
+        "show all metrics on the card": {"every": True},
+        "the card should draw only the loss and the accuracy": {"metrics": ("loss", "accuracy")},
+        "compare the run's card with the previous run": {"before": "previous"},
+        "compare the card with yesterday's run": {"before": "yesterday"},
+        "lay r-def456 over the card of r-abc123": {"run": "r-abc123", "beside": "r-def456"},
+        "hold r-abc123's card against r-def456": {"run": "r-abc123", "beside": "r-def456"},
+        "show the card alone again": {"beside": ""},
     }.items():
         assert (intent_of(said), card_arguments(said)) == ("set_card", wanted), said
     assert intent_of("train a model that predicts fraud from the card table") == "train"
