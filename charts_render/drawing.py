@@ -3,6 +3,7 @@
 Knows the sheet and the frame; chooses neither content nor places of frames.
 """
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -51,9 +52,7 @@ class PanelPainter:
         self._bests()
         self._baseline_names()
         if self.frame.plan.empty:
-            area = self.plot.area
-            middle = (area.x0 + area.x1) / 2, (area.y0 + area.y1) / 2
-            self._text(*middle, "no values yet", "empty", align="center")
+            self._nothing_yet()
 
     def _gid(self, what: str, item: int | str = "") -> str:
         return f"{what}:{self.frame.plan.index}" + (f":{item}" if item != "" else "")
@@ -105,8 +104,13 @@ class PanelPainter:
         return self.x.ticks(at_most=1, whole=whole)[:1]
 
     def _marks(self) -> None:
-        """Faint vertical lines. Names go from the latest back; one that would meet another is left out."""
+        """Faint vertical lines. Names go from the latest back; one that would meet another is left out.
+
+        A tick at the top of the y axis has its number beside the names: they begin to the right of it.
+        """
         area, look, column = self.plot.area, self.sheet.palette, self.frame.column
+        levels = [self.frame.plan.y.fraction(tick) for tick, _ in self.frame.ticks]
+        first = area.x0 - 8 if max(levels, default=0.0) * area.height > area.height - 8 else -math.inf
         shown = sorted((m for m in self.frame.plan.panel.marks if self.x.covers(m.x)), key=lambda m: m.x)
         thinned = shown[:: -(-len(shown) // _MARKS_SHOWN)] if shown else []
         free, said = column[1], ""
@@ -115,8 +119,8 @@ class PanelPainter:
             self.sheet.line([x, x], [area.y0, area.y1 + 6], Pen(look.muted, 1.8, (2.5, 6.0), 1.2), self._gid("mark", i))
             name = shorten(mark.name, NOTE, _MARK_NAME_ROOM)
             wide = width(name, NOTE)
-            left = min(x - wide / 2, free - wide)
-            if self.frame.plan.names_marks and name != said and left >= max(column[0], x - wide - 4):
+            left = max(min(x - wide / 2, free - wide), min(first, free - wide))
+            if self.frame.plan.names_marks and name != said and left >= max(column[0], first, x - wide - 4):
                 self._text(left, area.y1 + 15, name, "mark-name")
                 free, said = left - 16, name
 
@@ -235,6 +239,17 @@ class PanelPainter:
                 ring = Dot("o", "none", self.sheet.palette.ink, 24.0, 2.6, 4.8)
                 self.sheet.dots([x], [y], ring, self._gid("best", i))
                 self.plot.texts.append(Box(x - 14, y - 14, x + 14, y + 14))
+
+    def _nothing_yet(self) -> None:
+        """In the middle, or as near to it as names of baselines leave room; not at all where they fill the plot."""
+        area, said = self.plot.area, "no values yet"
+        x, middle, half = (area.x0 + area.x1) / 2, (area.y0 + area.y1) / 2, width(said, NOTE) / 2
+        bases = [middle + way for way in (0.0, -36.0, 36.0, -72.0, 72.0)]
+        boxes = [Box(x - half, base - NOTE_PX * DESCENT, x + half, base + NOTE_PX * ASCENT) for base in bases]
+        roomy = [_grown(box, 6.0) for box in boxes]  # names of other scripts reach further up and down
+        spot = self.plot.claim(roomy)
+        if spot is not None or not self.plot.texts:
+            self._text(x, middle if spot is None else bases[roomy.index(spot)], said, "empty", align="center")
 
     def _baseline_names(self) -> None:
         """`name value` on the dashed line where it hides the least; with an arrow when the line lies off the scale."""

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from agent.domain.charts import Series
+from agent.domain.charts import ChartSpec, Panel, Series
 from agent.domain.errors import Unavailable
 from agent.ports import Charts
 from charts_render.pool import ChartPool
@@ -33,6 +33,8 @@ async def test_the_pool_draws_what_render_draws(pool: ChartPool) -> None:
     charts: Charts = pool
     spec = chart(curve(3, 2, float("nan"), 1), Series("long", range(10**5), [10**400] * 10), better="lower")
     assert await charts.render(spec) == render(spec)
+    many = ChartSpec("t", tuple(Panel(f"metric {i}", (curve(1, i),)) for i in range(14)))
+    assert await charts.render(many) == render(many)
     assert "matplotlib" in _modules(pool.pids[0])
 
 

@@ -177,7 +177,7 @@ def test_labels_of_lines_that_end_together_do_not_touch_in_any_script(count: int
         assert collisions(sheet) == []
 
 
-@pytest.mark.parametrize("name", ["one", "two", "three", "four"])
+@pytest.mark.parametrize("name", ["one", "two", "three", "four", "twelve"])
 def test_every_letter_is_at_least_eight_pixels_on_a_phone(name: str) -> None:
     sheet = compose(examples("light")[name])
     sizes = {t.gid: t.ink.letters.size_px * 400 / 1200 for t in texts(sheet)}
