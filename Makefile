@@ -58,6 +58,7 @@ test-peers: $(READY)  ## tests against programs of others that need node
 
 test-faults: $(READY)  ## every fault of the matrix, the slow ones too (tens of minutes)
 	$(BIN)/pytest -n 2 --dist loadfile tests/faults -m "faults or not faults"
+	$(BIN)/pytest -n 2 --dist loadfile tests/agent tests/system tests/worker -m faults
 
 mutation: $(READY)  ## take one safeguard away at a time; a named test must go red for each
 	$(BIN)/python -m tests.faults.mutation

@@ -70,7 +70,8 @@ class Site(Yard):
     @property
     def env(self) -> dict[str, str]:
         """The worker's; canaries among it, which must not get anywhere. A supervisor waits for its attempt."""
-        own = {**super().env, "TRAINYARD_SLOTS": "6", "TRAINYARD_WARM": "data", **CANARIES, **self.extra}
+        warm = "off" if self.sandbox == "none" else "data"  # nothing begins warm without walls
+        own = {**super().env, "TRAINYARD_SLOTS": "6", "TRAINYARD_WARM": warm, **CANARIES, **self.extra}
         if self.behind["worker"]:
             own["TRAINYARD_REDIS_URL"] = self.proxy.url
         return own

@@ -88,6 +88,7 @@ def test_row_29_the_connection_is_lost_again_and_again(own_site: Site, postgres:
     assert len([one for one in own_site.people.shown if '"kind": "result"' in one.words]) == len(runs)
 
 
+@pytest.mark.faults
 def test_row_29_the_database_is_locked_for_long(own_site: Site) -> None:
     own_site.start_worker()
     own_site.start_bot()

@@ -11,7 +11,7 @@ from tests.faults.killer import traced
 from tests.faults.site import Site, opened
 
 LIMIT_S = 180.0
-STEP = 10  # boundaries that each life of the bot has more than the one before: it always gets further
+STEP = 14  # boundaries that each life of the bot has more than the one before: it always gets further
 
 
 class Conversation:

@@ -58,8 +58,8 @@ class Case:
 TABLE = Case(
     "tabular_classification",
     table,
-    "train a model that predicts `kind` with learning rate 0.01 and 2000 rounds and patience 9999",
-    2000,
+    "train a model that predicts `kind` with learning rate 0.02 and 800 rounds and patience 9999",
+    800,
     0,
     "lightgbm",
 )

@@ -22,6 +22,7 @@ from worker.client.redis_server import EmbeddedRedis
 HANG_S = 120.0
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAINYARD = [sys.executable, "-c", "from bot.cli import main; main()"]
+WARM = "data,tabular"  # what is trained here; test_demo has the default
 LONG_RUN = "with learning rate 0.0005 and 20000 rounds"
 
 
@@ -36,6 +37,7 @@ class Yard:
     def environment(self, **extra: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRAINYARD_", "SLACK_"))}
         own = {"TRAINYARD_HOME": str(self.home), "TRAINYARD_REDIS_URL": self.redis_url, "TRAINYARD_HOST_ID": "gpu-1"}
+        own |= {"TRAINYARD_WARM": WARM}
         return kept | own | {"TRAINYARD_HEARTBEAT_S": "1", "TRAINYARD_HOST_BEAT_S": "1"} | extra
 
     def start_worker(self) -> None:

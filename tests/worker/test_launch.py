@@ -39,9 +39,11 @@ async def test_a_launch_that_comes_twice_starts_once(yard: Yard) -> None:
     assert yard.kinds("r-twice0").count("accepted") == 1
     (yard.folder("r-twice0").path / "go-on").touch()
     assert yard.outcome("r-twice0").state is RunState.SUCCEEDED
+    eventually(lambda: not is_alive(yard.folder("r-twice0")), what="the end of its supervisor, which had more to send")
     await yard.launch(order)
     pass_queue(yard)
     assert not is_alive(yard.folder("r-twice0"))
+    assert yard.kinds("r-twice0").count("accepted") == 1
 
 
 async def test_ten_launches_at_once_start_once(yard: Yard) -> None:

@@ -85,6 +85,7 @@ def hung(yard: Yard) -> Iterator[None]:
         os.kill(yard.server.pid, signal.SIGCONT)
 
 
+@pytest.mark.faults  # the quick tier has row 21
 async def test_a_worker_behind_a_dead_connection_consumes_again(own_yard: Yard, proxy: Proxy) -> None:
     own_yard.extra = {"TRAINYARD_REDIS_URL": proxy.url}
     own_yard.start_worker()

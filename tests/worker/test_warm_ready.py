@@ -1,5 +1,6 @@
 """A step that was made ready stands behind its walls and does nothing until it begins. Real zygotes and sandboxes."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -166,21 +167,29 @@ def test_its_state_is_that_of_a_step_that_began_at_once(place: Host, tmp_path: P
     assert at_once.strip().splitlines()[-1] in waited
 
 
-@pytest.fixture
-def warm_yard(tmp_path: Path) -> Iterator[Yard]:
+@contextlib.contextmanager
+def warm(home: Path, **extra: str) -> Iterator[Yard]:
     """A host whose trainings begin warm, behind bubblewrap."""
     if why := why_not("bwrap"):
         pytest.skip(f"nothing begins warm here: {why}")
-    with opened(tmp_path / "yard", sandbox="bwrap") as found:
-        found.extra["TRAINYARD_WARM"] = "data,tabular"
+    with opened(home, sandbox="bwrap") as found:
+        found.extra |= {"TRAINYARD_WARM": "data,tabular", **extra}
         found.start_worker()
+        folder = HostFolder.of(found.home, found.host).warm
+        until(lambda: {"data", "tabular"} <= set(ready_sets(folder)) or None, lambda: f"ready: {ready_sets(folder)}")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def warm_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+    """One for the tests that leave it as it was."""
+    with warm(tmp_path_factory.mktemp("warm") / "yard") as found:
         yield found
 
 
 async def splitting(yard: Yard, run: str) -> list[int]:
     """A run that is at its split, with its training at the gate: the processes of the training."""
     folder = HostFolder.of(yard.home, yard.host).warm
-    until(lambda: {"data", "tabular"} <= set(ready_sets(folder)) or None, lambda: f"ready: {ready_sets(folder)}")
     files = {"worker/recipes/prepare.py": SLOW_SPLIT + PREPARE}
     await yard.launch(yard.order(run, GOOD, files=files, sandbox="bwrap"))
     until(lambda: (yard.folder(run).room / "begun").exists() or None, lambda: f"no split of {run}")
@@ -212,19 +221,16 @@ async def test_a_training_that_died_at_its_gate_costs_a_cold_start(warm_yard: Ya
     warm_yard.gone("r-ahead4")
 
 
-async def test_memory_is_watched_in_a_step_that_began_warm(warm_yard: Yard) -> None:
+async def test_memory_is_watched_in_a_step_that_began_warm(tmp_path: Path) -> None:
     """Without a control group: what runs is no descendant of the sandbox that the supervisor started."""
-    warm_yard.kill_worker(warm_yard.workers[-1])
-    warm_yard.extra |= {"TRAINYARD_MEMORY_BY": "poll", "TRAINYARD_MEMORY_LIMIT_BYTES": str(400 * 2**20)}
-    warm_yard.start_worker()
-    folder = HostFolder.of(warm_yard.home, warm_yard.host).warm
-    until(lambda: {"data", "tabular"} <= set(ready_sets(folder)) or None, lambda: f"ready: {ready_sets(folder)}")
-    script = "held = bytearray(b'x') * (700 * 2**20)\nstart()\nwait_for('go-on')\n"
-    await warm_yard.launch(warm_yard.order("r-ahead5", script, sandbox="bwrap"))
-    outcome = warm_yard.outcome("r-ahead5")
-    assert outcome.exit_class is ExitClass.HOST_OOM, outcome
-    assert "cold_start" not in (warm_yard.folder("r-ahead5").path / "supervisor.log").read_text()
-    warm_yard.gone("r-ahead5")
+    limit = {"TRAINYARD_MEMORY_BY": "poll", "TRAINYARD_MEMORY_LIMIT_BYTES": str(400 * 2**20)}
+    with warm(tmp_path / "yard", **limit) as yard:
+        script = "held = bytearray(b'x') * (700 * 2**20)\nstart()\nwait_for('go-on')\n"
+        await yard.launch(yard.order("r-ahead5", script, sandbox="bwrap"))
+        outcome = yard.outcome("r-ahead5")
+        assert outcome.exit_class is ExitClass.HOST_OOM, outcome
+        assert "cold_start" not in (yard.folder("r-ahead5").path / "supervisor.log").read_text()
+        yard.gone("r-ahead5")
 
 
 AGAIN = """
@@ -243,8 +249,6 @@ finish()
 
 async def test_a_later_attempt_comes_up_while_its_bundle_is_laid_out(warm_yard: Yard) -> None:
     """Its data is split already; what supervisors told before is behind walls in it too."""
-    folder = HostFolder.of(warm_yard.home, warm_yard.host).warm
-    until(lambda: {"data", "tabular"} <= set(ready_sets(folder)) or None, lambda: f"ready: {ready_sets(folder)}")
     await warm_yard.launch(warm_yard.order("r-ahead6", AGAIN, sandbox="bwrap"))
     assert warm_yard.outcome("r-ahead6").exit_code == 3
     await warm_yard.launch(warm_yard.order("r-ahead6", AGAIN, sandbox="bwrap", attempt=2))
@@ -256,12 +260,13 @@ async def test_a_later_attempt_comes_up_while_its_bundle_is_laid_out(warm_yard: 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 async def test_an_end_at_the_split_takes_the_training_along(warm_yard: Yard, how: Literal["stop", "kill"]) -> None:
-    waits = await splitting(warm_yard, "r-ahead2")
-    await warm_yard.stop(StopOrder(run="r-ahead2", attempt=1, how=how))
-    assert warm_yard.outcome("r-ahead2").state is RunState.STOPPED
+    run = f"r-end{how[:3]}"
+    waits = await splitting(warm_yard, run)
+    await warm_yard.stop(StopOrder(run=run, attempt=1, how=how))
+    assert warm_yard.outcome(run).state is RunState.STOPPED
     until(lambda: None if any(map(alive, waits)) else True, lambda: f"left: {waits}")
-    assert not (warm_yard.folder("r-ahead2").path / "meta.json").exists()
-    warm_yard.gone("r-ahead2")
+    assert not (warm_yard.folder(run).path / "meta.json").exists()
+    warm_yard.gone(run)
 
 
 async def test_a_supervisor_that_dies_at_the_split_takes_the_training_along(warm_yard: Yard) -> None:
