@@ -222,13 +222,15 @@ def page(out: Path) -> None:
     for old in (out / "gallery").glob("*.png"):
         old.unlink()
     parts = [_HEAD]
+    specs: dict[Theme, dict[str, ChartSpec | PictureSpec]] = {
+        theme: {**examples(theme), **results(theme), **real(theme)} for theme in _THEMES
+    }
     for title, texts in (("Curves", _CHARTS), ("Results", _RESULTS)):
         parts.append(f"\n## {title}\n")
         for name, text in texts.items():
             said = ""
             for theme in _THEMES:
-                spec = (examples(theme) if title == "Curves" else results(theme) | real(theme))[name]
-                spec = replace(spec, width_px=_PAGE_PX)
+                spec = replace(specs[theme][name], width_px=_PAGE_PX)
                 (out / "gallery" / f"{name}-{theme}.png").write_bytes(render(spec))
                 said = describe(spec)
             alts = {"light": escape(text), "dark": "The same on a dark ground."}
