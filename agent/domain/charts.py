@@ -74,7 +74,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class ChartSpec:
-    """At most four panels over one x axis."""
+    """Panels over one x axis; the first twelve are drawn, more than four of them as small multiples."""
 
     title: str
     panels: tuple[Panel, ...]
