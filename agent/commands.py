@@ -189,8 +189,8 @@ COMMANDS: Mapping[str, Command] = {
             "chart",
             "run_chart",
             "its curves: metrics, steps, scale, against other runs; gpu, usage, throughput",
-            usage="[run] [metric …|gpu|usage|throughput] [last=500|last=2h] [steps=1-90] [log] [smooth=0.9] "
-            "[time|epoch] [vs run]",
+            usage="[run] [metric …|gpu|usage|throughput] [last=500|last=2h] [steps=1-90] [epochs=2-4] [log] "
+            "[smooth=0.9] [time|epoch] [vs run]",
             parse=_chart,
         ),
         Command(

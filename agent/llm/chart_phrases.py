@@ -56,7 +56,7 @@ USED = (
     ),
 )
 _LAST_TIME = re.compile(
-    r"\b(?:last|past)\s+(?:(\d{1,5})\s+|(half an?)\s+|an?\s+)?(minutes?|min|hours?|h|days?)\b", re.IGNORECASE
+    r"\b(?:last|past)\s+(?:(\d{1,5})\s+|(half(?: an?)?)\s+|an?\s+)?(minutes?|min|hours?|h|days?)\b", re.IGNORECASE
 )
 _MINUTES = {"m": 1, "h": 60, "d": 1440}
 _MOST_MINUTES = 999_999  # about two years; a button holds no more than ten times that
@@ -80,6 +80,8 @@ _METRIC = re.compile(
 )
 _LAST_STEPS = re.compile(r"\blast\s+([\d,]{1,15})\s+steps\b", re.IGNORECASE)
 _STEPS_BETWEEN = re.compile(r"\bsteps?\s+(\d{1,15})\s*(?:-|to|and|until)\s*(\d{1,15})\b", re.IGNORECASE)
+_LAST_EPOCHS = re.compile(r"\b(?:last|newest)\s+(?:(\d{1,6})\s+)?epochs?\b", re.IGNORECASE)
+_EPOCHS_BETWEEN = re.compile(r"\bepochs?\s+(\d{1,6})\s*(?:-|to|and|until)\s*(\d{1,6})\b", re.IGNORECASE)
 _SWITCHES = {
     "log_scale": re.compile(r"\blog(?:arithmic)?[ -]scale\b", re.IGNORECASE),
     "by_time": re.compile(r"\b(?:by|over) (?:time|hours)\b", re.IGNORECASE),
@@ -121,13 +123,9 @@ def chart_in(words: str, others: tuple[str, ...]) -> dict[str, Any]:
         return _used_in(words, used)
     found: dict[str, Any] = {}
     named = tuple(dict.fromkeys(word.lower() for word in _METRIC.findall(words)))
-    last, between = _LAST_STEPS.search(words), _STEPS_BETWEEN.search(words)
     if named:
         found["metrics"] = named
-    if last:
-        found["newest"] = int(last.group(1).replace(",", ""))
-    if between:
-        found |= {"first_step": int(between.group(1)), "last_step": int(between.group(2))}
+    found |= _part_in(words)
     found |= {key: True for key, pattern in _SWITCHES.items() if pattern.search(words)}
     if _EVERY.search(words) and not named:
         found["every"] = True
@@ -142,16 +140,40 @@ def chart_in(words: str, others: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
+def _part_in(words: str) -> dict[str, Any]:
+    """Which steps, epochs or time of a run is meant; empty for all of it."""
+    found: dict[str, Any] = {}
+    if last := _LAST_STEPS.search(words):
+        found["newest"] = int(last.group(1).replace(",", ""))
+    if between := _STEPS_BETWEEN.search(words):
+        found |= {"first_step": int(between.group(1)), "last_step": int(between.group(2))}
+    if found:
+        return found
+    if epochs := _EPOCHS_BETWEEN.search(words):
+        return {"first_epoch": float(epochs.group(1)), "last_epoch": float(epochs.group(2))}
+    if newest := _LAST_EPOCHS.search(words):
+        return {"newest_epochs": float(newest.group(1) or 1)}
+    time = _minutes_in(words)
+    return {"minutes": time} if time else {}
+
+
 def _used_in(words: str, used: str) -> dict[str, Any]:
     """A chart of what the run used, of all or of the newest time."""
     found: dict[str, Any] = {"used": used}
-    last = _LAST_TIME.search(words)
-    if last:
-        unit = _MINUTES[last.group(3)[0].lower()]
-        asked = unit // 2 if last.group(2) else unit * int(last.group(1) or 1)
-        found["minutes"] = min(max(1, asked), _MOST_MINUTES)
+    if time := _minutes_in(words):
+        found["minutes"] = time
     smooth = _smoothing_in(words)
     return found | {"smooth": smooth} if smooth else found
+
+
+def _minutes_in(words: str) -> int | None:
+    """The newest time that is asked for."""
+    last = _LAST_TIME.search(words)
+    if last is None:
+        return None
+    unit = _MINUTES[last.group(3)[0].lower()]
+    asked = unit // 2 if last.group(2) else unit * int(last.group(1) or 1)
+    return min(max(1, asked), _MOST_MINUTES)
 
 
 def told_in(words: str) -> dict[str, Any]:

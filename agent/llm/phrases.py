@@ -103,7 +103,7 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "run_chart",
         _words(
             r"\b(?:chart|plot|graph|curves?|draw)\b|\blog(?:arithmic)?[ -]scale\b|\blast\s+[\d,]+\s+steps\b"
-            rf"|{SMOOTH}"
+            rf"|\blast\s+(?:\d+\s+)?epochs?\b|\bepochs?\s+\d+\s*(?:-|to)\s*\d+\b|{SMOOTH}"
         ),
     ),
     ("run_logs", _words(r"\b(?:errors?|warnings?)\b.*\blogs?\b|\blogs?\b.*\b(?:errors?|warnings?)\b")),

@@ -37,7 +37,8 @@ class ChartView:
     panels, or with `every` sheets of many small ones. `smooth` is the weight of a moving average in thousandths, 0 for
     none. `before` says which run is laid over that is not named; no button carries it. With `result` it is a picture of
     the result, and nothing else counts. With `used` it is what the run used or how fast it went, of the newest
-    `minutes` or of all; of the rest, `smooth` counts.
+    `minutes` or of all; of the rest, `smooth` counts. Of curves, `minutes`, `epochs` (both ends included) and
+    `last_epochs` say steps that are not known yet; no button carries them.
     """
 
     run: str = ""
@@ -56,6 +57,8 @@ class ChartView:
     before: Before | None = None
     used: UsageView | None = None
     minutes: int | None = None
+    epochs: tuple[float | None, float | None] = (None, None)
+    last_epochs: float | None = None
 
     def subject(self) -> str:
         """The view as a button carries it."""

@@ -36,6 +36,8 @@ _RESULT_FILLERS = frozenset({"matrix", "curve", "feature", "features", "of", "th
 _BEFORE: dict[str, Before] = {"previous": "previous", "yesterday": "yesterday", "yesterday's": "yesterday"}
 _TIME = re.compile(r"last=(\d{1,6}(?:\.\d{1,3})?)(m|min|h|d)", re.ASCII)
 _MINUTES = {"m": 1, "min": 1, "h": 60, "d": 1440}
+_LAST_EPOCHS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(?:ep|epochs?)", re.ASCII)
+_EPOCHS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)?(?:\.\.|-|–|:)(\d{1,6}(?:\.\d{1,3})?)?", re.ASCII)
 _STEPS = re.compile(r"(-?\d+)?(?:\.\.|-|–|:)(-?\d+)?")
 
 
@@ -71,6 +73,9 @@ def arguments_of(words: Sequence[str]) -> dict[str, Any]:
         "result": view.result,
         "used": view.used,
         "minutes": view.minutes,
+        "first_epoch": view.epochs[0],
+        "last_epoch": view.epochs[1],
+        "newest_epochs": view.last_epochs,
     }
     return {key: value for key, value in found.items() if value not in (None, ())}
 
@@ -110,7 +115,7 @@ def _changed(view: ChartView, word: str, *, against: bool) -> ChartView | None:
         return replace(view, before=_BEFORE[word])
     if key in SMOOTH_WORDS:
         return replace(view, smooth=smoothing_in(word))
-    return _steps(view, key, value) if key in {"last", "steps"} and equals else None
+    return _part(view, key, value) if key in {"last", "steps", "epochs", "epoch"} and equals else None
 
 
 def _result_in(said: Sequence[str]) -> ChartView:
@@ -132,6 +137,8 @@ def _usage_in(said: Sequence[str]) -> ChartView | None:
     """
     view = ChartView()
     asked: list[UsageView] = []
+    if USAGE_WORDS.keys().isdisjoint(said):
+        return None
     for word in said:
         key, equals, value = word.partition("=")
         if word in USAGE_WORDS:
@@ -142,8 +149,6 @@ def _usage_in(said: Sequence[str]) -> ChartView | None:
             view = replace(view, smooth=smoothing_in(word))
         elif word not in _USAGE_FILLERS:
             return None  # such as a metric that is called gpu_busy, or a run to lay over
-    if not asked:
-        return None
     kinds = set(asked)
     return replace(view, used="throughput" if kinds == {"throughput"} else "gpu" if kinds <= {"gpu"} else asked[0])
 
@@ -157,7 +162,14 @@ def minutes_in(word: str) -> int:
     raise BadRequest(f"`{word}` is no time. Write `last=30m`, `last=2h` or `last=1d`; a bare number counts steps.")
 
 
-def _steps(view: ChartView, key: str, value: str) -> ChartView:
+def _part(view: ChartView, key: str, value: str) -> ChartView:
+    """A part of a run by steps, epochs or time. Raises: BadRequest."""
+    if key == "last" and (epochs := _LAST_EPOCHS.fullmatch(value)) and float(epochs.group(1)) > 0:
+        return replace(view, last_epochs=float(epochs.group(1)))
+    if key == "last" and value and not value.isdecimal() and value[:1].isdecimal():
+        return replace(view, minutes=minutes_in(f"last={value}"))
+    if key in {"epochs", "epoch"}:
+        return replace(view, epochs=_epochs(key, value))
     found = _STEPS.fullmatch(value)
     if key == "last" and value.isascii() and value.isdecimal() and 0 < int(value) < 10**15:
         return replace(view, last=int(value))
@@ -165,7 +177,15 @@ def _steps(view: ChartView, key: str, value: str) -> ChartView:
         low, high = (int(step) if step else None for step in found.groups())
         if low is None or high is None or low <= high:
             return replace(view, low=low, high=high)
-    raise BadRequest(f"`{key}={value}` are no steps. Write `steps=500-1000`, `steps=500-`, or `last=500`.")
+    raise BadRequest(f"`{key}={value}` are no steps. Write `steps=500-1000`, `steps=500-`, `last=500` or `last=2h`.")
+
+
+def _epochs(key: str, value: str) -> tuple[float | None, float | None]:
+    found = _EPOCHS.fullmatch(value)
+    low, high = (float(end) if end else None for end in found.group(1, 2)) if found else (None, None)
+    if (low, high) == (None, None) or (low is not None and high is not None and low > high):
+        raise BadRequest(f"`{key}={value}` are no epochs. Write `epochs=2-4`, `epochs=2-`, or `last=2epochs`.")
+    return low, high
 
 
 def smoothing_in(word: str) -> int:

@@ -28,8 +28,6 @@ from agent.runs.charts import (
     last_value,
     restarts,
 )
-from agent.runs.curves import Clock as Epochs
-from agent.runs.curves import clock_of
 from agent.runs.pictures import Files
 from agent.runs.results import ResultView
 from agent.runs.usage import UsageView
@@ -41,6 +39,7 @@ from agent.tools.resulting import Resulting
 from agent.tools.tool import Caller, Result, Tool
 from agent.tools.usage_charts import UsageCharts
 from agent.tools.watching import RunArguments
+from agent.tools.zooming import clock_in, steps_of_epochs, steps_since
 
 MOST_OTHERS = 4
 
@@ -53,6 +52,9 @@ class ChartArguments(RunArguments):
     last_step: int | None = Field(None, description="Up to this step.")
     newest: int | None = Field(None, ge=1, description="Only that many steps before the newest.")
     log_scale: bool = Field(False, description="Logarithmic y axis.")
+    first_epoch: float | None = Field(None, description="From this epoch on, by the run's metric `epoch`.")
+    last_epoch: float | None = Field(None, description="Up to this epoch.")
+    newest_epochs: float | None = Field(None, gt=0, description="Only that many epochs before the newest.")
     by_time: bool = Field(False, description="Hours instead of steps along x.")
     by_epoch: bool = Field(False, description="Epochs instead of steps along x, of the run's metric `epoch`.")
     smooth: float = Field(
@@ -71,7 +73,7 @@ class ChartArguments(RunArguments):
         description="Instead of metrics, by time: `usage` (GPUs, processors, memory), `gpu`, `throughput` (steps/s).",
     )
     minutes: int | None = Field(
-        None, ge=1, le=MOST_MINUTES, description="Of `used`: only so many minutes before the newest."
+        None, ge=1, le=MOST_MINUTES, description="Only so many minutes before the newest, of metrics or of `used`."
     )
     result: ResultView | None = Field(
         None, description="Instead of curves: a picture of the result of a finished run on its sealed test rows."
@@ -104,8 +106,6 @@ class Charting:
             return await self._results.measured(run, asked.result)
         if asked.used is not None:
             return await self._usage.chart(run, asked.used, minutes=asked.minutes, smooth=asked.smooth)
-        if asked.minutes is not None:
-            raise BadRequest("Minutes go with `gpu`, `usage` and `throughput`; of metrics, say a number of steps.")
         others = [await self._runs.get(other) for other in dict.fromkeys(asked.others) if other != run.id]
         if asked.before is not None:
             earlier = await one_before(self._runs, caller, run, asked.before, now=self._clock.now())
@@ -116,6 +116,7 @@ class Charting:
         if asked.by_epoch and len(known) > 1:
             known = [name for name in known if name != clock_name(known)]
         names = _chosen(known, asked, run)
+        asked = await self._zoomed(run, names, asked)
         view = ChartView(
             run.id,
             tuple(mark(name) for name in names) if len(names) < len(known) else (),
@@ -136,7 +137,7 @@ class Charting:
         if not shown:
             raise BadRequest(f"Run `{run.id}` has no values of {', '.join(names)} between these steps.")
         marks = restarts(await self._runs.attempts(run.id)) if run.attempt > 1 and not others else ()
-        clocks = {one.id: await self._epochs(one) for one in (run, *others)} if asked.by_epoch else {}
+        clocks = {one.id: await clock_in(self._runs, one) for one in (run, *others)} if asked.by_epoch else {}
         if clocks:
             marks = tuple(replace(mark, x=float(clocks[run.id].at(np.array([mark.x]))[0])) for mark in marks)
         look = Look(
@@ -172,13 +173,23 @@ class Charting:
         """The steps at which later attempts began."""
         return tuple(one.first_step for one in (await self._runs.attempts(run.id))[1:]) if run.attempt > 1 else ()
 
-    async def _epochs(self, run: Run) -> Epochs:
-        """Which epoch the run is in at a step. Raises: BadRequest."""
-        name = clock_name(await self._runs.metric_names(run.id))
-        clock = clock_of((await self._runs.windows(run.id, [name]))[0]) if name else None
-        if clock is None:
-            raise BadRequest(f"Run `{run.id}` logs no metric `epoch` that rises, so it cannot be drawn by epoch.")
-        return clock
+    async def _zoomed(self, run: Run, names: Sequence[str], asked: ChartArguments) -> ChartArguments:
+        """Epochs and times as the steps that they are, along an axis of their own. Raises: BadRequest."""
+        epochs = (asked.first_epoch, asked.last_epoch, asked.newest_epochs)
+        by_epoch = any(epoch is not None for epoch in epochs)
+        by_step = any(step is not None for step in (asked.first_step, asked.last_step, asked.newest))
+        if by_epoch + by_step + (asked.minutes is not None) > 1:
+            raise BadRequest("Say steps, epochs or a time, one of them: two would not meet.")
+        if by_epoch:
+            low, high = await steps_of_epochs(self._runs, run, *epochs)
+        elif asked.minutes is not None:
+            low, high = await steps_since(self._runs, run, names, asked.minutes)
+        else:
+            return asked
+        ends = {"first_step": None if low == ALL_STEPS[0] else low, "last_step": None if high == ALL_STEPS[1] else high}
+        return asked.model_copy(
+            update={**ends, "by_epoch": asked.by_epoch or by_epoch, "by_time": asked.by_time or not by_epoch}
+        )
 
     async def _curves(self, run: Run, names: Sequence[str], steps: Steps) -> Curves:
         beaten = [name for name in await self._runs.metric_names(run.id) if name.startswith(BASELINE)]
