@@ -12,10 +12,13 @@ from dataclasses import dataclass, replace
 from agent.domain.content import Button, Card, Choice, Menu
 from agent.domain.ids import is_run_id
 from agent.run_store import ALL_STEPS, Steps
+from agent.runs.charts import MAX_PANELS, MOST_PANELS
 
 GENTLE, STRONG = 600, 900  # thousandths that buttons smooth by, one after the other
 MOST = 999
+MARK = r"^[0-9a-f]{4}$"
 MOST_CHOSEN = 4  # panels of a card
+_LISTED = 25  # choices of a menu that every platform has room for
 _PART = 4  # one of so many parts of a run is its newest
 
 
@@ -50,11 +53,21 @@ class CardView:
         """What is shown of a run that has come to `step`."""
         return (step - step // _PART, ALL_STEPS[1]) if self.newest else ALL_STEPS
 
-    def words(self, chosen: Sequence[str] = ()) -> str:
-        """What the curves are, after "shows"; `chosen` are the metrics that `marks` stand for."""
+    def chosen(self, panels: Sequence[str]) -> list[str]:
+        """Those of a run's metrics that `marks` stand for; two may share a mark, but no more are drawn than fit."""
+        return [name for name in panels if mark(name) in self.marks][:MOST_CHOSEN]
+
+    def shown(self, panels: Sequence[str]) -> Sequence[str]:
+        """Those of a run's metrics that its card draws."""
+        return self.chosen(panels) or panels[: MOST_PANELS if self.every else MAX_PANELS]
+
+    def words(self, panels: Sequence[str] = ()) -> str:
+        """What the curves are, after "shows"; `panels` are the metrics that one can choose from."""
         parts = ["the newest quarter of its steps" if self.newest else "the whole run"]
+        chosen = self.chosen(panels)
         parts += [f"of {', '.join(f'`{name}`' for name in chosen)}"] if chosen else []
-        parts += ["of all metrics"] if self.every else []
+        every = f"the first {MOST_PANELS} of its {len(panels)}" if len(panels) > MOST_PANELS else "all"
+        parts += [f"of {every} metrics"] if self.every else []
         parts += ["on a log scale"] if self.log else []
         parts += [f"smoothed by {self.smooth / 1000:.3g}"] if self.smooth else []
         parts += [f"beside `{self.other}`"] if self.other else []
@@ -143,10 +156,12 @@ def chooser(run: str, view: CardView, panels: Sequence[str]) -> Card:
     choices = choices_of(panels, view.marks)
     ways = [] if view.every or len(panels) <= MOST_CHOSEN else [("All metrics", "a1")]
     ways += [("First metrics", "a0")] if view.every or view.marks else []
+    more = f" Type the name of one that the menu does not list: `card {run} NAME`."
     return Card(
         kind="notice",
         title=f"What the card of {run} draws",
-        body=f"Choose up to {MOST_CHOSEN} of its {len(panels)} metrics. The card changes for everybody.",
+        body=f"Choose up to {MOST_CHOSEN} of its {len(panels)} metrics. The card changes for everybody."
+        + (more if len(choices) > _LISTED else ""),
         menus=(Menu(action="card", subject=f"{run}.m", label="Metrics", choices=choices, most=MOST_CHOSEN),),
         buttons=tuple(Button(action="card", subject=f"{run}.{way}", label=label) for label, way in ways),
     )

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -37,9 +37,18 @@ def drawn(names: Sequence[str], panels: Sequence[str]) -> list[str]:
     return [name for name in names if name.startswith(BASELINE) or _metric(name) in panels]
 
 
-def held_out(names: Sequence[str]) -> list[str]:
-    """One of each metric's parts, the held-out one where there is one: several runs in a panel stay apart."""
-    return [max(parts, key=lambda name: _part(name) != "train") for parts in _groups(names).values()]
+def held_out(names: Sequence[str], also: Collection[str] = ()) -> list[str]:
+    """One of each metric's parts: several runs in a panel stay apart.
+
+    One that is among `also`, the names of another run, where there is one; of these the held-out one.
+    """
+    groups = _groups(names).values()
+    return [max(parts, key=lambda name: (name in also, _part(name) != "train")) for parts in groups]
+
+
+def panel_of(name: str) -> str:
+    """The panel that has this metric, as `panel_names` calls it: that of `train_loss` is `loss`."""
+    return _metric(name)
 
 
 @dataclass(frozen=True, slots=True)

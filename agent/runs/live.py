@@ -15,7 +15,7 @@ from agent.domain.runs import ENDED, Run, RunState
 from agent.ports import Blobs, Clock
 from agent.postman import Postman
 from agent.run_store import Steps
-from agent.runs.card_view import MOST_CHOSEN, CardView, card_view_of, mark, view_buttons
+from agent.runs.card_view import CardView, card_view_of, view_buttons
 from agent.runs.cards import result_card, run_card
 from agent.runs.charts import (
     BASELINE,
@@ -156,20 +156,24 @@ class LiveCards:
     async def _chart(self, run: Run, view: CardView, names: Sequence[str]) -> ChartSpec | None:
         """The curves as people want to see them; None where there are none."""
         most = MOST_PANELS if view.every else MAX_PANELS
-        panels = panel_names(names)
-        panels = [name for name in panels if mark(name) in view.marks][:MOST_CHOSEN] or panels[:most]
-        wanted = drawn(names, panels)
+        wanted = drawn(names, view.shown(panel_names(names)))
         other = await self._runs.get(view.other) if view.other else None
         if other is not None:
+            theirs = frozenset(await self._runs.metric_names(other.id))
             to_beat = [name for name in wanted if name.startswith(BASELINE)]
-            wanted = [*held_out(wanted), *to_beat]
+            shared = held_out(wanted, theirs)
+            if theirs.isdisjoint(shared):
+                other = None  # there is nothing of it to lay over, or not yet
+            else:
+                wanted = [*shared, *to_beat]
         curves = await self._curves(run, wanted, view.steps(run.step))
         marks = restarts(await self._runs.attempts(run.id)) if run.attempt > 1 else ()
         anew = {run.id: tuple(int(mark.x) for mark in marks)}
         look = Look(log_scale=view.log, marks=marks, smooth=view.smooth / 1000, anew=anew, panels=most)
         if other is None or not any(len(found.spans) for found in curves.values()):
             return chart_of(run, curves, look)
-        beside = await self._curves(other, wanted, view.steps(run.step))
+        low, high = view.steps(run.step)
+        beside = await self._curves(other, wanted, (low, run.step if view.newest else high))
         began = [one.first_step for one in (await self._runs.attempts(other.id))[1:]]
         look = replace(look, marks=(), anew=anew | {other.id: tuple(began)})
         return curves_chart((run, other), {run.id: curves, other.id: beside}, look)[0]

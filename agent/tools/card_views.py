@@ -5,7 +5,7 @@ Also how that is said in the words of a command. Knows the view, not how it is d
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -14,8 +14,8 @@ from agent.domain.ids import is_run_id
 from agent.domain.policy import Effect
 from agent.domain.runs import Run
 from agent.ports import Clock
-from agent.runs.card_view import MOST, MOST_CHOSEN, CardView, card_view_of, chooser, mark
-from agent.runs.charts import panel_names
+from agent.runs.card_view import MARK, MOST, MOST_CHOSEN, CardView, card_view_of, chooser, mark
+from agent.runs.charts import BASELINE, drawn, panel_names, panel_of
 from agent.stores import Runs
 from agent.tools.chart_words import SMOOTH_WORDS, smoothing_in
 from agent.tools.finding import Before, named_or_newest, one_before
@@ -34,7 +34,7 @@ class CardArguments(RunArguments):
     metrics: tuple[str, ...] | None = Field(
         None, max_length=16, description="Only these: names or parts of names, which fit up to four metrics."
     )
-    marks: tuple[str, ...] | None = Field(
+    marks: tuple[Annotated[str, Field(pattern=MARK)], ...] | None = Field(
         None, max_length=MOST_CHOSEN, description="Of a menu: hashes of metric names; none for the first metrics."
     )
     every: bool | None = Field(None, description="All metrics as small multiples; false for the first ones.")
@@ -63,12 +63,13 @@ class CardViews:
         """Keep the view and have the card drawn again; where nothing is said, ask which metrics."""
         run = await named_or_newest(self._runs, caller, asked.run)
         now = card_view_of(await self._runs.card_view(run.id)) or CardView()
-        panels = panel_names(await self._runs.metric_names(run.id))
+        names = await self._runs.metric_names(run.id)
+        panels = panel_names(names)
         if not asked.model_dump(exclude={"run"}, exclude_none=True):
             if not panels:
                 return Result(f"Run `{run.id}` has logged no metrics yet, so its card has no curves.", {"run": run.id})
-            names = ", ".join(f"`{name}`" for name in panels)
-            return Result(f"Run `{run.id}` has {names}.", {"run": run.id}, chooser(run.id, now, panels))
+            there = ", ".join(f"`{name}`" for name in panels)
+            return Result(f"Run `{run.id}` has {there}.", {"run": run.id}, chooser(run.id, now, panels))
         view = CardView(
             now.log if asked.log_scale is None else asked.log_scale,
             now.smooth if asked.smooth is None else round(asked.smooth * 1000),
@@ -79,13 +80,24 @@ class CardViews:
         )
         if asked.every is not None:
             view = replace(view, every=asked.every, marks=())
-        if asked.marks is not None or asked.metrics:
-            marks = asked.marks if asked.marks is not None else _chosen(run, panels, asked.metrics or ())
+        unknown: Sequence[str] = ()
+        if asked.marks is not None:
+            view = replace(view, every=False, marks=asked.marks)
+        elif asked.metrics:
+            marks, unknown = _chosen(run, panels, asked.metrics)
             view = replace(view, every=False, marks=marks)
         await self._runs.set_card_view(run.id, view.text())
         self._changed(run.id)
-        chosen = [name for name in panels if mark(name) in view.marks]
-        return Result(f"The card of `{run.id}` now shows {view.words(chosen)}.", {"run": run.id})
+        said = [f"The card of `{run.id}` now shows {view.words(panels)}."]
+        said += [f"No metric of it is called {', '.join(f'`{word}`' for word in unknown)}."] if unknown else []
+        if view.other and panels and not await self._shared(view, names):
+            said += [f"`{view.other}` has logged none of these, so there is nothing of it to lay over yet."]
+        return Result(" ".join(said), {"run": run.id})
+
+    async def _shared(self, view: CardView, names: Sequence[str]) -> bool:
+        """Whether the run that is laid over has one of the metrics that the card draws of `names`."""
+        wanted = {name for name in drawn(names, view.shown(panel_names(names))) if not name.startswith(BASELINE)}
+        return not wanted.isdisjoint(await self._runs.metric_names(view.other))
 
     async def _beside(self, caller: Caller, run: Run, asked: CardArguments, now: CardView) -> str:
         """The run to lay over. Raises: BadRequest, NotFound."""
@@ -98,17 +110,32 @@ class CardViews:
         return (await self._runs.get(asked.beside)).id if asked.beside else ""
 
 
-def _chosen(run: Run, panels: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
-    """The marks of the metrics that are meant. Raises: BadRequest."""
-    wanted = [word.lower().replace(" ", "_") for word in asked]
-    exact = [name for name in panels if name.lower() in wanted]
-    found = exact or [name for name in panels if any(word in name.lower() for word in wanted)]
+def _chosen(run: Run, panels: Sequence[str], asked: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """The marks of the metrics that are meant, and the words that mean none. Raises: BadRequest."""
+    called: dict[str, list[str]] = {}
+    for name in panels:
+        called.setdefault(_plain(name), []).append(name)
+    words, unknown, meant = [_plain(word) for word in asked], [], set[str]()
+    at = 0
+    while at < len(words):  # a name may be of several words, such as `my metric`
+        spans = {end: "_".join(words[at:end]) for end in range(len(words), at, -1)}
+        exact = {end: called.get(text) or called.get(_plain(panel_of(text))) for end, text in spans.items()}
+        end = next((end for end, names in exact.items() if names), at + 1)
+        found = exact[end] or [name for name in panels if words[at] in _plain(name)]
+        meant.update(found)
+        unknown += [] if found else [asked[at]]
+        at = end
+    found = [name for name in panels if name in meant]
     shown = ", ".join(f"`{name}`" for name in panels[:12]) or "none yet"
     if not found:
         raise BadRequest(f"No metric of `{run.id}` is called {', '.join(asked)}. It has {shown}.")
     if len(found) > MOST_CHOSEN:
         raise BadRequest(f"{len(found)} metrics of `{run.id}` fit; its card draws {MOST_CHOSEN}. It has {shown}.")
-    return tuple(mark(name) for name in found)
+    return tuple(dict.fromkeys(map(mark, found))), unknown
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace(" ", "_")
 
 
 _WORDS = {

@@ -6,6 +6,7 @@ from dataclasses import astuple, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from agent.commands import words_of
 from agent.domain.charts import ChartSpec
@@ -14,7 +15,7 @@ from agent.domain.errors import BadRequest
 from agent.domain.rooms import Clicked
 from agent.domain.runs import RunState
 from agent.runs.card_view import MOST_CHOSEN, CardView, card_view_of, chooser, mark, view_buttons
-from agent.tools.card_views import card_arguments
+from agent.tools.card_views import CardArguments, card_arguments
 from tests.agent.conftest import House
 from tests.agent.stage import Stage, rows
 from tests.fakes import GUEST, clicked
@@ -260,3 +261,60 @@ async def test_another_run_is_laid_over_its_curves_and_taken_away(house: House) 
         await house.until(lambda: labelled(house, "Compare") is not None)
         (panel,) = (await drawn(house)).panels
         assert [line.name for line in panel.series] == ["train", "valid"]
+
+
+async def test_metrics_are_chosen_by_the_names_that_people_see(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, train_loss=0.5, valid_loss=0.4, loss_scale=1.0, lr=0.1, **{"my metric": 1.0}))
+        for said, shown in {
+            "train_loss": "of `loss`.",
+            "lr": "of `learning_rate`.",
+            "learning rate": "of `learning_rate`.",
+            "my metric, loss": "of `loss`, `my metric`.",
+            "loss nonsense": "of `loss`. No metric of it is called `nonsense`.",
+            "metric loss": "of `loss`, `my metric`.",
+        }.items():
+            assert (await stage.asks("card", run.id, *said.split())).text.endswith(shown), said
+
+
+@pytest.mark.parametrize("marks", [["loss"], ["12ab.l1"], ["12AB"], ["12ab\n"]])
+def test_only_marks_come_into_the_store(marks: list[str]) -> None:
+    with pytest.raises(ValidationError):
+        CardArguments.model_validate({"run": RUN, "marks": marks})
+
+
+async def test_of_a_run_beside_only_what_both_have_is_laid_over(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        other = await stage.running()
+        await stage.says(other, rows(*range(1, 201), train_loss=0.9))
+        await stage.ended(other, RunState.STOPPED)
+        empty = await stage.running()
+        await stage.ended(empty, RunState.STOPPED)
+        run = await stage.running()
+        await stage.says(run, rows(*range(1, 101), train_loss=0.5, valid_loss=0.4))
+        assert "nothing of it to lay over" in (await stage.asks("card", run.id, "vs", empty.id)).text
+        await house.until(lambda: labelled(house, "Alone") is not None)
+        (panel,) = (await drawn(house)).panels
+        assert [line.name for line in panel.series] == ["train", "valid"]
+        said = await stage.asks("card", run.id, "vs", other.id, "zoom")
+        assert said.text.endswith(f"now shows the newest quarter of its steps, beside `{other.id}`.")
+        await house.until(lambda: house.charts.drawn[-1].panels[0].title == "train loss")
+        (panel,) = (await drawn(house)).panels
+        assert [(line.name, min(line.x), max(line.x)) for line in panel.series] == [
+            (run.id, 75, 100), (other.id, 75, 100),
+        ]  # fmt: skip
+
+
+async def test_of_very_many_metrics_it_says_how_many_are_drawn(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, **{f"metric_{number}": 0.5 for number in range(40)}))
+        asked = (await stage.asks("card", run.id)).card
+        assert asked is not None
+        assert f"`card {run.id} NAME`" in asked.body
+        assert "of the first 12 of its 40 metrics" in (await stage.asks("card", run.id, "all")).text
+        assert "of `metric_39`" in (await stage.asks("card", run.id, "metric_39")).text
