@@ -242,6 +242,9 @@ DECISIONS = {"approve": True, "yes": True, "reject": False, "no": False}
 CHART_WORDS = frozenset({"log", "time", "epoch", "all", "vs", "previous", "yesterday"})
 TOLD_WORDS = frozenset({"pictures", "told", "residuals", "forecast", "clusters", "samples", "detections"})
 POLITE = frozenset({"please", "thanks", "thank", "you", "it", "this", "that", "do", "go", "ahead"})
+_TOLD = frozenset(
+    {"is", "isn't", "are", "was", "has", "looks", "shows", "says", "does", "doesn't", "why", "what", "how"}
+)
 EXAMPLES = (
     "train a model that predicts `visited_doctor` from the attached csv",
     "predict on the attached csv with r-abc123",
@@ -284,7 +287,7 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
     own |= {*RESULT_WORDS, "matrix", "curve"} if command.name in {"chart", "results"} else set()
     own |= TOLD_WORDS if command.name == "results" else set()
     own |= _named_picture(rest) if command.name == "results" else set()
-    if command.name == "card" and not rest:
+    if command.name == "card" and (not rest or rest[-1].endswith("?") or not _TOLD.isdisjoint(map(str.lower, rest))):
         return False  # a word of people too
     of_card = command.name == "card" and is_run_id(rest[0].lower().partition(".")[0])
     for word in rest:

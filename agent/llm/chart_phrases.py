@@ -96,12 +96,31 @@ _BEFORE = re.compile(
     rf"{_HELD}(yesterday(?:['’]?s)?\b|(?:last|previous|earlier)\s+(?:run|one|training)\b)", re.IGNORECASE
 )
 _EVERY = re.compile(
-    r"\b(?:all|every|each)\s+(?:of\s+)?(?:the\s+|its\s+|my\s+)?(?:metrics?|curves?|panels?)\b|\bsmall multiples\b",
+    r"\b(?:all|every|each)\s+(?:of\s+)?(?:the\s+|its\s+|my\s+)?(?:metrics?|curves?|panels?)\b|\bsmall multiples\b"
+    r"|\b(?:draw|plot|chart|graph|show)\s+(?:me\s+)?(?:all|them all|all of (?:it|them)|everything)"
+    r"(?=\W*(?:$|please|on\b|in\b))",
     re.IGNORECASE,
 )
 _RUN = re.compile(r"\br-[0-9a-z]{6}\b")
 _OF_CARD = re.compile(
     r"\bcard\s+(?:of|for)\s+(?:the\s+)?(?:run\s+)?(r-[0-9a-z]{6})\b|\b(r-[0-9a-z]{6})['’]?s\s+card\b", re.IGNORECASE
+)
+_RESET = re.compile(r"\breset\b|\bback to normal\b", re.IGNORECASE)
+_PLAIN = {"log_scale": False, "smooth": 0.0, "newest": False, "every": False, "beside": ""}
+_TAKEN_OFF = r"\b(?:take|remove|drop)\b[^.,;]*\brun\b[^.,;]*\b(?:off|from|away)\b"
+_NOT_COMPARED = r"\b(?:no|not|stop)\b[^.,;]*\bcompar(?:ed?|ing|ison)\b"
+# From its beginning, a request about a run's card: no question, no word of what it shows now, no column of cards.
+CARD = (
+    r"(?!\W*(?:what|which|how|when|where|who|is|are|was|were|does|did|has|have)\b)"
+    r"(?!.*\b(?:(?:re-?)?train|build|fit|predict\w*|why|columns?|datasets?|csv|table)\b)"
+    r"(?!(?:.*[.,;:!]\s*|.*\b(?:but|because|since|as)\s+)?(?:the|its|this|that|my)\s+(?:live\s+)?card\s+(?:\w+\s+)?shows\b)"
+    r"(?=.*(?:(?:\b(?:the|its|this|that|live|run|run['’]s)|r-[0-9a-z]{6}['’]s)\s+card"
+    r"|\bcard\s+(?:of|for)\s+r-[0-9a-z]{6})\b"
+    r"(?!\s+(?:data|files?|numbers?|types?|holders?|owners?|transactions?|payments?|fraud|games?|limits?|usage)\b))"
+    rf".*(?:\blog(?:arithmic)?[ -]scale\b|\blinear\b|{SMOOTH}|\bzoom|\bwhole run\b|\bmetrics?\b|\balone\b"
+    r"|\b(?:draws?|shows?|put|only)\b.*(?:\b|_)(?:loss|accuracy|auc|f1|curves?|learning[ _]rate|everything)\b"
+    r"|\b(?:over|against|beside|with|vs\.?)\b.*\b(?:r-[0-9a-z]{6}|(?:previous|last|yesterday['’]?s)\s+(?:run|one))\b"
+    rf"|r-[0-9a-z]{{6}}\W+over\b|{_NOT_COMPARED}|{_TAKEN_OFF}|\breset\b|\bback to normal\b)"
 )
 _CARD = (  # what a later line says counts
     (re.compile(r"\blinear\b", re.IGNORECASE), "log_scale", False),
@@ -109,7 +128,7 @@ _CARD = (  # what a later line says counts
     (re.compile(r"\bzoom(?:ed)?\b|\bnewest\b", re.IGNORECASE), "newest", True),
     (re.compile(r"\bwhole run\b|\bzoom(?:ed)? out\b", re.IGNORECASE), "newest", False),
     (_EVERY, "every", True),
-    (re.compile(r"\balone\b|\b(?:no|not|stop)\b[^.,;]*\bcompar(?:ed?|ing|ison)\b", re.IGNORECASE), "beside", ""),
+    (re.compile(rf"\balone\b|{_NOT_COMPARED}|{_TAKEN_OFF}", re.IGNORECASE), "beside", ""),
 )
 
 
@@ -190,7 +209,8 @@ def card_in(words: str) -> dict[str, Any]:
 
     Has its own `run` where a sentence names two, that of the card and one to lay over.
     """
-    found: dict[str, Any] = {key: value for pattern, key, value in _CARD if pattern.search(words)}
+    found: dict[str, Any] = dict(_PLAIN) if _RESET.search(words) else {}
+    found |= {key: value for pattern, key, value in _CARD if pattern.search(words)}
     smooth = _smoothing_in(words)
     if smooth is not None:
         found["smooth"] = smooth

@@ -5,7 +5,18 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent.llm.chart_phrases import PICTURES_OF, RESULTS, SMOOTH, TOLD, USED, YESTERDAY, card_in, chart_in, told_in
+from agent.llm.chart_phrases import (
+    CARD,
+    PICTURES_OF,
+    RESULTS,
+    SMOOTH,
+    TOLD,
+    USED,
+    YESTERDAY,
+    card_in,
+    chart_in,
+    told_in,
+)
 
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
 FILE = re.compile(r"^\[file: (.+), \d+ bytes\]$", re.MULTILINE)
@@ -58,19 +69,11 @@ _RUN = (
     r"(?:(?:it|that|this|everything)\b(?! from)|(?:(?:the|my|this|that)\s+)?(?:runs?|training|jobs?|model)\b"
     r"|r-[0-9a-z]{6}\b)"
 )
+_ACTS = r"(?:stop|cancel|abort|end|kill|pause|hold|resume|unpause|continue|retry|restart|clone|copy|duplicate)"
 
 # The first that fits. What acts must be asked for as such: a run is not stopped because a sentence has the word in it.
 _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    (
-        "set_card",
-        _words(
-            r"(?!.*\b(?:train|build|fit)\b)(?=.*(?:\b(?:the|its|this|that|live|run|run['’]s)|r-[0-9a-z]{6}['’]s)\s+card\b)"
-            rf".*(?:\blog(?:arithmic)?[ -]scale\b|\blinear\b|{SMOOTH}|\bzoom|\bwhole run\b|\bmetrics?\b|\balone\b"
-            r"|\b(?:draws?|shows?|put)\b.*\b(?:loss|accuracy|auc|f1|curves?|metrics?|learning[ _]rate)\b"
-            r"|\b(?:over|against|beside|with|vs\.?)\b.*\b(?:r-[0-9a-z]{6}|(?:previous|last|yesterday['’]?s)\s+(?:run|one))\b"
-            r"|r-[0-9a-z]{6}\W+over\b)"
-        ),
-    ),
+    ("set_card", _words(rf"^(?!{_ASKED}{_ACTS}\W+{_RUN}(?!(?:['’]s)?\s+card\b)){CARD}")),
     ("stop_run", _words(rf"{_ASKED}(?:stop|cancel|abort|end)\W*(?:$|please\W*$|{_RUN})")),
     ("kill_run", _words(rf"{_ASKED}kill\W*(?:$|please\W*$|{_RUN})")),
     ("pause_run", _words(rf"{_ASKED}(?:pause|hold)\W*(?:$|please\W*$|{_RUN})")),
@@ -91,6 +94,7 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("run_results", _words(rf"(?!.*\b(?:train|build|fit)\s+(?:me\s+)?an?\b){_ASKED}{TOLD}")),
     ("run_chart", _words(rf"{_ASKED}(?:plot|draw|graph|chart)\b|{YESTERDAY}")),
     ("compare_runs", _words(rf"{_ASKED}compare\b|r-[0-9a-z]{{6}}\W+(?:vs\.?|versus|against)\W+r-[0-9a-z]{{6}}\b")),
+    ("run_status", _words(rf"{_ASKED}(?:show|see|open)\b[^.,;?!]{{0,20}}\bcard\W*(?:(?:of|for)\W+{_RUN}\W*)?$")),
     ("list_hosts", _words(r"\bcluster\W*(?:$|info|status|state|load)|\b(?:in|on|of) the cluster\b")),
     ("clone_run", _words(rf"{_ASKED}(?:clone|copy|duplicate)\W+{_RUN}")),
     ("run_script", _words(r"\b(?:show|see|read|print|what(?: is|'s) in)\b.*(?:\btrain\.py\b|\bscript\b|\bits code\b)")),
@@ -102,8 +106,8 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "run_chart",
         _words(
-            r"\b(?:chart|plot|graph|curves?|draw)\b|\blog(?:arithmic)?[ -]scale\b|\blast\s+[\d,]+\s+steps\b"
-            rf"|\blast\s+(?:\d+\s+)?epochs?\b|\bepochs?\s+\d+\s*(?:-|to)\s*\d+\b|{SMOOTH}"
+            r"\b(?:chart|plot|graph|curves?|draw|small multiples)\b|\blog(?:arithmic)?[ -]scale\b"
+            rf"|\blast\s+[\d,]+\s+steps\b|\blast\s+(?:\d+\s+)?epochs?\b|\bepochs?\s+\d+\s*(?:-|to)\s*\d+\b|{SMOOTH}"
         ),
     ),
     ("run_logs", _words(r"\b(?:errors?|warnings?)\b.*\blogs?\b|\blogs?\b.*\b(?:errors?|warnings?)\b")),

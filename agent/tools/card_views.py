@@ -145,7 +145,7 @@ _WORDS = {
 }  # fmt: skip
 _AGAINST = frozenset({"vs", "versus", "against", "beside", "compare", "compared", "with", "to"})
 _BEFORE: dict[str, Before] = {"previous": "previous", "yesterday": "yesterday"}
-_FILLERS = frozenset({"", "and", "metrics", "scale"})
+_FILLERS = frozenset({"", "and", "metrics", "scale", "only", "please", "the"})
 CARD_WORDS = frozenset(_WORDS) | _AGAINST | _BEFORE.keys() | SMOOTH_WORDS | _FILLERS
 
 

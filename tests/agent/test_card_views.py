@@ -86,6 +86,9 @@ def test_words_say_a_change() -> None:
     assert words_of("card r-abc123 log smooth=0.6") == ("card", "r-abc123", "log", "smooth=0.6")
     assert words_of("card games are fun") is None
     assert words_of("card") is None
+    assert words_of("card r-abc123 looks wrong") is None
+    assert words_of("card r-abc123 loss?") is None
+    assert card_arguments(["r-abc123", "only", "loss", "please"]) == {"run": RUN, "metrics": ("loss",)}
     assert words_of("card r-abc123 my metric") == ("card", "r-abc123", "my", "metric")
 
 

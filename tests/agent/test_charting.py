@@ -328,6 +328,37 @@ def test_the_live_card_may_be_spoken_of() -> None:
         "lay r-def456 over the card of r-abc123": {"run": "r-abc123", "beside": "r-def456"},
         "hold r-abc123's card against r-def456": {"run": "r-abc123", "beside": "r-def456"},
         "show the card alone again": {"beside": ""},
+        "stop comparing on the card": {"beside": ""},
+        "take the other run off the card": {"beside": ""},
+        "show everything on the card": {"every": True},
+        "the live card should draw valid_loss only": {"metrics": ("valid_loss",)},
+        "card of r-abc123: only the loss": {"metrics": ("loss",)},
+        "make sure the card shows the accuracy": {"metrics": ("accuracy",)},
+        "reset the card": {"log_scale": False, "smooth": 0.0, "newest": False, "every": False, "beside": ""},
     }.items():
         assert (intent_of(said), card_arguments(said)) == ("set_card", wanted), said
     assert intent_of("train a model that predicts fraud from the card table") == "train"
+
+
+def test_what_only_speaks_of_a_card_changes_none() -> None:
+    for said, wanted in {
+        "train a model on the card table with metrics": "train",
+        "this card transaction table shows metrics per customer, predict churn": "predict",
+        "predict the card type with the last run": "predict",
+        "look at the card data with the last run": "inspect_dataset",
+        "clone the run without the card column, metrics accuracy": "clone_run",
+        "stop the run, the card shows loss exploding": "stop_run",
+        "please stop it, the card shows the loss is nan": "stop_run",
+        "kill r-abc123, the card shows no progress in metrics": "kill_run",
+        "pause the run and show the card with the loss": "pause_run",
+        "why does the card show no loss?": "run_status",
+        "the card shows a nan loss, why?": "run_status",
+        "what metrics does the card show": "run_metrics",
+        "show me the card of r-abc123": "run_status",
+        "compare the card of the last two runs": "compare_runs",
+        "the card column is linear in price": None,
+        "hold on": None,
+    }.items():
+        assert intent_of(said) == wanted, said
+    for said in ("draw all", "draw them all, please", "chart everything", "I want small multiples"):
+        assert (intent_of(said), chart_arguments(said)) == ("run_chart", {"every": True}), said
