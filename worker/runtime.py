@@ -59,8 +59,8 @@ _MAGIC = 0x314A_4452_4159_5254
 _HEAD_BYTES = 64
 _HEAD = struct.Struct("QQQQQQ")
 _DONE_AT, _DONE = 24, struct.Struct("QQQ")
-_SEALED = slice(16, 24)
 _WORD = struct.Struct("Q")
+_SEALED, _SEAL = slice(16, 24), _WORD.pack(1)
 _ROW, _KEYS = 1, 2  # kinds: (where its names are, step, seconds since the epoch, numbers…); names as JSON
 _ROW_BYTES = 32
 _SIZE = 0xFFFF_FFFF
@@ -432,6 +432,20 @@ class _Warnings:
 _Plan = tuple[Callable[..., bytes], int, bytes, int, Any]
 
 
+class _Row:
+    """One row that is not packed at once.
+
+    `written` is set in one piece with the mark. So a row that waits is written once, although Ctrl-C may end the
+    writing of what waits at any moment, and a handler that logs or ends the run may do the same writing within it.
+    """
+
+    __slots__ = ("names", "now", "numbers", "step", "written")
+
+    def __init__(self, names: tuple[str, ...], step: int, now: float, numbers: Sequence[float]) -> None:
+        self.names, self.step, self.now, self.numbers = names, step, now, numbers
+        self.written = False
+
+
 class _Journal:
     """The writing side. A segment belongs to one process: it alone appends, and holds a lock on it while it lives.
 
@@ -446,12 +460,13 @@ class _Journal:
         self._run_dir, self._folder, self._warn, self._alone = run_dir, run_dir / JOURNAL, warn, alone
         self._follower: _Follower | None = None
         self._lock = threading.RLock()
-        self._late: deque[tuple[tuple[str, ...], int, float, list[float]]] = deque(maxlen=_MOST_LATE)
+        self._late: deque[_Row] = deque(maxlen=_MOST_LATE)
+        self._converting = False
         self._forget()
         _open_journals.add(self)
 
     def _forget(self) -> None:
-        """Own no segment: at first, after `close`, and in a forked child."""
+        """Own no segment: at first and in a forked child."""
         self.at = self.end = 0
         self.plans: dict[tuple[str, ...], _Plan] = {}
         self._map: Any = None
@@ -473,28 +488,31 @@ class _Journal:
                 names.append(name)
                 numbers.append(found)
         with self._lock:
-            self._late.append((tuple(names), number, now, numbers))
-            if time.monotonic() < self._retry_at:
-                return
-            while self._late:
-                row = self._late.popleft()
-                try:
-                    self._store(*row)
-                except (OSError, ValueError) as error:  # ValueError: a file system that maps nothing
-                    self._late.appendleft(row)
-                    self._retry_at = time.monotonic() + _RETRY_S
-                    self._warn.of(error, f"{JOURNAL} (metrics)")
-                    return
+            self._late.append(_Row(tuple(names), number, now, numbers))
+            if time.monotonic() >= self._retry_at:
+                self._store_late()
 
-    def _store(self, names: tuple[str, ...], step: int, now: float, numbers: Sequence[float]) -> None:
-        """Write a row wherever there is room. Raises: OSError."""
-        while True:
+    def _store_late(self) -> None:
+        """Write the rows that wait; those that no disk takes go on waiting. See `_Row`."""
+        try:
+            while self._late:
+                row = self._late[0]
+                self._store(row)
+                if self._late and self._late[0] is row:  # no call between the look and the removal
+                    del self._late[0]
+        except (OSError, ValueError) as error:  # ValueError: a file system that maps nothing
+            self._retry_at = time.monotonic() + _RETRY_S
+            self._warn.of(error, f"{JOURNAL} (metrics)")
+
+    def _store(self, row: _Row) -> None:
+        """Write a row wherever there is room, unless it is written. Raises: OSError."""
+        while not row.written:
             plans = self.plans
-            plan = plans.get(names) or self._planned(names)
-            if plan is not None and self._put(plan, plan[0](plan[3], step, now, *numbers)):
+            plan = plans.get(row.names) or self._planned(row.names)
+            if plan is not None and self._put(plan, plan[0](plan[3], row.step, row.now, *row.numbers), row):
                 return
             if plans is self.plans:  # nobody else, a signal's handler say, began a segment meanwhile
-                self._roll(names)
+                self._roll(row.names)
 
     def _planned(self, names: tuple[str, ...]) -> _Plan | None:
         """Write these names into the segment; None if there is none, or no room for them."""
@@ -512,17 +530,22 @@ class _Journal:
         plans[names] = plan = (row.pack, size, _WORD.pack(_ROW << 32 | size), keys_at, room)
         return plan
 
-    def _put(self, plan: _Plan, record: bytes) -> int:
-        """Write one record; where it is, 0 (the head is there) for no room or another segment."""
+    def _put(self, plan: _Plan, record: bytes, row: _Row | None = None) -> int:
+        """Write one record; where it is, 0 (the head is there) for no room, another segment or a row that is written.
+
+        Of a row, say that it is written.
+        """
         _, size, mark, _, room = plan
         last = len(room)
         at = self.at
         end = at + size
-        if end > last or room is not self._map:  # no call until the mark is set
+        if end > last or room is not self._map or (row is not None and row.written):  # no call until the mark is set
             return 0
         self.at = end
         room[at + 8 : end] = record
         room[at : at + 8] = mark
+        if row is not None:
+            row.written = True
         return at
 
     def _roll(self, names: tuple[str, ...]) -> None:
@@ -534,9 +557,10 @@ class _Journal:
         end = len(fresh) if _ATOMIC else 0
         old, self._map, self.at, self.end, self.plans = self._map, fresh, _HEAD_BYTES, end, {}
         if old is not None:
-            old[_SEALED] = _WORD.pack(1)
+            old[_SEALED] = _SEAL
         if self._alone and self._follower is None:
-            self._follower = _Follower(self._run_dir, self._warn)
+            self._follower = _Follower()
+            self._follower.start(self._run_dir, self._warn)
 
     def _reserve(self, size: int) -> mmap.mmap:
         """A new segment with all its blocks on disk, so that a full disk is an error here and no SIGBUS later."""
@@ -550,8 +574,9 @@ class _Journal:
         number = int(names[-1][:8]) + 1 if names else 1
         name = f"{number:08d}-{os.urandom(6).hex()}.seg"
         aside = self._folder / f".{name}"
-        file = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+        file = -1
         try:
+            file = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
             _try_lock(file)  # kept by the mapping, freed by the kernel when the process is gone
             _fill(file, size)
             fresh = mmap.mmap(file, size, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0))
@@ -561,7 +586,8 @@ class _Journal:
             aside.unlink(missing_ok=True)
             raise
         finally:
-            os.close(file)
+            if file >= 0:
+                os.close(file)
         return fresh
 
     def catch_up(self) -> None:
@@ -570,36 +596,40 @@ class _Journal:
             self._convert()
 
     def close(self) -> None:
-        """Seal what is written; alone, wait until metrics.jsonl is complete. A later `append` opens anew."""
+        """Seal what is written; alone, wait until metrics.jsonl is complete. A later `append` opens anew.
+
+        Once more after Ctrl-C: it goes on where it was.
+        """
+        patience = time.monotonic() + _FINISH_S
         with self._lock:
+            self._store_late()
             self._retry_at = 0.0
-            if self._late:
-                self._store_late()
-            mapped, follower = self._map, self._follower
-            self._forget()
-            self._follower = None
-        if mapped is not None:
-            mapped[_SEALED] = _WORD.pack(1)
-            mapped.close()
-        done = follower is not None and follower.finish()
+            mapped, self._map, self.at, self.end, self.plans = self._map, None, 0, 0, {}
+            if mapped is not None:  # no call since; and not closed, for who was interrupted may be about to look at it
+                mapped[_SEALED] = _SEAL
+        follower = self._follower
+        done = follower is not None and follower.finish(patience)
+        self._follower = None
         if self._alone and not done and self._folder.exists():
-            self._convert()
-        if self._alone and mapped is not None:
+            self._convert(patience)
+        if self._alone and (mapped is not None or follower is not None):
             remove_empty(self._folder)
 
-    def _store_late(self) -> None:
+    def _convert(self, patience: float = 0.0) -> None:
+        """Convert here; while another process does so, wait until `patience` (of time.monotonic)."""
+        if self._converting:  # this is a handler within a conversion, which would wait for itself
+            return
+        self._converting = True
         try:
-            while self._late:
-                self._store(*self._late[0])
-                self._late.popleft()
-        except (OSError, ValueError) as error:
-            self._warn.of(error, f"{JOURNAL} (metrics)")
-
-    def _convert(self) -> None:
-        try:
-            Converter(self._run_dir).run()
+            converter = Converter(self._run_dir)
+            converter.run()
+            while converter.busy and time.monotonic() < patience:
+                time.sleep(_IDLE_S[0])
+                converter.run()
         except OSError as error:
             self._warn.of(error, "metrics.jsonl")
+        finally:
+            self._converting = False
 
     def after_fork(self) -> None:
         """In a forked child: leave the parent's segment alone. A child that logs gets its own."""
@@ -608,6 +638,7 @@ class _Journal:
         self._follower = None
         self._lock = threading.RLock()  # another thread of the parent may have held it
         self._late.clear()
+        self._converting = False
         self._forget()
 
 
@@ -625,8 +656,11 @@ os.register_at_fork(after_in_child=_after_fork)
 class _Follower:
     """A small child that converts while training runs. It sees the end of this process as the end of its input."""
 
-    def __init__(self, run_dir: Path, warn: _Warnings) -> None:
-        self._pid = self._pipe = 0
+    def __init__(self) -> None:
+        self._pid = self._pipe = self._code = 0
+
+    def start(self, run_dir: Path, warn: _Warnings) -> None:
+        """Interrupted, it may leave a child that nobody knows, which ends at once as its input does."""
         reading, writing = os.pipe()
         null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
         argv = [sys.executable, "-I", "-S", os.path.abspath(__file__), str(run_dir.absolute())]  # noqa: PTH100 - spawn takes text
@@ -636,37 +670,39 @@ class _Follower:
             self._pid = os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
             self._pipe = writing
         except (OSError, NotImplementedError, ValueError, TypeError) as error:
-            os.close(writing)
             warn("follower", f"metrics.jsonl is written at the end only, no process could be started: {error}")
         finally:
             os.close(reading)
+            if not self._pipe:
+                os.close(writing)
 
     def lives(self) -> bool:
-        return self._pid != 0 and not self._gone()
+        return not self._gone()
 
-    def finish(self) -> bool:
-        """Let it drain and end; whether it did."""
+    def finish(self, patience: float) -> bool:
+        """Let it drain and end, until `patience` (of time.monotonic); whether it did."""
         if not self._pid:
             return False
         self.abandon()
-        patience = time.monotonic() + _FINISH_S
         while not self._gone() and time.monotonic() < patience:
             time.sleep(0.002)
         return self._pid == 0 and self._code == 0
 
     def abandon(self) -> None:
         """Close our end of its input."""
-        if self._pipe:
-            os.close(self._pipe)
-            self._pipe = 0
+        pipe, self._pipe = self._pipe, 0
+        if pipe:
+            os.close(pipe)
 
     def _gone(self) -> bool:
+        if not self._pid:  # no call until waitpid: 0 there would mean any child
+            return True
         try:
-            pid, self._code = os.waitpid(self._pid, os.WNOHANG)
+            pid, code = os.waitpid(self._pid, os.WNOHANG)
         except ChildProcessError:  # somebody else waited for it, or it is not ours
-            pid, self._code = self._pid, 1
+            pid, code = self._pid, 1
         if pid:
-            self._pid = 0
+            self._pid, self._code = 0, code
         return bool(pid)
 
 
@@ -681,19 +717,22 @@ class Converter:
 
     def __init__(self, run_dir: Path) -> None:
         self._path, self._folder = run_dir / "metrics.jsonl", run_dir / JOURNAL
+        self.busy = False  # another converter was at work at the last `run`
 
     def run(self, *, ended: bool = False) -> int:
         """Convert what is there; the number of rows. 0 too while another converter is at work.
 
         `ended`: no process that could still write is left. Raises: OSError, and the rows stay in the journal.
         """
+        self.busy = False
         try:
             folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
             return 0
         count = 0
         try:
-            if not _try_lock(folder):
+            self.busy = not _try_lock(folder)
+            if self.busy:
                 return 0
             for name in segments(folder):
                 count += self._segment(folder, name, ended=ended)
@@ -1075,7 +1114,7 @@ def follow(run_dir: Path) -> int:
             moved, failed = converter.run(), False
         except OSError:
             moved, failed = 0, True
-        if ended and not moved:
+        if ended and not moved and not converter.busy:  # another one may not see what was written last
             remove_empty(run_dir / JOURNAL)
             return int(failed)
         pause = _IDLE_S[0] if moved else min(2 * pause, _IDLE_S[1])
