@@ -15,6 +15,7 @@ from rich.panel import Panel
 from rich.table import Table as Grid
 from rich.text import Text
 
+from agent.commands import command_of, words_of
 from agent.domain.content import Card, Choice, Content, Document, Menu, Table, Tone
 from bot.documents import size
 from bot.menus import name_of, shortened
@@ -138,18 +139,29 @@ def _menu(menu: Menu) -> Text:
 def _example(menu: Menu, most: int) -> Sequence[Choice]:
     """One or two choices that can be typed as they are shown, failing that any."""
     shown = [choice for choice in menu.choices if choice.label == shortened(name_of(choice.label, "\0"), NAME_CHARS)]
-    return ([choice for choice in shown if "," not in choice.label] or menu.choices)[: min(most, 2)]
+    shown = [choice for choice in shown if not menu.subject.endswith(".m") or _said(menu, [choice])]
+    return ([choice for choice in shown if "," not in choice.label] or shown or menu.choices)[: min(most, 2)]
 
 
 def _typed_choice(menu: Menu, choices: Sequence[Choice]) -> str:
     """What a person types for these choices: of a run's metrics (`<run>.m`, `<run>.<view>.m`) the names.
 
-    Else what is carried. The view is left out: people say it in the words of the command.
+    Else, and where names would be read as something else, what is carried. With names the view is left out: people say
+    it in the words of the command.
     """
-    run = menu.subject.partition(".")[0]
-    if menu.subject.endswith(".m"):
-        return f"{menu.action} {run} {', '.join(name_of(choice.label, choice.value) for choice in choices)}"
-    return f"{menu.action} {menu.subject}{''.join(choice.value for choice in choices)}"
+    said = _said(menu, choices) if menu.subject.endswith(".m") else ""
+    return said or f"{menu.action} {menu.subject}{''.join(choice.value for choice in choices)}"
+
+
+def _said(menu: Menu, choices: Sequence[Choice]) -> str:
+    """The command with the names of metrics, empty where it would mean something else: a metric may be called `log`."""
+    names = [name_of(choice.label, choice.value) for choice in choices]
+    typed = f"{menu.action} {menu.subject.partition('.')[0]} {', '.join(names)}"
+    words, command = words_of(typed), command_of(menu.action)
+    if words is None or command is None:
+        return ""
+    meant = command.parse(command.name, words[1:]).get("metrics", ())  # `words_of` has parsed it before
+    return typed if list(meant) == [name.lower() for name in names] else ""
 
 
 def _facts(card: Card) -> Grid:

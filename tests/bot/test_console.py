@@ -41,10 +41,12 @@ def shown(content: Content, width: int = 100) -> list[str]:
     return [line.strip(" │") for line in printed.getvalue().splitlines()]
 
 
-def picking(*labels: str, taken: tuple[int, ...] = (), most: int = 4, subject: str = "r-abc123.m") -> Content:
+def picking(
+    *labels: str, taken: tuple[int, ...] = (), most: int = 4, subject: str = "r-abc123.m", action: str = "card"
+) -> Content:
     """A card with a menu."""
     choices = tuple(Choice(value=f"{n}", label=label, chosen=n in taken) for n, label in enumerate(labels))
-    menu = Menu(action="card", subject=subject, label="Metrics", choices=choices, most=most)
+    menu = Menu(action=action, subject=subject, label="Metrics", choices=choices, most=most)
     return Content(card=Card(kind="data", title="r-abc123", menus=(menu,)))
 
 
@@ -61,6 +63,10 @@ def test_a_menu_says_what_is_chosen_and_what_to_type(width: int) -> None:
         (picking("loss", "lr", most=1), "card r-abc123 loss"),
         (picking("", "a,b", "x" * 61, "lr", "f1"), "card r-abc123 lr, f1"),
         (picking("a,b", "c,d"), "card r-abc123 a,b, c,d"),
+        (picking("log", "all", "r-def456", "vs", "lr"), "card r-abc123 lr"),
+        (picking("my metric", "log", "all metrics"), "card r-abc123.m01"),
+        (picking("mae", "rmse", action="chart"), "chart r-abc123.m01"),
+        (picking("train_loss", "gpu", "mae", action="chart"), "chart r-abc123 train_loss"),
         (picking("loss", "lr", subject="r-abc123.l.w600.m"), "card r-abc123 loss, lr"),
         (picking("one", "two", subject="r-abc123.z"), "card r-abc123.z01"),
     ],
