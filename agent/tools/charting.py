@@ -32,7 +32,7 @@ from agent.runs.pictures import Files
 from agent.runs.results import ResultView
 from agent.runs.usage import UsageView
 from agent.stores import Runs
-from agent.tools.chart_views import MOST_MINUTES, ChartView, buttons, selector
+from agent.tools.chart_views import MOST_MINUTES, SUBJECT_CHARS, ChartView, buttons, selector
 from agent.tools.chart_words import USAGE_WORDS
 from agent.tools.finding import Before, named_or_newest, one_before
 from agent.tools.resulting import Resulting
@@ -42,6 +42,7 @@ from agent.tools.watching import RunArguments
 from agent.tools.zooming import clock_in, steps_of_epochs, steps_since
 
 MOST_OTHERS = 4
+MOST_MARKS = SUBJECT_CHARS // 4  # as many as a button can carry, none is refused
 
 
 class ChartArguments(RunArguments):
@@ -67,7 +68,7 @@ class ChartArguments(RunArguments):
     every: bool = Field(False, description="All metrics as small multiples, up to twelve panels.")
     others: tuple[str, ...] = Field((), max_length=MOST_OTHERS, description="Runs to lay over this one.")
     before: Before | None = Field(None, description="Lay over this one: the thread's newest other run, or yesterday's.")
-    marks: tuple[str, ...] = Field((), max_length=16, description="Of a button: hashes of metric names.")
+    marks: tuple[str, ...] = Field((), max_length=MOST_MARKS, description="Of a button: hashes of metric names.")
     used: UsageView | None = Field(
         None,
         description="Instead of metrics, by time: `usage` (GPUs, processors, memory), `gpu`, `throughput` (steps/s).",
@@ -205,9 +206,10 @@ def _chosen(known: Sequence[str], asked: ChartArguments, run: Run) -> list[str]:
         return list(known)
     said = "\n".join(word.lower().replace(" ", "_") for word in asked.metrics)
     wanted = said.replace("learning\nrate", LEARNING_RATE).split("\n")
-    exact = [name for name in known if name.lower() in wanted]
+    plain = {name: name.lower().replace(" ", "_") for name in known}
+    exact = [name for name in known if plain[name] in wanted]
     exact += [name for name in known if is_learning_rate(name)] if {"lr", LEARNING_RATE} & set(wanted) else []
-    found = exact or [name for name in known if any(word in name.lower() for word in wanted)]
+    found = exact or [name for name in known if any(word in plain[name] for word in wanted)]
     if not found:
         used = next((word for word in asked.metrics if word.lower() in USAGE_WORDS), None)
         if used is not None:

@@ -214,6 +214,27 @@ async def test_unknown_metrics_are_named_with_what_there_is(house: House) -> Non
         assert "no values" in (await stage.asks("chart", run.id, "loss", "steps=50-60")).text
 
 
+async def test_no_button_of_many_chosen_metrics_is_refused(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        names = [f"metric_{number}" for number in range(18)]
+        await stage.says(run, rows(*range(1, 51), **dict.fromkeys([*names, "loss"], 0.5)))
+        card = card_of(await stage.asks("chart", run.id, "metric"))
+        (more,) = [button for button in card.buttons if button.label == "More metrics"]
+        assert card_of(await stage.asks("chart", more.subject)).picture
+        assert [panel.title for panel in house.charts.drawn[-1].panels] == [f"metric {n}" for n in range(4, 8)]
+
+
+async def test_a_metric_may_have_a_name_of_two_words(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, other=1.0, **{"Train loss": 0.5}))
+        assert "No metric" not in await stage.tells("plot the train loss")
+        assert ["Train loss"] in [[panel.title for panel in spec.panels] for spec in house.charts.drawn]
+
+
 async def test_a_button_leads_to_its_view(house: House) -> None:
     async with house.open() as brain:
         stage = Stage(house, brain)
