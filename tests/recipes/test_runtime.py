@@ -374,9 +374,15 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), rt.should_stop)
 
 
 def test_ctrl_c_in_the_middle_of_logging_leaves_no_hole(tmp_path: Path) -> None:
-    """Half of the signals raise within the call, the other half log from within it."""
+    """Half of the signals raise within the call, the other half log from within it.
+
+    Real signals at random moments; `test_journal_interrupted` takes each moment in turn. Segments are small, so that
+    many signals come while one is begun.
+    """
     body = """
 import json, signal
+from worker import runtime
+runtime._SEGMENT_BYTES = 16384
 hits, returned = 0, []
 def hit(number, frame):
     global hits
@@ -390,7 +396,7 @@ def hit(number, frame):
 signal.signal(signal.SIGALRM, hit)
 rt.start('m', {})
 rt.log_metrics(0, loss=0)
-signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
 n = 0
 while hits < 300:
     try:
