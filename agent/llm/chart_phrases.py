@@ -112,7 +112,8 @@ _NOT_COMPARED = r"\b(?:no|not|stop)\b[^.,;]*\bcompar(?:ed?|ing|ison)\b"
 # From its beginning, a request about a run's card: no question, no word of what it shows now, no column of cards.
 CARD = (
     r"(?!\W*(?:what|which|how|when|where|who|is|are|was|were|does|did|has|have)\b)"
-    r"(?!.*\b(?:(?:re-?)?train|build|fit|predict\w*|why|columns?|datasets?|csv|table)\b)"
+    r"(?!.*\b(?:(?:re-?)?train(?![ _](?:loss|accuracy|auc|f1|error)\b)|build|fit|predict\w*)\b)"
+    r"(?!.*\b(?:why|columns?|datasets?|csv|table)\b)"
     r"(?!(?:.*[.,;:!]\s*|.*\b(?:but|because|since|as)\s+)?(?:the|its|this|that|my)\s+(?:live\s+)?card\s+(?:\w+\s+)?shows\b)"
     r"(?=.*(?:(?:\b(?:the|its|this|that|live|run|run['’]s)|r-[0-9a-z]{6}['’]s)\s+card"
     r"|\bcard\s+(?:of|for)\s+r-[0-9a-z]{6})\b"

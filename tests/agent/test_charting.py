@@ -144,23 +144,28 @@ def test_all_metrics_may_be_asked_for() -> None:
     assert chart_arguments("plot the loss of all runs") == {"metrics": ("loss",)}
 
 
+def sheets(house: House) -> list[list[str]]:
+    """The panels of every chart so far; the live card draws its own meanwhile."""
+    return [[panel.title for panel in spec.panels] for spec in house.charts.drawn]
+
+
 async def test_all_metrics_come_on_one_sheet(house: House) -> None:
     async with house.open() as brain:
         stage = Stage(house, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, **{f"m{number}": 0.5 for number in range(14)}))
         card = card_of(await stage.asks("chart", run.id))
-        assert len(house.charts.drawn[-1].panels) == 4
+        assert max(map(len, sheets(house))) == 4
         (button,) = [one for one in card.buttons if one.label == "All metrics"]
         sheet = card_of(await stage.asks("chart", button.subject))
-        assert len(house.charts.drawn[-1].panels) == 12
+        assert [f"m{number}" for number in range(12)] in sheets(house)
         (more,) = [one for one in sheet.buttons if one.label == "More metrics"]
         await stage.asks("chart", more.subject)
-        assert [panel.title for panel in house.charts.drawn[-1].panels] == ["m12", "m13"]
+        assert ["m12", "m13"] in sheets(house)
         (menu,) = card.menus
         chosen = "".join(choice.value for choice in menu.choices if choice.label in {"m3", "m13"})
         picked = card_of(await stage.asks("chart", menu.subject + chosen))
-        assert [panel.title for panel in house.charts.drawn[-1].panels] == ["m3", "m13"]
+        assert ["m3", "m13"] in sheets(house)
         assert [choice.label for choice in picked.menus[0].choices if choice.chosen] == ["m3", "m13"]
 
 
@@ -223,7 +228,7 @@ async def test_no_button_of_many_chosen_metrics_is_refused(house: House) -> None
         card = card_of(await stage.asks("chart", run.id, "metric"))
         (more,) = [button for button in card.buttons if button.label == "More metrics"]
         assert card_of(await stage.asks("chart", more.subject)).picture
-        assert [panel.title for panel in house.charts.drawn[-1].panels] == [f"metric {n}" for n in range(4, 8)]
+        assert [f"metric {n}" for n in range(4, 8)] in sheets(house)
 
 
 async def test_a_metric_may_have_a_name_of_two_words(house: House) -> None:
@@ -232,7 +237,7 @@ async def test_a_metric_may_have_a_name_of_two_words(house: House) -> None:
         run = await stage.running()
         await stage.says(run, rows(1, 2, other=1.0, **{"Train loss": 0.5}))
         assert "No metric" not in await stage.tells("plot the train loss")
-        assert ["Train loss"] in [[panel.title for panel in spec.panels] for spec in house.charts.drawn]
+        assert ["Train loss"] in sheets(house)
 
 
 async def test_a_button_leads_to_its_view(house: House) -> None:
@@ -351,6 +356,7 @@ def test_the_live_card_may_be_spoken_of() -> None:
         "show the card alone again": {"beside": ""},
         "stop comparing on the card": {"beside": ""},
         "take the other run off the card": {"beside": ""},
+        "put only the train loss on the card": {"metrics": ("train loss",)},
         "show everything on the card": {"every": True},
         "the live card should draw valid_loss only": {"metrics": ("valid_loss",)},
         "card of r-abc123: only the loss": {"metrics": ("loss",)},
