@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,3 +109,28 @@ def test_a_reader_that_keeps_up_with_a_writer_sees_each_row_whole(
     steps = [runtime._step_of(line) for line in b"".join(texts).splitlines()]
     assert steps == list(range(1, count + 1))
     assert rows == count
+
+
+@pytest.mark.parametrize("child", [True, False])
+def test_finish_waits_while_another_process_converts(
+    child: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as the child of a forked worker that logs too: what it has looked through already, it does not see."""
+    monkeypatch.delenv("TRAINYARD_SUPERVISED", raising=False)
+    if not child:
+        monkeypatch.setattr(sys, "executable", "/no/such/python")
+    (tmp_path / JOURNAL).mkdir()
+    other = os.open(tmp_path / JOURNAL, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    rt = TrainingRuntime("r", tmp_path)
+    for step in range(3):
+        rt.log_metrics(step, loss=step)
+    ending = threading.Thread(target=rt.finish)
+    ending.start()
+    ending.join(0.5)
+    assert ending.is_alive()
+    assert read(tmp_path) == []
+    os.close(other)
+    ending.join(LIMIT_S)
+    assert [step for step, _ in read(tmp_path)] == [0, 1, 2]
+    assert not (tmp_path / JOURNAL).exists()
