@@ -495,7 +495,9 @@ class _Journal:
     def _store_late(self) -> None:
         """Write the rows that wait; those that no disk takes go on waiting. See `_Row`."""
         try:
-            while self._late:
+            while True:
+                if not self._late:  # looked at after the turn of the loop, which may let a handler empty it
+                    return
                 row = self._late[0]
                 self._store(row)
                 if self._late and self._late[0] is row:  # no call between the look and the removal

@@ -7,6 +7,8 @@ them, with the interruption there.
 from __future__ import annotations
 
 import contextlib
+import dis
+import functools
 import gc
 import json
 import os
@@ -16,7 +18,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -34,9 +36,9 @@ EARLIER = (900, 901, 902)
 class Watch:
     """Finds the moments at which CPython lets a signal's handler run in runtime.py, and acts at one of them.
 
-    These are the beginnings of functions and the ends of calls (and turns of loops, each of which has a call in it);
-    in between, nothing gets in, and `_Journal` relies on that. A profiler is told of just these. A place in a function
-    counts once for each place that calls it, in each state of the journal.
+    These are the beginnings of functions and the ends of calls, of which a profiler is told, and the turns of loops;
+    in between, nothing gets in, and `_Journal` relies on that. A place in a function counts once for each place that
+    calls it, in each state of the journal.
     """
 
     def __init__(self, act_at: Moment | None = None, act: Callable[[], object] = lambda: None) -> None:
@@ -48,17 +50,38 @@ class Watch:
     @contextlib.contextmanager
     def on(self, call: int, journal: runtime._Journal) -> Iterator[None]:
         """Watch one call of the story."""
-        self._call, self._count, self._journal, before = call, 0, journal, sys.getprofile()
+        self._call, self._count, self._journal, before = call, 0, journal, (sys.getprofile(), sys.gettrace())
         if self._act_at is None or self._act_at[0] == call:
             sys.setprofile(self._seen)
+            sys.settrace(self._begin)
         try:
             yield
         finally:
-            sys.setprofile(before)
+            sys.setprofile(before[0])
+            sys.settrace(before[1])
 
     def _seen(self, frame: FrameType, event: str, _about: object) -> None:
-        if event not in ("call", "c_return") or frame.f_code.co_filename != runtime.__file__:
-            return
+        if event in ("call", "c_return") and frame.f_code.co_filename == runtime.__file__:
+            self._reached(frame)
+
+    def _begin(self, frame: FrameType, _event: str, _about: object) -> Callable[..., Any] | None:
+        turns = turns_of(frame.f_code) if frame.f_code.co_filename == runtime.__file__ else ()
+        if not turns:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        last = -1
+
+        def step(frame: FrameType, event: str, _about: object) -> Callable[..., Any]:
+            nonlocal last
+            if event == "opcode":
+                before, last = last, frame.f_lasti
+                if before in turns and last <= before:
+                    self._reached(frame)
+            return step
+
+        return step
+
+    def _reached(self, frame: FrameType) -> None:
         self._count += 1
         if self._act_at is None:
             journal = self._journal
@@ -69,7 +92,14 @@ class Watch:
         elif self._act_at == (self._call, self._count):
             self.acted = True
             sys.setprofile(None)
+            sys.settrace(None)
             self._act()
+
+
+@functools.cache
+def turns_of(code: CodeType) -> frozenset[int]:
+    """Where a function's loops jump back."""
+    return frozenset(one.offset for one in dis.get_instructions(code) if "BACKWARD" in one.opname)
 
 
 class Story:
