@@ -573,9 +573,8 @@ class _Journal:
             names = segments(self._folder)
         if len(names) >= _MOST_SEGMENTS:
             raise OSError(errno.ENOSPC, f"{len(names)} segments wait and nobody converts them")
-        number = int(names[-1][:8]) + 1 if names else 1
-        name = f"{number:08d}-{os.urandom(6).hex()}.seg"
-        aside = self._folder / f".{name}"
+        mine = f"{os.urandom(6).hex()}.seg"
+        aside = self._folder / f".{mine}"
         file = -1
         try:
             file = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
@@ -583,7 +582,9 @@ class _Journal:
             _fill(file, size)
             fresh = mmap.mmap(file, size, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0))
             fresh[: _HEAD.size] = _HEAD.pack(_MAGIC, size, 0, _HEAD_BYTES, 0, 0)
-            aside.rename(self._folder / name)
+            names = segments(self._folder)  # again: a handler may have begun one meanwhile, whose rows come before
+            number = int(names[-1][:8]) + 1 if names else 1
+            aside.rename(self._folder / f"{number:08d}-{mine}")
         except BaseException:  # Ctrl-C too leaves nothing behind
             aside.unlink(missing_ok=True)
             raise
