@@ -386,17 +386,21 @@ runtime._SEGMENT_BYTES = 16384
 hits, returned = 0, []
 def hit(number, frame):
     global hits
-    if frame.f_code.co_filename.endswith("runtime.py"):
-        hits += 1
-        if hits % 2:
-            raise KeyboardInterrupt
+    within = frame.f_code.co_filename.endswith("runtime.py")
+    hits += within
+    if within and hits % 2 == 0:
         step = -hits
         rt.log_metrics(step, within=step)
         returned.append(step)
+    again()
+    if within and hits % 2:
+        raise KeyboardInterrupt
+def again():  # one at a time: where a machine is slow, a signal would always meet the call of the one before
+    signal.setitimer(signal.ITIMER_REAL, 0.0002)
 signal.signal(signal.SIGALRM, hit)
 rt.start('m', {})
 rt.log_metrics(0, loss=0)
-signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
+again()
 n = 0
 while hits < 300:
     try:
@@ -405,7 +409,7 @@ while hits < 300:
         returned.append(n)
     except KeyboardInterrupt:
         pass
-signal.setitimer(signal.ITIMER_REAL, 0)
+signal.signal(signal.SIGALRM, signal.SIG_IGN)
 rt.finish()
 print(json.dumps(returned))
 """
