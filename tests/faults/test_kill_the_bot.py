@@ -51,6 +51,7 @@ class Conversation:
         assert not any("Approve" in one.buttons for one in self.site.in_thread(self.thread))
 
 
+@pytest.mark.faults
 def test_row_27_killed_again_and_again(own_site: Site, tmp_path: Path) -> None:
     own_site.start_worker()
     talk, life, at = Conversation(own_site, "t-27"), 0, STEP

@@ -72,9 +72,6 @@ TEXT = Case(
     "encoder",
 )
 BOTH = pytest.mark.parametrize("case", [TABLE, TEXT], ids=["lightgbm", "torch"])
-QUICK_ONE = pytest.mark.parametrize(
-    "case", [TABLE, pytest.param(TEXT, marks=pytest.mark.faults)], ids=["lightgbm", "torch"]
-)
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +202,8 @@ def once_each(asked: Asked) -> None:
     assert [step for steps in asked.logged.values() for step in steps] == list(range(1, asked.case.total + 1))
 
 
-@QUICK_ONE
+@pytest.mark.faults
+@BOTH
 def test_paused_and_resumed(site: Site, case: Case, whole: Asked) -> None:
     cut = ask(site, case, f"paused-{case.recipe}")
     for share in (0.2, 0.5):

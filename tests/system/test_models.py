@@ -104,6 +104,7 @@ async def test_kill_9_of_the_bot_in_the_middle_of_an_answer(
         assert len(server.requests) == 2
 
 
+@pytest.mark.faults
 async def test_kill_9_of_the_gateway_in_the_middle_of_an_answer(
     yard: Yard, slack: SlackServer, server: ModelServer, tmp_path: Path
 ) -> None:
@@ -135,6 +136,7 @@ async def test_a_refused_key_is_said_and_the_planner_answers(
         assert len(cards(slack, asked.ts, refused)) == 1
 
 
+@pytest.mark.faults
 async def test_cut_off_in_the_middle_the_planners_words_replace_it(
     yard: Yard, slack: SlackServer, server: ModelServer, tmp_path: Path
 ) -> None:

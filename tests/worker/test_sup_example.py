@@ -41,6 +41,7 @@ FORMS = {
 }
 
 
+@pytest.mark.faults
 async def test_every_kind_of_result_comes_from_a_real_training(yard: Yard) -> None:
     script = (REPO / "examples/pictures.py").read_text()
     await yard.launch(yard.order("r-example", f"{script}\nfinish()\n", files=RUNTIME))

@@ -114,6 +114,7 @@ def test_over_the_bound_on_memory_a_set_is_dropped(tmp_path: Path) -> None:
         assert place.log.read_text().count("warm_ready") == 1  # and it stays away
 
 
+@pytest.mark.faults
 def test_changed_packages_end_a_zygote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from worker.warm import pool as module
 

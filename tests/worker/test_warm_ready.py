@@ -221,6 +221,7 @@ async def test_a_training_that_died_at_its_gate_costs_a_cold_start(warm_yard: Ya
     warm_yard.gone("r-ahead4")
 
 
+@pytest.mark.faults
 async def test_memory_is_watched_in_a_step_that_began_warm(tmp_path: Path) -> None:
     """Without a control group: what runs is no descendant of the sandbox that the supervisor started."""
     limit = {"TRAINYARD_MEMORY_BY": "poll", "TRAINYARD_MEMORY_LIMIT_BYTES": str(400 * 2**20)}
