@@ -93,6 +93,23 @@ class Home:
 
 
 @dataclass(frozen=True, slots=True)
+class Occupancy:
+    """What is taken, by whom, and where queued runs belong.
+
+    `live`: every run in a live state with its newest attempt. `homes`: where the newest checkpoint of each run that was
+    asked about is; runs without one are left out. `spent`: GPU-seconds (a run without a GPU counts as one) of attempts
+    that ended lately, by requester. `starts`: of attempts that were dispatched lately, requester, when asked for, when
+    dispatched. `cordons`: every GPU that gets no runs.
+    """
+
+    live: Sequence[tuple[Run, Attempt]]
+    homes: Mapping[str, Home]
+    spent: Mapping[str, float]
+    starts: Sequence[tuple[str, datetime, datetime]]
+    cordons: "Sequence[Cordon]"
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What becomes of a run whose attempt is over: its state, and the attempt's outcome as it is stored."""
 
@@ -222,14 +239,8 @@ class Runs(Protocol):
     async def scripts(self, run_id: str) -> Sequence[Script]:
         """All versions of its program, oldest first."""
 
-    async def homes(self, run_ids: Sequence[str]) -> dict[str, Home]:
-        """Where the newest checkpoint of each run is; runs without one are left out."""
-
-    async def spent(self, since: datetime) -> dict[str, float]:
-        """GPU-seconds (a run without a GPU counts as one) by requester, of attempts that ended since then."""
-
-    async def starts(self, since: datetime) -> Sequence[tuple[str, datetime, datetime]]:
-        """Of attempts that were dispatched since then: requester, when asked for, when dispatched."""
+    async def occupancy(self, run_ids: Sequence[str], since: datetime) -> "Occupancy":
+        """What a plan for these runs, which are queued, is made from; `since` says what lately means."""
 
     async def leases(self) -> Sequence[Lease]:
         """Every GPU that is held."""

@@ -14,7 +14,7 @@ from agent.domain.errors import TransientError
 from agent.domain.orders import HostInfo
 from agent.domain.runs import Attempt, Run, RunState
 from agent.ports import Clock, Fleet
-from agent.run_store import Home, Runs
+from agent.run_store import Cordon, Home, Runs
 from agent.runs.ending import hours_left_s
 from agent.runs.fair import Capacity, Holding, Plan, Request, capacity_of, plan
 from agent.runs.sending import Sending
@@ -112,18 +112,16 @@ class Scheduler:
             hosts = await self._fleet.hosts()
         except TransientError as error:
             blind = str(error)
-        live = await self._runs.live()
-        homes = await self._runs.homes([run.id for run in queued if run.attempt])
-        connected = {info.host for info in hosts}
         since = now - timedelta(seconds=self._timings.fair_window_s)
-        recent, starts = await self._runs.spent(since), await self._runs.starts(since)
-        waiting = [_neglected(request_of(run, homes.get(run.id), connected), starts) for run in queued]
-        capacities = await self._capacities(hosts, now)
-        running = [holding_of(run, attempt) for run, attempt in live]
-        return plan(waiting, running, capacities, now=now, limits=self._timings.limits, recent=recent), blind
+        taken = await self._runs.occupancy([run.id for run in queued if run.attempt], since)
+        connected = {info.host for info in hosts}
+        waiting = [_neglected(request_of(run, taken.homes.get(run.id), connected), taken.starts) for run in queued]
+        capacities = self._capacities(hosts, taken.cordons, now)
+        running = [holding_of(run, attempt) for run, attempt in taken.live]
+        return plan(waiting, running, capacities, now=now, limits=self._timings.limits, recent=taken.spent), blind
 
-    async def _capacities(self, hosts: Sequence[HostInfo], now: datetime) -> list[Capacity]:
-        cordoned = {(cordon.host, cordon.uuid) for cordon in await self._runs.cordons()}
+    def _capacities(self, hosts: Sequence[HostInfo], cordons: Sequence[Cordon], now: datetime) -> list[Capacity]:
+        cordoned = {(cordon.host, cordon.uuid) for cordon in cordons}
         found: list[Capacity] = []
         for info in hosts:
             capacity = capacity_of(info)

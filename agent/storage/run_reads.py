@@ -7,19 +7,18 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from agent import wire
 from agent.domain.events import MetricRow
-from agent.domain.runs import Attempt, Checkpoint, ExitClass, Outcome
+from agent.domain.runs import Attempt, Checkpoint
 from agent.run_store import (
     ALL_STEPS,
     START,
     Cordon,
-    Home,
     Kind,
     Lease,
     LogPage,
     LogQuery,
     Note,
+    Occupancy,
     Place,
     Script,
     Steps,
@@ -29,10 +28,11 @@ from agent.series.usage import STEP, place_of, slice_by_step, table_by_step
 from agent.series.window import Stretch, Summary, Window
 from agent.storage import run_rows as rows
 from agent.storage.database import Database
+from agent.storage.run_occupancy import cordons, occupancy
 from agent.storage.series import rows_between, slice_of, table_of
 from agent.storage.series_reads import SeriesReads
 from agent.storage.shelf import METRICS, USAGE
-from agent.storage.tables import attempt, checkpoint, gpu, gpu_lease, log_line, note, run, script
+from agent.storage.tables import attempt, checkpoint, gpu, gpu_lease, log_line, note, script
 
 _SHELVES = {"metrics": METRICS, "usage": USAGE}
 LEVELS = {"error": ["error"], "warning": ["error", "warning"]}
@@ -70,60 +70,6 @@ class RunReads:
         found = await self._database.read(lambda connection: connection.execute(query).all())
         return [Script(row.version, row.bundle_sha256, row.at) for row in found]
 
-    async def homes(self, run_ids: Sequence[str]) -> dict[str, Home]:
-        """Where the newest checkpoint of each run is; runs without one are left out."""
-        if not run_ids:
-            return {}
-        saved = (
-            select(checkpoint.c.run_id, checkpoint.c.step, attempt.c.host)
-            .join(
-                attempt,
-                (attempt.c.run_id == checkpoint.c.run_id) & (attempt.c.number == checkpoint.c.attempt),
-            )
-            .where(checkpoint.c.run_id.in_(run_ids))
-            .order_by(checkpoint.c.attempt, checkpoint.c.seq)
-        )
-        heard = (
-            select(attempt.c.run_id, attempt.c.host, attempt.c.outcome)
-            .where(attempt.c.run_id.in_(run_ids), attempt.c.heard_at.is_not(None))
-            .order_by(attempt.c.number)
-        )
-
-        def find(connection: Connection) -> dict[str, Home]:
-            newest = {row.run_id: row for row in connection.execute(heard)}
-            lost = {
-                row.run_id: row.host
-                for row in newest.values()
-                if row.outcome and wire.decode(Outcome, row.outcome).exit_class is ExitClass.LOST
-            }
-            found = connection.execute(saved).all()
-            return {row.run_id: Home(row.host, row.step, lost.get(row.run_id) == row.host) for row in found}
-
-        return await self._database.read(find)
-
-    async def spent(self, since: datetime) -> dict[str, float]:
-        """GPU-seconds (a run without a GPU counts as one) by requester, of attempts that ended since then."""
-        query = (
-            select(run.c.requester, attempt.c.gpus, attempt.c.used_s)
-            .join(run, run.c.id == attempt.c.run_id)
-            .where(attempt.c.ended_at > since)
-        )
-        found: dict[str, float] = {}
-        for row in await self._database.read(lambda connection: connection.execute(query).all()):
-            gpus = row.gpus.count('"') // 2  # of a JSON list of names without quotes
-            found[row.requester] = found.get(row.requester, 0.0) + row.used_s * max(1, gpus)
-        return found
-
-    async def starts(self, since: datetime) -> Sequence[tuple[str, datetime, datetime]]:
-        """Of attempts that were dispatched since then: requester, when asked for, when dispatched."""
-        query = (
-            select(run.c.requester, run.c.queued_at, attempt.c.dispatched_at)
-            .join(run, run.c.id == attempt.c.run_id)
-            .where(attempt.c.dispatched_at > since)
-        )
-        found = await self._database.read(lambda connection: connection.execute(query).all())
-        return [(row.requester, row.queued_at, row.dispatched_at) for row in found]
-
     async def leases(self) -> Sequence[Lease]:
         """Every GPU that is held."""
         query = select(gpu_lease).order_by(gpu_lease.c.host, gpu_lease.c.uuid)
@@ -132,9 +78,11 @@ class RunReads:
 
     async def cordons(self) -> Sequence[Cordon]:
         """Every GPU that gets no runs."""
-        query = select(gpu).order_by(gpu.c.host, gpu.c.uuid)
-        found = await self._database.read(lambda connection: connection.execute(query).all())
-        return [Cordon(row.host, row.uuid, row.reason, row.since, row.sticky) for row in found]
+        return await self._database.read(cordons)
+
+    async def occupancy(self, run_ids: Sequence[str], since: datetime) -> Occupancy:
+        """What a plan for these runs, which are queued, is made from."""
+        return await self._database.read(lambda connection: occupancy(connection, run_ids, since))
 
     async def cordon(self, host: str, uuid: str, reason: str, *, at: datetime, sticky: bool) -> None:
         """Give it no more runs; what is known already keeps its date."""

@@ -21,12 +21,9 @@ from agent.storage import run_rows as rows
 from agent.storage.database import Database
 from agent.storage.pictures import PictureReads
 from agent.storage.run_events import apply
+from agent.storage.run_occupancy import live
 from agent.storage.run_reads import RunReads
 from agent.storage.tables import attempt, run, script
-
-_LIVE_QUERY = (
-    select(run).where(run.c.state.in_([state.value for state in sorted(LIVE)])).order_by(run.c.created_at, run.c.id)
-)
 
 
 class SqlRuns(RunReads, PictureReads):
@@ -104,17 +101,7 @@ class SqlRuns(RunReads, PictureReads):
 
     async def live(self) -> Sequence[tuple[Run, Attempt]]:
         """Every run in a live state with its newest attempt, oldest first."""
-        newest = (
-            select(attempt)
-            .join(run, (attempt.c.run_id == run.c.id) & (attempt.c.number == run.c.attempt))
-            .where(run.c.state.in_([state.value for state in LIVE]))
-        )
-
-        def find(connection: Connection) -> list[tuple[Run, Attempt]]:
-            own = {row.run_id: rows.as_attempt(row) for row in connection.execute(newest)}
-            return [(rows.as_run(row), own[row.id]) for row in connection.execute(_LIVE_QUERY) if row.id in own]
-
-        return await self._database.read(find)
+        return await self._database.read(live)
 
     async def move(self, run_id: str, *, expect: RunState, to: RunState) -> bool:
         """Compare-and-set of the state, within the table of transitions."""
