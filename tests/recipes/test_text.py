@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 from agent.domain.told import Told, ToldHistogram
 from tests.recipes.folders import TEXT, Make, RunFolder, texts_csv
 from tests.recipes.test_tabular import predict
+from worker.recipes import encoder
 
 
 def state(run: RunFolder) -> dict[str, torch.Tensor]:
@@ -42,6 +44,19 @@ def test_each_step_and_each_measurement_is_a_row_of_metrics(docstrings: RunFolde
     assert "train_loss" in rows[0]["values"]  # it learns at once; the line to beat comes before the first measurement
     kinds = [name for row in rows for name in row["values"]]
     assert kinds.index("baseline/linear/valid_macro_f1") < kinds.index("valid_macro_f1")
+
+
+def test_what_a_tokenizer_learns_does_not_depend_on_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [line for line in Path(encoder.__file__).read_text(encoding="utf-8").splitlines() if line.strip()]
+    monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
+    learned = [encoder.learned_tokenizer(texts, 500).to_str()]
+    assert "TOKENIZERS_PARALLELISM" not in os.environ
+    monkeypatch.setattr(encoder, "_FEW", 0)
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    learned.append(encoder.learned_tokenizer(texts, 500).to_str())
+    assert os.environ["TOKENIZERS_PARALLELISM"] == "false"
+    assert learned[0] == learned[1]
+    assert json.loads(learned[0])["model"]["merges"]
 
 
 def test_the_lengths_of_texts_in_tokens_are_shown(docstrings: RunFolder) -> None:

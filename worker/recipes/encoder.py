@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ SETTINGS = {
 _SCRATCH_RATE, _PRETRAINED_RATE = 1e-3, 3e-5
 _MOST_THREADS = 8
 _SMALL = 5_000_000  # below this many parameters a second thread costs more than it gives
+_FEW = 250_000  # with fewer characters to learn from, several threads take longer than one (two cores, measured)
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
@@ -104,7 +107,7 @@ def _from_scratch(texts: Sequence[str], classes: Sequence[str], settings: dict[s
 
     if settings["hidden_size"] % settings["heads"]:
         raise BadSettings(f"hidden_size ({settings['hidden_size']}) must be a multiple of heads ({settings['heads']}).")
-    tokenizer = _learned_tokenizer(texts, settings["vocabulary"])
+    tokenizer = learned_tokenizer(texts, settings["vocabulary"])
     config = BertConfig(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=settings["hidden_size"],
@@ -119,7 +122,22 @@ def _from_scratch(texts: Sequence[str], classes: Sequence[str], settings: dict[s
     return BertForSequenceClassification(config), tokenizer
 
 
-def _learned_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
+@contextlib.contextmanager
+def _threads(wanted: bool) -> Iterator[None]:
+    """Whether tokenizers work in several threads; what they give is the same."""
+    name = "TOKENIZERS_PARALLELISM"
+    before = os.environ.get(name)
+    os.environ[name] = str(wanted).lower()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def learned_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
     """A lower-casing byte-level BPE tokenizer learned from the training texts.
 
     Not WordPiece: its trainer numbers the pieces in hash order, so that no two trainings are alike.
@@ -134,7 +152,8 @@ def _learned_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
         vocab_size=max(vocabulary, 256 + len(_SPECIAL)), min_frequency=2, special_tokens=list(_SPECIAL),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False,
     )  # fmt: skip
-    tokenizer.train_from_iterator(texts, trainer)
+    with _threads(sum(map(len, texts)) >= _FEW):
+        tokenizer.train_from_iterator(texts, trainer)
     ends = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
     return tokenizer
