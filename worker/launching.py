@@ -30,7 +30,7 @@ from worker.sandbox import at_least, networks_of
 from worker.sender import Sender
 from worker.settings import Settings
 from worker.signatures import Refused, require_signature
-from worker.spool import Spool
+from worker.spool import Spool, has_ended
 from worker.standby import engage, supervisor_environment
 from worker.supervisor.checkpoints import newest_step
 from worker.supervisor.exits import failed
@@ -162,7 +162,7 @@ class Launcher:
                     raise Refused(f"attempt {fence} still runs here and does not end")
                 time.sleep(0.1)
             folder.stop.unlink(missing_ok=True)
-        else:
+        elif fence and not has_ended(folder.spool):
             end_with_environment(*marks_of(folder))  # its supervisor died, and the sweep was not here yet
         for path in (folder.spool, folder.outcome):
             if path.exists():

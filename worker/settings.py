@@ -4,6 +4,7 @@ Built once by `worker.app` and by each supervisor; constructors elsewhere get pl
 Timings are settings so that tests can scale them; people have no reason to change them.
 """
 
+import functools
 import os
 import re
 import socket
@@ -75,6 +76,16 @@ class Settings(BaseSettings):
         """What a supervisor must find in its environment to build the same settings, and nothing else."""
         fields = self.model_dump(mode="json", exclude_none=True)
         return {f"TRAINYARD_{name.upper()}": str(value) for name, value in fields.items()}
+
+
+def settings_of_this_process() -> Settings:
+    """What the environment says, built once for the same words: a supervisor that waits for its attempt has them."""
+    return _built(frozenset(word for word in os.environ.items() if word[0].startswith("TRAINYARD_")))
+
+
+@functools.lru_cache(maxsize=1)
+def _built(_words: frozenset[tuple[str, str]]) -> Settings:
+    return Settings()
 
 
 def remap_sigterm() -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from agent.domain.events import EventBody, WorkerEvent
 from agent.wire import encode
 
+_TAIL_BYTES = 4 * 1024**2  # more than an event may have
+
 
 class Spool:
     """Appends events. `append` is for one thread; `sync` and the readers may be called from another."""
@@ -83,6 +85,17 @@ def offset_after(path: Path, seq: int) -> int:
 def last_seq(path: Path) -> int:
     """The number of the last whole event, 0 for none."""
     return max((number for number, _ in _numbered(path)), default=0)
+
+
+def has_ended(path: Path) -> bool:
+    """Whether the last event says that the attempt is over; False for a file that is not there or not whole."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            *_, last, rest = file.read().split(b"\n")
+        return not rest and json.loads(last)["body"]["kind"] == "ended"
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def is_of(path: Path, run: str, attempt: int) -> bool:

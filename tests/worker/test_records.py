@@ -12,7 +12,7 @@ import pytest
 from agent.domain.events import Beat, Ended, Started
 from agent.domain.runs import ExitClass, Outcome, RunState
 from worker.folders import HostFolder, write_atomically
-from worker.spool import Spool, attempt_of, last_seq, lines_between, offset_after
+from worker.spool import Spool, attempt_of, has_ended, last_seq, lines_between, offset_after
 from worker.supervisor import follow
 from worker.supervisor import records as records_module
 from worker.supervisor.attempt import from_os_error
@@ -40,6 +40,23 @@ def test_a_spool_numbers_without_gaps_over_a_torn_line(tmp_path: Path) -> None:
     again.close()
     assert (last_seq(path), attempt_of(path), spool_at(path).last_kind) == (4, 2, "ended")
     assert path.read_bytes().count(b"\n") == 4
+
+
+def test_a_spool_says_that_its_attempt_is_over_where_its_last_whole_line_does(tmp_path: Path) -> None:
+    path = tmp_path / "spool.jsonl"
+    assert not has_ended(path)
+    spool = spool_at(path)
+    assert not has_ended(path)
+    spool.append(Beat())
+    assert not has_ended(path)
+    spool.append(Ended(outcome=Outcome(state=RunState.LOST)))
+    spool.close()
+    assert has_ended(path)
+    with path.open("ab") as file:
+        file.write(b'{"run": "r-1", "att')
+    assert not has_ended(path)
+    path.write_bytes(b"[]\n")
+    assert not has_ended(path)
 
 
 def test_a_spool_is_read_in_whole_lines(tmp_path: Path) -> None:

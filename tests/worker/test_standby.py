@@ -39,9 +39,14 @@ def waiting_one(yard: Yard, *, other_than: int = 0) -> int:
     def look() -> int:
         sockets = list(warm_folder(yard).glob("supervisor-*.sock"))
         pids = [pid for pid in processes_naming(str(sockets[0])) if pid != other_than] if sockets else []
-        return pids[0] if len(pids) == 1 else 0
+        forked = [pid for pid in pids if parent_of(pid) in pids]
+        return forked[0] if len(forked) == 1 else 0
 
     return eventually(look, what="a supervisor that waits")
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def begun_in(yard: Yard, run: str) -> bytes:
@@ -103,7 +108,7 @@ async def test_requests_that_are_not_whole_leave_it_waiting(
     yard, first = waiting_yard, waiting_one(waiting_yard)
     monkeypatch.chdir(warm_folder(yard))
     path = next(Path().glob("supervisor-*.sock"))
-    before = open_files(first)
+    before, before_parent = open_files(first), parent_of(first)
     for message in NOT_WHOLE:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             connection.settimeout(60.0)
@@ -114,7 +119,8 @@ async def test_requests_that_are_not_whole_leave_it_waiting(
     await yard.launch(yard.order("r-wait05", ENDLESS))
     yard.running("r-wait05")
     assert b"--wait" in begun_in(yard, "r-wait05")
-    eventually(lambda: not alive(first), what="its going on as a supervisor")
+    assert yard.supervisor_pid("r-wait05") == first
+    eventually(lambda: not alive(before_parent), what="the end of its parent")
     await yard.stop(StopOrder(run="r-wait05", attempt=1))
     assert yard.outcome("r-wait05").state is RunState.STOPPED
     yard.gone("r-wait05")

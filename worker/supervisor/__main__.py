@@ -2,7 +2,8 @@
 
 `python -m worker.supervisor --wait SOCKET` is told the other arguments later (`worker.supervisor.waiting`).
 Owns the first milliseconds: only the standard library is loaded before READY. Started by `worker.launching`.
-Exits 17 when another supervisor holds the lock. The lock is taken before the fork, so that exit code is seen.
+Exits 17 when another supervisor holds the lock. The lock is taken before the fork, so that exit code is seen. One that
+waited has no parent left by then.
 """
 
 import os
@@ -18,7 +19,8 @@ BUSY_EXIT = 17
 def main() -> None:
     """Never returns."""
     argv = sys.argv[1:]
-    if argv[0] == "--wait":
+    waited = argv[0] == "--wait"
+    if waited:
         from worker.supervisor.waiting import wait_for_order  # noqa: PLC0415 - READY comes first
 
         argv = wait_for_order(argv[1])
@@ -28,7 +30,7 @@ def main() -> None:
     if lock is None:
         os.write(ready, b"BUSY\n")
         sys.exit(BUSY_EXIT)
-    if os.fork():
+    if not waited and os.fork():
         os._exit(0)  # the child belongs to init now: whoever launched it leaves no zombie behind
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # whoever was to read is gone: an error to handle, not our end

@@ -28,7 +28,7 @@ from worker.gpus import gpus
 from worker.processes import adopt_orphans, boot_id
 from worker.sandbox import tier_for
 from worker.sender import Sender, note_sent
-from worker.settings import Settings
+from worker.settings import Settings, settings_of_this_process
 from worker.spool import Spool
 from worker.supervisor import outputs, room
 from worker.supervisor.checkpoints import newest_step
@@ -50,7 +50,7 @@ def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: in
     """Run the attempt to its end; the process's exit code. `asked` holds the SIGTERMs that came before we listen."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     adopt_orphans()
-    settings = Settings()
+    settings = settings_of_this_process()
     order = decode(LaunchOrder, folder.order.read_bytes())
     max_s = order.spec.max_hours * 3600 if order.budget_s is None else order.budget_s
     wishes = Wishes(folder, attempt, max_s=max_s)

@@ -3,12 +3,15 @@
 Owns what such a process is told and how it becomes the one that was asked for. Standard library only until it loads
 what an attempt needs. Called by `worker.supervisor.__main__`; started and asked by `worker.standby`.
 The request is one message: JSON `{"argv", "cwd", "env"}` with two open files, for its output and for its first word.
-It dies with the thread that started it until it forks, which `__main__` does as soon as it has the lock.
+Two processes: the one that was started loads everything, forks the one that waits, and stays as its parent until that
+has an attempt. Then it ends, so the supervisor is nobody's child; a fork at that moment would cost the attempt time.
+Each dies with its parent: the first with the thread that started it, the second with the first.
 """
 
 import contextlib
 import ctypes
 import fcntl
+import gc
 import importlib
 import json
 import os
@@ -32,10 +35,22 @@ def wait_for_order(path: str) -> list[str]:
     Afterwards standard output and error are the given file, descriptor 3 is the pipe for the first word, and
     environment and folder are those that were asked for.
     """
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _die_with_parent(signal.SIGKILL)
     importlib.import_module("worker.supervisor.attempt")
     importlib.import_module("worker.supervisor.bytecode").compile_all()
+    importlib.import_module("worker.settings").settings_of_this_process()
+    gc.collect()
+    gc.freeze()  # what is loaded stays: no collection looks at it again
     listener = listen(path, waiting=1)
+    parent = os.getpid()
+    taken, word = os.pipe()
+    if os.fork():
+        os.close(word)
+        os._exit(0 if os.read(taken, 1) else 1)
+    os.close(taken)
+    _die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
     _say({"ready": True})
     waiting = select.poll()
     waiting.register(0, select.POLLIN)
@@ -57,9 +72,16 @@ def wait_for_order(path: str) -> list[str]:
                 _say({"used": True})
         if request is not None:
             listener.close()  # before its number is given to another file
+            _die_with_parent(0)
+            os.write(word, b".")
             return _become(request, files)
         for fd in files:
             os.close(fd)
+
+
+def _die_with_parent(number: int) -> None:
+    """By this signal; 0 for going on without it."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def _leave(path: str) -> None:
