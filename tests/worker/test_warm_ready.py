@@ -15,9 +15,9 @@ import pytest
 from agent.domain.orders import StopOrder
 from agent.domain.runs import ExitClass, RunState
 from tests.worker.conftest import GOOD, PREPARE, Yard, opened
-from tests.worker.warm_host import LIMIT_S, Host, alive, host, said, until
+from tests.worker.warm_host import LIMIT_S, Host, alive, forks_of, host, said, until
 from worker.folders import HostFolder
-from worker.processes import children_of, descendants_of
+from worker.processes import descendants_of
 from worker.sandbox import Walls, wrap
 from worker.sandbox.tiers import why_not
 from worker.supervisor.steps import basic_environment
@@ -42,7 +42,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 def at_the_gate(zygote: int) -> list[int]:
     """The process that watches, and the one that waits, which has no other file open; empty before both stand."""
-    below = [pid for pid in descendants_of(zygote) if alive(pid)]
+    watching = forks_of(zygote)
+    below = [pid for watcher in watching for pid in (watcher, *descendants_of(watcher)) if alive(pid)]
     if len(below) != 2 or {path.name for path in Path(f"/proc/{below[1]}/fd").iterdir()} != {"0", "1", "2", "4"}:
         return []
     return below
@@ -75,7 +76,7 @@ class Held:
         return words
 
     def nothing_is_left(self) -> None:
-        until(lambda: None if children_of(self.zygote) or alive(self.anchor) else True, lambda: f"left: {self.forks()}")
+        until(lambda: None if forks_of(self.zygote) or alive(self.anchor) else True, lambda: f"left: {self.forks()}")
 
 
 def test_it_finds_what_was_laid_out_after_it_stood(place: Host) -> None:
@@ -115,7 +116,7 @@ def test_it_can_be_ended_at_any_moment_while_it_comes_up(place: Host, monkeypatc
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
     ready = place.ready("data")
     assert ready is not None
-    until(lambda: None if children_of(ready.pid) else True, lambda: "forks are left")
+    until(lambda: None if forks_of(ready.pid) else True, lambda: "forks are left")
     assert [path.name for path in run.iterdir()] == ["train.py"]
 
 

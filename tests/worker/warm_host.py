@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from worker.processes import children_of
 from worker.sandbox.tiers import why_not
 from worker.supervisor.steps import basic_environment
 from worker.warm.sets import ReadySet, read_ready
@@ -135,6 +136,16 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def forks_of(zygote: int) -> list[int]:
+    """Its forks that serve a step: they are in a sandbox, unlike the one that waits for a request."""
+    found = []
+    for pid in children_of(zygote):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/ns/mnt").readlink() != Path(f"/proc/{zygote}/ns/mnt").readlink():
+                found.append(pid)
+    return found
 
 
 def kill(pid: int) -> None:

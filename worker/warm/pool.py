@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from worker.processes import children_of
 from worker.supervisor.child import shielded
 from worker.warm import zygote
 from worker.warm.sets import ReadySet, environment_state, write_ready, zygote_environment
@@ -121,7 +122,7 @@ class Pool:
             self._put_off(one.name)
         elif one.ready and time.monotonic() - one.measured_at > _MEASURE_S:
             one.measured_at = time.monotonic()
-            one.held_bytes = proportional_bytes(one.process.pid)
+            one.held_bytes = held_bytes(one.process.pid)
 
     def _words(self, one: _Zygote) -> list[dict[str, object]]:
         """What it said since the last look."""
@@ -181,6 +182,11 @@ class Pool:
         if known != [(one.name, one.socket) for one in ready]:
             write_ready(self._folder, ready)
             self._told = ready
+
+
+def held_bytes(zygote: int) -> int:
+    """What a zygote holds with its forks that wait or watch a step: what it loaded is shared among them."""
+    return sum(proportional_bytes(pid) for pid in (zygote, *children_of(zygote)))
 
 
 def proportional_bytes(pid: int) -> int:

@@ -9,6 +9,7 @@ A rehearsal trains for two steps in a forked process that ends afterwards, and t
 # ruff: noqa: PLC0415 - the field's libraries are imported when they are wanted
 
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
@@ -17,6 +18,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 SETS: dict[str, tuple[str, ...]] = {
     "data": ("numpy", "numpy.random", "sklearn.metrics"),
@@ -79,7 +84,13 @@ _COMMON = (
     "multiprocessing.resource_sharer", "multiprocessing.synchronize", "platform", "secrets", "shutil", "socket",
     "sqlite3", "statistics", "struct", "subprocess", "tarfile", "traceback", "uuid", "zipfile",
 )  # fmt: skip
+_LARGE_PAGE = 2 * 1024**2
+_MADV_COLLAPSE = 25  # linux/mman.h
 _CACHED = type(functools.lru_cache(int))  # an exact type: asking any object for attributes runs code of libraries
+_SMALL: dict[str, int] = {
+    "vocab_size": 16, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8,
+    "max_position_embeddings": 8,
+}  # fmt: skip
 _FORGET = ("cuda", "gpu", "accelerator", "device", "bf16", "tf32", "env")
 
 
@@ -110,6 +121,40 @@ def rehearse(name: str) -> list[str]:
         with contextlib.suppress(Exception):
             importlib.import_module(module)
     return found
+
+
+def touch(name: str) -> None:
+    """Compute a little in this process: what a library sets up at its first call is then there in each fork.
+
+    With one thread and without a backward pass, because threads do not survive a fork, and autograd refuses to run in a
+    fork of a process that it ran in. Numbers that it draws change nothing: each fork seeds anew.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with contextlib.suppress(Exception):  # a library that is broken is told by those who use it
+            _TOUCHES[name]()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def join_pages() -> None:
+    """Ask the kernel to keep what was loaded in pages of 2 MB: a fork copies one entry for each instead of 512.
+
+    Linux from 6.1; an older one refuses, and a fork takes longer.
+    """
+    advise = ctypes.CDLL(None, use_errno=True).madvise
+    with open("/proc/self/maps", encoding="ascii") as maps:  # noqa: PTH123 - the kernel's own
+        lines = [line.split(maxsplit=5) for line in maps]
+    for area, rights, _, _, inode, *name in lines:
+        if inode != "0" or "w" not in rights or (name and name[0].startswith("[") and name[0].strip() != "[heap]"):
+            continue
+        begin, end = (int(word, 16) for word in area.split("-"))
+        for place in range(-(-begin // _LARGE_PAGE) * _LARGE_PAGE, end - _LARGE_PAGE + 1, _LARGE_PAGE):
+            advise(ctypes.c_void_p(place), ctypes.c_size_t(_LARGE_PAGE), _MADV_COLLAPSE)
 
 
 def forget_devices() -> None:
@@ -177,16 +222,43 @@ def _transformers() -> None:
 
     _torch()
     _texts()
-    config = BertConfig(
-        vocab_size=16, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8,
-        max_position_embeddings=8,
-    )  # fmt: skip
     rows = [{"input_ids": torch.arange(4), "labels": 0} for _ in range(4)]
     arguments = TrainingArguments(
         "out", max_steps=2, per_device_train_batch_size=2, report_to=[], use_cpu=True, disable_tqdm=True, save_steps=1
     )
-    network = BertForSequenceClassification(config)
+    network = BertForSequenceClassification(BertConfig(**_SMALL))
     Trainer(model=network, args=arguments, train_dataset=rows, callbacks=[TrainerCallback()]).train()
+
+
+def _touch_torch() -> None:
+    import torch
+
+    network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2))
+    _touch_training(network, lambda: network(torch.randn(8, 4)))
+
+
+def _touch_transformers() -> None:
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification
+
+    _touch_torch()
+    network = BertForSequenceClassification(BertConfig(**_SMALL))
+    words = torch.arange(4).repeat(2, 1)
+    _touch_training(network, lambda: network(input_ids=words, attention_mask=torch.ones_like(words)).logits)
+
+
+def _touch_training(network: "torch.nn.Module", forward: "Callable[[], torch.Tensor]") -> None:
+    """All of a step but its backward pass."""
+    import torch
+
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
+    outputs = forward()
+    torch.nn.functional.cross_entropy(outputs, torch.zeros(len(outputs), dtype=torch.long)).item()
+    optimizer.zero_grad()
+    for weights in network.parameters():
+        weights.grad = torch.zeros_like(weights)
+    torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+    optimizer.step()
 
 
 def _texts() -> None:
@@ -226,3 +298,4 @@ def _data() -> None:
 _REHEARSALS: dict[str, Callable[[], None]] = {
     "data": _data, "torch": _torch, "transformers": _transformers, "tabular": _tabular
 }  # fmt: skip
+_TOUCHES: dict[str, Callable[[], None]] = {"torch": _touch_torch, "transformers": _touch_transformers}

@@ -5,7 +5,6 @@ libraries remembered of the environment. Standard library only, loaded by its pa
 """
 
 import atexit
-import importlib
 import importlib.machinery
 import importlib.util
 import io
@@ -56,7 +55,6 @@ def _tell_libraries(env: dict[str, str]) -> None:
 
 def run(argv: list[str]) -> None:
     """Execute `argv` (its first entry is the interpreter) as `__main__`; what it raises goes up as it is."""
-    importlib.invalidate_caches()
     main = types.ModuleType("__main__")
     main.__dict__.update(__builtins__=__builtins__, __annotations__={})
     sys.modules["__main__"] = main

@@ -26,8 +26,8 @@ _STEPS = ("data",)
 _ANY = ("torch", "transformers")  # for a script of somebody: the smaller one first
 # Read by libraries when they are imported: a step with other values than the zygote's must start cold.
 _EARLY = (
-    "ACCELERATE_", "BLIS_", "GOMP_", "GOTO_", "HF_", "HUGGINGFACE_", "KMP_", "LANG", "LC_", "LD_", "MALLOC_", "MKL_",
-    "NUMEXPR_", "OMP_", "OPENBLAS_", "PYTHON", "PYTORCH_", "TORCH", "TRANSFORMERS_", "XDG_",
+    "ACCELERATE_", "BLIS_", "GLIBC_", "GOMP_", "GOTO_", "HF_", "HUGGINGFACE_", "KMP_", "LANG", "LC_", "LD_", "MALLOC_",
+    "MKL_", "NUMEXPR_", "OMP_", "OPENBLAS_", "PYTHON", "PYTORCH_", "TORCH", "TRANSFORMERS_", "XDG_",
 )  # fmt: skip
 # Read whenever they are needed, or handed on by the zygote.
 _LATE = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN", "PYTORCH_NVML_BASED_CUDA_CHECK"})
@@ -112,14 +112,14 @@ def why_cold(argv: Sequence[str], env: Mapping[str, str]) -> str:
 
 
 def environment_state() -> str:
-    """Changes when the interpreter, an installed package or the GPU driver changes. About 200 stat calls."""
+    """Changes when the interpreter, an installed package or the GPU driver changes.
+
+    Installers put a folder for a package's version in the place of another, which changes the time of the folder above.
+    """
     digest = hashlib.sha256(sys.version.encode())
     places = {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}
     for file in (Path(sys.executable), *(Path(place) for place in sorted(places))):
         digest.update(_stamp(file))
-    for place in sorted(places):
-        for info in sorted(Path(place).glob("*.dist-info")):
-            digest.update(_stamp(info))
     if _DRIVER.exists():
         digest.update(_DRIVER.read_bytes())
     return digest.hexdigest()[:16]

@@ -4,6 +4,9 @@ Owns the socket, the forks, and the watch over each forked process. Standard lib
 of ours stays importable here: the code of a bundle must be what runs. Started by `worker.warm.pool`, asked by
 `worker.warm.start`; ends when its standard input closes.
 
+One fork is made before there is a request for it and waits at the socket, because to copy what is loaded takes longer
+than all that it has to do then. The next one is made a while after it was taken, when its step has begun.
+
 First line of standard input: `{"set": …, "socket": path}`. Standard output: `{"ready": {…}}`, then `{"used": n}`.
 A request is one message: JSON `{"argv", "cwd", "env", "seccomp" (base64), "spaces" [names]}` with open files: output,
 status, gate, then one for each namespace. It is read by the fork that serves it, never by the zygote. Answers go to the
@@ -17,6 +20,7 @@ import base64
 import contextlib
 import faulthandler
 import gc
+import importlib
 import importlib.util
 import json
 import os
@@ -25,6 +29,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,6 +40,7 @@ _MOST_WAITING = 16
 _FIRST_FREE_FILE = _STATUS = 3
 _GATE = 4
 _NICE = 10
+_REFILL_S = 1.0  # a step that has just begun needs the processors more
 
 
 def _sibling(name: str) -> ModuleType:
@@ -57,10 +63,14 @@ def main() -> None:
     nice = _be_nice()
     missing = preload.load(asked["set"])
     preload.rehearse(asked["set"])
+    preload.touch(asked["set"])
     preload.forget_devices()
+    gc.collect()
+    preload.join_pages()
     why = preload.is_fit() or _forks_well(preload)
     if nice:
         os.setpriority(os.PRIO_PROCESS, 0, 0)
+    importlib.invalidate_caches()  # once for all: in each fork it would touch, and so copy, memory of every folder
     gc.collect()
     gc.freeze()
     if why:
@@ -124,35 +134,64 @@ def _forks_well(preload: ModuleType) -> str:
 def _serve(listener: socket.socket, asking: ModuleType, joining: ModuleType, running: ModuleType) -> list[str] | None:
     """Answer requests until the pool goes away (None). In a forked process: what it has to run."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the watching processes
-    waiting = select.poll()
-    waiting.register(0, select.POLLIN)
-    waiting.register(listener, select.POLLIN)
-    used = 0
+    spare: socket.socket | None = None
+    refill_at, used = 0.0, 0
     while True:
-        ready = {fd for fd, _ in waiting.poll()}
+        wait_s = refill_at - time.monotonic()
+        if spare is None and wait_s <= 0:
+            spare, tether = socket.socketpair()
+            if os.fork() == 0:
+                spare.close()
+                return _attend(_wait_for_one(listener, tether), listener, asking, joining, running)
+            tether.close()
+        waiting = select.poll()
+        waiting.register(0, select.POLLIN)
+        waiting.register(spare or listener, select.POLLIN)
+        ready = {fd for fd, _ in waiting.poll(None if spare else 1000 * wait_s + 1)}
         if 0 in ready and not os.read(0, 4096):
             return None
-        if listener.fileno() not in ready:
-            continue
-        connection, _ = listener.accept()
-        with connection:
+        if spare is not None and spare.fileno() in ready:
+            taken = spare.recv(1)  # nothing: it was killed
+            spare.close()
+            spare, refill_at = None, time.monotonic() + _REFILL_S
+        elif spare is None and listener.fileno() in ready:
+            connection, _ = listener.accept()
             if os.fork() == 0:
-                # read here: what a run is told, its secrets among it, would stay in memory that later forks share
-                request, files = asking.receive(connection, keys=_KEYS, most_files=_MOST_FILES)
-                listener.close()
-                return _attend(connection, request, files, joining, running)
-        used += 1
-        _say({"used": used})
+                return _attend(connection, listener, asking, joining, running)
+            connection.close()
+            taken = b"."
+        else:
+            continue
+        if taken:
+            used += 1
+            _say({"used": used})
+
+
+def _wait_for_one(listener: socket.socket, tether: socket.socket) -> socket.socket:
+    """In the fork that stands ready: the connection of whoever asks first. It ends with the zygote."""
+    waiting = select.poll()
+    waiting.register(listener, select.POLLIN)
+    waiting.register(tether, select.POLLIN)
+    if tether.fileno() in {fd for fd, _ in waiting.poll()}:
+        os._exit(0)
+    connection, _ = listener.accept()
+    with contextlib.suppress(BrokenPipeError):
+        tether.send(b".")
+    tether.close()
+    return connection
 
 
 def _attend(
     connection: socket.socket,
-    request: dict[str, Any] | None,
-    files: list[int],
+    listener: socket.socket,
+    asking: ModuleType,
     joining: ModuleType,
     running: ModuleType,
 ) -> list[str]:
     """In the forked process: enter, fork once more, and watch. Returns in the second one only."""
+    # read here: what a run is told, its secrets among it, would stay in memory that later forks share
+    request, files = asking.receive(connection, keys=_KEYS, most_files=_MOST_FILES)
+    listener.close()
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if request is None or not isinstance(request["spaces"], list) or len(files) != _FILES + len(request["spaces"]):
