@@ -22,7 +22,7 @@ def unpacked(folder: Path) -> Path:
     tar.write_bytes(pack("text_classification")[1])
     place = folder / "run"
     place.mkdir()
-    outputs.unpack_bundle(tar, place)
+    outputs.lay_bundle(outputs.read_bundle(tar), place)
     return place
 
 
@@ -59,11 +59,9 @@ def test_a_source_that_was_changed_is_what_runs(tmp_path: Path) -> None:
 def test_a_bundle_of_another_version_gets_no_bytecode(tmp_path: Path) -> None:
     place = unpacked(tmp_path)
     files = unpack((tmp_path / "bundle.tar").read_bytes())
-    for path in place.rglob("*.pyc"):
-        path.unlink()
-    (place / "worker/runtime.py").write_bytes(files["worker/runtime.py"] + b"ADDED = 'older'\n")
-    (place / "worker/adapters.py").unlink()
-    bytecode.lay(place)
+    files["worker/runtime.py"] += b"ADDED = 'older'\n"
+    del files["worker/adapters.py"]
+    outputs.lay_bundle(files, place)
     laid = {path.name.split(".")[0] for path in place.rglob("*.pyc")}
     assert laid
     assert not {"runtime", "adapters"} & laid

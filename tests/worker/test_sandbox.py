@@ -20,7 +20,7 @@ from worker.folders import HostFolder
 from worker.sandbox import NoSandbox, choose_tier
 from worker.sandbox.tiers import why_not
 from worker.scripts import Scripts
-from worker.supervisor.outputs import BadOutput, unpack, unpack_bundle
+from worker.supervisor.outputs import BadOutput, read_bundle, unpack
 
 needs_bwrap = pytest.mark.skipif(why_not("bwrap") != "", reason=f"bwrap: {why_not('bwrap')}")
 
@@ -170,6 +170,8 @@ def test_a_tar_cannot_write_elsewhere(tmp_path: Path) -> None:
     ):
         with pytest.raises(BadOutput):
             unpack(tar_of(name, kind), tmp_path / "into")
+        with pytest.raises(BadOutput, match="not a plain file"):
+            read_bundle(tar_of(name, kind))
     with pytest.raises(BadOutput, match="does not belong"):
-        unpack_bundle(tar_of("fence"), tmp_path / "into")
+        read_bundle(tar_of("fence"))
     assert list((tmp_path / "into").iterdir()) == []

@@ -10,9 +10,9 @@ from agent.domain.events import Ended, WorkerEvent
 from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import encode
 from tests.worker.conftest import GOOD, PREPARE, Yard, eventually
-from worker.client.bundle import pack
+from worker.client.bundle import pack, unpack
 from worker.folders import HostFolder, is_alive
-from worker.supervisor import room
+from worker.supervisor import outputs, room
 from worker.sweep import Sweep
 
 # Puts itself in the place of a module, and says that it ran where everybody can see it.
@@ -33,14 +33,30 @@ WRONG = "pathlib.Path('predictions/model.csv').write_text('row_id,label\\n0,b\\n
 def test_a_room_is_furnished_again_after_the_store_was_away(tmp_path: Path) -> None:
     """The bundle was unpacked, then the data did not come: what is there already is no reason to fail."""
     host = HostFolder.of(tmp_path, "h1")
-    folder, bundle = host.run("r-again0"), tmp_path / "bundle.tar"
-    bundle.write_bytes(pack("tabular_classification")[1])
+    folder, bundle = host.run("r-again0"), unpack(pack("tabular_classification")[1])
     room.clear(folder)
     for config in (b"{}", b'{"run":"r-again0"}'):
         room.furnish(folder, bundle, config)
     assert (folder.room / "config.json").read_bytes() == b'{"run":"r-again0"}'
     assert (folder.room / "worker/recipes/prepare.py").is_file()
     assert (folder.room / "data").is_dir()
+
+
+def test_a_bundle_is_laid_out_over_what_a_training_left_and_never_through_its_links(tmp_path: Path) -> None:
+    into, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    into.mkdir()
+    (elsewhere / "file").write_text("kept")
+    (into / "worker").symlink_to(elsewhere)
+    (into / "train.py").symlink_to(elsewhere / "file")
+    (into / "requirements.txt").mkdir()
+    (into / "model.bin").write_text("stays")
+    outputs.lay_bundle(unpack(pack("tabular_classification")[1]), into)
+    assert [path.name for path in elsewhere.iterdir()] == ["file"]
+    assert (elsewhere / "file").read_text() == "kept"
+    assert (into / "worker/recipes/entry.py").is_file()
+    assert "entry" in (into / "train.py").read_text()
+    assert (into / "model.bin").read_text() == "stays"
 
 
 def test_what_is_sealed_is_for_this_user_alone(tmp_path: Path) -> None:

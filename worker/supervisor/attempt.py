@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
@@ -207,10 +207,11 @@ class _Attempt:
             room.clear(self._folder)
         stage.make_ready(first[0] if first else train, tier=tier)
         records.catch_up()
-        self._lay_out(records, prepared=prepared)
+        bundle = self._patiently(records, self._read_bundle)
+        self._lay_out(records, bundle, prepared=prepared)
         for prepare in first:
             stage.make_ready(train, tier=tier)
-            self._furnish_room(records, self._bring_source)
+            self._furnish_room(records, bundle, self._bring_source)
             stage.run(prepare, tier=tier)
             self._beating(records, lambda: room.take_split(self._folder))
         stage.run(train, tier=tier)
@@ -218,7 +219,7 @@ class _Attempt:
             return failed(ExitClass.USER_ERROR, why, code=0)
         room.clear(self._folder)
         stage.make_ready(evaluate, tier=tier)
-        self._furnish_room(records, lambda: room.bring_predictions(self._folder), despite=(Why.TIME,))
+        self._furnish_room(records, bundle, lambda: room.bring_predictions(self._folder), despite=(Why.TIME,))
         stage.run(evaluate, tier=tier)
         scorecard = outputs.read_scorecard(self._folder.room)
         results = outputs.read_results(self._folder.room, clean=records.capture.redacted)
@@ -246,16 +247,18 @@ class _Attempt:
         kit = Kit(self._folder, self._order, self._settings, records, self._wishes, self._sender, self._leaf, granted)
         return Stage(kit)
 
-    def _lay_out(self, records: Records, *, prepared: bool) -> None:
+    def _read_bundle(self) -> dict[str, bytes]:
+        return outputs.read_bundle(self._blobs.get_file(self._order.spec.bundle_sha256))
+
+    def _lay_out(self, records: Records, bundle: Mapping[str, bytes], *, prepared: bool) -> None:
         """The bundle and the configuration; the data too stays where an earlier attempt prepared it."""
-        spec, path = self._order.spec, self._folder.path
-        bundle = self._patiently(records, lambda: self._blobs.get_file(spec.bundle_sha256))
+        path = self._folder.path
         if self._order.attempt > 1:
             records.capture.say(f"attempt {self._order.attempt} begins")
         outputs.clear(path)
         if kept := outputs.archive_script(path, bundle):
             records.capture.say(f"train.py is another than before; the old one is kept as {kept}")
-        outputs.unpack_bundle(bundle, path)
+        outputs.lay_bundle(bundle, path)
         if not prepared:
             remove(path / "data")
         self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -266,11 +269,18 @@ class _Attempt:
         spec = self._order.spec.model_dump_json()
         return f'{{"run":"{self._order.run}","spec":{spec},"data":"data/source.csv"}}'.encode()
 
-    def _furnish_room(self, records: Records, bring: Callable[[], None], *, despite: Collection[Why] = ()) -> None:
+    def _furnish_room(
+        self,
+        records: Records,
+        bundle: Mapping[str, bytes],
+        bring: Callable[[], None],
+        *,
+        despite: Collection[Why] = (),
+    ) -> None:
         """The bundle as it was approved, and what `bring` puts there."""
 
         def furnish() -> None:
-            room.furnish(self._folder, self._blobs.get_file(self._order.spec.bundle_sha256), self._config())
+            room.furnish(self._folder, bundle, self._config())
             bring()
 
         self._patiently(records, furnish, despite=despite)

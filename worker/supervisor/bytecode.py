@@ -6,11 +6,10 @@ source says. So a bundle with other sources than this host's is served as before
 `worker.supervisor.waiting`, laid out by `worker.supervisor.outputs`.
 """
 
-import contextlib
 import importlib.util
 import marshal
 import time
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 from worker.client.bundle import sources
 
@@ -33,12 +32,8 @@ def compile_all() -> None:
             _compiled[name] = source, head + marshal.dumps(code)
 
 
-def lay(folder: Path) -> None:
-    """Put bytecode beside the sources in `folder` that are the same as this host's. A full disk costs only the time."""
+def beside(bundle: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of bytecode for the files of a bundle that are the same as this host's."""
     for name, (source, bytecode) in _compiled.items():
-        file = folder / name
-        with contextlib.suppress(OSError):
-            if file.read_bytes() == source:
-                place = Path(importlib.util.cache_from_source(str(file)))
-                place.parent.mkdir(exist_ok=True)
-                place.write_bytes(bytecode)
+        if bundle.get(name) == source:
+            yield importlib.util.cache_from_source(name), bytecode

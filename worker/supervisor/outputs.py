@@ -7,7 +7,7 @@ and, for unpacking, by `worker.scripts`.
 import json
 import logging
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
@@ -56,7 +56,7 @@ def is_prepared(folder: Path, sealed: Path, spec: RunSpec) -> bool:
     return isinstance(earlier, dict) and all(earlier.get(name) == now[name] for name in _SPLIT_FIELDS)
 
 
-def archive_script(folder: Path, bundle: Path) -> str:
+def archive_script(folder: Path, bundle: Mapping[str, bytes]) -> str:
     """Keep the train.py of an earlier attempt as `train_v<n>.py` when the bundle brings another; its new name or "".
 
     Raises `BadOutput` for a bundle without one.
@@ -65,13 +65,9 @@ def archive_script(folder: Path, bundle: Path) -> str:
     if old.is_symlink() or not old.is_file():
         remove(old)
         return ""
-    with tarfile.open(bundle) as tar:
-        found = next((entry for entry in tar if entry.name == "train.py" and entry.isfile()), None)
-        file = tar.extractfile(found) if found else None
-        if file is None:
-            raise BadOutput("The bundle holds no train.py.")
-        same = file.read() == old.read_bytes()
-    if same:
+    if "train.py" not in bundle:
+        raise BadOutput("The bundle holds no train.py.")
+    if bundle["train.py"] == old.read_bytes():
         return ""
     number = 1
     while (kept := folder / f"train_v{number}.py").exists() or kept.is_symlink():
@@ -80,23 +76,46 @@ def archive_script(folder: Path, bundle: Path) -> str:
     return kept.name
 
 
-def unpack(tar_path: Path, into: Path, *, only: tuple[str, ...] | None = None) -> None:
-    """Unpack plain files below `into`. Raises `BadOutput` for links, absolute paths, `..` and names outside `only`."""
+def unpack(tar_path: Path, into: Path) -> None:
+    """Unpack plain files below `into`. Raises `BadOutput` for links, absolute paths and `..`."""
     with tarfile.open(tar_path) as tar:
-        members = tar.getmembers()
-        for member in members:
-            parts = PurePosixPath(member.name).parts
-            if not (member.isfile() or member.isdir()) or member.name.startswith("/") or ".." in parts or not parts:
-                raise BadOutput(f"The archive holds {member.name!r}, which is not a plain file inside it.")
-            if only and parts[0] not in only:
-                raise BadOutput(f"The bundle holds {member.name!r}, which does not belong there.")
+        members = [_plain(member) for member in tar.getmembers()]
         tar.extractall(into, members, filter="data")
 
 
-def unpack_bundle(tar_path: Path, into: Path) -> None:
-    """The files of a bundle, and no others."""
-    unpack(tar_path, into, only=_BUNDLE_NAMES)
-    bytecode.lay(into)
+def read_bundle(tar_path: Path) -> dict[str, bytes]:
+    """The files of a bundle by name: it is laid out more than once. Raises `BadOutput` for one that holds others."""
+    files: dict[str, bytes] = {}
+    with tarfile.open(tar_path) as tar:
+        for member in tar:
+            path = PurePosixPath(_plain(member).name)
+            if path.parts[0] not in _BUNDLE_NAMES:
+                raise BadOutput(f"The bundle holds {member.name!r}, which does not belong there.")
+            file = tar.extractfile(member)
+            if file is not None:
+                files[str(path)] = file.read()
+    return files
+
+
+def lay_bundle(bundle: Mapping[str, bytes], into: Path) -> None:
+    """Write the files of a bundle below `into`, in the place of what has their names there."""
+    for name in _BUNDLE_NAMES:
+        remove(into / name)  # an earlier attempt's training may have written here: no link of it is followed
+    made = {into}
+    for name, content in (*bundle.items(), *bytecode.beside(bundle)):
+        path = into / name
+        if path.parent not in made:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            made.add(path.parent)
+        with path.open("xb") as file:
+            file.write(content)
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    parts = PurePosixPath(member.name).parts
+    if not (member.isfile() or member.isdir()) or member.name.startswith("/") or ".." in parts or not parts:
+        raise BadOutput(f"The archive holds {member.name!r}, which is not a plain file inside it.")
+    return member
 
 
 def check_training(folder: Path) -> str:

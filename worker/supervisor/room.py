@@ -8,6 +8,7 @@ nothing. Called by `worker.supervisor.attempt`.
 import os
 import shutil
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 from worker.folders import RunFolder, remove, write_atomically
@@ -31,12 +32,12 @@ def clear(folder: RunFolder) -> None:
     folder.room.mkdir(mode=0o700)
 
 
-def furnish(folder: RunFolder, bundle: Path, config: bytes) -> None:
+def furnish(folder: RunFolder, bundle: Mapping[str, bytes], config: bytes) -> None:
     """Fill the room, which is empty but for what an earlier try left: the store of files may be away in between.
 
-    `bundle` was checked by its sha256; `config` is what was approved. Raises `BadOutput`.
+    `bundle` was checked by its sha256; `config` is what was approved.
     """
-    outputs.unpack_bundle(bundle, folder.room)
+    outputs.lay_bundle(bundle, folder.room)
     (folder.room / "config.json").write_bytes(config)
     for name in ("data", "predictions", "artifacts"):
         (folder.room / name).mkdir(exist_ok=True)
