@@ -106,19 +106,23 @@ class Scheduler:
 
     async def _plan(self, queued: Sequence[Run]) -> tuple[Plan, str]:
         """The plan, and why the hosts cannot be asked (empty when they can)."""
-        now, blind = self._clock.now(), ""
-        hosts: Sequence[HostInfo] = ()
-        try:
-            hosts = await self._fleet.hosts()
-        except TransientError as error:
-            blind = str(error)
+        now = self._clock.now()
         since = now - timedelta(seconds=self._timings.fair_window_s)
-        taken = await self._runs.occupancy([run.id for run in queued if run.attempt], since)
+        (hosts, blind), taken = await asyncio.gather(
+            self._hosts(), self._runs.occupancy([run.id for run in queued if run.attempt], since)
+        )
         connected = {info.host for info in hosts}
         waiting = [_neglected(request_of(run, taken.homes.get(run.id), connected), taken.starts) for run in queued]
         capacities = self._capacities(hosts, taken.cordons, now)
         running = [holding_of(run, attempt) for run, attempt in taken.live]
         return plan(waiting, running, capacities, now=now, limits=self._timings.limits, recent=taken.spent), blind
+
+    async def _hosts(self) -> tuple[Sequence[HostInfo], str]:
+        """The hosts; or none, and why they cannot be asked."""
+        try:
+            return await self._fleet.hosts(), ""
+        except TransientError as error:
+            return (), str(error)
 
     def _capacities(self, hosts: Sequence[HostInfo], cordons: Sequence[Cordon], now: datetime) -> list[Capacity]:
         cordoned = {(cordon.host, cordon.uuid) for cordon in cordons}
