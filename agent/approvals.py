@@ -97,8 +97,8 @@ class ApprovalDesk:
             NotAllowed, NotFound, Conflict: nothing was done; the text says why.
         """
         approval = await self._approvals.get(approval_id)
-        room = (await self._conversations.turn(approval.turn_id)).room
-        if not may_decide(person, requester=approval.requester, approvers=self._approvers, room=room):
+        turn = await self._conversations.turn(approval.turn_id)
+        if not may_decide(person, requester=approval.requester, approvers=self._approvers, room=turn.room):
             raise NotAllowed("Only the person who asked, or an approver of this workspace, can decide this.")
         now = self._clock.now()
         decided = await self._approvals.decide(
@@ -110,13 +110,17 @@ class ApprovalDesk:
         )
         if decided is None:
             raise Conflict(_why_not(await self._approvals.get(approval_id), now))
-        return await self._carry_out(decided, person.name or person.id)
+        return await self._carry_out(decided, turn, person.name or person.id)
 
     async def recover(self) -> list[Turn]:
         """Carry out what was decided and then cut off, by a crash or the database's absence; the turns that go on."""
         left = [approval for state in DECIDED for approval in await self._approvals.of_state(state)]
-        turns = [await self._carry_out(approval, _decider(approval)) for approval in left]
-        return [turn for turn in turns if turn is not None]
+        going_on: list[Turn] = []
+        for approval in left:
+            turn = await self._conversations.turn(approval.turn_id)
+            if await self._carry_out(approval, turn, _decider(approval)) is not None:
+                going_on.append(turn)
+        return going_on
 
     async def expire(self) -> list[Turn]:
         """Close what nobody answered in time, and what is left of earlier decisions; the turns that go on."""
@@ -127,9 +131,8 @@ class ApprovalDesk:
                 await self._approvals.decide(approval.id, digest=shown, state=ApprovalState.EXPIRED, by="", at=now)
         return await self.recover()
 
-    async def _carry_out(self, approval: Approval, by: str) -> Turn | None:
+    async def _carry_out(self, approval: Approval, turn: Turn, by: str) -> Turn | None:
         """May be called twice for one decision: `execute` knows its token, and only one of them settles."""
-        turn = await self._conversations.turn(approval.turn_id)
         call = ToolCall(approval.call_id, approval.tool, "")
         if approval.state is ApprovalState.APPROVED:
             answer = await self._execute(approval, turn, call)
