@@ -6,6 +6,7 @@ stream lost it (`worker.delivery`): the reader tells doubles by (run, attempt, s
 """
 
 import contextlib
+import functools
 import json
 import logging
 import threading
@@ -35,8 +36,7 @@ class Sender:
 
     def __init__(self, spool: Spool, *, redis_url: str, flush_s: float = 0.25, alive_s: float = 10.0) -> None:
         """Nothing is opened before `start`. With nothing to send, Redis is asked every `alive_s` if it is there."""
-        self._spool = spool
-        self._client = connect(redis_url)
+        self._spool, self._url = spool, redis_url
         self._stream = STREAM_PREFIX + spool.host
         self._flush_s, self._alive_s = flush_s, alive_s
         self._answered_at = _boot_clock()
@@ -47,6 +47,11 @@ class Sender:
         self._look_s, self._looked_at, self._resent_from = alive_s, _boot_clock(), -1
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="sender", daemon=True)
+
+    @functools.cached_property
+    def _client(self) -> "redis.Redis":
+        """Made by the thread that sends: an attempt that begins does not wait for it."""
+        return connect(self._url)
 
     def start(self) -> None:
         """Begin to send."""
