@@ -1,10 +1,16 @@
 """What makes a warm start short: a fork that waits already, memory that forks copy cheaply, libraries that computed."""
 
+import functools
+import os
 import platform
 from pathlib import Path
 
+import pytest
+import torch
+
 from tests.worker.warm_host import Host, alive, host, kill, said, until
 from worker.processes import children_of
+from worker.warm import preload
 from worker.warm.pool import held_bytes, proportional_bytes
 
 HELLO = "print('up', flush=True)\n"
@@ -72,6 +78,33 @@ def test_what_computed_before_the_fork_can_learn_after_it(tmp_path: Path) -> Non
         if _joins_pages():
             held = _rolled_up(zygote)
             assert held["AnonHugePages"] > held["Anonymous"] / 2
+
+
+@pytest.mark.parametrize("before", [None, "GPU-1"])
+def test_no_gpu_is_to_be_seen_while_libraries_compute(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
+    """An optimizer's step asks CUDA for its stream where a GPU is to be seen, and then no fork could use CUDA."""
+    seen: list[str | None] = []
+
+    @functools.lru_cache
+    def is_there(_number: int) -> bool:
+        return os.environ.get("CUDA_VISIBLE_DEVICES") != ""
+
+    def compute() -> None:
+        seen.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
+        is_there(1)
+        raise ValueError("a broken library")
+
+    if before is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
+    monkeypatch.setitem(preload._TOUCHES, "torch", compute)
+    threads = torch.get_num_threads()
+    preload.touch("torch")
+    assert seen == [""]
+    assert is_there(1)  # not what it remembered meanwhile
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == before
+    assert torch.get_num_threads() == threads
 
 
 def test_the_bound_on_memory_counts_the_forks_that_wait(tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ _COMMON = (
     "multiprocessing.resource_sharer", "multiprocessing.synchronize", "platform", "secrets", "shutil", "socket",
     "sqlite3", "statistics", "struct", "subprocess", "tarfile", "traceback", "uuid", "zipfile",
 )  # fmt: skip
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _LARGE_PAGE = 2 * 1024**2
 _MADV_COLLAPSE = 25  # linux/mman.h
 _CACHED = type(functools.lru_cache(int))  # an exact type: asking any object for attributes runs code of libraries
@@ -127,18 +128,29 @@ def touch(name: str) -> None:
     """Compute a little in this process: what a library sets up at its first call is then there in each fork.
 
     With one thread and without a backward pass, because threads do not survive a fork, and autograd refuses to run in a
-    fork of a process that it ran in. Numbers that it draws change nothing: each fork seeds anew.
+    fork of a process that it ran in. No GPU is to be seen meanwhile: an optimizer asks CUDA for its stream where there
+    is one, and a process that asked CUDA cannot be forked from. So what was remembered meanwhile is forgotten. Numbers
+    that it draws change nothing: each fork seeds anew.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         return
+    known = {id(item): item.cache_info().currsize for item in _caches()}
     threads = torch.get_num_threads()
+    visible = os.environ.get(_VISIBLE)  # noqa: TID251 - the zygote's own
+    os.environ[_VISIBLE] = ""  # noqa: TID251
     torch.set_num_threads(1)
     try:
         with contextlib.suppress(Exception):  # a library that is broken is told by those who use it
             _TOUCHES[name]()
     finally:
         torch.set_num_threads(threads)
+        os.environ.pop(_VISIBLE)  # noqa: TID251
+        if visible is not None:
+            os.environ[_VISIBLE] = visible  # noqa: TID251
+    for item in _caches():
+        if item.cache_info().currsize != known.get(id(item), 0):
+            item.cache_clear()
 
 
 def join_pages() -> None:
@@ -159,11 +171,15 @@ def join_pages() -> None:
 
 def forget_devices() -> None:
     """Drop remembered answers about devices and the environment: those of a run differ from the zygote's."""
-    for item in gc.get_objects():
-        if type(item) is _CACHED:
-            word = str(getattr(item, "__name__", "")).lower()
-            if any(part in word for part in _FORGET):
-                item.cache_clear()
+    for item in _caches():
+        word = str(getattr(item, "__name__", "")).lower()
+        if any(part in word for part in _FORGET):
+            item.cache_clear()
+
+
+def _caches() -> "list[functools._lru_cache_wrapper[object]]":
+    """Every function that remembers its answers."""
+    return [item for item in gc.get_objects() if type(item) is _CACHED]
 
 
 def is_fit() -> str:
