@@ -110,7 +110,7 @@ class ApprovalDesk:
         )
         if decided is None:
             raise Conflict(_why_not(await self._approvals.get(approval_id), now))
-        return await self._carry_out(decided, turn, person.name or person.id)
+        return turn if await self._carry_out(decided, turn, person.name or person.id) else None
 
     async def recover(self) -> list[Turn]:
         """Carry out what was decided and then cut off, by a crash or the database's absence; the turns that go on."""
@@ -118,7 +118,7 @@ class ApprovalDesk:
         going_on: list[Turn] = []
         for approval in left:
             turn = await self._conversations.turn(approval.turn_id)
-            if await self._carry_out(approval, turn, _decider(approval)) is not None:
+            if await self._carry_out(approval, turn, _decider(approval)):
                 going_on.append(turn)
         return going_on
 
@@ -131,8 +131,8 @@ class ApprovalDesk:
                 await self._approvals.decide(approval.id, digest=shown, state=ApprovalState.EXPIRED, by="", at=now)
         return await self.recover()
 
-    async def _carry_out(self, approval: Approval, turn: Turn, by: str) -> Turn | None:
-        """May be called twice for one decision: `execute` knows its token, and only one of them settles."""
+    async def _carry_out(self, approval: Approval, turn: Turn, by: str) -> bool:
+        """Whether this call settled it. Of two for one decision one does, and `execute` knows its token."""
         call = ToolCall(approval.call_id, approval.tool, "")
         if approval.state is ApprovalState.APPROVED:
             answer = await self._execute(approval, turn, call)
@@ -145,9 +145,9 @@ class ApprovalDesk:
                 text=shown.text, files=shown.files, card=decided_card(shown.card, approval.state, by=by, at=at)
             )
         if not await self._approvals.settle(approval, call, answer, shown):
-            return None
+            return False
         self._postman.wake(turn.room.key)
-        return turn
+        return True
 
     async def _execute(self, approval: Approval, turn: Turn, call: ToolCall) -> str:
         caller = Caller(turn.person, turn.session_id, turn.room, turn.id)

@@ -239,7 +239,7 @@ class Runs(Protocol):
     async def scripts(self, run_id: str) -> Sequence[Script]:
         """All versions of its program, oldest first."""
 
-    async def occupancy(self, run_ids: Sequence[str], since: datetime) -> "Occupancy":
+    async def occupancy(self, run_ids: Sequence[str], since: datetime) -> Occupancy:
         """What a plan for these runs, which are queued, is made from; `since` says what lately means."""
 
     async def leases(self) -> Sequence[Lease]:

@@ -1,6 +1,6 @@
 """What the plan of the queue is made from, read in one go: a plan is made at each click that starts a run.
 
-Called by `agent.storage.runs`.
+Called by `agent.storage.run_reads` and `agent.storage.runs`.
 """
 
 from collections.abc import Sequence
