@@ -111,8 +111,9 @@ def test_the_bound_on_memory_counts_the_forks_that_wait(tmp_path: Path) -> None:
     """A page that two processes share is half of each: the zygote alone would seem to hold half of what it loaded."""
     with host(tmp_path, "data") as place:
         zygote, waiting = place.wait_ready("data").pid, spare(place, "data")
-        assert held_bytes(zygote) == proportional_bytes(zygote) + proportional_bytes(waiting)
-        assert held_bytes(zygote) > 1.5 * proportional_bytes(zygote)
+        both = proportional_bytes(zygote) + proportional_bytes(waiting)
+        assert held_bytes(zygote) == pytest.approx(both, rel=0.1)  # others share their libraries and come and go
+        assert both > 1.5 * proportional_bytes(zygote)
 
 
 def _rolled_up(pid: int) -> dict[str, int]:
