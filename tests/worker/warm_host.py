@@ -25,13 +25,17 @@ LIMIT_S = 120.0
 
 @dataclass
 class Host:
-    """`folder` is the warm folder, `runs` where runs lie; `pool` the process that keeps the zygotes."""
+    """`folder` is the warm folder, `runs` where runs lie; `pool` the process that keeps the zygotes.
+
+    With `early` its steps become what stood in a sandbox before.
+    """
 
     folder: Path
     runs: Path
     pool: "subprocess.Popen[str]"
     log: Path
     made: int = field(default=0)
+    early: bool = field(default=False)
 
     def ready(self, name: str) -> ReadySet | None:
         return next((one for one in read_ready(self.folder) if one.name == name), None)
@@ -63,6 +67,7 @@ class Host:
             "folder": str(self.folder),
             "sets": ["torch"],
             "warm": True,
+            "early": self.early,
             **asked,
         }
         supervisor = subprocess.Popen(

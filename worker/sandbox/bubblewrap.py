@@ -12,7 +12,7 @@ from pathlib import Path
 
 from worker.egress import FORWARDER_INSIDE, PORT, SOCKET_INSIDE, forward, proxy_environment
 from worker.sandbox import seccomp
-from worker.sandbox.walls import Command, NoSandbox, Walls
+from worker.sandbox.walls import Bind, Command, NoSandbox, Walls
 
 _TMP_BYTES = 2 * 1024**3
 _SHM_BYTES = 8 * 1024**3
@@ -22,34 +22,64 @@ SYSTEM_FILES = ("/etc/ssl", "/etc/ld.so.cache", "/etc/localtime", "/etc/alternat
 NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
 GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset", "/dev/nvidia-caps")
 _OWN_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+STAGE = "/.trainyard-stage"  # inside of a sandbox that waits, and gone before anything runs there
 
 
 def command(argv: Sequence[str], walls: Walls) -> Command:
     """The command that runs `argv` behind `walls`. Raises: NoSandbox."""
     inside = dict(walls.env)
-    options = [*_namespaces(network=walls.reach == "open"), *_system(network=walls.reach == "open")]
-    options += ["--proc", "/proc", *_quiet_proc(), "--dev", "/dev", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 - the sandbox's own
-    options += ["--size", str(_TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108 - the sandbox's own
-    for path in python_folders():  # after /tmp, where they may lie
-        options += ["--ro-bind", path, path]
-    options += _gpus(walls.minors)
-    for folder in (walls.folder, *walls.writable):
-        options += ["--bind", str(folder), str(folder)]
-    for folder in walls.readable:
-        options += ["--ro-bind", str(folder), str(folder)]
+    bare = _bare(network=walls.reach == "open") + _gpus(walls.minors)
+    binds = [Bind(folder, writable=True) for folder in (walls.folder, *walls.writable)]
+    binds += [Bind(path, writable=False) for path in walls.readable]
     if walls.reach == "hub":
-        options += _way_out(walls)
+        bare += _way_out(walls)
         argv = [sys.executable, "-I", "-S", FORWARDER_INSIDE, SOCKET_INSIDE, str(PORT), "--", *argv]
         inside |= proxy_environment()
+    options = list(bare)
+    for bind in binds:
+        options += ["--bind" if bind.writable else "--ro-bind", str(bind.path), str(bind.path)]
     options += ["--chdir", str(walls.folder), "--remount-ro", "/"]
     return Command(
-        (shutil.which("bwrap") or "bwrap", *options, "--", *argv),
+        (_program(), *options, "--", *argv),
         has_info_fd=True,
         passes=(("--args", _environment(inside)), ("--seccomp", seccomp.program())),
         env=_OWN_ENVIRONMENT,  # /proc/1/environ inside is bubblewrap's own
         inside=inside,
         attendants=1 if walls.reach == "hub" else 0,
+        bare=tuple(bare),
+        binds=tuple(binds),
     )
+
+
+def waiting_command(argv: Sequence[str], stage: Path) -> Command:
+    """The command that runs `argv`, a program of ours, in a sandbox that has no run yet, network and GPUs neither.
+
+    All of `stage` lies at `STAGE` there, and the root can still be written to: whoever brings a run's files in from the
+    one takes it away and closes the other (`worker.warm.joining.furnish`), before anything of a run is executed.
+    """
+    bare = _bare(network=False)
+    options = [*bare, "--bind", str(stage), STAGE, "--chdir", "/"]
+    return Command(
+        (_program(), *options, "--", *argv),
+        has_info_fd=True,
+        passes=(("--args", _environment({})), ("--seccomp", seccomp.program())),
+        env=_OWN_ENVIRONMENT,
+        bare=tuple(bare),
+    )
+
+
+def _program() -> str:
+    return shutil.which("bwrap") or "bwrap"
+
+
+def _bare(*, network: bool) -> list[str]:
+    """Everything that is the same for all runs."""
+    options = [*_namespaces(network=network), *_system(network=network)]
+    options += ["--proc", "/proc", *_quiet_proc(), "--dev", "/dev", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 - the sandbox's own
+    options += ["--size", str(_TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108 - the sandbox's own
+    for path in python_folders():  # after /tmp, where they may lie
+        options += ["--ro-bind", path, path]
+    return options
 
 
 def python_folders() -> list[str]:

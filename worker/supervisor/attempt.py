@@ -28,7 +28,7 @@ from worker.gpus import gpus
 from worker.processes import adopt_orphans, boot_id
 from worker.sandbox import tier_for
 from worker.sender import Sender, note_sent
-from worker.settings import Settings, settings_of_this_process
+from worker.settings import settings_of_this_process
 from worker.spool import Spool
 from worker.supervisor import outputs, room
 from worker.supervisor.checkpoints import newest_step
@@ -37,6 +37,7 @@ from worker.supervisor.records import Records
 from worker.supervisor.stage import Kit, Stage, StepFailed
 from worker.supervisor.steps import Granted, device_numbers, steps_for
 from worker.supervisor.wishes import Why, Wishes
+from worker.warm.early import EarlyProcesses
 
 _AGAIN_S = 5.0
 _BALLAST_BYTES = 256 * 1024
@@ -46,8 +47,13 @@ _FULL_DISK = "The host's disk is full. Free some space, then start again."
 log = logging.getLogger(__name__)
 
 
-def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: int) -> int:
-    """Run the attempt to its end; the process's exit code. `asked` holds the SIGTERMs that came before we listen."""
+def supervise(
+    folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: int, early: EarlyProcesses | None = None
+) -> int:
+    """Run the attempt to its end; the process's exit code.
+
+    `asked` holds the SIGTERMs that came before we listen; `early` are processes that stood before the attempt.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     adopt_orphans()
     settings = settings_of_this_process()
@@ -67,8 +73,10 @@ def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: in
     if settings.memory_by == "auto":
         leaf = cgroup.make_leaf(cgroup_name(folder), limit_bytes=settings.memory_limit_bytes)
     try:
-        outcome = _Attempt(folder, order, settings, spool, wishes, sender, leaf).run()
+        outcome = _Attempt(folder, order, spool, wishes, sender, leaf, early).run()
     finally:
+        if early is not None:
+            early.close()
         if leaf is not None:
             leaf.remove()
     _finish(folder, spool, outcome, limit_s=settings.send_limit_s)
@@ -121,14 +129,15 @@ class _Attempt:
         self,
         folder: RunFolder,
         order: LaunchOrder,
-        settings: Settings,
         spool: Spool,
         wishes: Wishes,
         sender: Sender,
         leaf: cgroup.Leaf | None,
+        early: EarlyProcesses | None,
     ) -> None:
-        self._folder, self._order, self._settings, self._wishes = folder, order, settings, wishes
-        self._spool, self._sender, self._leaf = spool, sender, leaf
+        self._folder, self._order, self._wishes = folder, order, wishes
+        self._settings = settings = settings_of_this_process()
+        self._spool, self._sender, self._leaf, self._early = spool, sender, leaf, early
         self._began = time.monotonic()
         self._records: Records | None = None
         self._blobs: BlobStore = make_blobs(
@@ -244,8 +253,8 @@ class _Attempt:
         )
 
     def _stage(self, records: Records, granted: Granted) -> Stage:
-        kit = Kit(self._folder, self._order, self._settings, records, self._wishes, self._sender, self._leaf, granted)
-        return Stage(kit)
+        own = (self._folder, self._order, self._settings, records, self._wishes, self._sender, self._leaf)
+        return Stage(Kit(*own, granted, self._early))
 
     def _read_bundle(self) -> dict[str, bytes]:
         return outputs.read_bundle(self._blobs.get_file(self._order.spec.bundle_sha256))

@@ -16,6 +16,7 @@ from pathlib import Path
 from worker import shield
 from worker.processes import children_of, kill_children, kill_tree
 from worker.sandbox import Command, handed_over
+from worker.warm.early import EarlyProcesses
 from worker.warm.sets import WarmStart
 from worker.warm.start import ColdStart, WarmProcess
 
@@ -28,10 +29,15 @@ def shielded(argv: Sequence[str], *, memory_bytes: int = 0) -> list[str]:
     return [*head, *argv]
 
 
-def ready(warm: WarmStart, command: Command, *, cwd: Path) -> WarmProcess | None:
-    """A process with the libraries loaded that comes up behind the walls, and waits there; None where none can."""
+def ready(warm: WarmStart, command: Command, *, cwd: Path, early: EarlyProcesses | None = None) -> WarmProcess | None:
+    """A process with the libraries loaded that comes up behind the walls, and waits there; None where none can.
+
+    One of `early` where one stands that may be this step: it has come up before.
+    """
+    if early is not None and (process := early.take(warm, command, cwd=cwd)):
+        return process
     try:
-        return WarmProcess(warm, command, cwd=cwd)
+        return WarmProcess.for_step(warm, command, cwd=cwd)
     except ColdStart as why:
         log.info("cold_start why=%s", why)
         return None

@@ -32,6 +32,7 @@ from worker.supervisor.silence import Silence
 from worker.supervisor.steps import Granted, Step, command_for, place_of
 from worker.supervisor.wishes import DIVERGED_AFTER, Why, Wishes
 from worker.usage import Sampler
+from worker.warm.early import EarlyProcesses
 from worker.warm.sets import wanted_sets, warm_start
 from worker.warm.start import WarmProcess
 
@@ -52,7 +53,10 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """What an attempt hands to its stage. `leaf` is the control group of its steps; `granted` is for the training."""
+    """What an attempt hands to its stage.
+
+    `leaf` is the control group of its steps; `granted` is for the training; `early` came up before the attempt.
+    """
 
     folder: RunFolder
     order: LaunchOrder
@@ -62,6 +66,7 @@ class Kit:
     sender: Sender
     leaf: Leaf | None
     granted: Granted
+    early: EarlyProcesses | None
 
 
 class Stage:
@@ -71,7 +76,7 @@ class Stage:
         """Nothing runs yet."""
         self._folder, self._order, self._settings = kit.folder, kit.order, kit.settings
         self._records, self._wishes, self._sender, self._leaf = kit.records, kit.wishes, kit.sender, kit.leaf
-        self._granted = kit.granted
+        self._granted, self._early = kit.granted, kit.early
         self._warm_folder = HostFolder.of(kit.settings.home, kit.settings.host_id).warm
         self._disk = DiskGuard(kit.folder.path, kit.settings)
         self._beat_at = time.monotonic()
@@ -104,6 +109,7 @@ class Stage:
                 code = watch.run()
                 self._records.capture.drain(child.output, limit_s=_DRAIN_S)
             finally:
+                self._let_go()
                 child.close(keep=[process.anchor_pid for process in self._ready.values()])
         self._records.step_ended()
         self._judge(step, code, watch.memory)
@@ -112,6 +118,13 @@ class Stage:
         """End what was made ready and never began."""
         while self._ready:
             self._ready.popitem()[1].close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """End what came up early and nobody took: the steps that may have it were made ready before the first began."""
+        if self._early is not None:
+            self._early.close()
+            self._early = None
 
     @contextlib.contextmanager
     def _way_out(self, step: Step) -> Iterator[Path | None]:
@@ -138,7 +151,7 @@ class Stage:
         if not wanted_sets(self._settings.warm):
             return None
         start = warm_start(self._warm_folder, self._order.spec.recipe, step.argv, trains=step.trains)
-        return ready(start, command, cwd=place_of(step, self._folder))
+        return ready(start, command, cwd=place_of(step, self._folder), early=self._early)
 
     def flush_when_due(self) -> bool:
         """Hand on what is new every `flush_s`; whether it was time."""
@@ -155,6 +168,7 @@ class Stage:
         now = time.monotonic()
         if now - self._beat_at >= self._settings.heartbeat_s:
             self._beat_at = now
+            self._let_go()
             self._records.put(Beat(usage=sampler.sample()))
 
     def note(self, text: str) -> None:

@@ -1,7 +1,8 @@
 """A supervisor that is started before there is an attempt for it: everything imported, waiting on a socket.
 
-Owns what such a process is told and how it becomes the one that was asked for. Standard library only until it loads
-what an attempt needs. Called by `worker.supervisor.__main__`; started and asked by `worker.standby`.
+Owns what such a process is told and how it becomes the one that was asked for. While it waits it lets processes with
+loaded libraries come up (`worker.warm.early`). Standard library only until it loads what an attempt needs. Called by
+`worker.supervisor.__main__`; started and asked by `worker.standby`.
 The request is one message: JSON `{"argv", "cwd", "env"}` with two open files, for its output and for its first word.
 Two processes: the one that was started loads everything, forks the one that waits, and stays as its parent until that
 has an attempt. Then it ends, so the supervisor is nobody's child; a fork at that moment would cost the attempt time.
@@ -10,27 +11,30 @@ Each dies with its parent: the first with the thread that started it, the second
 
 import contextlib
 import ctypes
-import fcntl
 import gc
 import importlib
 import json
 import os
-import resource
 import select
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from worker.warm.asking import listen, receive
+
+if TYPE_CHECKING:
+    from worker.warm.early import EarlyProcesses
 
 _KEYS = frozenset({"argv", "cwd", "env"})
 _FILES = 2
 _PR_SET_PDEATHSIG = 1  # Source: linux/prctl.h
-_OUT, _FIRST_WORD, _FIRST_FREE_FILE = 1, 3, 4
-_OUT_OF_THE_WAY = 16
+_OUT, _FIRST_WORD = 1, 3
+_LOOK_MS = 500.0
 
 
-def wait_for_order(path: str) -> list[str]:
-    """Listen at `path`; the arguments of the attempt, once somebody asks. Ends the process when its starter goes away.
+def wait_for_order(path: str) -> "tuple[list[str], EarlyProcesses | None]":
+    """Listen at `path`; once somebody asks, the arguments of the attempt and what came up meanwhile.
+
+    Ends the process when its starter goes away.
 
     Afterwards standard output and error are the given file, descriptor 3 is the pipe for the first word, and
     environment and folder are those that were asked for.
@@ -38,9 +42,10 @@ def wait_for_order(path: str) -> list[str]:
     _die_with_parent(signal.SIGKILL)
     importlib.import_module("worker.supervisor.attempt")
     importlib.import_module("worker.supervisor.bytecode").compile_all()
-    importlib.import_module("worker.settings").settings_of_this_process()
+    early = _early()
     gc.collect()
     gc.freeze()  # what is loaded stays: no collection looks at it again
+    os.dup2(0, _FIRST_WORD, inheritable=False)  # nothing that is opened from here on may have this number
     listener = listen(path, waiting=1)
     parent = os.getpid()
     taken, word = os.pipe()
@@ -56,7 +61,8 @@ def wait_for_order(path: str) -> list[str]:
     waiting.register(0, select.POLLIN)
     waiting.register(listener, select.POLLIN)
     while True:
-        ready = {fd for fd, _ in waiting.poll()}
+        more = early is not None and early.look()
+        ready = {fd for fd, _ in waiting.poll(0 if more else _LOOK_MS)}
         if 0 in ready and not os.read(0, 4096):
             _leave(path)
         if listener.fileno() not in ready:
@@ -74,9 +80,24 @@ def wait_for_order(path: str) -> list[str]:
             listener.close()  # before its number is given to another file
             _die_with_parent(0)
             os.write(word, b".")
-            return _become(request, files)
+            os.close(word)
+            return _become(request, files), early
         for fd in files:
             os.close(fd)
+
+
+def _early() -> "EarlyProcesses | None":
+    """Where steps may begin warm in a sandbox that can be made without them. What is imported here is needed anyway."""
+    from worker.folders import HostFolder  # noqa: PLC0415 - after what the attempt needs
+    from worker.settings import settings_of_this_process  # noqa: PLC0415
+    from worker.warm.early import EarlyProcesses  # noqa: PLC0415
+    from worker.warm.sets import wanted_sets  # noqa: PLC0415
+
+    settings = settings_of_this_process()
+    if settings.tier != "bwrap" or not wanted_sets(settings.warm):
+        return None
+    host = HostFolder.of(settings.home, settings.host_id)
+    return EarlyProcesses(host.warm, host.path)
 
 
 def _die_with_parent(number: int) -> None:
@@ -101,11 +122,11 @@ def _become(request: dict[str, Any], files: list[int]) -> list[str]:
     os.environ.update(request["env"])  # noqa: TID251
     os.chdir(request["cwd"])
     nothing = os.open(os.devnull, os.O_RDONLY)
-    # first out of the way: they may stand where they are to be put
-    nothing, output, word = (fcntl.fcntl(fd, fcntl.F_DUPFD, _OUT_OF_THE_WAY) for fd in (nothing, *files))
+    output, word = files  # none of them is where it is to be put: those numbers were taken
     for fd, place in ((nothing, 0), (output, 1), (output, 2), (word, _FIRST_WORD)):
         os.dup2(fd, place, inheritable=place < _FIRST_WORD)
-    os.closerange(_FIRST_FREE_FILE, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        if fd != output or place == 2:
+            os.close(fd)
     argv = [str(part) for part in request["argv"]]
     with contextlib.suppress(OSError), open("/proc/self/comm", "w") as name:  # noqa: PTH123 - one word to the kernel
         name.write(os.path.basename(argv[0]))  # noqa: PTH119 - `ps` and `top` show the run

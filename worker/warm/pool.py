@@ -19,6 +19,7 @@ from pathlib import Path
 from worker.processes import children_of
 from worker.supervisor.child import shielded
 from worker.warm import zygote
+from worker.warm.running import WAITS
 from worker.warm.sets import ReadySet, environment_state, write_ready, zygote_environment
 
 _LOAD_LIMIT_S = 300.0
@@ -186,7 +187,16 @@ class Pool:
 
 def held_bytes(zygote: int) -> int:
     """What a zygote holds with its forks that wait or watch a step: what it loaded is shared among them."""
-    return sum(proportional_bytes(pid) for pid in (zygote, *children_of(zygote)))
+    forks = children_of(zygote)
+    waiting = [pid for fork in forks for pid in children_of(fork) if _name_of(pid) == WAITS]
+    return sum(proportional_bytes(pid) for pid in (zygote, *forks, *waiting))
+
+
+def _name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def proportional_bytes(pid: int) -> int:

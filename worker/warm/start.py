@@ -1,11 +1,10 @@
 """Begins one step from a zygote: a sandbox first, with nothing but `cat` in it, then a forked process that joins it.
 
-Owns the sandbox's anchor, the request and the status pipe. Knows nothing of what the step does. Called by
-`worker.supervisor.child`, which starts the step cold when this raises `ColdStart`.
+Owns the words with the forked process, from the request to its exit. Knows nothing of what the step does. Called by
+`worker.supervisor.child`, which starts the step cold when this raises `ColdStart`, and by `worker.warm.early`.
 All of it comes up in a thread, while the caller lays out what the step will find: the forked process stands in the
 sandbox, without rights, and waits at a gate for `begin` before it looks at anything.
-Three things end the step when this process dies: `cat` reads the end of its input and the sandbox's pid namespace ends
-with it; bubblewrap is told to die with its parent; and the watching process outside sees its connection close.
+Beside what ends the sandbox with this process, the watching process outside sees its connection close.
 """
 
 import base64
@@ -16,144 +15,105 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Self
 
 from worker.folders import connect_to
-from worker.processes import children_of, kill_tree
-from worker.sandbox import Command, handed_over
-from worker.warm.joining import SPACES
-from worker.warm.sets import HOME, WarmStart, environment_state, why_cold
+from worker.sandbox import STAGE, Command, waiting_command
+from worker.warm.anchor import ANCHOR, Anchor, ColdStart
+from worker.warm.sets import HOME, ReadySet, WarmStart, environment_state, why_cold
 
-_ANCHOR = ("/usr/bin/cat",)
-_ANCHOR_LIMIT_S = 10.0
+__all__ = ["ColdStart", "WarmProcess"]
+
 _START_LIMIT_S = 10.0
 _LAST_WORD_S = 2.0
-
-
-class ColdStart(Exception):
-    """The step has not begun, and cannot begin warm; why."""
-
-
-class Anchor:
-    """An empty sandbox of its own, held open by this process."""
-
-    def __init__(self, command: Command, argv: Sequence[str], *, cwd: Path) -> None:
-        """Starts it, by the thread that is to live as long as the step. Raises: ColdStart."""
-        head = dataclasses.replace(command, argv=(*_without_payload(command, argv), *_ANCHOR))
-        self._info, info_writing = os.pipe()
-        self._inner = 0
-        options = ["--info-fd", str(info_writing), "--symlink", str(cwd), str(HOME)]
-        try:
-            with handed_over(head) as (full, files):
-                self.process = subprocess.Popen(
-                    [full[0], *options, *full[1:]],
-                    cwd=cwd,
-                    env=dict(command.env or {}),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    start_new_session=True,
-                    pass_fds=(info_writing, *files),
-                )
-        except OSError as error:
-            os.close(self._info)
-            raise ColdStart(f"bwrap did not start: {error}") from error
-        finally:
-            os.close(info_writing)
-
-    def spaces(self) -> dict[str, int]:
-        """Once its walls stand: open files of its namespaces, by name; the caller closes them. Raises: ColdStart."""
-        self._wait_until_it_stands()
-        found: dict[str, int] = {}
-        try:
-            for name in SPACES:
-                found[name] = os.open(f"/proc/{self._inner}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            for fd in found.values():
-                os.close(fd)
-            raise ColdStart(f"the sandbox cannot be joined: {error}") from error
-        return found
-
-    def kill(self) -> None:
-        """End the sandbox and all that is in it; whoever waits for it in a thread sees its pipes close."""
-        if self.process.returncode is None:  # else its number may be another's
-            kill_tree(self.process.pid)
-
-    def close(self) -> None:
-        """End it, and close what is open of it. Nobody may be waiting for it."""
-        self.kill()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
-        self.process.wait()
-        if self._info >= 0:
-            os.close(self._info)
-            self._info = -1
-
-    def _wait_until_it_stands(self) -> None:
-        """`cat` answers when everything before its execution is done."""
-        stdin, stdout = self.process.stdin, self.process.stdout
-        if stdin is None or stdout is None:
-            raise ColdStart("bwrap has no pipes")
-        try:
-            os.write(stdin.fileno(), b".")
-        except BrokenPipeError:
-            raise ColdStart("bwrap ended at once") from None
-        if not select.select([stdout], [], [], _ANCHOR_LIMIT_S)[0] or not os.read(stdout.fileno(), 1):
-            raise ColdStart("the sandbox did not come up")
-        self._inner = int(json.loads(os.read(self._info, 4096))["child-pid"])
-        while below := children_of(self._inner):  # the innermost process: the network's helper may stand between
-            self._inner = below[0]
 
 
 class WarmProcess:
     """A step that runs as a fork of a zygote, with an interface like `subprocess.Popen`'s once it has begun."""
 
-    def __init__(self, warm: WarmStart, command: Command, *, cwd: Path) -> None:
-        """Lets it come up; nothing of the step runs before `begin`. To be called by the thread that outlives the step.
+    def __init__(self, ready: ReadySet, command: Command, *options: str, cwd: Path, stage: str = "") -> None:
+        """Lets a fork of `ready` come up in the sandbox of `command` and `options`. Use `for_step` or `waiting`.
 
         Raises: ColdStart, with nothing left running.
         """
-        ready = warm.ready()
-        why = why_cold(warm.argv, command.inside) if ready else "no set of libraries stands ready"
-        if ready is None or why:
-            raise ColdStart(why)
-        self._state = ready.state
+        self.set = ready
         self._require_same_packages()
         self._words: dict[str, object] = {}
         self._heard = b""
         self._code: int | None = None
         self._failed: ColdStart | None = None
-        self._anchor = Anchor(command, warm.argv, cwd=cwd)
+        self._anchor = Anchor(command, *options, cwd=cwd)
         self.output, output = os.pipe()
         self._status, status = os.pipe()
-        gate, self._gate = os.pipe()
+        self._gate, gate = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        request: dict[str, object] = {
-            "argv": list(warm.argv),
-            "cwd": str(cwd),
-            "env": {**command.inside, "PWD": str(cwd)},
-            "seccomp": base64.b64encode(command.seccomp).decode(),
-        }
-        asking = (Path(ready.socket), request, (output, status, gate))
-        self._coming = threading.Thread(target=self._come_up, args=asking, daemon=True)
-        self._coming.start()
+        request: dict[str, object] = {"seccomp": base64.b64encode(command.seccomp).decode(), "stage": stage}
+        self._coming: threading.Thread | None = None
+        self._then(lambda: self._ask(request, (output, status, gate.detach())))
+        if stage:
+            self._then(lambda: self._wait_for("stands"))
+
+    @classmethod
+    def for_step(cls, warm: WarmStart, command: Command, *, cwd: Path) -> Self:
+        """Lets it come up for a step; nothing of that runs before `begin`.
+
+        To be called by the thread that outlives the step. Raises: ColdStart, with nothing left running.
+        """
+        ready = warm.ready()
+        why = why_cold(warm.argv, command.inside) if ready else "no set of libraries stands ready"
+        if ready is None or why:
+            raise ColdStart(why)
+        empty = dataclasses.replace(command, argv=(*_without_payload(command, warm.argv), *ANCHOR))
+        process = cls(ready, empty, "--symlink", str(cwd), str(HOME), cwd=cwd)
+        process._then(lambda: process._become(warm.argv, command, cwd=cwd))
+        return process
+
+    @classmethod
+    def waiting(cls, ready: ReadySet, stage: Path) -> Self:
+        """Lets it come up before there is a step for it, which will lie below `stage`; see `take`.
+
+        To be called by the thread that outlives the step. Raises: ColdStart, with nothing left running.
+        """
+        return cls(ready, waiting_command(ANCHOR, stage), cwd=Path("/"), stage=STAGE)
+
+    def take(self, argv: Sequence[str], command: Command, *, top: Path, cwd: Path) -> None:
+        """Let one that waits become a step: what `command` binds lies below `top`, and is brought in first."""
+        binds = [(str(bind.path), bind.writable) for bind in command.binds]
+        wanted = json.dumps({"top": str(top), "binds": binds, "links": {str(HOME): str(cwd)}}).encode()
+        self._then(lambda: self._bring_in(wanted))
+        self._then(lambda: self._become(argv, command, cwd=cwd))
 
     def begin(self) -> None:
         """Open the gate. Raises: ColdStart, when the step has not begun and never will; then only `close` is left."""
-        self._coming.join()
+        self._join()
         if self._failed is not None:
             raise self._failed
         self._require_same_packages()
         try:
-            os.write(self._gate, b".")
-        except BrokenPipeError:
+            self._gate.send(b".")
+        except OSError:
             raise ColdStart("the forked process ended before the step began") from None
-        self._shut()
+        self._gate.close()
+
+    @property
+    def stands(self) -> bool:
+        """Of one that waits: whether it can be taken now."""
+        if self._coming is not None and self._coming.is_alive():
+            return False
+        if self._failed is None:
+            self._listen(0.0)
+        return self._failed is None and "code" not in self._words and self._anchor.process.poll() is None
+
+    @property
+    def why_not(self) -> str:
+        """Of one that does not stand: why it never will, empty while it comes up."""
+        if self.stands or (self._coming is not None and self._coming.is_alive()):
+            return ""
+        return str(self._failed or "it ended")
 
     @property
     def pid(self) -> int:
@@ -184,10 +144,10 @@ class WarmProcess:
                 os.kill(self.pid, number)
 
     def close(self) -> None:
-        """End everything that is left."""
-        self._shut()
+        """End everything that is left. A gate that is shut before it was opened ends the process behind it."""
+        self._gate.close()
         self._anchor.kill()
-        self._coming.join()  # before any file is closed that it reads: its number may be another's by then
+        self._join()  # before any file is closed that it reads: its number may be another's by then
         self._anchor.close()
         self._connection.close()
         if self._status >= 0:
@@ -195,48 +155,60 @@ class WarmProcess:
             os.close(self.output)
             self._status = -1
 
-    def _shut(self) -> None:
-        """A gate that is shut before it was opened ends the process behind it."""
-        if self._gate >= 0:
-            os.close(self._gate)
-            self._gate = -1
-
     def _require_same_packages(self) -> None:
-        if self._state != environment_state():
+        if self.set.state != environment_state():
             raise ColdStart("packages changed since the libraries were loaded")
 
-    def _come_up(self, path: Path, request: dict[str, object], files: tuple[int, ...]) -> None:
-        """In a thread. `files` are handed over."""
+    def _then(self, act: Callable[[], None]) -> None:
+        """In a thread, once what came before went well."""
+        before = self._coming
+        self._coming = threading.Thread(target=self._carry_on, args=(before, act), daemon=True)
+        self._coming.start()
+
+    def _carry_on(self, before: threading.Thread | None, act: Callable[[], None]) -> None:
+        if before is not None:
+            before.join()
+            if self._failed is not None:
+                return
         try:
-            self._ask(path, request, files)
-            for fd in files:
-                os.close(fd)
-            files = ()
-            self._wait_until_it_stands()
+            act()
         except ColdStart as why:
             self._failed = why
         except (OSError, ValueError, KeyError) as error:  # of files of the kernel, and of words cut short by an end
             self._failed = ColdStart(f"the sandbox did not come up: {error!r}")
-        finally:
-            for fd in files:
-                os.close(fd)
 
-    def _ask(self, path: Path, request: dict[str, object], files: tuple[int, ...]) -> None:
-        spaces = self._anchor.spaces()
-        message = json.dumps({**request, "spaces": list(spaces)}).encode()
+    def _join(self) -> None:
+        if self._coming is not None:
+            self._coming.join()
+
+    def _ask(self, request: dict[str, object], files: tuple[int, ...]) -> None:
+        """`files` are handed over."""
+        spaces: dict[str, int] = {}
         try:
+            spaces = self._anchor.spaces()
+            message = json.dumps({**request, "spaces": list(spaces)}).encode()
             self._connection.settimeout(_START_LIMIT_S)
-            connect_to(self._connection, path)
+            connect_to(self._connection, Path(self.set.socket))
             socket.send_fds(self._connection, [message], [*files, *spaces.values()])
         except OSError as error:
             raise ColdStart(f"the zygote does not answer: {error}") from error
         finally:
-            for fd in spaces.values():
+            for fd in (*files, *spaces.values()):
                 os.close(fd)
 
-    def _wait_until_it_stands(self) -> None:
+    def _bring_in(self, wanted: bytes) -> None:
+        self._connection.send(wanted)
+        self._wait_for("furnished")
+
+    def _become(self, argv: Sequence[str], command: Command, *, cwd: Path) -> None:
+        env = {**command.inside, "PWD": str(cwd)}
+        self._gate.send(json.dumps({"argv": list(argv), "cwd": str(cwd), "env": env}).encode())
+        self._wait_for("ready", "pid")
+
+    def _wait_for(self, *words: str) -> None:
+        """Raises: ColdStart."""
         end = time.monotonic() + _START_LIMIT_S
-        while not ("ready" in self._words and "pid" in self._words):
+        while any(word not in self._words for word in words):
             if "failed" in self._words or "code" in self._words:
                 raise ColdStart(str(self._words.get("failed", "the forked process ended before it stood")))
             if not self._listen(end - time.monotonic()):

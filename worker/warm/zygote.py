@@ -8,12 +8,15 @@ One fork is made before there is a request for it and waits at the socket, becau
 than all that it has to do then. The next one is made a while after it was taken, when its step has begun.
 
 First line of standard input: `{"set": …, "socket": path}`. Standard output: `{"ready": {…}}`, then `{"used": n}`.
-A request is one message: JSON `{"argv", "cwd", "env", "seccomp" (base64), "spaces" [names]}` with open files: output,
-status, gate, then one for each namespace. It is read by the fork that serves it, never by the zygote. Answers go to the
-status pipe, a JSON line each: `pid`, `ready` or `failed`, `code`. The forked process enters the sandbox's namespaces,
-gives up all rights, loads the filter, waits for a byte from the gate, and only then runs code of others; where the gate
-is shut instead it ends. A second process stays outside as its parent: it reports the exit, and kills it when the asker
-goes away.
+A request is one message: JSON `{"seccomp" (base64), "spaces" [names], "stage"}` with open files: output, status, gate,
+then one for each namespace. It is read by the fork that serves it, never by the zygote. Answers go to the status pipe,
+a JSON line each: `pid`, `stands`, `furnished`, `ready` or `failed`, `code`. The forked process enters the sandbox's
+namespaces, gives up all rights and loads the filter. Two messages come through the gate: what it is to be, JSON
+`{"argv", "cwd", "env"}`, and the word to begin; only then it runs code of others. Where the gate is shut it ends.
+A second process stays outside as its parent: it reports the exit, and kills it when the asker goes away.
+With a `stage` the sandbox has no run yet (`worker.sandbox.bubblewrap.waiting_command`). The forked process computes a
+little meanwhile, and the one outside gets a message where the request came from before the two through the gate, JSON
+`{"top", "binds", "links"}`: what to bring in.
 """
 
 import base64
@@ -32,15 +35,27 @@ import sys
 import time
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-_KEYS = frozenset({"argv", "cwd", "env", "seccomp", "spaces"})
+_KEYS = frozenset({"seccomp", "spaces", "stage"})
 _FILES, _MOST_FILES = 3, 16
 _MOST_WAITING = 16
 _FIRST_FREE_FILE = _STATUS = 3
 _GATE = 4
+_OUTPUT = 5  # until the process becomes the step
+_MESSAGE_BYTES = 200_000
 _NICE = 10
 _REFILL_S = 1.0  # a step that has just begun needs the processors more
+
+
+class _Own(NamedTuple):
+    """The name of the set, and our modules: they stand in no list of modules."""
+
+    name: str
+    asking: ModuleType
+    joining: ModuleType
+    running: ModuleType
+    preload: ModuleType
 
 
 def _sibling(name: str) -> ModuleType:
@@ -59,6 +74,7 @@ def main() -> None:
     sys.path.pop(0)  # this file's folder
     asked = json.loads(_first_line())
     asking, joining, running, preload = (_sibling(name) for name in ("asking", "joining", "running", "preload"))
+    own = _Own(asked["set"], asking, joining, running, preload)
     own_files = frozenset({__file__, running.__file__ or ""})
     nice = _be_nice()
     missing = preload.load(asked["set"])
@@ -80,7 +96,7 @@ def main() -> None:
         os.unlink(asked["socket"])  # noqa: PTH108 - no pathlib needed for one call
     listener = asking.listen(asked["socket"], waiting=_MOST_WAITING)
     _say({"ready": {"missing": missing, "modules": len(sys.modules)}})
-    task = _serve(listener, asking, joining, running)
+    task = _serve(listener, own)
     if task is None:
         os._exit(0)  # nothing of the libraries' ends needs to run here
     code: int | None = None
@@ -131,7 +147,7 @@ def _forks_well(preload: ModuleType) -> str:
     return f"the libraries keep open files ({', '.join(extra)})" if extra else ""
 
 
-def _serve(listener: socket.socket, asking: ModuleType, joining: ModuleType, running: ModuleType) -> list[str] | None:
+def _serve(listener: socket.socket, own: _Own) -> list[str] | None:
     """Answer requests until the pool goes away (None). In a forked process: what it has to run."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the watching processes
     spare: socket.socket | None = None
@@ -142,7 +158,7 @@ def _serve(listener: socket.socket, asking: ModuleType, joining: ModuleType, run
             spare, tether = socket.socketpair()
             if os.fork() == 0:
                 spare.close()
-                return _attend(_wait_for_one(listener, tether), listener, asking, joining, running)
+                return _attend(_wait_for_one(listener, tether), listener, own)
             tether.close()
         waiting = select.poll()
         waiting.register(0, select.POLLIN)
@@ -157,7 +173,7 @@ def _serve(listener: socket.socket, asking: ModuleType, joining: ModuleType, run
         elif spare is None and listener.fileno() in ready:
             connection, _ = listener.accept()
             if os.fork() == 0:
-                return _attend(connection, listener, asking, joining, running)
+                return _attend(connection, listener, own)
             connection.close()
             taken = b"."
         else:
@@ -181,39 +197,40 @@ def _wait_for_one(listener: socket.socket, tether: socket.socket) -> socket.sock
     return connection
 
 
-def _attend(
-    connection: socket.socket,
-    listener: socket.socket,
-    asking: ModuleType,
-    joining: ModuleType,
-    running: ModuleType,
-) -> list[str]:
+def _attend(connection: socket.socket, listener: socket.socket, own: _Own) -> list[str]:
     """In the forked process: enter, fork once more, and watch. Returns in the second one only."""
     # read here: what a run is told, its secrets among it, would stay in memory that later forks share
-    request, files = asking.receive(connection, keys=_KEYS, most_files=_MOST_FILES)
+    request, files = own.asking.receive(connection, keys=_KEYS, most_files=_MOST_FILES)
     listener.close()
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if request is None or not isinstance(request["spaces"], list) or len(files) != _FILES + len(request["spaces"]):
         os._exit(1)
-    output, status, gate, *spaces = files
+    status = files[1]
+    spaces = dict(zip(request["spaces"], files[_FILES:], strict=True))
     try:
-        joining.enter(dict(zip(request["spaces"], spaces, strict=True)))
+        own.joining.enter(spaces)
+        if request["stage"]:
+            own.joining.can_furnish(request["stage"])
+        else:
+            own.joining.go_in(spaces)
         pid = os.fork()
     except OSError as error:
         _tell(status, {"failed": str(error)})
         os._exit(1)
     if pid == 0:
         connection.detach()  # closed below with everything else, by number
-        return _settle((output, status, gate), request, joining, running)
-    _watch(pid, connection, status)
+        return _settle(request, files, spaces, own)
+    _watch(pid, connection, status, spaces, request["stage"], own.joining)
     os._exit(0)
 
 
-def _watch(pid: int, connection: socket.socket, status: int) -> None:
+def _watch(
+    pid: int, connection: socket.socket, status: int, spaces: dict[str, int], stage: str, joining: ModuleType
+) -> None:
     """Until both the process and the asker are gone. The process stays a zombie, so that its id is not given away."""
     handle = os.pidfd_open(pid)
-    keep = {connection.fileno(), status, handle}
+    keep = {connection.fileno(), status, handle, *(spaces.values() if stage else ())}
     for fd in range(_FIRST_FREE_FILE + _MOST_FILES * 2):
         if fd not in keep:
             with contextlib.suppress(OSError):
@@ -223,6 +240,9 @@ def _watch(pid: int, connection: socket.socket, status: int) -> None:
     waiting.register(connection, select.POLLIN)
     waiting.register(handle, select.POLLIN)
     ready = {fd for fd, _ in waiting.poll()}
+    if stage and ready == {connection.fileno()} and (said := connection.recv(_MESSAGE_BYTES)):
+        _furnish(said, status, spaces, stage, joining)
+        ready = {fd for fd, _ in waiting.poll()}
     if connection.fileno() in ready:
         signal.pidfd_send_signal(handle, signal.SIGKILL)
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
@@ -236,24 +256,54 @@ def _watch(pid: int, connection: socket.socket, status: int) -> None:
     os.waitpid(pid, 0)  # the sandbox ends when its last zombie is gone, and not every init is quick to take one
 
 
-def _settle(
-    files: tuple[int, int, int], request: dict[str, Any], joining: ModuleType, running: ModuleType
-) -> list[str]:
-    """In the sandbox's pid namespace: take the streams, give up the rights, become the program, wait for the word."""
-    argv: list[str] = request["argv"]
-    output, status, gate = files
+def _furnish(said: bytes, status: int, spaces: dict[str, int], stage: str, joining: ModuleType) -> None:
+    """Bring in what the sandbox is to hold, and give up the right to do it again. Where that fails, nothing begins."""
     try:
+        wanted = json.loads(said)
+        joining.furnish(stage, wanted["top"], wanted["binds"], wanted["links"])
+        joining.go_in(spaces)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        _tell(status, {"failed": f"the run's files could not be brought in: {error}"})
+        return
+    for fd in spaces.values():
+        os.close(fd)
+    _tell(status, {"furnished": True})
+
+
+def _settle(request: dict[str, Any], files: list[int], spaces: dict[str, int], own: _Own) -> list[str]:
+    """In the sandbox's pid namespace: give up the rights, take the streams, become the program, wait for the word."""
+    output, status, gate = files[:_FILES]
+    try:
+        if request["stage"]:
+            own.joining.go_in(spaces)
         os.setsid()
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for fd, place in ((nothing, 0), (output, 1), (output, 2)):
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for place in (0, 1, 2):
+            os.dup2(nothing, place)
+        for fd, place in (
+            (status, _STATUS),
+            (gate, _GATE),
+            (output, _OUTPUT),
+        ):  # `output` has the lowest number: 5 or more
             os.dup2(fd, place)
-        os.dup2(status, _STATUS, inheritable=False)  # files come in rising order, so this is not the gate's place
-        os.dup2(gate, _GATE, inheritable=False)
-        os.closerange(_GATE + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        os.chdir(request["cwd"])
-        running.become(argv, request["env"])
-        joining.give_up_rights()
-        joining.filter_calls(base64.b64decode(request["seccomp"]))
+        os.closerange(_OUTPUT + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        own.joining.give_up_rights()
+        own.joining.filter_calls(base64.b64decode(request["seccomp"]))
+        before = own.running.rename(own.running.WAITS)
+        if request["stage"]:
+            own.preload.touch(own.name)
+            _tell(_STATUS, {"stands": True})
+        said = os.read(_GATE, _MESSAGE_BYTES)
+        if not said:
+            os._exit(0)
+        own.running.rename(before)
+        told = json.loads(said)
+        argv: list[str] = told["argv"]
+        for place in (1, 2):
+            os.dup2(_OUTPUT, place)
+        os.close(_OUTPUT)
+        os.chdir(told["cwd"])
+        own.running.become(argv, told["env"])
         _tell(_STATUS, {"ready": True})
         os.close(_STATUS)
         opened = os.read(_GATE, 1)
