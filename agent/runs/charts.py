@@ -164,8 +164,9 @@ def _panel(title: str, metric: str, lines: tuple[Series, ...], curves: Curves, l
 
 
 def restarts(attempts: Sequence[Attempt]) -> tuple[Mark, ...]:
-    """Where each attempt after the first began."""
-    return tuple(Mark(attempt.first_step, f"attempt {attempt.number}") for attempt in attempts[1:])
+    """Where each attempt after the first began; one that no host has taken in did not."""
+    began = (attempt for attempt in attempts[1:] if attempt.accepted_at is not None)
+    return tuple(Mark(attempt.first_step, f"attempt {attempt.number}") for attempt in began)
 
 
 def comparison_of(runs: Mapping[str, Curves], *, theme: Theme = "light") -> ChartSpec | None:

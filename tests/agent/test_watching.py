@@ -11,7 +11,7 @@ import pytest
 
 from agent.domain.content import Card, Content
 from agent.domain.datasets import DatasetRef
-from agent.domain.events import Beat, Ended, Measured, MetricRow, Noted
+from agent.domain.events import Accepted, Beat, Ended, Measured, MetricRow, Noted
 from agent.domain.orders import GpuInfo, HostInfo, Prediction, Predictions, PredictOrder
 from agent.domain.runs import Artifact, ExitClass, GpuUsage, Outcome, RunState, Score, Scorecard, Usage
 from agent.runs.charts import Look, chart_of, comparison_of, restarts
@@ -239,7 +239,8 @@ async def test_a_restart_is_marked_and_what_is_trained_anew_replaces_what_was(ho
         await stage.asks("pause", run.id)
         await stage.ended(run, _S.PAUSED)
         await stage.asks("resume", run.id)
-        now = await stage.says(run, rows(3, 4, 5, train_loss=0.0))
+        assert restarts(await brain.stores.runs.attempts(run.id)) == ()  # no host has taken it in
+        now = await stage.says(run, Accepted(boot_id="b"), rows(3, 4, 5, train_loss=0.0))
         curves = {found.name: found for found in await brain.stores.runs.windows(run.id, ["train_loss"])}
         spec = chart_of(now, curves, Look(marks=restarts(await brain.stores.runs.attempts(run.id))))
         assert spec is not None
