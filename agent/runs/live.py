@@ -4,7 +4,9 @@ A run that ends also gets its result card, once for each attempt that ended it.
 """
 
 import asyncio
+import hashlib
 import logging
+import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -41,6 +43,8 @@ from agent.stores import Runs
 log = logging.getLogger(__name__)
 LOG_LINES = 6
 _LOOKED_AT = 10  # newest runs of a thread, for one to lay over
+_REMEMBERED = 1000  # runs, the newest drawn
+_GATHER_S = 0.15  # news come in bunches: a start is queued, sent, accepted and begun within this
 _SOON_S = 1.0  # a picture takes a fiftieth of this once its process is warm
 
 
@@ -58,7 +62,7 @@ class LiveCards:
         self._blobs = blobs
         self._pace_s = pace_s
         self._changed: dict[str, None] = {}
-        self._shown: dict[str, Picture] = {}
+        self._drawn: dict[str, tuple[str, Picture]] = {}
         self._news = asyncio.Event()
 
     def changed(self, run_id: str) -> None:
@@ -75,6 +79,7 @@ class LiveCards:
         """Redraw until cancelled."""
         while True:
             await self._news.wait()
+            await asyncio.sleep(min(_GATHER_S, self._pace_s))
             self._news.clear()
             waiting, self._changed = list(self._changed), {}
             for run_id in waiting:
@@ -108,30 +113,36 @@ class LiveCards:
             card = run_card(run, newest, lines, picture, now=self._clock.now(), ways=ways)
             await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
 
-        drawing = asyncio.ensure_future(self._files.draw(spec, about=run.id)) if spec else None
+        before, picture = self._drawn.get(run.id, ("", None))
+        digest = await asyncio.to_thread(_digest, spec)
+        drawing = None
+        if spec and not (digest == before and picture and await self._files.has(picture)):  # a state changes no curve
+            drawing = asyncio.ensure_future(self._files.draw(spec, about=run.id))
         try:
             while drawing is not None and not (await asyncio.wait({drawing}, timeout=_SOON_S))[0]:
-                await show(self._shown.get(run.id))  # how it stands does not wait for a picture
+                await show(picture)  # how it stands does not wait for a picture
                 if run.id in self._changed and (await self._runs.get(run.id)).state is not run.state:
                     return  # nor does what became of it meanwhile, which comes next
-            picture = await drawing if drawing is not None else None
+            if drawing is not None:
+                picture = await drawing
         finally:
             if drawing is not None:
                 drawing.cancel()
-        await show(picture)
-        self._remember(run.id, picture, ended=ended)
+        await show(picture if spec else None)
+        self._remember(run.id, digest, picture if spec else None)
         key = f"result:{run.id}" + (f":{run.attempt}" if run.attempt > 1 else "")
         if run.state is RunState.SUCCEEDED:
             await self._postman.put(key, room, Content(card=await self._result(run, told=told)), urgent=True)
         elif ended:
             await self._postman.put(key, room, Content(text=_ending(run)), urgent=True)
 
-    def _remember(self, run_id: str, picture: Picture | None, *, ended: bool) -> None:
-        """The newest picture of a live run, for a card whose next one is long in coming."""
-        if ended or picture is None:
-            self._shown.pop(run_id, None)
-        else:
-            self._shown[run_id] = picture
+    def _remember(self, run_id: str, digest: str, picture: Picture | None) -> None:
+        """The newest picture of a run: for a card with the same curves, or whose next picture is long in coming."""
+        self._drawn.pop(run_id, None)
+        if picture is not None:
+            self._drawn[run_id] = digest, picture
+        while len(self._drawn) > _REMEMBERED:
+            del self._drawn[next(iter(self._drawn))]
 
     async def _result(self, run: Run, *, told: bool) -> Card:
         """The result card with its picture; a store of files that is away costs the picture only."""
@@ -184,6 +195,11 @@ class LiveCards:
         found = [*await self._runs.windows(run.id, [name for name in names if name not in to_beat], steps)]
         found += await self._runs.windows(run.id, to_beat) if to_beat else []
         return {one.name: one for one in found if len(one.spans)}
+
+
+def _digest(spec: ChartSpec | None) -> str:
+    """The same for what gives the same picture, as a rule: another one costs a drawing."""
+    return hashlib.sha256(pickle.dumps(spec)).hexdigest()
 
 
 def _ending(run: Run) -> str:

@@ -48,6 +48,10 @@ class Files:
         await asyncio.to_thread(_store, path, png)
         return Picture(path=str(path), alt=self._charts.describe(spec), sha256=digest)
 
+    async def has(self, picture: Picture) -> bool:
+        """Whether its file is still there."""
+        return await asyncio.to_thread(Path(picture.path).exists)
+
     async def scratch(self) -> Path:
         """A path for a file that is being written; `keep` takes it. What a crash left of earlier ones goes."""
         return await asyncio.to_thread(_scratch, self._documents / "part")

@@ -1,10 +1,11 @@
 """A run's card says how it stands also while its picture is long in coming."""
 
 import asyncio
+from pathlib import Path
 
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Card
-from agent.domain.events import Ended
+from agent.domain.events import Ended, Logged, Noted
 from agent.domain.runs import Outcome, RunState
 from tests.agent.conftest import House
 from tests.agent.stage import Stage
@@ -24,6 +25,13 @@ class SlowCharts(FakeCharts):
         self.asked += 1
         await self.go.wait()
         return await super().render(spec)
+
+
+class NumberedCharts(FakeCharts):
+    """No two of its pictures are the same."""
+
+    async def render(self, spec: ChartSpec) -> bytes:
+        return await super().render(spec) + str(len(self.drawn)).encode()
 
 
 async def test_the_end_of_a_run_does_not_wait_for_its_picture(house: House) -> None:
@@ -63,3 +71,32 @@ async def test_the_end_of_a_run_does_not_wait_for_the_picture_of_what_was_before
         charts.go.set()
         await house.until(lambda: any(c.card and c.card.picture for c in house.door.shown))
         assert states() == ["failed"]
+
+
+async def test_a_state_alone_draws_no_chart_anew(house: House) -> None:
+    """What changed is the card; its curves are the same, and so is its picture."""
+
+    charts = house.charts = NumberedCharts()
+
+    def shown() -> list[Card]:
+        return [c.card for c in house.door.shown if c.card and c.card.kind == "run" and c.card.picture]
+
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, 3, train_loss=0.5))
+        await house.until(lambda: bool(shown()))
+        drawn, first = len(charts.drawn), shown()[-1].picture
+        await stage.says(run, Noted(text="Its disk is nearly full."), Logged(lines=("epoch 2",)))
+        await house.until(lambda: any("epoch 2" in str(card) for card in shown()))
+        assert shown()[-1].picture == first
+        assert len(charts.drawn) == drawn
+        assert first is not None
+        Path(first.path).unlink()  # by somebody who cleaned up
+        await stage.says(run, Logged(lines=("epoch 3",)))
+        await house.until(lambda: shown()[-1].picture != first)
+        await stage.says(run, rows(4, train_loss=0.4))
+        await house.until(lambda: len(charts.drawn) == drawn + 2)
+        await stage.says(run, Ended(outcome=Outcome(state=RunState.FAILED, reason="It broke.")))
+        await house.until(lambda: any(fact.value == "failed" for card in shown() for fact in card.facts))
+        assert len(charts.drawn) == drawn + 2
