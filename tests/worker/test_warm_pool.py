@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.warm_host import alive, host, kill, said, until
+from tests.worker.warm_host import Host, alive, host, kill, said, until
 from worker.folders import connect_to
 from worker.warm import sets
+from worker.warm.early import EarlyProcesses
+from worker.warm.pool import Pool
 from worker.warm.sets import (
     ReadySet,
     WarmStart,
@@ -112,6 +114,29 @@ def test_over_the_bound_on_memory_a_set_is_dropped(tmp_path: Path) -> None:
         until(lambda: "warm_dropped set=tabular" in place.log.read_text() or None, place.log.read_text)
         until(lambda: True if read_ready(place.folder) == [] else None, place.log.read_text)
         assert place.log.read_text().count("warm_ready") == 1  # and it stays away
+
+
+def test_the_set_from_which_no_step_began_for_longest_is_dropped_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That a supervisor that waits takes a fork of each is no use of them."""
+    pool = Pool(tmp_path / "warm", ("data", "torch"), memory_bytes=2**40)
+    place = Host(tmp_path / "warm", tmp_path / "runs", None, tmp_path / "log")
+    early = EarlyProcesses(place.folder, place.runs)
+    try:
+        until(lambda: pool.look() or len(read_ready(place.folder)) == 2 or None, lambda: "they do not stand")
+        assert place.step(place.run_folder(train=HELLO), sets=["data"])["warm"]
+        assert place.step(place.run_folder(train=HELLO), sets=["torch"], early=True)["early"]
+        assert place.step(place.run_folder(train=HELLO), sets=["data"], early=True)["early"]
+        until(lambda: None if early.look() else early.stands(["torch"]) or None, lambda: "none came up")
+        monkeypatch.setattr(pool, "_memory_bytes", 1)
+        with caplog.at_level("WARNING"):
+            pool.look()
+        dropped = [record.getMessage().split()[1] for record in caplog.records if "warm_dropped" in record.getMessage()]
+        assert dropped == ["set=torch", "set=data"]
+    finally:
+        early.close()
+        pool.close()
 
 
 @pytest.mark.faults

@@ -25,14 +25,14 @@ LIMIT_S = 120.0
 
 @dataclass
 class Host:
-    """`folder` is the warm folder, `runs` where runs lie; `pool` the process that keeps the zygotes.
+    """`folder` is the warm folder, `runs` where runs lie; `pool` the process that keeps zygotes, if there is one.
 
     With `early` its steps become what stood in a sandbox before.
     """
 
     folder: Path
     runs: Path
-    pool: "subprocess.Popen[str]"
+    pool: "subprocess.Popen[str] | None"
     log: Path
     made: int = field(default=0)
     early: bool = field(default=False)

@@ -109,8 +109,7 @@ class Stage:
                 code = watch.run()
                 self._records.capture.drain(child.output, limit_s=_DRAIN_S)
             finally:
-                self._let_go()
-                child.close(keep=[process.anchor_pid for process in self._ready.values()])
+                child.close(keep=self._waiting())
         self._records.step_ended()
         self._judge(step, code, watch.memory)
 
@@ -120,8 +119,13 @@ class Stage:
             self._ready.popitem()[1].close()
         self._let_go()
 
+    def _waiting(self) -> list[int]:
+        """What belongs to steps to come."""
+        early = self._early.anchor_pids() if self._early is not None else []
+        return [*early, *(process.anchor_pid for process in self._ready.values())]
+
     def _let_go(self) -> None:
-        """End what came up early and nobody took: the steps that may have it were made ready before the first began."""
+        """End what came up early and nobody took. To end it takes time that a step has which has begun."""
         if self._early is not None:
             self._early.close()
             self._early = None

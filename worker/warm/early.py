@@ -68,6 +68,10 @@ class EarlyProcesses:
         log.info("early_taken set=%s", name)
         return process
 
+    def anchor_pids(self) -> list[int]:
+        """Of the sandboxes that nobody took."""
+        return [process.anchor_pid for process in self._standing.values()]
+
     def close(self) -> None:
         """End those that nobody took."""
         while self._standing:

@@ -40,7 +40,6 @@ class _Zygote:
     state: str
     began: float
     ready: bool = False
-    used_at: float = 0.0
     held_bytes: int = 0
     measured_at: float = float("-inf")
     heard: bytes = b""
@@ -99,7 +98,7 @@ class Pool:
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("pipes were asked for")
         os.set_blocking(process.stdout.fileno(), False)
-        one = _Zygote(name, socket, process, state, time.monotonic(), used_at=time.monotonic())
+        one = _Zygote(name, socket, process, state, time.monotonic())
         self._standing[name] = one
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(json.dumps({"set": name, "socket": str(socket)}).encode() + b"\n")
@@ -113,8 +112,6 @@ class Pool:
                 log.info(
                     "warm_ready set=%s seconds=%.1f said=%s", one.name, time.monotonic() - one.began, word["ready"]
                 )
-            elif "used" in word:
-                one.used_at = time.monotonic()
             elif "unfit" in word:
                 log.warning("warm_unfit set=%s why=%s", one.name, word["unfit"])
         late = not one.ready and time.monotonic() - one.began > _LOAD_LIMIT_S
@@ -146,9 +143,9 @@ class Pool:
         return [word for word in words if isinstance(word, dict)]
 
     def _keep_memory(self) -> None:
-        """Over the bound, the one that was not used for longest goes, and stays away for a while."""
+        """Over the bound, the one from which no step began for longest goes, and stays away for a while."""
         while sum(one.held_bytes for one in self._standing.values()) > self._memory_bytes:
-            oldest = min(self._standing.values(), key=lambda one: one.used_at)
+            oldest = min(self._standing.values(), key=_used_at)
             log.warning("warm_dropped set=%s bytes=%d bound=%d", oldest.name, oldest.held_bytes, self._memory_bytes)
             self._end(oldest)
             self._not_before[oldest.name] = time.monotonic() + _LONGEST_PAUSE_S
@@ -183,6 +180,14 @@ class Pool:
         if known != [(one.name, one.socket) for one in ready]:
             write_ready(self._folder, ready)
             self._told = ready
+
+
+def _used_at(one: _Zygote) -> float:
+    """When a step began from it, which marks the socket (`worker.warm.start`), or when it was ready."""
+    try:
+        return one.socket.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
 
 
 def held_bytes(zygote: int) -> int:

@@ -201,6 +201,8 @@ class WarmProcess:
         self._wait_for("furnished")
 
     def _become(self, argv: Sequence[str], command: Command, *, cwd: Path) -> None:
+        with contextlib.suppress(OSError):
+            os.utime(self.set.socket)  # for the pool, which has to choose when memory is short
         env = {**command.inside, "PWD": str(cwd)}
         self._gate.send(json.dumps({"argv": list(argv), "cwd": str(cwd), "env": env}).encode())
         self._wait_for("ready", "pid")

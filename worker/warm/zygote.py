@@ -7,7 +7,7 @@ of ours stays importable here: the code of a bundle must be what runs. Started b
 One fork is made before there is a request for it and waits at the socket, because to copy what is loaded takes longer
 than all that it has to do then. The next one is made a while after it was taken, when its step has begun.
 
-First line of standard input: `{"set": …, "socket": path}`. Standard output: `{"ready": {…}}`, then `{"used": n}`.
+First line of standard input: `{"set": …, "socket": path}`. Standard output: `{"ready": {…}}`.
 A request is one message: JSON `{"seccomp" (base64), "spaces" [names], "stage"}` with open files: output, status, gate,
 then one for each namespace. It is read by the fork that serves it, never by the zygote. Answers go to the status pipe,
 a JSON line each: `pid`, `stands`, `furnished`, `ready` or `failed`, `code`. The forked process enters the sandbox's
@@ -151,7 +151,7 @@ def _serve(listener: socket.socket, own: _Own) -> list[str] | None:
     """Answer requests until the pool goes away (None). In a forked process: what it has to run."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the watching processes
     spare: socket.socket | None = None
-    refill_at, used = 0.0, 0
+    refill_at = 0.0
     while True:
         wait_s = refill_at - time.monotonic()
         if spare is None and wait_s <= 0:
@@ -167,20 +167,13 @@ def _serve(listener: socket.socket, own: _Own) -> list[str] | None:
         if 0 in ready and not os.read(0, 4096):
             return None
         if spare is not None and spare.fileno() in ready:
-            taken = spare.recv(1)  # nothing: it was killed
-            spare.close()
+            spare.close()  # it has a request, or was killed
             spare, refill_at = None, time.monotonic() + _REFILL_S
         elif spare is None and listener.fileno() in ready:
             connection, _ = listener.accept()
             if os.fork() == 0:
                 return _attend(connection, listener, own)
             connection.close()
-            taken = b"."
-        else:
-            continue
-        if taken:
-            used += 1
-            _say({"used": used})
 
 
 def _wait_for_one(listener: socket.socket, tether: socket.socket) -> socket.socket:
@@ -191,8 +184,6 @@ def _wait_for_one(listener: socket.socket, tether: socket.socket) -> socket.sock
     if tether.fileno() in {fd for fd, _ in waiting.poll()}:
         os._exit(0)
     connection, _ = listener.accept()
-    with contextlib.suppress(BrokenPipeError):
-        tether.send(b".")
     tether.close()
     return connection
 
