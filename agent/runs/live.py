@@ -113,10 +113,10 @@ class LiveCards:
             card = run_card(run, newest, lines, picture, now=self._clock.now(), ways=ways)
             await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
 
-        before, picture = self._drawn.get(run.id, ("", None))
+        before, picture = await self._newest(run.id)
         digest = await asyncio.to_thread(_digest, spec)
         drawing = None
-        if spec and not (digest == before and picture and await self._files.has(picture)):  # a state changes no curve
+        if spec and not (picture and digest == before):  # a state alone changes no curve
             drawing = asyncio.ensure_future(self._files.draw(spec, about=run.id))
         try:
             while drawing is not None and not (await asyncio.wait({drawing}, timeout=_SOON_S))[0]:
@@ -135,6 +135,11 @@ class LiveCards:
             await self._postman.put(key, room, Content(card=await self._result(run, told=told)), urgent=True)
         elif ended:
             await self._postman.put(key, room, Content(text=_ending(run)), urgent=True)
+
+    async def _newest(self, run_id: str) -> tuple[str, Picture | None]:
+        """Digest and picture of what was drawn last, unless somebody removed its file."""
+        digest, picture = self._drawn.get(run_id, ("", None))
+        return digest, picture if picture and await self._files.has(picture) else None
 
     def _remember(self, run_id: str, digest: str, picture: Picture | None) -> None:
         """The newest picture of a run: for a card with the same curves, or whose next picture is long in coming."""

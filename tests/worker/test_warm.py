@@ -35,8 +35,7 @@ print("STATE " + json.dumps({
     "cwd": os.getcwd(), **{name: status[name] for name in wanted},
     "maps": [lines("/proc/self/uid_map"), lines("/proc/self/gid_map"), lines("/proc/self/setgroups")],
     "mounts": mounts, "root": sorted(set(os.listdir("/")) - {"trainyard-home"}), "interfaces": lines("/proc/net/dev"),
-    "host": os.uname().nodename, "own": [os.readlink(f"/proc/self/ns/{name}") == os.readlink(f"/proc/1/ns/{name}")
-                                         for name in ("mnt", "net", "ipc", "uts", "pid", "cgroup")],
+    "host": os.uname().nodename,
     "limits": {name: resource.getrlimit(getattr(resource, name)) for name in limits},
     "signals": {str(number): repr(signal.getsignal(number)) for number in signal.valid_signals()},
     "files": [name for name in os.listdir("/proc/self/fd") if name not in ("0", "1", "2") and
@@ -45,8 +44,9 @@ print("STATE " + json.dumps({
     "leader": os.getsid(0) == os.getpid() or os.getpgid(0), "nice": os.nice(0), "encoding": sys.stdout.encoding,
     "buffered": sys.stdout.line_buffering, "write_through": sys.stdout.write_through,
     "ours": sorted(name for name in sys.modules if name.split(".")[0] in ("worker", "agent", "bot", "preload", "joining")),
-    "first": lines("/proc/1/environ"), "tmp": os.listdir("/tmp"),
+    "first": os.listdir("/proc/1"), "tmp": os.listdir("/tmp"),
 }))
+print("SPACES " + json.dumps({name: os.readlink(f"/proc/self/ns/{name}") for name in spaces}))
 import torch
 print("THREADS", torch.get_num_threads(), torch.get_num_interop_threads())
 """
@@ -115,6 +115,10 @@ def test_a_warm_step_finds_the_same_state_as_a_cold_one(place: Host) -> None:
     found, wanted = _state(warm["output"]), _state(cold["output"])
     differ = {name: (found[name], wanted[name]) for name in wanted if found[name] != wanted[name]}
     assert set(differ) <= {"leader"}, differ
+    for output in (warm["output"], cold["output"]):
+        spaces = json.loads(next(line for line in output.splitlines() if line.startswith("SPACES "))[7:])
+        shared = {name for name, space in spaces.items() if Path(f"/proc/self/ns/{name}").readlink().name == space}
+        assert shared <= {"cgroup"}  # where the kernel has it
     assert found["ours"] == []
     assert found["files"] == []
     assert warm["output"].splitlines()[-1] == cold["output"].splitlines()[-1]  # threads of torch

@@ -86,7 +86,33 @@ def other_filter_state():
     return "" if "Seccomp:\\t2" in status and "NoNewPrivs:\\t1" in status else status
 def device_of_host():
     return f"mounted: {os.listdir('/sys')}" if os.path.exists("/sys/kernel") else ""
-for act in (zygote_socket, warm_folder, zygote_process, parent, host_pids, spaces_of_host, old_spaces, way_up, chroot_out,
+def programs_of_host():
+    for pid in [int(path[6:]) for path in glob.glob("/proc/[0-9]*")] + ["self"]:
+        path = f"/proc/{pid}/exe"
+        try:
+            os.chmod(path, os.stat(path).st_mode & 0o7777)
+        except OSError:
+            continue
+        return f"the mode of {os.readlink(path)} can be changed"
+def setuid_program():
+    for way in (lambda: os.open("made", os.O_CREAT | os.O_WRONLY, 0o4755), lambda: os.chmod("train.py", 0o4755),
+                lambda: os.mknod("node", 0o104755)):
+        try:
+            way()
+        except OSError:
+            continue
+        return "a setuid program of its user"
+def files_of_host():
+    own = {os.path.realpath(".") + "/", "/dev/null", "/proc/"}
+    for link in glob.glob("/proc/[0-9]*/fd/*"):
+        try:
+            name = os.readlink(link)
+            os.close(os.open(link, os.O_RDONLY | os.O_NONBLOCK))
+        except OSError:
+            continue
+        if name.startswith("/") and not any(name.startswith(start) for start in own):
+            return f"{link} leads to {name}"
+for act in (programs_of_host, setuid_program, files_of_host, zygote_socket, warm_folder, zygote_process, parent, host_pids, spaces_of_host, old_spaces, way_up, chroot_out,
             secrets_in_environ, gain_rights, unlimited_spaces, other_filter_state, device_of_host):
     probe(act)
 print(json.dumps(found))
@@ -190,7 +216,7 @@ def test_a_fork_leaks_nothing_of_the_zygote(one_host: Host, how: str) -> None:
     assert done["early"] is (how == "early")
     assert done["code"] == 0, done["output"]
     found = json.loads(done["output"])
-    assert len(found) == 14
+    assert len(found) == 17
     if not warm:  # its parent is bwrap's first process, inside
         found.pop("parent")
     assert {name: text for name, text in found.items() if text} == {}

@@ -71,7 +71,7 @@ class Host:
             **asked,
         }
         supervisor = subprocess.Popen(
-            [sys.executable, str(HERE / "warm_step.py")],
+            [sys.executable, "-X", "faulthandler", str(HERE / "warm_step.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -87,6 +87,9 @@ class Host:
         supervisor = self.begin(run, **asked)
         try:
             out, err = supervisor.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            supervisor.send_signal(signal.SIGABRT)
+            raise AssertionError("\n".join(supervisor.communicate())) from None
         finally:
             supervisor.kill()
         words: dict[str, Any] = {"log": err}

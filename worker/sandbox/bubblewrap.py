@@ -22,6 +22,8 @@ SYSTEM_FILES = ("/etc/ssl", "/etc/ld.so.cache", "/etc/localtime", "/etc/alternat
 NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
 GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset", "/dev/nvidia-caps")
 _OWN_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+# Of bubblewrap's own process, which is the host's program: a root that may not write to it may still change its mode.
+_HIDDEN = ("--tmpfs", "/proc/1", "--remount-ro", "/proc/1")
 STAGE = "/.trainyard-stage"  # inside of a sandbox that waits, and gone before anything runs there
 
 
@@ -75,7 +77,8 @@ def _program() -> str:
 def _bare(*, network: bool) -> list[str]:
     """Everything that is the same for all runs."""
     options = [*_namespaces(network=network), *_system(network=network)]
-    options += ["--proc", "/proc", *_quiet_proc(), "--dev", "/dev", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 - the sandbox's own
+    options += ["--proc", "/proc", *_quiet_proc(), *_HIDDEN, "--dev", "/dev"]
+    options += ["--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 - the sandbox's own
     options += ["--size", str(_TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108 - the sandbox's own
     for path in python_folders():  # after /tmp, where they may lie
         options += ["--ro-bind", path, path]

@@ -30,6 +30,7 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _SOCK_STREAM, _SOCK_TYPE = 1, 0xF
 _IPPROTO_TCP, _NETLINK_ROUTE = 6, 0
 _MSG_FASTOPEN = 0x20000000
+_S_ISUID = 0o4000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
 # name: (x86_64, aarch64); None where the machine has no such call
@@ -93,6 +94,7 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
 _LOOKED_AT: dict[str, tuple[int, int]] = {
     "clone": (56, 220),
     "clone3": (435, 435),
+    "openat2": (437, 437),
     "socket": (41, 198),
     "socketpair": (53, 199),
     "connect": (42, 203),
@@ -107,6 +109,18 @@ _LOOKED_AT: dict[str, tuple[int, int]] = {
     "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240),
     "pidfd_send_signal": (424, 424),
+}
+# Which argument is a mode. A step of root would leave a setuid program of root on the host: nosuid holds inside alone.
+_MODES: dict[str, tuple[int | None, int | None, int]] = {
+    "chmod": (90, None, 1),
+    "fchmod": (91, 52, 1),
+    "fchmodat": (268, 53, 2),
+    "fchmodat2": (452, 452, 2),
+    "open": (2, None, 2),
+    "openat": (257, 56, 3),
+    "creat": (85, None, 1),
+    "mknod": (133, None, 1),
+    "mknodat": (259, 33, 2),
 }
 _SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 
@@ -152,7 +166,8 @@ def program(*, inet: Inet = "any", ask_connect: bool = False, ask_signals: bool 
         number = pair[column]
         if number is not None:
             code.jump(_EQUAL, number, yes="deny")
-    code.jump(_EQUAL, numbers["clone3"], yes="absent")  # its flags lie in memory; libc falls back to clone
+    for name in ("clone3", "openat2"):  # their flags lie in memory; libraries fall back to clone and openat
+        code.jump(_EQUAL, numbers[name], yes="absent")
     if ask_connect:
         code.jump(_EQUAL, numbers["connect"], yes="ask")
         if inet == "tcp":  # a stream of TCP may be one that listens, and Landlock does not stop that
@@ -161,6 +176,7 @@ def program(*, inet: Inet = "any", ask_connect: bool = False, ask_signals: bool 
         for name in _SIGNALS:
             code.jump(_EQUAL, numbers[name], yes="ask")
         code.jump(_EQUAL, numbers["pidfd_send_signal"], yes="deny")  # its receiver is an open file of the caller
+    _look_at_modes(code, column)
     _look_at_arguments(code, numbers, inet=inet, unix_streams_only=ask_connect)
     code.put(_RETURN, _ALLOW)
     code.label("deny")
@@ -170,6 +186,17 @@ def program(*, inet: Inet = "any", ask_connect: bool = False, ask_signals: bool 
     code.label("ask")
     code.put(_RETURN, _ASK)
     return code.assembled()
+
+
+def _look_at_modes(code: "_Assembler", column: int) -> None:
+    for name, (*pair, argument) in _MODES.items():
+        number = pair[column]
+        if number is not None:
+            code.block(name, number)
+            code.put(_LOAD, _argument(argument))
+            code.jump(_ANY_BIT, _S_ISUID, yes="deny")
+            code.jump_to("allow")
+            code.label(f"end-{name}")
 
 
 def _look_at_arguments(code: "_Assembler", numbers: dict[str, int], *, inet: Inet, unix_streams_only: bool) -> None:

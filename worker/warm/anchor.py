@@ -39,6 +39,7 @@ class Anchor:
                     env=dict(command.env or {}),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,  # steps see this process, and could open what is open in it
                     start_new_session=True,
                     pass_fds=(info_writing, *files),
                 )

@@ -16,7 +16,7 @@ from worker.sandbox import Command, waiting_command
 from worker.warm.sets import WarmStart, read_ready, why_cold
 from worker.warm.start import ColdStart, WarmProcess
 
-_AGAIN_S = 60.0
+_AGAIN_S, _LONGEST_AGAIN_S = 60.0, 3600.0
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class EarlyProcesses:
         self._folder, self._stage = folder, stage
         self._bare = waiting_command((), stage).bare
         self._standing: dict[str, WarmProcess] = {}
-        self._not_before = 0.0
+        self._failed, self._not_before = 0, 0.0
 
     def look(self) -> bool:
         """End one whose zygote is another by now or that failed, start one that is missing; whether one was started."""
@@ -37,8 +37,7 @@ class EarlyProcesses:
         for name, process in list(self._standing.items()):
             why = process.why_not
             if why:
-                self._not_before = time.monotonic() + _AGAIN_S
-                log.warning("early_failed set=%s again_in_s=%.0f why=%s", name, _AGAIN_S, why)
+                self._put_off(name, why)
             if why or ready.get(name) != process.set:
                 self._standing.pop(name).close()
         missing = next((one for name, one in ready.items() if name not in self._standing), None)
@@ -47,10 +46,15 @@ class EarlyProcesses:
         try:
             self._standing[missing.name] = WarmProcess.waiting(missing, self._stage)
         except ColdStart as why:
-            self._not_before = time.monotonic() + _AGAIN_S
-            log.warning("early_failed set=%s again_in_s=%.0f why=%s", missing.name, _AGAIN_S, why)
+            self._put_off(missing.name, str(why))
             return False
         return True
+
+    def _put_off(self, name: str, why: str) -> None:
+        """Longer each time: a kernel that cannot do it never will."""
+        pause_s = min(_LONGEST_AGAIN_S, _AGAIN_S * 2**self._failed)
+        self._failed, self._not_before = self._failed + 1, time.monotonic() + pause_s
+        log.warning("early_failed set=%s again_in_s=%.0f why=%s", name, pause_s, why)
 
     def stands(self, sets: Sequence[str]) -> str:
         """The first of the sets of which one stands, empty for none."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from worker.processes import children_of
 from worker.supervisor.child import shielded
 from worker.warm import zygote
-from worker.warm.running import WAITS
+from worker.warm.joining import WAITS
 from worker.warm.sets import ReadySet, environment_state, write_ready, zygote_environment
 
 _LOAD_LIMIT_S = 300.0
@@ -193,7 +193,7 @@ def _used_at(one: _Zygote) -> float:
 def held_bytes(zygote: int) -> int:
     """What a zygote holds with its forks that wait or watch a step: what it loaded is shared among them."""
     forks = children_of(zygote)
-    waiting = [pid for fork in forks for pid in children_of(fork) if _name_of(pid) == WAITS]
+    waiting = [pid for fork in forks if _name_of(fork) == WAITS for pid in children_of(fork)]
     return sum(proportional_bytes(pid) for pid in (zygote, *forks, *waiting))
 
 

@@ -16,17 +16,6 @@ import sys
 import tempfile
 import types
 
-WAITS = "trainyard-waits"  # a process's name has 15 bytes
-
-
-def rename(name: str) -> str:
-    """Give this process another name for `ps` and for whoever counts what waits; the name before."""
-    with open("/proc/self/comm", "r+") as file:  # noqa: PTH123 - one word to the kernel
-        before = file.read().strip()
-        file.seek(0)
-        file.write(name)
-    return before
-
 
 def become(argv: list[str], env: dict[str, str]) -> None:
     """Take over arguments and environment, and forget what the zygote shares with its other children."""

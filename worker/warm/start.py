@@ -30,6 +30,7 @@ __all__ = ["ColdStart", "WarmProcess"]
 
 _START_LIMIT_S = 10.0
 _LAST_WORD_S = 2.0
+_SLICE_S = 0.1
 
 
 class WarmProcess:
@@ -46,6 +47,7 @@ class WarmProcess:
         self._heard = b""
         self._code: int | None = None
         self._failed: ColdStart | None = None
+        self._closing = False
         self._anchor = Anchor(command, *options, cwd=cwd)
         self.output, output = os.pipe()
         self._status, status = os.pipe()
@@ -111,7 +113,7 @@ class WarmProcess:
     @property
     def why_not(self) -> str:
         """Of one that does not stand: why it never will, empty while it comes up."""
-        if self.stands or (self._coming is not None and self._coming.is_alive()):
+        if (self._coming is not None and self._coming.is_alive()) or self.stands:  # in this order: it may stand by now
             return ""
         return str(self._failed or "it ended")
 
@@ -145,9 +147,12 @@ class WarmProcess:
 
     def close(self) -> None:
         """End everything that is left. A gate that is shut before it was opened ends the process behind it."""
-        self._gate.close()
+        self._closing = True
+        with contextlib.suppress(OSError):
+            self._gate.shutdown(socket.SHUT_RDWR)
         self._anchor.kill()
-        self._join()  # before any file is closed that it reads: its number may be another's by then
+        self._join()  # before any file is closed that it uses: its number may be another's by then
+        self._gate.close()
         self._anchor.close()
         self._connection.close()
         if self._status >= 0:
@@ -174,7 +179,7 @@ class WarmProcess:
             act()
         except ColdStart as why:
             self._failed = why
-        except (OSError, ValueError, KeyError) as error:  # of files of the kernel, and of words cut short by an end
+        except Exception as error:  # noqa: BLE001 - whatever it was, what comes next must not happen
             self._failed = ColdStart(f"the sandbox did not come up: {error!r}")
 
     def _join(self) -> None:
@@ -213,7 +218,9 @@ class WarmProcess:
         while any(word not in self._words for word in words):
             if "failed" in self._words or "code" in self._words:
                 raise ColdStart(str(self._words.get("failed", "the forked process ended before it stood")))
-            if not self._listen(end - time.monotonic()):
+            if self._closing:
+                raise ColdStart("it was ended")
+            if not self._listen(_SLICE_S) and time.monotonic() > end:
                 raise ColdStart("the zygote did not begin the step in time")
 
     def _listen(self, limit_s: float) -> bool:

@@ -72,6 +72,9 @@ def _sibling(name: str) -> ModuleType:
 def main() -> None:
     """Never returns in the zygote; in a forked process it returns into the end of the interpreter."""
     sys.path.pop(0)  # this file's folder
+    if len(sys.argv) == 1:
+        _sibling("joining").lock_file(os.path.realpath(sys.executable))
+        os.execv(sys.executable, [sys.executable, __file__, "locked"])  # noqa: S606 - this program again
     asked = json.loads(_first_line())
     asking, joining, running, preload = (_sibling(name) for name in ("asking", "joining", "running", "preload"))
     own = _Own(asked["set"], asking, joining, running, preload)
@@ -221,6 +224,8 @@ def _watch(
 ) -> None:
     """Until both the process and the asker are gone. The process stays a zombie, so that its id is not given away."""
     handle = os.pidfd_open(pid)
+    if stage:
+        joining.rename(joining.WAITS)
     keep = {connection.fileno(), status, handle, *(spaces.values() if stage else ())}
     for fd in range(_FIRST_FREE_FILE + _MOST_FILES * 2):
         if fd not in keep:
@@ -258,36 +263,27 @@ def _furnish(said: bytes, status: int, spaces: dict[str, int], stage: str, joini
         return
     for fd in spaces.values():
         os.close(fd)
+    joining.rename(joining.ATTENDS)
     _tell(status, {"furnished": True})
 
 
 def _settle(request: dict[str, Any], files: list[int], spaces: dict[str, int], own: _Own) -> list[str]:
     """In the sandbox's pid namespace: give up the rights, take the streams, become the program, wait for the word."""
-    output, status, gate = files[:_FILES]
     try:
         if request["stage"]:
             own.joining.go_in(spaces)
         os.setsid()
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for place in (0, 1, 2):
-            os.dup2(nothing, place)
-        for fd, place in (
-            (status, _STATUS),
-            (gate, _GATE),
-            (output, _OUTPUT),
-        ):  # `output` has the lowest number: 5 or more
-            os.dup2(fd, place)
-        os.closerange(_OUTPUT + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        _take_places(*files[:_FILES])
         own.joining.give_up_rights()
         own.joining.filter_calls(base64.b64decode(request["seccomp"]))
-        before = own.running.rename(own.running.WAITS)
         if request["stage"]:
             own.preload.touch(own.name)
             _tell(_STATUS, {"stands": True})
         said = os.read(_GATE, _MESSAGE_BYTES)
         if not said:
             os._exit(0)
-        own.running.rename(before)
+        if request["stage"] and os.path.lexists(request["stage"]):  # whatever the asker believes
+            os._exit(1)
         told = json.loads(said)
         argv: list[str] = told["argv"]
         for place in (1, 2):
@@ -307,6 +303,16 @@ def _settle(request: dict[str, Any], files: list[int], spaces: dict[str, int], o
     if faulthandler.is_enabled():
         faulthandler.enable()
     return argv
+
+
+def _take_places(output: int, status: int, gate: int) -> None:
+    """Files get the numbers that this process knows them by, and all others are closed."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for place in (0, 1, 2):
+        os.dup2(nothing, place)
+    for fd, place in ((status, _STATUS), (gate, _GATE), (output, _OUTPUT)):  # `output` has the lowest: 5 or more
+        os.dup2(fd, place)
+    os.closerange(_OUTPUT + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def _tell(fd: int, word: dict[str, Any]) -> None:
