@@ -38,7 +38,7 @@ class EarlyProcesses:
             why = process.why_not
             if why:
                 self._put_off(name, why)
-            if why or ready.get(name) != process.set:
+            if why or name not in ready or ready[name].socket != process.set.socket:
                 self._standing.pop(name).close()
         missing = next((one for name, one in ready.items() if name not in self._standing), None)
         if missing is None or time.monotonic() < self._not_before:
