@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ def called(number, *arguments):
     if result == 0 and number == CLONE:
         os._exit(0)
     return "done" if result >= 0 else errno.errorcode[ctypes.get_errno()]
-CLONE, CLONE3 = (56, 435) if os.uname().machine == "x86_64" else (220, 435)
+CLONE, CLONE3, OPENAT, OPENAT2 = (56, 435, 257, 437) if os.uname().machine == "x86_64" else (220, 435, 56, 437)
 """
     done = subprocess.run([sys.executable, "-I", "-c", head + code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -51,6 +52,19 @@ def test_namespaces_are_refused_and_processes_are_not() -> None:
     assert filtered("print(called(CLONE3, 0, 0))") == "ENOSYS"
     assert filtered("print(tried(fcntl.ioctl, 0, 0x5412, b'x'), tried(fcntl.ioctl, 0, 0x541C, b'x'))") == "EPERM EPERM"
     assert filtered("thread = threading.Thread(target=print, args=('ran',)); thread.start(); thread.join()") == "ran"
+
+
+def test_no_file_is_made_setuid(tmp_path: Path) -> None:
+    """Not where a mode is none: what opens a file that exists may leave anything in its place."""
+    path = str(tmp_path / "made")
+    for create in ("os.O_CREAT", "os.O_TMPFILE"):
+        where = str(tmp_path) if create == "os.O_TMPFILE" else path
+        assert filtered(f"print(tried(os.open, {where!r}, {create} | os.O_WRONLY, 0o4755))") == "EPERM"
+    assert filtered(f"print(tried(os.open, {path!r}, os.O_CREAT | os.O_WRONLY, 0o2755))") == "done"
+    assert filtered(f"print(called(OPENAT, -100, {path.encode()!r}, os.O_RDONLY, 0o4755))") == "done"
+    assert filtered(f"print(tried(os.chmod, {path!r}, 0o4755), tried(os.chmod, {path!r}, 0o777))") == "EPERM done"
+    assert filtered(f"print(tried(os.mknod, {path + '2'!r}, 0o104755))") == "EPERM"
+    assert filtered("print(called(OPENAT2, -100, b'.', 0, 0))") == "ENOSYS"
 
 
 def test_sockets_are_refused_by_family_kind_and_protocol() -> None:

@@ -30,7 +30,7 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _SOCK_STREAM, _SOCK_TYPE = 1, 0xF
 _IPPROTO_TCP, _NETLINK_ROUTE = 6, 0
 _MSG_FASTOPEN = 0x20000000
-_S_ISUID = 0o4000
+_S_ISUID, _O_CREAT, _O_TMPFILE = 0o4000, 0o100, 0o20000000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
 # name: (x86_64, aarch64); None where the machine has no such call
@@ -193,6 +193,9 @@ def _look_at_modes(code: "_Assembler", column: int) -> None:
         number = pair[column]
         if number is not None:
             code.block(name, number)
+            if name in ("open", "openat"):  # otherwise they take no mode, and anything may stand in its place
+                code.put(_LOAD, _argument(argument - 1))
+                code.jump(_ANY_BIT, _O_CREAT | _O_TMPFILE, no="allow")
             code.put(_LOAD, _argument(argument))
             code.jump(_ANY_BIT, _S_ISUID, yes="deny")
             code.jump_to("allow")
