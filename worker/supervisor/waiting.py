@@ -4,8 +4,9 @@ Owns what such a process is told and how it becomes the one that was asked for. 
 loaded libraries come up (`worker.warm.early`). Standard library only until it loads what an attempt needs. Called by
 `worker.supervisor.__main__`; started and asked by `worker.standby`.
 The request is one message: JSON `{"argv", "cwd", "env"}` with two open files, for its output and for its first word.
-Two processes: the one that was started loads everything, forks the one that waits, and stays as its parent until that
-has an attempt. Then it ends, so the supervisor is nobody's child; a fork at that moment would cost the attempt time.
+Two processes: the one that was started forks the one that loads everything and waits, and stays as its parent until that
+has an attempt. Then it ends, so the supervisor is nobody's child. The fork comes first: one at that moment would cost the
+attempt time, and so would pages that are shared with the parent, each of which is copied when it is first written to.
 Each dies with its parent: the first with the thread that started it, the second with the first.
 """
 
@@ -40,22 +41,14 @@ def wait_for_order(path: str) -> "tuple[list[str], EarlyProcesses | None]":
     environment and folder are those that were asked for.
     """
     _die_with_parent(signal.SIGKILL)
+    os.dup2(0, _FIRST_WORD, inheritable=False)  # nothing that is opened from here on may have this number
+    word = _stay_behind()
     importlib.import_module("worker.supervisor.attempt")
     importlib.import_module("worker.supervisor.bytecode").compile_all()
     early = _early()
     gc.collect()
     gc.freeze()  # what is loaded stays: no collection looks at it again
-    os.dup2(0, _FIRST_WORD, inheritable=False)  # nothing that is opened from here on may have this number
     listener = listen(path, waiting=1)
-    parent = os.getpid()
-    taken, word = os.pipe()
-    if os.fork():
-        os.close(word)
-        os._exit(0 if os.read(taken, 1) else 1)
-    os.close(taken)
-    _die_with_parent(signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
     _say({"ready": True})
     waiting = select.poll()
     waiting.register(0, select.POLLIN)
@@ -84,6 +77,20 @@ def wait_for_order(path: str) -> "tuple[list[str], EarlyProcesses | None]":
             return _become(request, files), early
         for fd in files:
             os.close(fd)
+
+
+def _stay_behind() -> int:
+    """Fork, and return in the process that is to wait only: where a word is written that lets the parent end well."""
+    parent = os.getpid()
+    taken, word = os.pipe()
+    if os.fork():
+        os.close(word)
+        os._exit(0 if os.read(taken, 1) else 1)
+    os.close(taken)
+    _die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    return word
 
 
 def _early() -> "EarlyProcesses | None":
