@@ -38,8 +38,8 @@ Status = Literal["running", "completed", "stopped", "failed"]
 Save = Callable[[Path], None]
 
 _TAIL_BYTES = 65536
-_CHECKPOINT = re.compile(r"step_(\d+)")
-_SEGMENT = re.compile(r"\d{8}-[0-9a-f]{12}\.seg")
+_CHECKPOINT = r"step_(\d+)"  # patterns are compiled when they are wanted: every training waits for this import
+_SEGMENT = r"\d{8}-[0-9a-f]{12}\.seg"
 
 JOURNAL = "metrics.journal"
 _SEGMENT_BYTES = 1 << 20  # reserved on disk at once: about 14,000 rows of 5 numbers
@@ -69,7 +69,7 @@ _SIZE = 0xFFFF_FFFF
 _ATOMIC = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
 _now = time.time
 
-_NUMBER = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][+-]?\d+)?)\s*([^\W\d_]+(?:/[^\W\d_]+)?|%|x)")
+_NUMBER = r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][+-]?\d+)?)\s*([^\W\d_]+(?:/[^\W\d_]+)?|%|x)"
 _MULTIPLES = frozenset("kKMBGT")  # "3.2k" is not 3.2
 
 
@@ -380,7 +380,9 @@ class TrainingRuntime:
 
     def _checkpoints(self) -> list[Path]:
         folder = self.run_dir / "checkpoints"
-        found = [path for path in folder.glob("step_*") if _CHECKPOINT.fullmatch(path.name)] if folder.is_dir() else []
+        if not folder.is_dir():
+            return []
+        found = [path for path in folder.glob("step_*") if re.fullmatch(_CHECKPOINT, path.name)]
         return sorted(found, key=_checkpoint_step)
 
     def _read_meta(self) -> dict[str, Any]:
@@ -966,7 +968,7 @@ def journal_steps(run_dir: Path) -> list[int]:
 def segments(folder: int | Path) -> list[str]:
     """Names of the segments in a journal's folder, oldest first."""
     try:
-        return sorted(name for name in os.listdir(folder) if _SEGMENT.fullmatch(name))  # noqa: PTH208 - an open folder
+        return sorted(name for name in os.listdir(folder) if re.fullmatch(_SEGMENT, name))  # noqa: PTH208 - an open folder
     except OSError:  # no folder, no segments
         return []
 
@@ -1047,7 +1049,7 @@ def _read_number(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        found = _NUMBER.fullmatch(text.strip())
+        found = re.fullmatch(_NUMBER, text.strip())
     if found is None or found[2] in _MULTIPLES:
         return None
     try:
@@ -1089,7 +1091,7 @@ def _whole_of(text: str | None, default: int) -> int:
 
 
 def _checkpoint_step(path: Path) -> int:
-    found = _CHECKPOINT.fullmatch(path.name)
+    found = re.fullmatch(_CHECKPOINT, path.name)
     return int(found[1]) if found else 0
 
 
