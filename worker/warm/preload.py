@@ -3,7 +3,8 @@
 Owns the sets' names and contents. Standard library only, loaded by its path; the field's libraries are imported when a
 set is loaded. Called by `worker.warm.zygote`; the names are read by `worker.warm.sets`.
 Libraries import much on first use (torch its compiler when the first optimizer is made, transformers a model's module).
-A rehearsal trains for two steps in a forked process that ends afterwards, and tells which modules it had to load.
+A rehearsal trains for two steps in a forked process that ends afterwards, and tells which modules it had to load, and
+whose source it read: torch keeps the stack of whoever seeds it, with every line.
 """
 
 # ruff: noqa: PLC0415 - the field's libraries are imported when they are wanted
@@ -14,6 +15,8 @@ import functools
 import gc
 import importlib
 import json
+import linecache
+import marshal
 import os
 import sys
 import tempfile
@@ -107,7 +110,10 @@ def load(name: str) -> list[str]:
 
 
 def rehearse(name: str) -> list[str]:
-    """Train in a forked process and import here what it had to load; the modules. Nothing when it fails."""
+    """Train in a forked process and import here what it had to load; the modules. Nothing when it fails.
+
+    Sources that it read are read here too: `linecache` remembers them, and looks whether they have changed.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -117,11 +123,13 @@ def rehearse(name: str) -> list[str]:
     with os.fdopen(reading, "rb") as answers:
         said = answers.read()
     os.waitpid(pid, 0)
-    found: list[str] = json.loads(said) if said else []
-    for module in found:
+    found: dict[str, list[str]] = json.loads(said) if said else {"modules": [], "sources": []}
+    for module in found["modules"]:
         with contextlib.suppress(Exception):
             importlib.import_module(module)
-    return found
+    for source in found["sources"]:
+        linecache.getlines(source)
+    return found["modules"]
 
 
 def touch(name: str) -> None:
@@ -151,6 +159,20 @@ def touch(name: str) -> None:
     for item in _caches():
         if item.cache_info().currsize != known.get(id(item), 0):
             item.cache_clear()
+
+
+def bytecode_of(path: str) -> bytes:
+    """A module of ours as bytecode, for `touch_names`."""
+    with open(path, "rb") as file:  # noqa: PTH123 - no pathlib needed for one call
+        return marshal.dumps(compile(file.read(), path, "exec", dont_inherit=True))
+
+
+def touch_names(bytecode: bytes) -> None:
+    """Look up the names in bytecode that a step will load: each lies in a page that a fork copies when it does.
+
+    None of it is executed, and nothing of it stays: what a step loads is its bundle's own.
+    """
+    marshal.loads(bytecode)  # noqa: S302 - it comes from `bytecode_of`
 
 
 def join_pages() -> None:
@@ -210,13 +232,16 @@ def _rehearse_and_end(name: str, writing: int) -> None:
             for module, loaded in sys.modules.items()
             if module not in known and getattr(loaded, "__spec__", None) is not None
         )
-        os.write(writing, json.dumps(new).encode()) if len(new) < 2000 else None
+        own = os.path.dirname(__file__)  # noqa: PTH120 - no pathlib needed for one call
+        sources = [path for path in linecache.cache if path.startswith("/") and not path.startswith(own)]
+        os.write(writing, json.dumps({"modules": new, "sources": sources}).encode()) if len(new) < 2000 else None
         os._exit(code)
 
 
 def _torch() -> None:
     import torch
 
+    torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2))
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)

@@ -49,9 +49,10 @@ _REFILL_S = 1.0  # a step that has just begun needs the processors more
 
 
 class _Own(NamedTuple):
-    """The name of the set, and our modules: they stand in no list of modules."""
+    """The name of the set, what its steps will load of a bundle, and our modules: they stand in no list of modules."""
 
     name: str
+    bytecode: bytes
     asking: ModuleType
     joining: ModuleType
     running: ModuleType
@@ -77,7 +78,8 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, __file__, "locked"])  # noqa: S606 - this program again
     asked = json.loads(_first_line())
     asking, joining, running, preload = (_sibling(name) for name in ("asking", "joining", "running", "preload"))
-    own = _Own(asked["set"], asking, joining, running, preload)
+    runtime = preload.bytecode_of(str(Path(__file__).parents[1] / "runtime.py"))
+    own = _Own(asked["set"], runtime, asking, joining, running, preload)
     own_files = frozenset({__file__, running.__file__ or ""})
     nice = _be_nice()
     missing = preload.load(asked["set"])
@@ -278,6 +280,7 @@ def _settle(request: dict[str, Any], files: list[int], spaces: dict[str, int], o
         own.joining.filter_calls(base64.b64decode(request["seccomp"]))
         if request["stage"]:
             own.preload.touch(own.name)
+            own.preload.touch_names(own.bytecode)
             _tell(_STATUS, {"stands": True})
         said = os.read(_GATE, _MESSAGE_BYTES)
         if not said:
