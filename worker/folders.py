@@ -162,21 +162,26 @@ def read_plain(path: Path, *, most: int = 4 * 1024**2) -> bytes:
         return file.read(most)
 
 
-def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Make `path` hold `data`; after a crash it holds either that or what it held before. A folder there goes."""
+def write_atomically(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
+    """Make `path` hold `data`; after a crash it holds either that or what it held before. A folder there goes.
+
+    Where it is not `durable` that holds for processes that crash; after a loss of power it may be empty or gone.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     remove(aside)  # a payload may write here too: never follow a link that it laid out
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         rename_over(aside, path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
 def rename_over(source: Path, target: Path) -> None:

@@ -107,7 +107,7 @@ class Launcher:
             if refusal.final:
                 self._report_final(folder, order, failed(refusal.exit_class, refusal.text), fence=fence)
             return self._refuse(order, refusal.text)
-        write_atomically(folder.order, encode(order))
+        write_atomically(folder.order, encode(order), durable=False)  # for the supervisor that is started now
         write_atomically(folder.fence, str(order.attempt).encode())
         return self._spawn(folder, order)
 
