@@ -1,6 +1,8 @@
 """A training owns its run's folder. What it leaves there is data to the steps that see the labels, never a program."""
 
 import json
+import os
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from agent.wire import encode
 from tests.worker.conftest import GOOD, PREPARE, Yard, eventually
 from worker.client.bundle import pack, unpack
 from worker.folders import HostFolder, is_alive
-from worker.supervisor import outputs, room
+from worker.supervisor import bytecode, outputs, room
 from worker.sweep import Sweep
 
 # Puts itself in the place of a module, and says that it ran where everybody can see it.
@@ -57,6 +59,50 @@ def test_a_bundle_is_laid_out_over_what_a_training_left_and_never_through_its_li
     assert (into / "worker/recipes/entry.py").is_file()
     assert "entry" in (into / "train.py").read_text()
     assert (into / "model.bin").read_text() == "stays"
+
+
+def test_a_bundle_is_whole_again_where_a_training_changed_it_and_nothing_is_beside_it(tmp_path: Path) -> None:
+    """What is the same stays where it is; all else is as if the folder were new."""
+    bytecode.compile_all()
+    bundle, into, fresh = unpack(pack("tabular_classification")[1]), tmp_path / "run", tmp_path / "fresh"
+    for place in (into, fresh):
+        place.mkdir()
+        outputs.lay_bundle(bundle, place)
+    package, secret = into / "worker", tmp_path / "secret"
+    same = (package / "recipes/entry.py").stat()
+    secret.write_text("kept")
+    (package / "runtime.py").write_bytes(bundle["worker/runtime.py"].replace(b"import os", b"import so", 1))
+    (package / "adapters.py").write_bytes(bundle["worker/adapters.py"] + b"\n")  # longer, the beginning is the same
+    (package / "images.py").unlink()
+    (package / "images.py").symlink_to(secret)
+    (package / "pictures.py").unlink()
+    os.mkfifo(package / "pictures.py")
+    (package / "__init__.py").unlink()
+    (package / "__init__.py").mkdir()
+    (package / "numpy.py").write_text("1 / 0")
+    (package / "json/deep").mkdir(parents=True)
+    (package / "recipes/evaluate.py").chmod(0)
+    (package / "recipes/more").symlink_to(tmp_path)
+    for laid in package.rglob("runtime*.pyc"):
+        laid.write_bytes(b"forged")
+    outputs.lay_bundle(bundle, into)
+    assert contents(into) == contents(fresh)
+    assert secret.read_text() == "kept"
+    after = (package / "recipes/entry.py").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (same.st_ino, same.st_mtime_ns)
+    outputs.lay_bundle({"train.py": b"print()"}, into)
+    assert contents(into) == {"train.py": b"print()"}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file and folder below; none is a link, and the owner may read all."""
+    found: dict[str, bytes] = {}
+    for path in folder.rglob("*"):
+        mode = path.lstat().st_mode
+        assert stat.S_ISDIR(mode) or stat.S_ISREG(mode), path
+        assert mode & stat.S_IRUSR, path
+        found[str(path.relative_to(folder))] = b"" if stat.S_ISDIR(mode) else path.read_bytes()
+    return found
 
 
 def test_what_is_sealed_is_for_this_user_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
@@ -33,6 +33,7 @@ from worker.spool import Spool
 from worker.supervisor import outputs, room
 from worker.supervisor.checkpoints import newest_step
 from worker.supervisor.exits import failed
+from worker.supervisor.layout import Layout
 from worker.supervisor.records import Records
 from worker.supervisor.stage import Kit, Stage, StepFailed
 from worker.supervisor.steps import Granted, device_numbers, steps_for
@@ -64,6 +65,7 @@ def supervise(
     if asked:
         wishes.on_term()
     wishes.look()
+    work = _Attempt(folder, order, wishes, early)
     _say_who(folder, attempt)
     spool = Spool(folder.spool, run=order.run, attempt=attempt, host=settings.host_id)
     sender = Sender(spool, redis_url=settings.redis_url, flush_s=settings.flush_s, alive_s=settings.heartbeat_s)
@@ -73,7 +75,7 @@ def supervise(
     if settings.memory_by == "auto":
         leaf = cgroup.make_leaf(cgroup_name(folder), limit_bytes=settings.memory_limit_bytes)
     try:
-        outcome = _Attempt(folder, order, spool, wishes, sender, leaf, early).run()
+        outcome = work.run(spool, sender, leaf)
     finally:
         if early is not None:
             early.close()
@@ -91,7 +93,7 @@ def supervise(
 def _say_who(folder: RunFolder, attempt: int) -> None:
     """Leave a trace of this process for the sweep, and hold back space for the outcome."""
     who = {"pid": os.getpid(), "boot_id": boot_id(), "attempt": attempt}
-    write_atomically(folder.supervisor, json.dumps(who).encode())
+    write_atomically(folder.supervisor, json.dumps(who).encode(), durable=False)  # without it the sweep asks no less
     remove(folder.ballast)
     with folder.ballast.open("xb") as file:
         os.posix_fallocate(file.fileno(), 0, _BALLAST_BYTES)
@@ -125,19 +127,10 @@ def _finish(folder: RunFolder, spool: Spool, outcome: Outcome, *, limit_s: float
 class _Attempt:
     """One attempt's work. Every way out of `run` is an `Outcome`."""
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        order: LaunchOrder,
-        spool: Spool,
-        wishes: Wishes,
-        sender: Sender,
-        leaf: cgroup.Leaf | None,
-        early: EarlyProcesses | None,
-    ) -> None:
-        self._folder, self._order, self._wishes = folder, order, wishes
+    def __init__(self, folder: RunFolder, order: LaunchOrder, wishes: Wishes, early: EarlyProcesses | None) -> None:
+        """Begins to lay out the folder, unless there is a reason not to begin."""
+        self._folder, self._order, self._wishes, self._early = folder, order, wishes, early
         self._settings = settings = settings_of_this_process()
-        self._spool, self._sender, self._leaf, self._early = spool, sender, leaf, early
         self._began = time.monotonic()
         self._records: Records | None = None
         self._blobs: BlobStore = make_blobs(
@@ -146,11 +139,14 @@ class _Attempt:
             redis_url=settings.redis_url,
             cache=HostFolder.of(settings.home, settings.host_id).blobs,
         )
+        self._layout = Layout(folder, order, self._blobs)
+        if not wishes.ending:
+            self._layout.begin()
 
-    def run(self) -> Outcome:
+    def run(self, spool: Spool, sender: Sender, leaf: cgroup.Leaf | None) -> Outcome:
         """Do all steps; never raises."""
         try:
-            outcome = self._work()
+            outcome = self._work(spool, sender, leaf)
         except StepFailed as error:
             outcome = error.outcome
         except TransientError as error:  # nothing is wrong with the run itself
@@ -168,6 +164,7 @@ class _Attempt:
                 ExitClass.USER_ERROR,
                 f"The supervisor on {self._order.host} broke. Its log is {self._folder.path}/supervisor.log.",
             )
+        self._layout.close()
         return self._finished(outcome)
 
     def _finished(self, outcome: Outcome) -> Outcome:
@@ -194,15 +191,16 @@ class _Attempt:
         self._records.close()
         return outcome
 
-    def _work(self) -> Outcome:
+    def _work(self, spool: Spool, sender: Sender, leaf: cgroup.Leaf | None) -> Outcome:
         granted = secrets.granted(self._settings.home, self._order.spec.secrets)
-        self._records = Records(self._folder, self._spool, secrets=tuple(granted.values()))
+        self._records = records = Records(self._folder, spool, secrets=tuple(granted.values()))
         if self._wishes.ending:
             return self._wishes.outcome()
-        minors = device_numbers(self._order, gpus)
-        stage = self._stage(self._records, Granted(secrets=granted, minors=minors))
+        given = Granted(secrets=granted, minors=device_numbers(self._order, gpus))
+        own = (self._folder, self._order, self._settings, records, self._wishes, sender, leaf)
+        stage = Stage(Kit(*own, given, self._early))
         try:
-            return self._steps(self._records, stage)
+            return self._steps(records, stage)
         finally:
             stage.close()
 
@@ -210,17 +208,18 @@ class _Attempt:
         """A step comes up while what it reads is laid out, the training while its data is split."""
         # The worker tested it, and the launch compared it with what was approved; where it broke since, no step starts.
         tier = self._settings.tier or tier_for(self._settings.sandbox, self._order.spec.sandbox)
-        prepared = outputs.is_prepared(self._folder.path, self._folder.sealed, self._order.spec)
-        *first, train, evaluate = steps_for(self._folder, self._order, prepared=prepared)
+        *first, train, evaluate = steps_for(self._folder, self._order, prepared=self._layout.prepared)
         if first:
             room.clear(self._folder)
         stage.make_ready(first[0] if first else train, tier=tier)
         records.catch_up()
-        bundle = self._patiently(records, self._read_bundle)
-        self._lay_out(records, bundle, prepared=prepared)
+        if self._order.attempt > 1:
+            records.capture.say(f"attempt {self._order.attempt} begins")
+        if said := self._patiently(records, self._layout.finish):
+            records.capture.say(said)
         for prepare in first:
             stage.make_ready(train, tier=tier)
-            self._furnish_room(records, bundle, self._bring_source)
+            self._patiently(records, lambda: self._layout.furnish_room(self._layout.bring_source))
             stage.run(prepare, tier=tier)
             self._beating(records, lambda: room.take_split(self._folder))
         stage.run(train, tier=tier)
@@ -228,7 +227,11 @@ class _Attempt:
             return failed(ExitClass.USER_ERROR, why, code=0)
         room.clear(self._folder)
         stage.make_ready(evaluate, tier=tier)
-        self._furnish_room(records, bundle, lambda: room.bring_predictions(self._folder), despite=(Why.TIME,))
+        self._patiently(
+            records,
+            lambda: self._layout.furnish_room(lambda: room.bring_predictions(self._folder)),
+            despite=(Why.TIME,),
+        )
         stage.run(evaluate, tier=tier)
         scorecard = outputs.read_scorecard(self._folder.room)
         results = outputs.read_results(self._folder.room, clean=records.capture.redacted)
@@ -251,51 +254,6 @@ class _Attempt:
             chosen=outputs.read_chosen(self._folder.path),
             results=kept,
         )
-
-    def _stage(self, records: Records, granted: Granted) -> Stage:
-        own = (self._folder, self._order, self._settings, records, self._wishes, self._sender, self._leaf)
-        return Stage(Kit(*own, granted, self._early))
-
-    def _read_bundle(self) -> dict[str, bytes]:
-        return outputs.read_bundle(self._blobs.get_file(self._order.spec.bundle_sha256))
-
-    def _lay_out(self, records: Records, bundle: Mapping[str, bytes], *, prepared: bool) -> None:
-        """The bundle and the configuration; the data too stays where an earlier attempt prepared it."""
-        path = self._folder.path
-        if self._order.attempt > 1:
-            records.capture.say(f"attempt {self._order.attempt} begins")
-        outputs.clear(path)
-        if kept := outputs.archive_script(path, bundle):
-            records.capture.say(f"train.py is another than before; the old one is kept as {kept}")
-        outputs.lay_bundle(bundle, path)
-        if not prepared:
-            remove(path / "data")
-        self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path / "config.json", self._config())
-
-    def _config(self) -> bytes:
-        """What the steps read as config.json."""
-        spec = self._order.spec.model_dump_json()
-        return f'{{"run":"{self._order.run}","spec":{spec},"data":"data/source.csv"}}'.encode()
-
-    def _furnish_room(
-        self,
-        records: Records,
-        bundle: Mapping[str, bytes],
-        bring: Callable[[], None],
-        *,
-        despite: Collection[Why] = (),
-    ) -> None:
-        """The bundle as it was approved, and what `bring` puts there."""
-
-        def furnish() -> None:
-            room.furnish(self._folder, bundle, self._config())
-            bring()
-
-        self._patiently(records, furnish, despite=despite)
-
-    def _bring_source(self) -> None:
-        room.bring_source(self._folder, self._blobs.get_file(self._order.spec.dataset.sha256))
 
     def _patiently(self, records: Records, act: Callable[[], T], *, despite: Collection[Why] = ()) -> T:
         """What `act` does with the store of files. A store that does not answer is asked again for `send_limit_s`.

@@ -6,8 +6,10 @@ and, for unpacking, by `worker.scripts`.
 
 import json
 import logging
+import os
+import stat
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
@@ -20,7 +22,7 @@ from worker.folders import read_plain, remove
 from worker.supervisor import bytecode
 
 _BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
-_STALE = ("predictions", "artifacts", "scorecard.json", "error.json", "worker", "requirements.txt")
+_STALE = ("predictions", "artifacts", "scorecard.json", "error.json")
 _SPLIT_FIELDS = ("task", "recipe", "dataset", "target", "text_column", "drop_columns", "seed", "test_frac")
 _TEXT_LIMIT = 64 * 1024
 
@@ -32,7 +34,7 @@ class BadOutput(Exception):
 
 
 def clear(folder: Path) -> None:
-    """Remove what an earlier attempt made and the next makes anew: not logs, metrics, checkpoints, data, train.py."""
+    """Remove what an earlier attempt made and the next makes anew: not logs, metrics, checkpoints, data, the bundle."""
     for name in _STALE:
         remove(folder / name)
 
@@ -98,17 +100,47 @@ def read_bundle(tar_path: Path) -> dict[str, bytes]:
 
 
 def lay_bundle(bundle: Mapping[str, bytes], into: Path) -> None:
-    """Write the files of a bundle below `into`, in the place of what has their names there."""
-    for name in _BUNDLE_NAMES:
-        remove(into / name)  # an earlier attempt's training may have written here: no link of it is followed
-    made = {into}
-    for name, content in (*bundle.items(), *bytecode.beside(bundle)):
+    """Make the files of a bundle stand below `into`, and nothing else in the place of a bundle.
+
+    A file of an earlier attempt that is the same stays: to read it takes a quarter of the time to make it anew. That
+    attempt's training may have written here, so everything is looked at and no link of it is followed.
+    """
+    files = {**bundle, **dict(bytecode.beside(bundle))}
+    folders: set[str] = set()
+    for name in files:
+        while (name := name.rpartition("/")[0]) and name not in folders:
+            folders.add(name)
+    there = _kept(into, "", files, folders, only=_BUNDLE_NAMES)
+    for folder in sorted(folders):
+        (into / folder).mkdir(exist_ok=True)
+    for name, content in files.items():
         path = into / name
-        if path.parent not in made:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            made.add(path.parent)
+        if name in there:
+            if read_plain(path, most=len(content) + 1) == content:
+                continue
+            path.unlink()
         with path.open("xb") as file:
             file.write(content)
+
+
+def _kept(
+    place: Path, prefix: str, files: Collection[str], folders: Collection[str], *, only: Collection[str] = ()
+) -> set[str]:
+    """Which of the files are there, plain and readable; all else at `place` goes, or of that what `only` names."""
+    found: set[str] = set()
+    with os.scandir(place) as entries:
+        for entry in entries:
+            name = prefix + entry.name
+            if only and name not in only:
+                continue
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if name in folders and stat.S_ISDIR(mode) and mode & stat.S_IRWXU == stat.S_IRWXU:
+                found |= _kept(Path(entry.path), f"{name}/", files, folders)
+            elif name in files and stat.S_ISREG(mode) and mode & stat.S_IRUSR:
+                found.add(name)
+            else:
+                remove(Path(entry.path))
+    return found
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -4,9 +4,9 @@ Owns what such a process is told and how it becomes the one that was asked for. 
 loaded libraries come up (`worker.warm.early`). Standard library only until it loads what an attempt needs. Called by
 `worker.supervisor.__main__`; started and asked by `worker.standby`.
 The request is one message: JSON `{"argv", "cwd", "env"}` with two open files, for its output and for its first word.
-Two processes: the one that was started forks the one that loads everything and waits, and stays as its parent until that
-has an attempt. Then it ends, so the supervisor is nobody's child. The fork comes first: one at that moment would cost the
-attempt time, and so would pages that are shared with the parent, each of which is copied when it is first written to.
+Two processes: the one that was started forks the one that loads everything and waits, and stays as its parent until
+that has an attempt. Then it ends, so the supervisor is nobody's child. The fork comes first: a later one would share
+its pages with the parent, and each of those is copied when the attempt first writes to it.
 Each dies with its parent: the first with the thread that started it, the second with the first.
 """
 

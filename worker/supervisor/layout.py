@@ -1,0 +1,76 @@
+"""Lays out what an attempt's steps find: the program as it was approved, and its configuration.
+
+Owns when that happens: in a thread of its own, from the first moment on, while the attempt says that it is there and
+its first step comes up. Knows no order of steps. Called by `worker.supervisor.attempt`.
+Where the store of files is away, `finish` raises, and tries again when it is called again.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from agent.domain.orders import LaunchOrder
+from worker.client.blobs import BlobStore
+from worker.folders import RunFolder, remove, write_atomically
+from worker.supervisor import outputs, room
+
+
+class Layout:
+    """One attempt's folder, and the room of its steps that see the sealed labels."""
+
+    def __init__(self, folder: RunFolder, order: LaunchOrder, blobs: BlobStore) -> None:
+        """Changes nothing before `begin`."""
+        self._folder, self._order, self._blobs = folder, order, blobs
+        self._bundle: dict[str, bytes] = {}
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="layout")
+        self._prepared: Future[bool] | None = None
+        self._first: Future[str] | None = None
+
+    def begin(self) -> None:
+        """Lay the run's folder out in the background. No step may begin before `finish`."""
+        folder = self._folder
+        self._prepared = self._pool.submit(outputs.is_prepared, folder.path, folder.sealed, self._order.spec)
+        self._first = self._pool.submit(self._lay_out)
+
+    @property
+    def prepared(self) -> bool:
+        """Whether an earlier attempt split the same data. Raises: OSError."""
+        return self._prepared is not None and self._prepared.result()
+
+    def finish(self) -> str:
+        """Once the run's folder is laid out: what people should read about it, or nothing.
+
+        Raises: AppError (`TransientError`: it may go well later), BadOutput, OSError.
+        """
+        first, self._first = self._first, None
+        return self._lay_out() if first is None else first.result()
+
+    def furnish_room(self, bring: Callable[[], None]) -> None:
+        """The bundle as it was approved, and what `bring` puts there. Raises like `finish`."""
+        room.furnish(self._folder, self._bundle, self._config())
+        bring()
+
+    def bring_source(self) -> None:
+        """The file that is to be split, into the room. Raises like `finish`."""
+        room.bring_source(self._folder, self._blobs.get_file(self._order.spec.dataset.sha256))
+
+    def close(self) -> None:
+        """Wait until nothing is written any more."""
+        self._pool.shutdown(wait=True)
+
+    def _lay_out(self) -> str:
+        """The bundle and the configuration; the data too stays where an earlier attempt prepared it."""
+        path = self._folder.path
+        self._bundle = outputs.read_bundle(self._blobs.get_file(self._order.spec.bundle_sha256))
+        outputs.clear(path)
+        kept = outputs.archive_script(path, self._bundle)
+        outputs.lay_bundle(self._bundle, path)
+        if not self.prepared:
+            remove(path / "data")
+        self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(path / "config.json", self._config(), durable=False)  # where it is gone, data is split anew
+        return f"train.py is another than before; the old one is kept as {kept}" if kept else ""
+
+    def _config(self) -> bytes:
+        """What the steps read as config.json."""
+        spec = self._order.spec.model_dump_json()
+        return f'{{"run":"{self._order.run}","spec":{spec},"data":"data/source.csv"}}'.encode()
