@@ -65,11 +65,11 @@ def supervise(
     if asked:
         wishes.on_term()
     wishes.look()
-    work = _Attempt(folder, order, wishes, early)
     _say_who(folder, attempt)
     spool = Spool(folder.spool, run=order.run, attempt=attempt, host=settings.host_id)
     sender = Sender(spool, redis_url=settings.redis_url, flush_s=settings.flush_s, alive_s=settings.heartbeat_s)
     spool.append(Accepted(boot_id=boot_id()))
+    work = _Attempt(folder, order, wishes, early)  # writes much: what stands above came before a disk that it fills
     sender.start()
     leaf = None
     if settings.memory_by == "auto":
