@@ -51,7 +51,7 @@ def adopt_orphans() -> None:
 
 def kill_children(*, keep: Collection[int] = (), limit_s: float = 5.0) -> None:
     """SIGKILL to all descendants of this process, until there are none but the children in `keep` and what is below."""
-    end = time.monotonic() + limit_s
+    end, pause_s = time.monotonic() + limit_s, 0.0005
     while (left := set(children_of(os.getpid())).difference(keep)) and time.monotonic() < end:
         for pid in (*left, *(below for child in left for below in descendants_of(child))):
             with contextlib.suppress(ProcessLookupError):
@@ -59,7 +59,8 @@ def kill_children(*, keep: Collection[int] = (), limit_s: float = 5.0) -> None:
         for pid in left:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
-        time.sleep(0.005)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.01)
 
 
 def with_environment(*entries: str) -> list[int]:
