@@ -20,7 +20,7 @@ import marshal
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -161,18 +161,22 @@ def touch(name: str) -> None:
             item.cache_clear()
 
 
-def bytecode_of(path: str) -> bytes:
-    """A module of ours as bytecode, for `touch_names`."""
-    with open(path, "rb") as file:  # noqa: PTH123 - no pathlib needed for one call
-        return marshal.dumps(compile(file.read(), path, "exec", dont_inherit=True))
+def bytecode_of(paths: Sequence[str]) -> list[bytes]:
+    """Modules of ours as bytecode, for `touch_names`."""
+    found = []
+    for path in paths:
+        with open(path, "rb") as file:  # noqa: PTH123 - no pathlib needed for one call
+            found.append(marshal.dumps(compile(file.read(), path, "exec", dont_inherit=True)))
+    return found
 
 
-def touch_names(bytecode: bytes) -> None:
+def touch_names(bytecode: Sequence[bytes]) -> None:
     """Look up the names in bytecode that a step will load: each lies in a page that a fork copies when it does.
 
     None of it is executed, and nothing of it stays: what a step loads is its bundle's own.
     """
-    marshal.loads(bytecode)  # noqa: S302 - it comes from `bytecode_of`
+    for module in bytecode:
+        marshal.loads(module)  # noqa: S302 - it comes from `bytecode_of`
 
 
 def join_pages() -> None:

@@ -52,7 +52,7 @@ class _Own(NamedTuple):
     """The name of the set, what its steps will load of a bundle, and our modules: they stand in no list of modules."""
 
     name: str
-    bytecode: bytes
+    bytecode: list[bytes]
     asking: ModuleType
     joining: ModuleType
     running: ModuleType
@@ -78,8 +78,9 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, __file__, "locked"])  # noqa: S606 - this program again
     asked = json.loads(_first_line())
     asking, joining, running, preload = (_sibling(name) for name in ("asking", "joining", "running", "preload"))
-    runtime = preload.bytecode_of(str(Path(__file__).parents[1] / "runtime.py"))
-    own = _Own(asked["set"], runtime, asking, joining, running, preload)
+    package = Path(__file__).parents[1]
+    bundled = [str(path) for path in (package / "runtime.py", *sorted((package / "recipes").glob("*.py")))]
+    own = _Own(asked["set"], preload.bytecode_of(bundled), asking, joining, running, preload)
     own_files = frozenset({__file__, running.__file__ or ""})
     nice = _be_nice()
     missing = preload.load(asked["set"])
