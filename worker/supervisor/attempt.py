@@ -205,20 +205,21 @@ class _Attempt:
             stage.close()
 
     def _steps(self, records: Records, stage: Stage) -> Outcome:
-        """A step comes up while what it reads is laid out, the training while its data is split."""
+        """The first steps come up while what they read is laid out, the last one while its room is furnished."""
         # The worker tested it, and the launch compared it with what was approved; where it broke since, no step starts.
         tier = self._settings.tier or tier_for(self._settings.sandbox, self._order.spec.sandbox)
         *first, train, evaluate = steps_for(self._folder, self._order, prepared=self._layout.prepared)
         if first:
             room.clear(self._folder)
         stage.make_ready(first[0] if first else train, tier=tier)
+        if first:
+            stage.make_ready(train, tier=tier)
         records.catch_up()
         if self._order.attempt > 1:
             records.capture.say(f"attempt {self._order.attempt} begins")
         if said := self._patiently(records, self._layout.finish):
             records.capture.say(said)
         for prepare in first:
-            stage.make_ready(train, tier=tier)
             self._patiently(records, lambda: self._layout.furnish_room(self._layout.bring_source))
             stage.run(prepare, tier=tier)
             self._beating(records, lambda: room.take_split(self._folder))
