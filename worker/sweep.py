@@ -151,11 +151,15 @@ class Sweep:
 
 
 def _boot_of(folder: RunFolder) -> str:
-    """The boot of the machine in which the attempt's supervisor began; empty when it did not come that far."""
-    try:
-        return str(json.loads(folder.supervisor.read_bytes())["boot_id"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    """The boot of the machine in which the attempt's supervisor began; empty when it did not come that far.
+
+    From its trace, or, where a loss of power took that, from its first event.
+    """
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return str(json.loads(read_plain(folder.supervisor))["boot_id"])
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, IndexError):
+        return str(json.loads(read_plain(folder.spool).splitlines()[0])["body"]["boot_id"])
+    return ""
 
 
 def _end_leftovers(folder: RunFolder) -> int:

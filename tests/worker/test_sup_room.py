@@ -69,7 +69,7 @@ def test_a_bundle_is_whole_again_where_a_training_changed_it_and_nothing_is_besi
         place.mkdir()
         outputs.lay_bundle(bundle, place)
     package, secret = into / "worker", tmp_path / "secret"
-    same = (package / "recipes/entry.py").stat()
+    same = (into / "requirements.txt").stat()
     secret.write_text("kept")
     (package / "runtime.py").write_bytes(bundle["worker/runtime.py"].replace(b"import os", b"import so", 1))
     (package / "adapters.py").write_bytes(bundle["worker/adapters.py"] + b"\n")  # longer, the beginning is the same
@@ -82,25 +82,29 @@ def test_a_bundle_is_whole_again_where_a_training_changed_it_and_nothing_is_besi
     (package / "numpy.py").write_text("1 / 0")
     (package / "json/deep").mkdir(parents=True)
     (package / "recipes/evaluate.py").chmod(0)
+    (package / "recipes/table.py").chmod(0o4777)
+    (package / "recipes/split.py").chmod(0o400)
+    os.link(package / "recipes/job.py", tmp_path / "second name")
+    package.chmod(0o2777)
     (package / "recipes/more").symlink_to(tmp_path)
     for laid in package.rglob("runtime*.pyc"):
         laid.write_bytes(b"forged")
     outputs.lay_bundle(bundle, into)
+    (tmp_path / "second name").write_text("forged")
     assert contents(into) == contents(fresh)
     assert secret.read_text() == "kept"
-    after = (package / "recipes/entry.py").stat()
+    after = (into / "requirements.txt").stat()
     assert (after.st_ino, after.st_mtime_ns) == (same.st_ino, same.st_mtime_ns)
     outputs.lay_bundle({"train.py": b"print()"}, into)
     assert contents(into) == {"train.py": b"print()"}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file and folder below; none is a link, and the owner may read all."""
+    """Every file and folder below; none is a link or has a mode that we do not give."""
     found: dict[str, bytes] = {}
     for path in folder.rglob("*"):
         mode = path.lstat().st_mode
-        assert stat.S_ISDIR(mode) or stat.S_ISREG(mode), path
-        assert mode & stat.S_IRUSR, path
+        assert mode in (stat.S_IFDIR | 0o755, stat.S_IFREG | 0o644), path
         found[str(path.relative_to(folder))] = b"" if stat.S_ISDIR(mode) else path.read_bytes()
     return found
 

@@ -69,13 +69,12 @@ def supervise(
     spool = Spool(folder.spool, run=order.run, attempt=attempt, host=settings.host_id)
     sender = Sender(spool, redis_url=settings.redis_url, flush_s=settings.flush_s, alive_s=settings.heartbeat_s)
     spool.append(Accepted(boot_id=boot_id()))
-    work = _Attempt(folder, order, wishes, early)  # writes much: what stands above came before a disk that it fills
     sender.start()
     leaf = None
     if settings.memory_by == "auto":
         leaf = cgroup.make_leaf(cgroup_name(folder), limit_bytes=settings.memory_limit_bytes)
     try:
-        outcome = work.run(spool, sender, leaf)
+        outcome = _Attempt(folder, order, wishes, early).run(spool, sender, leaf)
     finally:
         if early is not None:
             early.close()
@@ -93,7 +92,7 @@ def supervise(
 def _say_who(folder: RunFolder, attempt: int) -> None:
     """Leave a trace of this process for the sweep, and hold back space for the outcome."""
     who = {"pid": os.getpid(), "boot_id": boot_id(), "attempt": attempt}
-    write_atomically(folder.supervisor, json.dumps(who).encode(), durable=False)  # without it the sweep asks no less
+    write_atomically(folder.supervisor, json.dumps(who).encode(), durable=False)  # the spool has its boot too
     remove(folder.ballast)
     with folder.ballast.open("xb") as file:
         os.posix_fallocate(file.fileno(), 0, _BALLAST_BYTES)
@@ -128,7 +127,6 @@ class _Attempt:
     """One attempt's work. Every way out of `run` is an `Outcome`."""
 
     def __init__(self, folder: RunFolder, order: LaunchOrder, wishes: Wishes, early: EarlyProcesses | None) -> None:
-        """Begins to lay out the folder, unless there is a reason not to begin."""
         self._folder, self._order, self._wishes, self._early = folder, order, wishes, early
         self._settings = settings = settings_of_this_process()
         self._began = time.monotonic()
@@ -140,8 +138,6 @@ class _Attempt:
             cache=HostFolder.of(settings.home, settings.host_id).blobs,
         )
         self._layout = Layout(folder, order, self._blobs)
-        if not wishes.ending:
-            self._layout.begin()
 
     def run(self, spool: Spool, sender: Sender, leaf: cgroup.Leaf | None) -> Outcome:
         """Do all steps; never raises."""
@@ -164,7 +160,6 @@ class _Attempt:
                 ExitClass.USER_ERROR,
                 f"The supervisor on {self._order.host} broke. Its log is {self._folder.path}/supervisor.log.",
             )
-        self._layout.close()
         return self._finished(outcome)
 
     def _finished(self, outcome: Outcome) -> Outcome:
@@ -199,10 +194,13 @@ class _Attempt:
         given = Granted(secrets=granted, minors=device_numbers(self._order, gpus))
         own = (self._folder, self._order, self._settings, records, self._wishes, sender, leaf)
         stage = Stage(Kit(*own, given, self._early))
+        self._layout.begin()  # nothing is in the way of a first step now
         try:
             return self._steps(records, stage)
         finally:
             stage.close()
+            self._beating(records, self._layout.close)
+            self._tell_note(records)
 
     def _steps(self, records: Records, stage: Stage) -> Outcome:
         """The first steps come up while what they read is laid out, the last one while its room is furnished."""
@@ -217,10 +215,10 @@ class _Attempt:
         records.catch_up()
         if self._order.attempt > 1:
             records.capture.say(f"attempt {self._order.attempt} begins")
-        if said := self._patiently(records, self._layout.finish):
-            records.capture.say(said)
+        self._patiently(records, self._layout.finish)
+        self._tell_note(records)
         for prepare in first:
-            self._patiently(records, lambda: self._layout.furnish_room(self._layout.bring_source))
+            self._patiently(records, self._furnish_for_split)
             stage.run(prepare, tier=tier)
             self._beating(records, lambda: room.take_split(self._folder))
         stage.run(train, tier=tier)
@@ -228,11 +226,7 @@ class _Attempt:
             return failed(ExitClass.USER_ERROR, why, code=0)
         room.clear(self._folder)
         stage.make_ready(evaluate, tier=tier)
-        self._patiently(
-            records,
-            lambda: self._layout.furnish_room(lambda: room.bring_predictions(self._folder)),
-            despite=(Why.TIME,),
-        )
+        self._patiently(records, self._furnish_for_evaluation, despite=(Why.TIME,))
         stage.run(evaluate, tier=tier)
         scorecard = outputs.read_scorecard(self._folder.room)
         results = outputs.read_results(self._folder.room, clean=records.capture.redacted)
@@ -255,6 +249,18 @@ class _Attempt:
             chosen=outputs.read_chosen(self._folder.path),
             results=kept,
         )
+
+    def _furnish_for_split(self) -> None:
+        self._layout.furnish_room()
+        self._layout.bring_source()
+
+    def _furnish_for_evaluation(self) -> None:
+        self._layout.furnish_room()
+        room.bring_predictions(self._folder)
+
+    def _tell_note(self, records: Records) -> None:
+        if note := self._layout.take_note():
+            records.capture.say(note)
 
     def _patiently(self, records: Records, act: Callable[[], T], *, despite: Collection[Why] = ()) -> T:
         """What `act` does with the store of files. A store that does not answer is asked again for `send_limit_s`.

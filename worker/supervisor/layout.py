@@ -2,10 +2,10 @@
 
 Owns when that happens: in a thread of its own, from the first moment on, while the attempt says that it is there and
 its first step comes up. Knows no order of steps. Called by `worker.supervisor.attempt`.
-Where the store of files is away, `finish` raises, and tries again when it is called again.
+Where the store of files is away, `finish` raises, and tries again when it is called again. The room is furnished after
+that, with what it has read.
 """
 
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from agent.domain.orders import LaunchOrder
@@ -23,7 +23,8 @@ class Layout:
         self._bundle: dict[str, bytes] = {}
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="layout")
         self._prepared: Future[bool] | None = None
-        self._first: Future[str] | None = None
+        self._first: Future[None] | None = None
+        self._note = ""
 
     def begin(self) -> None:
         """Lay the run's folder out in the background. No step may begin before `finish`."""
@@ -36,18 +37,25 @@ class Layout:
         """Whether an earlier attempt split the same data. Raises: OSError."""
         return self._prepared is not None and self._prepared.result()
 
-    def finish(self) -> str:
-        """Once the run's folder is laid out: what people should read about it, or nothing.
+    def finish(self) -> None:
+        """Return once the run's folder is laid out.
 
         Raises: AppError (`TransientError`: it may go well later), BadOutput, OSError.
         """
         first, self._first = self._first, None
-        return self._lay_out() if first is None else first.result()
+        if first is None:
+            self._lay_out()
+        else:
+            first.result()
 
-    def furnish_room(self, bring: Callable[[], None]) -> None:
-        """The bundle as it was approved, and what `bring` puts there. Raises like `finish`."""
+    def take_note(self) -> str:
+        """What people should read about it, once; empty for nothing. Not before `finish` or `close`."""
+        note, self._note = self._note, ""
+        return note
+
+    def furnish_room(self) -> None:
+        """The bundle as it was approved, into the room. Raises: OSError."""
         room.furnish(self._folder, self._bundle, self._config())
-        bring()
 
     def bring_source(self) -> None:
         """The file that is to be split, into the room. Raises like `finish`."""
@@ -57,18 +65,18 @@ class Layout:
         """Wait until nothing is written any more."""
         self._pool.shutdown(wait=True)
 
-    def _lay_out(self) -> str:
+    def _lay_out(self) -> None:
         """The bundle and the configuration; the data too stays where an earlier attempt prepared it."""
         path = self._folder.path
         self._bundle = outputs.read_bundle(self._blobs.get_file(self._order.spec.bundle_sha256))
         outputs.clear(path)
-        kept = outputs.archive_script(path, self._bundle)
+        if kept := outputs.archive_script(path, self._bundle):
+            self._note = f"train.py is another than before; the old one is kept as {kept}"
         outputs.lay_bundle(self._bundle, path)
         if not self.prepared:
             remove(path / "data")
         self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(path / "config.json", self._config(), durable=False)  # where it is gone, data is split anew
-        return f"train.py is another than before; the old one is kept as {kept}" if kept else ""
 
     def _config(self) -> bytes:
         """What the steps read as config.json."""

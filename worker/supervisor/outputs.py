@@ -1,7 +1,7 @@
 """What a run takes in and gives out: unpacks the bundle, checks what the training left, packs the artifact.
 
-Owns the rules for names inside tars. Trusts nothing that the training script wrote. Called by `worker.supervisor.steps`
-and, for unpacking, by `worker.scripts`.
+Owns the rules for names inside tars. Trusts nothing that the training script wrote. Called by
+`worker.supervisor.layout`, `room`, `attempt` and `stage`, and, for unpacking, by `worker.scripts`.
 """
 
 import json
@@ -25,6 +25,7 @@ _BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
 _STALE = ("predictions", "artifacts", "scorecard.json", "error.json")
 _SPLIT_FIELDS = ("task", "recipe", "dataset", "target", "text_column", "drop_columns", "seed", "test_frac")
 _TEXT_LIMIT = 64 * 1024
+_FILE_MODE, _FOLDER_MODE = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755  # as the usual umask has it; others cost time
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def is_prepared(folder: Path, sealed: Path, spec: RunSpec) -> bool:
         return False
     try:
         earlier = json.loads(read_plain(folder / "config.json"))["spec"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # a training may write there
         return False
     now = spec.model_dump(mode="json")
     return isinstance(earlier, dict) and all(earlier.get(name) == now[name] for name in _SPLIT_FIELDS)
@@ -69,7 +70,7 @@ def archive_script(folder: Path, bundle: Mapping[str, bytes]) -> str:
         return ""
     if "train.py" not in bundle:
         raise BadOutput("The bundle holds no train.py.")
-    if bundle["train.py"] == old.read_bytes():
+    if _holds(old, bundle["train.py"]):
         return ""
     number = 1
     while (kept := folder / f"train_v{number}.py").exists() or kept.is_symlink():
@@ -102,45 +103,57 @@ def read_bundle(tar_path: Path) -> dict[str, bytes]:
 def lay_bundle(bundle: Mapping[str, bytes], into: Path) -> None:
     """Make the files of a bundle stand below `into`, and nothing else in the place of a bundle.
 
-    A file of an earlier attempt that is the same stays: to read it takes a quarter of the time to make it anew. That
-    attempt's training may have written here, so everything is looked at and no link of it is followed.
+    A file of an earlier attempt that is the same stays: to read it takes a quarter of the time that making it takes.
+    That attempt's training may have written here, so everything is looked at, no link of it is followed, and no file
+    stays that has a second name: somebody may write to that one later.
     """
     files = {**bundle, **dict(bytecode.beside(bundle))}
-    folders: set[str] = set()
-    for name in files:
-        while (name := name.rpartition("/")[0]) and name not in folders:
-            folders.add(name)
-    there = _kept(into, "", files, folders, only=_BUNDLE_NAMES)
+    folders = _folders_of(files)
+    there: set[str] = set()
+    for name in _BUNDLE_NAMES:
+        there |= _kept(into / name, name, files, folders)
     for folder in sorted(folders):
         (into / folder).mkdir(exist_ok=True)
     for name, content in files.items():
         path = into / name
         if name in there:
-            if read_plain(path, most=len(content) + 1) == content:
+            if _holds(path, content):
                 continue
             path.unlink()
         with path.open("xb") as file:
             file.write(content)
 
 
-def _kept(
-    place: Path, prefix: str, files: Collection[str], folders: Collection[str], *, only: Collection[str] = ()
-) -> set[str]:
-    """Which of the files are there, plain and readable; all else at `place` goes, or of that what `only` names."""
+def _folders_of(files: Collection[str]) -> set[str]:
     found: set[str] = set()
-    with os.scandir(place) as entries:
-        for entry in entries:
-            name = prefix + entry.name
-            if only and name not in only:
-                continue
-            mode = entry.stat(follow_symlinks=False).st_mode
-            if name in folders and stat.S_ISDIR(mode) and mode & stat.S_IRWXU == stat.S_IRWXU:
-                found |= _kept(Path(entry.path), f"{name}/", files, folders)
-            elif name in files and stat.S_ISREG(mode) and mode & stat.S_IRUSR:
-                found.add(name)
-            else:
-                remove(Path(entry.path))
+    for name in files:
+        folder = name.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
     return found
+
+
+def _kept(path: Path, name: str, files: Collection[str], folders: Collection[str]) -> set[str]:
+    """Which of the files are at `path` and below, as this would make them; all else there goes."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return set()
+    if name in files and found.st_mode == _FILE_MODE and found.st_nlink == 1:
+        return {name}
+    if name not in folders or found.st_mode != _FOLDER_MODE:
+        remove(path)
+        return set()
+    below = (_kept(path / each, f"{name}/{each}", files, folders) for each in os.listdir(path))  # noqa: PTH208 - names
+    return {each for kept in below for each in kept}
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return read_plain(path, most=len(content) + 1) == content
+    except OSError:
+        return False
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -80,7 +80,7 @@ def wait_for_order(path: str) -> "tuple[list[str], EarlyProcesses | None]":
 
 
 def _stay_behind() -> int:
-    """Fork, and return in the process that is to wait only: where a word is written that lets the parent end well."""
+    """Fork; the parent stays behind. In the child: the pipe to write to once it has an attempt, so that that one ends."""
     parent = os.getpid()
     taken, word = os.pipe()
     if os.fork():

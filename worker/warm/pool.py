@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from worker.client.bundle import sources
 from worker.processes import children_of
 from worker.supervisor.child import shielded
 from worker.warm import zygote
@@ -101,7 +102,8 @@ class Pool:
         one = _Zygote(name, socket, process, state, time.monotonic())
         self._standing[name] = one
         with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(json.dumps({"set": name, "socket": str(socket)}).encode() + b"\n")
+            asked = {"set": name, "socket": str(socket), "bundled": _bundled()}
+            process.stdin.write(json.dumps(asked).encode() + b"\n")
             process.stdin.flush()
 
     def _hear(self, one: _Zygote) -> None:
@@ -211,3 +213,9 @@ def proportional_bytes(pid: int) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:")), 0)
+
+
+def _bundled() -> list[str]:
+    """Our own modules that a bundle brings, where this host has them."""
+    top = Path(__file__).parents[2]
+    return [str(top / name) for name in sources() if name.startswith("worker/")]

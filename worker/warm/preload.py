@@ -112,7 +112,7 @@ def load(name: str) -> list[str]:
 def rehearse(name: str) -> list[str]:
     """Train in a forked process and import here what it had to load; the modules. Nothing when it fails.
 
-    Sources that it read are read here too: `linecache` remembers them, and looks whether they have changed.
+    Sources that it read are read here too: `linecache` remembers them, and a traceback looks whether they have changed.
     """
     reading, writing = os.pipe()
     pid = os.fork()

@@ -7,7 +7,8 @@ of ours stays importable here: the code of a bundle must be what runs. Started b
 One fork is made before there is a request for it and waits at the socket, because to copy what is loaded takes longer
 than all that it has to do then. The next one is made a while after it was taken, when its step has begun.
 
-First line of standard input: `{"set": …, "socket": path}`. Standard output: `{"ready": {…}}`.
+First line of standard input: `{"set": …, "socket": path, "bundled": [paths]}`, the last being what bundles bring of
+this host's own. Standard output: `{"ready": {…}}`.
 A request is one message: JSON `{"seccomp" (base64), "spaces" [names], "stage"}` with open files: output, status, gate,
 then one for each namespace. It is read by the fork that serves it, never by the zygote. Answers go to the status pipe,
 a JSON line each: `pid`, `stands`, `furnished`, `ready` or `failed`, `code`. The forked process enters the sandbox's
@@ -78,11 +79,9 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, __file__, "locked"])  # noqa: S606 - this program again
     asked = json.loads(_first_line())
     asking, joining, running, preload = (_sibling(name) for name in ("asking", "joining", "running", "preload"))
-    package = Path(__file__).parents[1]
-    bundled = [str(path) for path in (package / "runtime.py", *sorted((package / "recipes").glob("*.py")))]
-    own = _Own(asked["set"], preload.bytecode_of(bundled), asking, joining, running, preload)
     own_files = frozenset({__file__, running.__file__ or ""})
     nice = _be_nice()
+    own = _Own(asked["set"], preload.bytecode_of(asked["bundled"]), asking, joining, running, preload)
     missing = preload.load(asked["set"])
     preload.rehearse(asked["set"])
     preload.touch(asked["set"])

@@ -1,0 +1,134 @@
+"""What is laid out while an attempt begins, and what is left as it was where the attempt fails before."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from agent.domain.errors import Unavailable
+from agent.domain.events import Accepted
+from agent.domain.runs import ExitClass
+from tests.worker.conftest import GOOD, Yard, eventually
+from worker.client.blobs import FolderBlobs
+from worker.client.bundle import pack, pack_files
+from worker.folders import HostFolder, is_alive
+from worker.spool import Spool
+from worker.supervisor.layout import Layout
+from worker.supervisor.outputs import BadOutput
+from worker.sweep import Sweep
+
+
+class AwayAtFirst(FolderBlobs):
+    """A store that does not answer the first time."""
+
+    asked = 0
+
+    def get_file(self, sha256: str) -> Path:
+        self.asked += 1
+        if self.asked == 1:
+            raise Unavailable("The store is away.")
+        return super().get_file(sha256)
+
+
+def layout_of(yard: Yard, run: str, tmp_path: Path, files: bytes) -> tuple[Layout, Path]:
+    store = AwayAtFirst(tmp_path / "store")
+    bundle = store.put_bytes(files, name="bundle.tar")
+    order = yard.order(run, GOOD)
+    spec = order.spec.model_copy(update={"bundle_sha256": bundle.sha256})
+    folder = HostFolder.of(tmp_path, "h1").run(run)
+    folder.path.mkdir(parents=True)
+    return Layout(folder, order.model_copy(update={"spec": spec}), store), folder.path
+
+
+def test_a_store_that_was_away_is_asked_again(yard: Yard, tmp_path: Path) -> None:
+    layout, path = layout_of(yard, "r-lay000", tmp_path, pack("tabular_classification")[1])
+    layout.begin()
+    assert not layout.prepared
+    with pytest.raises(Unavailable):
+        layout.finish()
+    assert not list(path.iterdir())
+    layout.finish()
+    layout.close()
+    assert json.loads((path / "config.json").read_bytes())["run"] == "r-lay000"
+    assert (path / "worker/recipes/entry.py").is_file()
+
+
+def test_the_old_script_is_told_of_also_where_the_rest_fails(yard: Yard, tmp_path: Path) -> None:
+    layout, path = layout_of(yard, "r-lay001", tmp_path, pack("tabular_classification")[1])
+    (path / "train.py").write_text("print('mine')")
+    (path / "config.json").mkdir()
+    (path / "config.json/deep").touch()
+    (path / "worker").mkdir()
+    layout.begin()
+    with pytest.raises(Unavailable):
+        layout.finish()
+    (tmp_path / "store").rename(tmp_path / "gone")
+    with pytest.raises(Exception, match="not in the store"):
+        layout.finish()
+    assert layout.take_note() == ""
+    (tmp_path / "gone").rename(tmp_path / "store")
+    layout.finish()
+    layout.close()
+    assert layout.take_note() == "train.py is another than before; the old one is kept as train_v1.py"
+    assert layout.take_note() == ""
+    assert (path / "train_v1.py").read_text() == "print('mine')"
+
+
+def test_what_is_no_bundle_is_said_by_finish(yard: Yard, tmp_path: Path) -> None:
+    layout, path = layout_of(yard, "r-lay002", tmp_path, pack_files({"fence": b"9"})[1])
+    layout.begin()
+    with pytest.raises(Unavailable):
+        layout.finish()
+    with pytest.raises(BadOutput, match="does not belong there"):
+        layout.finish()
+    layout.close()
+    assert not list(path.iterdir())
+
+
+async def test_an_attempt_that_may_not_begin_leaves_what_the_one_before_made(yard: Yard) -> None:
+    await yard.launch(yard.order("r-lay003", GOOD + "1 / 0\n"))
+    assert yard.outcome("r-lay003").exit_class is ExitClass.USER_ERROR
+    folder = yard.folder("r-lay003")
+    eventually(lambda: not is_alive(folder))
+    script = (folder.path / "train.py").read_bytes()
+    assert (folder.path / "predictions/model.csv").is_file()
+    order = yard.order("r-lay003", GOOD, attempt=2)
+    await yard.launch(order.model_copy(update={"spec": order.spec.model_copy(update={"secrets": ("NOPE_TOKEN",)})}))
+    assert "NOPE_TOKEN" in yard.outcome("r-lay003", attempt=2).reason
+    eventually(lambda: not is_alive(folder))
+    assert (folder.path / "predictions/model.csv").is_file()
+    assert (folder.path / "train.py").read_bytes() == script
+    await yard.launch(yard.order("r-lay003", GOOD, attempt=3))
+    assert yard.outcome("r-lay003", attempt=3).state.value == "succeeded"
+    assert "the old one is kept as train_v1.py" in (folder.path / "output.log").read_text()
+
+
+async def test_a_second_name_of_a_bundled_file_changes_nothing_in_the_next_attempt(yard: Yard) -> None:
+    """The log of metrics is one that the runtime writes to; a training may have made it one with its program."""
+    lay = "start()\nos.unlink('metrics.jsonl') if os.path.exists('metrics.jsonl') else None\n"
+    lay += "os.link('worker/__init__.py', 'metrics.jsonl')\n1 / 0\n"
+    await yard.launch(yard.order("r-lay004", lay))
+    assert yard.outcome("r-lay004").exit_class is ExitClass.USER_ERROR
+    folder = yard.folder("r-lay004")
+    eventually(lambda: not is_alive(folder))
+    assert (folder.path / "metrics.jsonl").stat().st_nlink == 2
+    before = (folder.path / "worker/__init__.py").read_bytes()
+    await yard.launch(yard.order("r-lay004", "start()\nmetric(1, loss=1.0)\n1 / 0\n", attempt=2))
+    assert yard.outcome("r-lay004", attempt=2).exit_class is ExitClass.USER_ERROR
+    assert b'"loss"' in (folder.path / "metrics.jsonl").read_bytes()
+    assert (folder.path / "worker/__init__.py").read_bytes() == before
+
+
+@pytest.mark.parametrize("left", [b"", b"{", None])
+def test_a_restart_of_the_host_is_known_from_the_first_event_too(own_yard: Yard, left: bytes | None) -> None:
+    folder = own_yard.folder("r-power0")
+    folder.path.mkdir(parents=True)
+    folder.fence.write_text("1")
+    if left is not None:
+        folder.supervisor.write_bytes(left)
+    spool = Spool(folder.spool, run=folder.run, attempt=1, host=own_yard.host)
+    spool.append(Accepted(boot_id="another"))
+    spool.close()
+    Sweep(HostFolder.of(own_yard.home, own_yard.host), host=own_yard.host, redis_url=own_yard.server.url).run()
+    assert "was restarted" in json.loads(folder.outcome.read_bytes())["reason"]
