@@ -1,7 +1,6 @@
 """What is laid out while an attempt begins, and what is left as it was where the attempt fails before."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
