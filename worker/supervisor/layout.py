@@ -1,7 +1,7 @@
 """Lays out what an attempt's steps find: the program as it was approved, and its configuration.
 
-Owns when that happens: in a thread of its own, from the first moment on, while the attempt says that it is there and
-its first step comes up. Knows no order of steps. Called by `worker.supervisor.attempt`.
+Owns when that happens: in a thread of its own, while the processes of the first steps come up. Knows no order of steps.
+Called by `worker.supervisor.attempt`.
 Where the store of files is away, `finish` raises, and tries again when it is called again. The room is furnished after
 that, with what it has read.
 """
