@@ -80,7 +80,7 @@ def wait_for_order(path: str) -> "tuple[list[str], EarlyProcesses | None]":
 
 
 def _stay_behind() -> int:
-    """Fork; the parent stays behind. In the child: the pipe to write to once it has an attempt, so that that one ends."""
+    """Fork; the parent stays. In the child: a pipe to write to once it has an attempt; the parent ends then."""
     parent = os.getpid()
     taken, word = os.pipe()
     if os.fork():
