@@ -340,14 +340,37 @@ def _load() -> Any:
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).handlers.clear()  # its own handler would pass by the scrubbing
         logging.getLogger(name).setLevel(logging.ERROR)
-    log.info("ready")
     return litellm
+
+
+async def _rehearse(litellm: Any) -> None:
+    """Have a call answered without a network: LiteLLM imports some 500 modules in its first, a second or more."""
+    try:
+        import httpx  # noqa: PLC0415 - LiteLLM brings both
+        import openai  # noqa: PLC0415
+
+        answer = httpx.Response(200, text="data: [DONE]\n\n", headers={"content-type": "text/event-stream"})
+        async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _request: answer)) as nowhere:
+            stream = await litellm.acompletion(
+                model="openai/rehearsal",
+                messages=[{"role": "user", "content": "Hello"}],
+                client=openai.AsyncOpenAI(api_key="none", http_client=nowhere),
+                stream=True,
+                max_retries=0,
+            )
+            await stream.aclose()
+    except Exception:
+        log.exception("the first call will be slow")
 
 
 async def main(path: Path, silence_s: float) -> None:
     """Serve until the bot, our parent, goes away (`bot.tether` sees to that)."""
     listening = _listen(path)
-    gateway = Gateway(_load(), silence_s)
+    litellm = _load()
+    if litellm is not None:
+        await _rehearse(litellm)
+        log.info("ready")
+    gateway = Gateway(litellm, silence_s)
     server = await asyncio.start_unix_server(gateway.serve, sock=listening, limit=LINE_LIMIT_BYTES, backlog=BACKLOG)
     async with server:
         await server.serve_forever()

@@ -19,9 +19,11 @@ from bot.processes import Children
 from tests.llm.conftest import ASKED, CANARY, HANG_S, GatewayProcess, answer
 from tests.platforms.model_server import Hang, ModelServer, Reply
 
-RECORD_NETWORK = """
+RECORD = """
 import socket
 def audit(event, given):
+    if event == "import" and given[0].startswith("openai."):
+        print("IMPORT", given[0], file=sys.stderr, flush=True)
     named = event in {"socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "urllib.Request"}
     if named or (event == "socket.connect" and given[0].family != socket.AF_UNIX):
         print("NETWORK", event, given[1:], file=sys.stderr, flush=True)
@@ -43,7 +45,7 @@ async def until(true: object, limit_s: float = HANG_S) -> None:
 
 async def test_kill_9_in_the_middle_and_a_start_without_network(folder: Path, server: ModelServer) -> None:
     gateway = GatewayProcess(folder)
-    gateway.start(prelude=RECORD_NETWORK)
+    gateway.start(prelude=RECORD)
     try:
         server.script(Hang(after=2), Reply("back again"))
         pieces: list[object] = []
@@ -54,8 +56,11 @@ async def test_kill_9_in_the_middle_and_a_start_without_network(folder: Path, se
 
         asking = asyncio.create_task(ask())  # at once: it waits while LiteLLM is imported
         await until(lambda: len(pieces) == 2, limit_s=3 * HANG_S)  # the import alone may take half a minute
-        assert "NETWORK" not in gateway.log.split("ready")[0]
-        assert "NETWORK socket.connect" in gateway.log.split("ready")[1]  # the record works
+        before, after = gateway.log.split("INFO agent.llm.gateway ready")
+        assert "NETWORK" not in before
+        assert "NETWORK socket.connect" in after  # the record works
+        assert "IMPORT openai." in before
+        assert "IMPORT openai." not in after  # the first who asks waits for no import
         assert stat.S_IMODE(gateway.socket.stat().st_mode) == 0o600
         gateway.kill()
         with pytest.raises(Unavailable, match=r"process that talks to language models ended"):

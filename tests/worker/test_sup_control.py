@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from tests.worker.test_launch import pass_queue, send
 from worker.client.fleet import CeleryFleet
 from worker.client.keys import load_or_create, sign
 from worker.launching import Launcher
+from worker.sandbox.tiers import why_not
 
 # Counts on from its newest checkpoint, and saves one when it is asked to end, as the runtime does.
 SAVING = """
@@ -395,8 +395,8 @@ with socket.create_connection((host, int(port)), timeout=10) as way:
 
 
 async def test_behind_walls_with_a_way_to_the_hubs_a_run_saves_when_paused(tmp_path: Path) -> None:
-    if subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], check=False).returncode:
-        pytest.skip("LOUD: bubblewrap does not work here")
+    if why := why_not("bwrap"):
+        pytest.skip(f"LOUD: bubblewrap does not work here: {why}")
     with opened(tmp_path / "yard", sandbox="bwrap") as walled:
         walled.start_worker()
         await walled.launch(walled.order("r-hub000", HUB + SAVING + LOOP, network="hub", sandbox="bwrap"))

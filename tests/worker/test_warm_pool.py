@@ -10,6 +10,7 @@ import pytest
 
 from tests.worker.warm_host import Host, alive, host, kill, said, until
 from worker.folders import connect_to
+from worker.sandbox.tiers import why_not
 from worker.warm import sets
 from worker.warm.early import EarlyProcesses
 from worker.warm.pool import Pool
@@ -120,6 +121,8 @@ def test_the_set_from_which_no_step_began_for_longest_is_dropped_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """That a supervisor that waits takes a fork of each is no use of them."""
+    if why := why_not("bwrap"):
+        pytest.skip(f"nothing begins warm here: {why}")
     pool = Pool(tmp_path / "warm", ("data", "torch"), memory_bytes=2**40)
     place = Host(tmp_path / "warm", tmp_path / "runs", None, tmp_path / "log")
     early = EarlyProcesses(place.folder, place.runs)
