@@ -11,6 +11,7 @@ import re
 import shutil
 import socket
 import stat
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -194,11 +195,18 @@ def rename_over(source: Path, target: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder; nothing when it is not there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
+    """Remove a file, a link or a folder of any depth; nothing when it is not there."""
+    if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
+        return
+    try:
+        shutil.rmtree(path)
+    except (RecursionError, OSError) as error:  # it goes down by recursion and holds a file open for each level
+        if isinstance(error, OSError) and error.errno not in {errno.EMFILE, errno.ENAMETOOLONG}:
+            raise
+        done = subprocess.run(["/bin/rm", "-rf", "--", str(path)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise OSError(errno.ENOTEMPTY, done.stderr.strip()[-200:], str(path)) from error
 
 
 def sync_folder(path: Path) -> None:

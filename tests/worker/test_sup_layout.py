@@ -119,6 +119,30 @@ async def test_a_second_name_of_a_bundled_file_changes_nothing_in_the_next_attem
     assert (folder.path / "worker/__init__.py").read_bytes() == before
 
 
+DEEP = """
+def deep(folder):
+    before = os.getcwd()
+    os.chdir(folder)
+    for _ in range(3000):
+        os.mkdir("d")
+        os.chdir("d")
+    os.chdir(before)
+"""
+
+
+async def test_folders_of_any_depth_break_no_later_attempt(yard: Yard) -> None:
+    await yard.launch(yard.order("r-lay006", GOOD + DEEP + "deep('worker')\ndeep('predictions')\n"))
+    outcome = yard.outcome("r-lay006")
+    assert outcome.exit_class is ExitClass.USER_ERROR
+    assert "folders inside folders in predictions/" in outcome.reason
+    folder = yard.folder("r-lay006")
+    eventually(lambda: not is_alive(folder))
+    assert (folder.path / "worker/d/d/d").is_dir()
+    await yard.launch(yard.order("r-lay006", GOOD, attempt=2))
+    assert yard.outcome("r-lay006", attempt=2).state.value == "succeeded"
+    assert not (folder.path / "worker/d").exists()
+
+
 @pytest.mark.parametrize("left", [b"", b"{", None])
 def test_a_restart_of_the_host_is_known_from_the_first_event_too(own_yard: Yard, left: bytes | None) -> None:
     folder = own_yard.folder("r-power0")

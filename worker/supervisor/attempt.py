@@ -8,7 +8,6 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -117,7 +116,8 @@ def _finish(folder: RunFolder, spool: Spool, outcome: Outcome, *, limit_s: float
             if folder.ballast.exists():
                 remove(folder.ballast)
                 continue
-            shutil.rmtree(folder.path / "data", ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove(folder.path / "data")
             time.sleep(_AGAIN_S)
     remove(folder.ballast)
     log.info("attempt_ended run=%s attempt=%d state=%s", folder.run, spool.attempt, outcome.state.value)
@@ -164,7 +164,8 @@ class _Attempt:
 
     def _finished(self, outcome: Outcome) -> Outcome:
         """With what every outcome has, and without the secrets that the program may have put into its last words."""
-        shutil.rmtree(self._folder.room, ignore_errors=True)  # of a step that failed
+        with contextlib.suppress(OSError):
+            remove(self._folder.room)  # of a step that failed
         outcome = outcome.model_copy(
             update={
                 "seconds": round(time.monotonic() - self._began, 3),

@@ -170,8 +170,11 @@ def check_training(folder: Path) -> str:
     """
     for name in ("predictions", "artifacts"):
         path = folder / name
-        if path.is_symlink() or any(found.is_symlink() for found in path.rglob("*")):
-            return f"train.py left a link in {name}/, which is not allowed."
+        try:
+            if path.is_symlink() or any(found.is_symlink() for found in path.rglob("*")):
+                return f"train.py left a link in {name}/, which is not allowed."
+        except RecursionError:
+            return f"train.py left folders inside folders in {name}/, too many levels to look at."
     if not (folder / "predictions" / "model.csv").is_file():
         return "train.py ended without an error, but too early: it left no predictions/model.csv."
     if not any(found.is_file() for found in (folder / "artifacts").rglob("*")):
