@@ -116,43 +116,17 @@ class Charting:
             return Result(f"Run `{run.id}` has logged no metrics yet.", {"run": run.id})
         if asked.by_epoch and len(known) > 1:
             known = [name for name in known if name != clock_name(known)]
-        names = _chosen(known, asked, run)
+        names, unknown = _chosen(known, asked, run)
         asked = await self._zoomed(run, names, asked)
-        view = ChartView(
-            run.id,
-            tuple(mark(name) for name in names) if len(names) < len(known) else (),
-            asked.first_step,
-            asked.last_step,
-            asked.newest,
-            asked.log_scale,
-            asked.by_time,
-            asked.by_epoch,
-            asked.page,
-            asked.every,
-            tuple(other.id for other in others),
-            smooth=round(asked.smooth * 1000),
-        )
+        view = _view(run, others, asked, names if len(names) < len(known) else ())
         steps = _steps(run, asked)
         curves = {one.id: await self._curves(one, names, steps) for one in (run, *others)}
         shown = [found.spans for of in curves.values() for found in of.values() if len(found.spans)]
         if not shown:
             raise BadRequest(f"Run `{run.id}` has no values of {', '.join(names)} between these steps.")
-        marks = restarts(await self._runs.attempts(run.id)) if run.attempt > 1 and not others else ()
-        clocks = {one.id: await clock_in(self._runs, one) for one in (run, *others)} if asked.by_epoch else {}
-        if clocks:
-            marks = tuple(replace(mark, x=float(clocks[run.id].at(np.array([mark.x]))[0])) for mark in marks)
-        look = Look(
-            log_scale=asked.log_scale,
-            by_time=asked.by_time,
-            page=asked.page,
-            panels=MOST_PANELS if asked.every else MAX_PANELS,
-            marks=marks,
-            clocks=clocks,
-            smooth=asked.smooth,
-            anew={one.id: await self._began(one) for one in (run, *others)} if asked.smooth else {},
-        )
-        spec, more = curves_chart((run, *others), curves, look)
+        spec, more = curves_chart((run, *others), curves, await self._look(run, others, asked))
         picture = await self._files.draw(spec, about=f"chart/{run.id}")
+        missed = f" No metric is called {', '.join(f'`{word}`' for word in unknown)}." if unknown else ""
         card = Card(
             kind="notice",
             title=f"Chart of {run.id}" + (f" and {', '.join(other.id for other in others)}" if others else ""),
@@ -166,9 +140,25 @@ class Charting:
                 measured=bool(run.outcome and run.outcome.results and not others),
                 used="gpu" if run.spec.gpus else "usage",
             ),
-            footer="" if picture else "The chart could not be drawn",
+            footer=missed.strip() if picture else "The chart could not be drawn",
         )
-        return Result(_words(run, spec, curves[run.id]), _data(run, curves), card)
+        return Result(_words(run, spec, curves[run.id]) + missed, _data(run, curves), card)
+
+    async def _look(self, run: Run, others: Sequence[Run], asked: ChartArguments) -> Look:
+        marks = restarts(await self._runs.attempts(run.id)) if run.attempt > 1 and not others else ()
+        clocks = {one.id: await clock_in(self._runs, one) for one in (run, *others)} if asked.by_epoch else {}
+        if clocks:
+            marks = tuple(replace(mark, x=float(clocks[run.id].at(np.array([mark.x]))[0])) for mark in marks)
+        return Look(
+            log_scale=asked.log_scale,
+            by_time=asked.by_time,
+            page=asked.page,
+            panels=MOST_PANELS if asked.every else MAX_PANELS,
+            marks=marks,
+            clocks=clocks,
+            smooth=asked.smooth,
+            anew={one.id: await self._began(one) for one in (run, *others)} if asked.smooth else {},
+        )
 
     async def _began(self, run: Run) -> tuple[int, ...]:
         """The steps at which later attempts began."""
@@ -198,28 +188,56 @@ class Charting:
         return {one.name: one for one in (*found, *await self._runs.windows(run.id, beaten)) if len(one.spans)}
 
 
-def _chosen(known: Sequence[str], asked: ChartArguments, run: Run) -> list[str]:
-    """The metrics that are meant. Raises: BadRequest."""
+def _chosen(known: Sequence[str], asked: ChartArguments, run: Run) -> tuple[list[str], list[str]]:
+    """The metrics that are meant, and the words that mean none. Raises: BadRequest."""
     if asked.marks:
-        return [name for name in known if mark(name) in asked.marks] or list(known)
+        return [name for name in known if mark(name) in asked.marks] or list(known), []
     if not asked.metrics:
-        return list(known)
-    said = "\n".join(word.lower().replace(" ", "_") for word in asked.metrics)
-    wanted = said.replace("learning\nrate", LEARNING_RATE).split("\n")
-    plain = {name: name.lower().replace(" ", "_") for name in known}
-    exact = [name for name in known if plain[name] in wanted]
-    exact += [name for name in known if is_learning_rate(name)] if {"lr", LEARNING_RATE} & set(wanted) else []
-    found = exact or [name for name in known if any(word in plain[name] for word in wanted)]
-    if not found:
-        used = next((word for word in asked.metrics if word.lower() in USAGE_WORDS), None)
-        if used is not None:
-            raise BadRequest(
-                f"`{used}` is no metric of this run. What it used is drawn by time, and alone: "
-                f"`chart {run.id} {USAGE_WORDS[used.lower()]} last=2h`."
-            )
-        shown = ", ".join(f"`{name}`" for name in known[: MAX_PANELS * 3])
-        raise BadRequest(f"No metric is called {', '.join(asked.metrics)}. This run has {shown}.")
-    return found
+        return list(known), []
+    said = "\n".join(_plain(word) for word in asked.metrics).replace("learning\nrate", LEARNING_RATE)
+    meant = {word: _meant(known, word) for word in said.split("\n")}
+    found = [name for name in known if any(name in names for names in meant.values())]
+    unknown = [word[:60] for word, names in meant.items() if not names]
+    if found:
+        return found, unknown
+    used = next((word for word in asked.metrics if word.lower() in USAGE_WORDS), None)
+    if used is not None:
+        raise BadRequest(
+            f"`{used}` is no metric of this run. What it used is drawn by time, and alone: "
+            f"`chart {run.id} {USAGE_WORDS[used.lower()]} last=2h`."
+        )
+    shown = ", ".join(f"`{name}`" for name in known[: MAX_PANELS * 3])
+    raise BadRequest(f"No metric is called {', '.join(asked.metrics)}. This run has {shown}.")
+
+
+def _meant(known: Sequence[str], word: str) -> list[str]:
+    """The metrics of this name, else those with it in their names."""
+    exact = [
+        name for name in known if _plain(name) == word or (word in {"lr", LEARNING_RATE} and is_learning_rate(name))
+    ]
+    return exact or [name for name in known if word in _plain(name)]
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace(" ", "_")
+
+
+def _view(run: Run, others: Sequence[Run], asked: ChartArguments, names: Sequence[str]) -> ChartView:
+    """What buttons below the picture go on from; no `names` for all metrics."""
+    return ChartView(
+        run.id,
+        tuple(mark(name) for name in names),
+        asked.first_step,
+        asked.last_step,
+        asked.newest,
+        asked.log_scale,
+        asked.by_time,
+        asked.by_epoch,
+        asked.page,
+        asked.every,
+        tuple(other.id for other in others),
+        smooth=round(asked.smooth * 1000),
+    )
 
 
 def _steps(run: Run, asked: ChartArguments) -> Steps:

@@ -219,6 +219,16 @@ async def test_unknown_metrics_are_named_with_what_there_is(house: House) -> Non
         assert "no values" in (await stage.asks("chart", run.id, "loss", "steps=50-60")).text
 
 
+async def test_each_word_finds_its_metrics_and_one_that_finds_none_is_said(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, loss=0.5, eval_loss=0.6, accuracy=0.7))
+        content = await stage.asks("chart", run.id, "loss", "bleu", "acc")
+        assert sheets(house)[-1] == ["loss", "accuracy"]
+        assert card_of(content).footer == "No metric is called `bleu`."
+
+
 async def test_no_button_of_many_chosen_metrics_is_refused(house: House) -> None:
     async with house.open() as brain:
         stage = Stage(house, brain)
