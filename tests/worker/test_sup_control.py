@@ -194,7 +194,17 @@ async def test_another_split_is_prepared_anew(yard: Yard) -> None:
     assert yard.outcome("r-split0").state is RunState.SUCCEEDED
     await yard.launch(yard.order("r-split0", GOOD, attempt=2, files=files, seed=8))
     assert yard.outcome("r-split0", attempt=2).state is RunState.SUCCEEDED
-    assert yard.folder("r-split0").log.read_text().count("preparing now") == 2
+    folder = yard.folder("r-split0")
+    assert folder.log.read_text().count("preparing now") == 2
+    for attempt, split, prepared in (
+        (3, {}, 2),
+        (4, {"boot_id": "before"}, 3),
+    ):  # the split of a machine that restarted
+        known = json.loads((folder.sealed / "split.json").read_bytes())
+        (folder.sealed / "split.json").write_text(json.dumps(known | split))
+        await yard.launch(yard.order("r-split0", GOOD, attempt=attempt, files=files, seed=8))
+        assert yard.outcome("r-split0", attempt=attempt).state is RunState.SUCCEEDED
+        assert folder.log.read_text().count("preparing now") == prepared
 
 
 async def test_only_the_bots_stop_orders_count(yard: Yard) -> None:

@@ -204,7 +204,7 @@ os.mkdir("artifacts/README.md")
     path = yard.folder("r-config").path
     assert (path / "artifacts/README.md").read_text() == "measured"
     assert (path / "artifacts/metrics.json").read_text() == "{}"
-    assert [found.name for found in yard.folder("r-config").sealed.iterdir()] == ["labels.csv"]
+    assert {found.name for found in yard.folder("r-config").sealed.iterdir()} == {"labels.csv", "split.json"}
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ class _Attempt:
         for prepare in first:
             self._patiently(records, self._furnish_for_split)
             stage.run(prepare, tier=tier)
-            self._beating(records, lambda: room.take_split(self._folder))
+            self._beating(records, lambda: room.take_split(self._folder, self._order.spec))
         stage.run(train, tier=tier)
         if why := outputs.check_training(self._folder.path):
             return failed(ExitClass.USER_ERROR, why, code=0)

@@ -76,7 +76,7 @@ class Layout:
         if not self.prepared:
             remove(path / "data")
         self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path / "config.json", self._config(), durable=False)  # where it is gone, data is split anew
+        write_atomically(path / "config.json", self._config(), durable=False)
 
     def _config(self) -> bytes:
         """What the steps read as config.json."""

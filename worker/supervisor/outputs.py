@@ -18,12 +18,14 @@ from agent.domain.results import LIMIT_BYTES, Results
 from agent.domain.runs import Artifact, ExitClass, RunSpec, Scorecard
 from agent.wire import encode
 from worker.client.blobs import BlobStore
-from worker.folders import read_plain, remove
+from worker.folders import read_plain, remove, write_atomically
+from worker.processes import boot_id
 from worker.supervisor import bytecode
 
 _BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
 _STALE = ("predictions", "artifacts", "scorecard.json", "error.json")
-_SPLIT_FIELDS = ("task", "recipe", "dataset", "target", "text_column", "drop_columns", "seed", "test_frac")
+_SPLIT = "split.json"
+_SPLIT_FIELDS = {"task", "recipe", "dataset", "target", "text_column", "drop_columns", "seed", "test_frac"}
 _TEXT_LIMIT = 64 * 1024
 _FILE_MODE, _FOLDER_MODE = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755  # as the usual umask has it; others cost time
 
@@ -40,9 +42,15 @@ def clear(folder: Path) -> None:
         remove(folder / name)
 
 
+def note_split(sealed: Path, spec: RunSpec) -> None:
+    """Remember what was split, and since which start of the machine, where no training can write."""
+    write_atomically(sealed / _SPLIT, json.dumps(_split_of(spec)).encode(), durable=False)
+
+
 def is_prepared(folder: Path, sealed: Path, spec: RunSpec) -> bool:
     """Whether an earlier attempt of the same run split the same data to its end.
 
+    The files are not synced, which an attempt would wait for: after a restart of the machine the data is split anew.
     The source goes as the last act of preparing, so data beside its source is half of a split.
     """
     data = folder / "data"
@@ -52,11 +60,13 @@ def is_prepared(folder: Path, sealed: Path, spec: RunSpec) -> bool:
     if (data / "source.csv").exists():
         return False
     try:
-        earlier = json.loads(read_plain(folder / "config.json"))["spec"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # a training may write there
+        return bool(json.loads(read_plain(sealed / _SPLIT)) == _split_of(spec))
+    except (OSError, ValueError):
         return False
-    now = spec.model_dump(mode="json")
-    return isinstance(earlier, dict) and all(earlier.get(name) == now[name] for name in _SPLIT_FIELDS)
+
+
+def _split_of(spec: RunSpec) -> dict[str, object]:
+    return {"boot_id": boot_id(), **spec.model_dump(mode="json", include=_SPLIT_FIELDS)}
 
 
 def archive_script(folder: Path, bundle: Mapping[str, bytes]) -> str:

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from agent.domain.runs import RunSpec
 from worker.folders import RunFolder, remove, write_atomically
 from worker.supervisor import outputs
 
@@ -48,10 +49,11 @@ def bring_source(folder: RunFolder, source: Path) -> None:
     shutil.copyfile(source, folder.room / "data" / "source.csv")
 
 
-def take_split(folder: RunFolder) -> None:
+def take_split(folder: RunFolder, spec: RunSpec) -> None:
     """Move the split data to where the training reads it; the room is gone then."""
     remove(folder.path / "data")
     shutil.move(folder.room / "data", folder.path / "data")
+    outputs.note_split(folder.sealed, spec)
     remove(folder.room)
 
 
