@@ -3,7 +3,7 @@
 Raises `Malformed` with the raw text where the bytes are not what they should be.
 """
 
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -28,14 +28,14 @@ def encode(value: Value) -> bytes:
     return value.model_dump_json().encode()
 
 
-def decode(kind: type[V], raw: bytes | str) -> V:
-    """The value that `encode` was given.
+def decode(kind: type[V], raw: bytes | str, *, extra: Literal["ignore"] | None = None) -> V:
+    """The value that `encode` was given; with `extra` "ignore" also that of a newer sender, who says more.
 
     Raises:
         Malformed: the bytes are not such a value.
     """
     try:
-        return kind.model_validate_json(raw)
+        return kind.model_validate_json(raw, extra=extra)
     except ValidationError as error:
         kept = raw.encode() if isinstance(raw, str) else raw
         raise Malformed(f"not a {kind.__name__}: {error.error_count()} errors", raw=kept) from error

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 
 from agent.domain.errors import TransientError
-from agent.domain.events import WorkerEvent
+from agent.domain.events import WorkerEvent, stand_in
 from agent.ports import EventFeed
 from agent.runs.service import RunService
 
@@ -36,12 +36,16 @@ async def _store(service: RunService, events: Sequence[WorkerEvent]) -> None:
             log.warning("events wait", extra={"cause": str(error)})
             await asyncio.sleep(PAUSE_S)
         except Exception:
-            if len(events) == 1:
-                log.exception("event dropped", extra={"run": events[0].run, "seq": events[0].seq})
+            if len(events) > 1:
+                half = len(events) // 2
+                await _store(service, events[:half])
+                await _store(service, events[half:])
                 return
-            half = len(events) // 2
-            await _store(service, events[:half])
-            await _store(service, events[half:])
-            return
+            (event,) = events
+            log.exception("event dropped", extra={"run": event.run, "seq": event.seq})
+            instead = event.model_copy(update={"body": stand_in(event.body.kind)})
+            if instead == event:
+                return
+            events = [instead]  # its number is stored: a gap would stay for ever
         else:
             return

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from agent.domain.runs import Outcome, Usage
+from agent.domain.runs import Outcome, RunState, Usage
 from agent.domain.told import Form, PictureName, Sha256
 from agent.domain.value import Value
 
@@ -126,3 +126,19 @@ def storable(event: WorkerEvent) -> WorkerEvent:
         case Ended(outcome=outcome) if not fits(outcome.checkpoint_step or 0):
             body = Ended(outcome=outcome.model_copy(update={"checkpoint_step": None}))
     return event if body is event.body else event.model_copy(update={"body": body})
+
+
+_UNREAD = (
+    "Its host said how it ended, but the bot could not read or store that, so it counts as failed. The worker may be "
+    "newer than the bot: update the bot. What it made lies in the run's folder on its host; retry trains again."
+)
+
+
+def stand_in(kind: str) -> EventBody:
+    """The body for an event of this kind that cannot be read or stored: its number must not be missing for ever.
+
+    An attempt that is over must not fall silent, be called lost and trained again by itself: it is left to people.
+    """
+    if kind == "ended":
+        return Ended(outcome=Outcome(state=RunState.FAILED, reason=_UNREAD))
+    return Beat()  # it lives, and that is all

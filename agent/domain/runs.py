@@ -1,5 +1,6 @@
 """A run and its attempts: specification, states, legal transitions, results."""
 
+import math
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal
@@ -56,7 +57,7 @@ TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     _S.STARTING: _ANY_TIME | {_S.RUNNING},
     _S.RUNNING: _ANY_TIME,
     _S.PAUSING: _ANY_TIME - {_S.PAUSING},
-    _S.PAUSED: frozenset({_S.QUEUED, _S.STOPPED}),
+    _S.PAUSED: frozenset({_S.QUEUED, _S.STOPPED, _S.SUCCEEDED}),  # the same, and somebody had paused it meanwhile
     _S.STOPPING: _ENDINGS | {_S.UNREACHABLE},
     _S.UNREACHABLE: (_ANY_TIME | {_S.STARTING, _S.RUNNING}) - {_S.UNREACHABLE},
     _S.LOST: (_ANY_TIME | {_S.STARTING, _S.RUNNING}) - {_S.LOST, _S.UNREACHABLE},  # its host may come back with it
@@ -136,8 +137,9 @@ class Scorecard(Value):
 
     @property
     def best_baseline(self) -> Score:
-        """The baseline that is hardest to beat."""
-        return (max if self.higher_is_better else min)(self.baselines, key=lambda score: score.value)
+        """The baseline that is hardest to beat; one whose score is no number only where there is no other."""
+        known = [score for score in self.baselines if not math.isnan(score.value)] or self.baselines
+        return (max if self.higher_is_better else min)(known, key=lambda score: score.value)
 
     @property
     def beats_baseline(self) -> bool:

@@ -123,7 +123,7 @@ class Floor:
     def place(self, request: Request) -> Placement | None:
         """Take a place for it, if there is one now."""
         long = self._outlasts(request)
-        signature = (request.gpus, request.tier, request.network, request.host if request.must else "", long)
+        signature = (*_where(request), long)
         if signature in self._full:
             return None
         host = self._best(request, long=long)
@@ -191,7 +191,7 @@ class Floor:
 
     def _fits(self, request: Request) -> list[_Host]:
         """The hosts on which it could run, were they empty; by name."""
-        signature = (request.gpus, request.tier, request.network, request.host if request.must else "")
+        signature = _where(request)
         if signature not in self._fitting:
             self._fitting[signature] = [
                 host
@@ -235,7 +235,8 @@ class Floor:
         if allowing and request.gpus:
             most = max(len(capacity.gpus) for capacity in allowing)
             count = "1 GPU" if request.gpus == 1 else f"{request.gpus} GPUs"
-            return f"It needs {count} on one host, but no host that it may use has more than {most} in order."
+            sound = "in order and not used by others"
+            return f"It needs {count} on one host, but no host that it may use has more than {most} {sound}."
         where = f"Host {request.host}, where it has to run," if request.must else "None of the connected hosts"
         verb = "does not offer" if request.must else "offers"
         named = f", and the secrets {', '.join(request.secrets)}" if request.secrets else ""
@@ -250,6 +251,11 @@ class Floor:
         if request.gpus == 1 or not free:
             return f"All {sum(len(host.capacity.gpus) for host in fitting)} GPUs that it may use{where} are in use."
         return f"It needs {request.gpus} free GPUs on one host{where}; now the most is {free}."
+
+
+def _where(request: Request) -> tuple[object, ...]:
+    """All of it that `_allows` and `_offers` look at: what is found out for one holds for its like."""
+    return request.gpus, request.tier, request.network, request.secrets, request.host if request.must else ""
 
 
 def _allows(capacity: Capacity, request: Request) -> bool:

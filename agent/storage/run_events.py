@@ -219,8 +219,8 @@ class _Life:
         """Its own word that it is over; also of one that was given up: its host has the truth."""
         self._attempt["heard_at"] = self._at
         self._write()
-        ended = {"at": event.at, "ending": ending, "ended_seq": event.seq}
-        rows.close_attempt(self._connection, self.row, self.own, body.outcome, **ended)  # type: ignore[arg-type]
+        told = event.at, event.seq
+        rows.close_attempt(self._connection, self.row, self.own, body.outcome, at=self._at, ending=ending, told=told)
         self._read()
 
     def _write(self) -> None:

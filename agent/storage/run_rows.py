@@ -17,8 +17,8 @@ from agent.domain.runs import LIVE, Attempt, Outcome, Run, RunSpec, RunState, Us
 from agent.run_store import Ending, Verdict
 from agent.storage.tables import attempt, checkpoint, gpu_lease, run, script
 
-# Its host was lost, it waits for another attempt, and then that host says that it had succeeded.
-_TRUTH = (RunState.QUEUED, RunState.SUCCEEDED)
+# Its host was lost, it waits for another attempt or for people, and then that host says that it had succeeded.
+_TRUTH = {(RunState.QUEUED, RunState.SUCCEEDED), (RunState.PAUSED, RunState.SUCCEEDED)}
 
 
 def as_run(row: Row[Any]) -> Run:
@@ -161,12 +161,14 @@ def close_attempt(
     *,
     at: datetime,
     ending: Ending,
-    ended_seq: int | None,
+    told: tuple[datetime, int] | None = None,
 ) -> Verdict:
     """The attempt is over: its outcome, its GPUs, its time, and what becomes of its run, all at once.
 
-    `row` and `own` are the run and the attempt as this transaction sees them; the caller holds the run's row.
+    `row` and `own` are the run and the attempt as this transaction sees them; the caller holds the run's row. `at` is
+    our clock; `told` its host's, and the number of the event, where the end is the attempt's own word.
     """
+    ended_at, ended_seq = told or (at, None)
     verdict = ending(as_run(row), counted(connection, row, own.number), as_attempt(own), outcome)
     change_attempt(
         connection,
@@ -174,13 +176,13 @@ def close_attempt(
         own.number,
         outcome=wire.encode(verdict.outcome).decode(),
         used_s=max(0.0, verdict.outcome.seconds),
-        ended_at=at,
+        ended_at=ended_at,
         ended_seq=ended_seq,
     )
     free_gpus(connection, row.id, own.number)
     state = RunState(row.state)
     total_s = used_s(connection, row.id)
-    moves = state in LIVE or state is RunState.LOST or (state, verdict.state) == _TRUTH
+    moves = state in LIVE or state is RunState.LOST or (state, verdict.state) in _TRUTH
     if not moves or not may_become(state, verdict.state):
         connection.execute(update(run).where(run.c.id == row.id).values(used_s=total_s))
         return verdict
@@ -191,7 +193,7 @@ def close_attempt(
     elif verdict.state is RunState.PAUSED:
         values |= {"note": verdict.note, "not_before": None, "outcome": None, "ended_at": None}
     else:
-        values |= {"outcome": wire.encode(verdict.outcome).decode(), "ended_at": at, "note": verdict.note}
+        values |= {"outcome": wire.encode(verdict.outcome).decode(), "ended_at": ended_at, "note": verdict.note}
         values |= {"goes_on": False, "not_before": None}
         if verdict.state is RunState.SUCCEEDED:
             values |= _of_the_program_that_ran(connection, row, own, verdict.outcome)

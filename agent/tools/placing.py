@@ -10,10 +10,10 @@ from typing import NoReturn
 from agent.domain.errors import BadRequest, Unavailable
 from agent.domain.orders import HostInfo
 from agent.domain.runs import Network
+from agent.runs.fair import FOREIGN_BYTES
 from agent.stores import Runs
 
 NO_HOST = "No GPU host is connected, so nothing can be trained. Start one with `trainyard worker`."
-FOREIGN_BYTES = 1_000_000_000  # held by others: more than the display and the driver need
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Books:
             if not gpu.sick
             and gpu.uuid not in self.cordoned
             and gpu.uuid not in self.held
-            and gpu.foreign_bytes < FOREIGN_BYTES
+            and gpu.foreign_bytes <= FOREIGN_BYTES
         )
 
 

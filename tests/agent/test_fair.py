@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from agent.domain.orders import GpuInfo, HostInfo
-from agent.runs.fair import Holding, Limits, Placement, capacity_of, plan, queue_full
+from agent.runs.fair import FOREIGN_BYTES, Holding, Limits, Placement, capacity_of, plan, queue_full
+from agent.tools.placing import Books
 from tests.agent.clusters import HOUR, T0, ask, host
 
 
@@ -53,6 +54,18 @@ def test_a_run_goes_only_where_its_secrets_are() -> None:
     refused = plan(waiting, [], [bare], now=T0)
     assert refused.placements == ()
     assert "and the secrets A" in refused.why["a"]
+
+
+def test_what_holds_for_a_run_without_secrets_does_not_hold_for_one_with_them() -> None:
+    bare = replace(host("bare", 0, slots=1), secrets=())
+    keeper = replace(host("keeper", 0, slots=1), secrets=("A",))
+    plain, secret = ask("plain", "alice", age_s=60, host="keeper"), ask("secret", "bob", secrets=("A",))
+    made = plan([plain, secret], [], [bare, keeper], now=T0)
+    assert [(placed.run, placed.host) for placed in made.placements] == [("plain", "keeper")]
+    assert made.why["secret"] == "All 1 slots for runs without a GPU are in use."
+    first = replace(secret, asked_at=T0 - timedelta(seconds=90))
+    made = plan([first, plain], [Holding("r", "carol", "keeper")], [bare, keeper], now=T0)
+    assert [(placed.run, placed.host) for placed in made.placements] == [("plain", "bare")]
 
 
 def test_half_an_hour_of_waiting_is_worth_a_class() -> None:
@@ -149,6 +162,11 @@ def test_gpus_that_are_sick_or_in_foreign_hands_are_not_offered() -> None:
     assert (offered.gpus, offered.slots, offered.tier) == (("a", "d"), 3, "bwrap")
     assert capacity_of(info.model_copy(update={"consuming": False})) is None
     assert capacity_of(info.model_copy(update={"disk_low": True})) is None
+    for held in (0, FOREIGN_BYTES, FOREIGN_BYTES + 1, 800_000_000, 2**30):
+        shared = info.model_copy(update={"gpus": (gpu("e", foreign_bytes=held),)})
+        found = capacity_of(shared)
+        assert found is not None
+        assert Books({}, {}).free(shared) == len(found.gpus), f"a plan offers what the queue gives, with {held} bytes"
 
 
 def test_a_thousand_waiting_on_a_hundred_hosts_are_planned_quickly() -> None:

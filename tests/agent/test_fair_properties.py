@@ -15,9 +15,19 @@ from tests.agent.clusters import T0, host
 _coin: st.SearchStrategy[bool] = st.booleans()
 _users = st.sampled_from(["alice", "bob", "carol"])
 _hosts = st.lists(
-    st.tuples(st.integers(0, 8), st.integers(0, 3), st.sampled_from(["bwrap", "landlock", "none"])),
+    st.tuples(
+        st.integers(0, 8),
+        st.integers(0, 3),
+        st.sampled_from(["bwrap", "landlock", "none"]),
+        st.sampled_from([None, (), ("A",), ("A", "B")]),
+    ),
     max_size=4,
-).map(lambda rows: [host(f"h{n}", gpus, slots=slots, tier=tier) for n, (gpus, slots, tier) in enumerate(rows)])
+).map(
+    lambda rows: [
+        replace(host(f"h{n}", gpus, slots=slots, tier=tier), secrets=secrets)
+        for n, (gpus, slots, tier, secrets) in enumerate(rows)
+    ]
+)
 
 
 @st.composite
@@ -45,6 +55,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[Request], list[Holding], list[Capaci
             must=draw(st.booleans()),
             tier=draw(st.sampled_from(["bwrap", "none"])),
             network=draw(st.sampled_from(["none", "hub", "open"])),
+            secrets=draw(st.sampled_from([(), (), ("A",), ("B", "A")])),
             not_before=draw(st.none() | st.integers(-60, 60).map(lambda s: T0 + timedelta(seconds=s))),
         )
         for number in range(draw(st.integers(0, 12)))
@@ -55,7 +66,8 @@ def clusters(draw: st.DrawFn) -> tuple[list[Request], list[Holding], list[Capaci
 
 def allowed(request: Request, capacity: Capacity) -> bool:
     strong = TIERS[capacity.tier] >= TIERS[request.tier] and request.network in capacity.networks
-    return strong and (not request.must or request.host == capacity.host)
+    known = capacity.secrets is None or set(request.secrets) <= set(capacity.secrets)
+    return strong and known and (not request.must or request.host == capacity.host)
 
 
 @dataclass

@@ -12,8 +12,9 @@ import pytest
 import redis
 
 from agent.domain.errors import BadData, NotFound, Unavailable
-from agent.domain.events import Ended, WorkerEvent
+from agent.domain.events import Accepted, Beat, Ended, WorkerEvent
 from agent.domain.orders import InspectOrder, PredictOrder
+from agent.domain.runs import Outcome, RunState, Usage
 from tests.worker.conftest import ENDLESS, GOOD, Yard
 from worker.client.blobs import FolderBlobs, RedisBlobs
 from worker.client.bundle import pack
@@ -78,6 +79,38 @@ async def test_the_feed_steps_over_what_is_no_event(yard: Yard) -> None:
     feed = RedisFeed(yard.server.url)
     await yard.launch(yard.order("r-feed02", GOOD))
     assert await collect(feed, "r-feed02")
+    await feed.close()
+
+
+async def test_what_a_newer_worker_says_leaves_no_gap(own_yard: Yard) -> None:
+    told = {"run": "r-feed04", "attempt": 1, "host": "h2", "at": "2026-01-01T00:00:00Z"}
+    usage = {"cpus": 1.0, "memory_bytes": 5, "watts": 300}
+    bodies = (
+        {"kind": "accepted", "boot_id": "b", "zone": "eu"},
+        {"kind": "beat", "usage": usage, "mood": "fine"},
+        {"kind": "dreamt", "of": "sheep"},
+        {"kind": "ended", "outcome": {"state": "succeeded", "seconds": 5, "joules": 7}},
+        {"kind": "ended", "outcome": {"state": "transcended"}},
+    )
+    for seq, body in enumerate(bodies, start=1):
+        own_yard.redis().xadd("trainyard:ev:h2", {"e": json.dumps({**told, "seq": seq, "v": 2, "body": body})})
+    for raw in (b"[]", b"[" * 100_000, b'{"body": 3}'):
+        own_yard.redis().xadd("trainyard:ev:h2", {"e": raw})
+    feed = RedisFeed(own_yard.server.url)
+    batch = await feed.read()
+    await feed.ack([ack_id for ack_id, _ in batch])
+    assert [(event.run, event.attempt, event.seq, event.host) for _, event in batch] == [
+        ("r-feed04", 1, seq, "h2") for seq in range(1, 6)
+    ]
+    known = Ended(outcome=Outcome(state=RunState.SUCCEEDED, seconds=5))
+    unread = batch[4][1].body
+    assert [event.body for _, event in batch] == [
+        Accepted(boot_id="b"), Beat(usage=Usage(cpus=1.0, memory_bytes=5)), Beat(), known, unread
+    ]  # fmt: skip
+    assert isinstance(unread, Ended)
+    assert (unread.outcome.state, unread.outcome.exit_class) == (RunState.FAILED, None)
+    assert own_yard.redis().hget("trainyard:acked", "r-feed04:1") == b"5"
+    assert own_yard.redis().xpending("trainyard:ev:h2", "bot")["pending"] == 0
     await feed.close()
 
 

@@ -10,11 +10,12 @@ import json
 import logging
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import redis
 
-from agent.domain.events import WorkerEvent
+from agent.domain.events import WorkerEvent, stand_in
 from agent.wire import Malformed, decode
 from worker.client.connect import connect_async
 from worker.client.queue import PREFIX
@@ -128,12 +129,14 @@ class RedisFeed:
             if ack_id in self._out:
                 continue
             try:
-                event = decode(WorkerEvent, (fields or {}).get(b"e", b""))
+                event = decode(WorkerEvent, (fields or {}).get(b"e", b""), extra="ignore")
             except Malformed as error:
                 log.warning("event_malformed id=%s why=%s raw=%r", ack_id, error, error.raw[:200])
-                self._to_ack.add(ack_id)
-                self._out |= _named(ack_id, error.raw)
-                continue
+                instead = _instead(ack_id, error.raw)
+                if instead is None:
+                    self._to_ack.add(ack_id)
+                    continue
+                event = instead
             self._out[ack_id] = (f"{event.run}:{event.attempt}", event.seq)
             found.append((ack_id, event))
         return found
@@ -170,12 +173,22 @@ class RedisFeed:
         await asyncio.sleep(_BLOCK_MS / 1000)
 
 
-def _named(ack_id: str, raw: bytes) -> dict[str, tuple[str, int]]:
-    """An event that we do not understand still has a number, so that its host does not send it for ever."""
-    with contextlib.suppress(ValueError, TypeError, KeyError):
+def _instead(ack_id: str, raw: bytes) -> WorkerEvent | None:
+    """What takes the place of an event that we do not understand, under its number; None where it has none."""
+    stream, _, entry_id = ack_id.rpartition("|")
+    with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
         told = json.loads(raw)
-        return {ack_id: (f"{told['run']}:{told['attempt']}", int(told["seq"]))}
-    return {}
+        body = told.get("body")
+        kind = body.get("kind") if isinstance(body, dict) else None
+        return WorkerEvent(
+            run=told["run"],
+            attempt=told["attempt"],
+            seq=told["seq"],
+            host=stream.removeprefix(_STREAMS),
+            at=datetime.fromtimestamp(int(entry_id.partition("-")[0]) / 1000, UTC),
+            body=stand_in(str(kind)),
+        )
+    return None
 
 
 def _by_stream(answer: Any) -> list[tuple[str, list[Any]]]:
