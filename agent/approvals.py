@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from agent.cards import decided_card
 from agent.domain.approvals import SHOWN_DIGEST_CHARS, Approval, ApprovalState, digest_of
 from agent.domain.content import Button, Content
-from agent.domain.errors import Conflict, NotAllowed
+from agent.domain.errors import Conflict, NotAllowed, TransientError
 from agent.domain.ids import new_approval_id, new_ulid
 from agent.domain.policy import may_decide
 from agent.domain.rooms import Person
@@ -42,6 +42,7 @@ class ApprovalDesk:
         self._clock = clock
         self._approvers = approvers
         self._lifetime = lifetime
+        self._in_hand: set[str] = set()  # decisions that are being carried out now
 
     async def ask(self, turn: Turn, call: ToolCall, needed: NeedsApproval) -> None:
         """Store the question and show its card; the turn is paused in the same transaction."""
@@ -95,6 +96,7 @@ class ApprovalDesk:
 
         Raises:
             NotAllowed, NotFound, Conflict: nothing was done; the text says why.
+            TransientError: it is decided and waits, until `expire` or `recover` can carry it out.
         """
         approval = await self._approvals.get(approval_id)
         turn = await self._conversations.turn(approval.turn_id)
@@ -110,16 +112,23 @@ class ApprovalDesk:
         )
         if decided is None:
             raise Conflict(_why_not(await self._approvals.get(approval_id), now))
-        return turn if await self._carry_out(decided, turn, person.name or person.id) else None
+        try:
+            return turn if await self._carry_out(decided, turn, person.name or person.id) else None
+        except TransientError as error:
+            stored = "Your decision is stored and is carried out by itself as soon as it can be."
+            raise TransientError(f"{stored} What is in the way: {error}") from error
 
     async def recover(self) -> list[Turn]:
         """Carry out what was decided and then cut off, by a crash or the database's absence; the turns that go on."""
         left = [approval for state in DECIDED for approval in await self._approvals.of_state(state)]
         going_on: list[Turn] = []
         for approval in left:
-            turn = await self._conversations.turn(approval.turn_id)
-            if await self._carry_out(approval, turn, _decider(approval)):
-                going_on.append(turn)
+            try:
+                turn = await self._conversations.turn(approval.turn_id)
+                if await self._carry_out(approval, turn, _decider(approval)):
+                    going_on.append(turn)
+            except TransientError as error:
+                log.warning("decision waits", extra={"approval": approval.id, "cause": str(error)})
         return going_on
 
     async def expire(self) -> list[Turn]:
@@ -132,7 +141,16 @@ class ApprovalDesk:
         return await self.recover()
 
     async def _carry_out(self, approval: Approval, turn: Turn, by: str) -> bool:
-        """Whether this call settled it. Of two for one decision one does, and `execute` knows its token."""
+        """Whether this call settled it. Of two for one decision one does; what is in hand is left to whoever has it."""
+        if approval.id in self._in_hand:
+            return False
+        self._in_hand.add(approval.id)
+        try:
+            return await self._settle(approval, turn, by)
+        finally:
+            self._in_hand.discard(approval.id)
+
+    async def _settle(self, approval: Approval, turn: Turn, by: str) -> bool:
         call = ToolCall(approval.call_id, approval.tool, "")
         if approval.state is ApprovalState.APPROVED:
             answer = await self._execute(approval, turn, call)
@@ -155,7 +173,9 @@ class ApprovalDesk:
             return answer_of(
                 await self._dispatcher.execute(approval.tool, caller, approval.arguments, f"approval:{approval.id}")
             )
-        except Exception as error:  # noqa: BLE001 - a failing tool answers its call; the turn goes on
+        except Exception as error:
+            if isinstance(error, TransientError) and self._clock.now() < approval.expires_at:
+                raise  # it may have been done: it stays decided, and is repeated with its token until the card expires
             return failure_of(error, call)
 
 
@@ -172,6 +192,8 @@ def _why_not(approval: Approval, now: datetime) -> str:
             return "This card shows an older version of the question; nothing was done. Use the newest card."
         case _ if not who:
             return "This question had expired; nothing was done. Ask again to get a new card."
+        case ApprovalState.APPROVED:
+            return f"This was approved by {who} and is carried out as soon as it can be; nobody has to ask again."
         case ApprovalState.REJECTED:
             return f"This was rejected by {who} before; nothing was done."
         case _:

@@ -189,9 +189,9 @@ class Runs(Protocol):
         """Compare-and-set into the queue by a person's wish: earlier failures do not count any more."""
 
     async def replace_script(
-        self, run_id: str, *, expect: RunState, to: RunState, bundle_sha256: str, at: datetime
+        self, run_id: str, *, expect: RunState, to: RunState, was: str, bundle_sha256: str, at: datetime
     ) -> int | None:
-        """Another program, as the next version, and a compare-and-set; the version, or None when the state had changed.
+        """Another program than `was`, as the next version; None when it has another state or program than expected.
 
         `to` may be `expect`; PAUSING means that the run is queued again as soon as it has paused.
         """
@@ -262,7 +262,7 @@ class Runs(Protocol):
     ) -> tuple[Sequence[MetricRow], Place]:
         """The rows that stand behind `place`, and where they end. `START` is before the first.
 
-        At most `most` of them, if that is given; `place` again: there are no more.
+        With `most` at most so many of them, and all of one attempt; `place` again: there are no more.
         """
 
     async def newest_metrics(self, run_id: str, count: int) -> Sequence[MetricRow]:

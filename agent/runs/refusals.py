@@ -2,8 +2,11 @@
 
 from agent.domain.errors import Conflict
 from agent.domain.runs import Run, RunState
+from agent.runs.ending import hours_left_s
 
 _S = RunState
+MAY_PAUSE = frozenset({_S.STARTING, _S.RUNNING, _S.UNREACHABLE})
+MAY_RETRY = frozenset({_S.STOPPED, _S.FAILED, _S.LOST})
 _STANDS = {
     _S.AWAITING_APPROVAL: "waits for approval; approve or reject it first.",
     _S.QUEUED: "is in the queue already; it starts as soon as there is room.",
@@ -26,6 +29,23 @@ def refused(run: Run, what: str) -> Conflict:
         already = "paused already; resume it to go on" if what == "paused" else "in the queue already"
         return Conflict(f"Run `{run.id}` is {already}.")
     return Conflict(f"Run `{run.id}` cannot be {what}: it {_STANDS[run.state]}")
+
+
+def with_new_program(run: Run) -> RunState:
+    """The state that another program takes a run to. Raises `Conflict` where it can have none."""
+    if run.state in (_S.SUCCEEDED, _S.STOPPING, _S.AWAITING_APPROVAL):
+        raise refused(run, "given another program")
+    to = _S.PAUSING if run.state in MAY_PAUSE else _S.QUEUED if run.state in MAY_RETRY else run.state
+    if to is not run.state and hours_left_s(run) <= 0:
+        raise no_hours_left(run)
+    return to
+
+
+def overtaken(run: Run) -> Conflict:
+    """It has another program than the one that the change was made for."""
+    return Conflict(
+        f"The script of run `{run.id}` has changed since this card was made, so nothing was done. Ask again."
+    )
 
 
 def no_hours_left(run: Run) -> Conflict:

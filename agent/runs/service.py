@@ -19,7 +19,7 @@ from agent.ports import Clock, Fleet
 from agent.run_store import Runs, Verdict
 from agent.runs.ending import Settling, hours_left_s, settle
 from agent.runs.reconcile import Listening, Reconciler
-from agent.runs.refusals import no_hours_left, refused
+from agent.runs.refusals import MAY_PAUSE, MAY_RETRY, no_hours_left, overtaken, refused, with_new_program
 from agent.runs.scheduling import Scheduler, Waiting
 from agent.runs.sending import Sending
 from agent.runs.timings import Timings
@@ -28,8 +28,6 @@ __all__ = ["RunService", "Timings", "Waiting"]
 
 log = logging.getLogger(__name__)
 _S = RunState
-_MAY_PAUSE = frozenset({_S.STARTING, _S.RUNNING, _S.UNREACHABLE})
-_MAY_RETRY = frozenset({_S.STOPPED, _S.FAILED, _S.LOST})
 
 
 class RunService:
@@ -63,7 +61,7 @@ class RunService:
     async def create(
         self, spec: RunSpec, *, session_id: str, requester: str, room: Room, token: str, priority: int = 0
     ) -> Run:
-        """Store an approved run and send it off; a second call with the same token gives the first run.
+        """Store an approved run and send it off; the run after that. The same token again gives the first run.
 
         Raises:
             Conflict: this person has too many runs waiting.
@@ -81,7 +79,7 @@ class RunService:
         run = await self._runs.create(run, room, client_token=token, most_queued=most)
         self._changed(run.id)
         await self._schedule()
-        return run
+        return await self._runs.get(run.id)
 
     async def pause(self, run_id: str) -> str:
         """Save a checkpoint, end the attempt and give its GPUs back. Raises `NotFound`, `Conflict`."""
@@ -94,7 +92,7 @@ class RunService:
             elif run.state is _S.PAUSING:
                 if await self._runs.go_on(run.id, expect=_S.PAUSING, goes_on=False):
                     return f"Run `{run.id}` is pausing already: it saves a checkpoint first."
-            elif run.state not in _MAY_PAUSE:
+            elif run.state not in MAY_PAUSE:
                 raise refused(run, "paused")
             elif await self._runs.wish(run.id, expect=run.state, how="pause"):
                 await self._tell(run)
@@ -116,7 +114,7 @@ class RunService:
         """Another attempt of a run that ended badly. Raises `NotFound`, `Conflict`."""
         while True:
             run = await self._runs.get(run_id)
-            if run.state not in _MAY_RETRY:
+            if run.state not in MAY_RETRY:
                 raise refused(run, "tried again")
             if await self._requeue(run, "It is tried again."):
                 return await self._where(run, "is tried again")
@@ -126,7 +124,8 @@ class RunService:
         while True:
             run = await self._runs.get(run_id)
             if run.state is _S.STOPPING:
-                await self._tell(run)
+                if await self._tell(run) == "kill":
+                    return f"Run `{run.id}` is being killed already: it saves no checkpoint any more."
                 return f"Run `{run.id}` is stopping already: it saves a checkpoint first."
             if run.state in LIVE:
                 if await self._runs.wish(run.id, expect=run.state, how="stop"):
@@ -161,21 +160,21 @@ class RunService:
             return f"{now}, and starts."
         return f"{now}, and is number {places[run_id]} in the queue."
 
-    async def update_script(self, run_id: str, bundle_sha256: str) -> str:
-        """Go on with another program, from the last checkpoint. Raises `NotFound`, `Conflict`."""
+    async def update_script(self, run_id: str, bundle_sha256: str, *, was: str) -> str:
+        """Go on with another program than `was`, from the last checkpoint; said twice, it is done once.
+
+        Raises:
+            NotFound, Conflict: its state does not allow it, or it has another program than `was` by now.
+        """
         while True:
             run = await self._runs.get(run_id)
-            if run.state in (_S.SUCCEEDED, _S.STOPPING, _S.AWAITING_APPROVAL):
-                raise refused(run, "given another program")
-            to = run.state
-            if run.state in _MAY_PAUSE:
-                to = _S.PAUSING
-            elif run.state in _MAY_RETRY:
-                to = _S.QUEUED
-            if to is not run.state and hours_left_s(run) <= 0:
-                raise no_hours_left(run)
+            if run.spec.bundle_sha256 == bundle_sha256:
+                return f"Run `{run.id}` has this script now: it is version {run.script} of its program."
+            if run.spec.bundle_sha256 != was:
+                raise overtaken(run)
+            to = with_new_program(run)
             version = await self._runs.replace_script(
-                run.id, expect=run.state, to=to, bundle_sha256=bundle_sha256, at=self._clock.now()
+                run.id, expect=run.state, to=to, was=was, bundle_sha256=bundle_sha256, at=self._clock.now()
             )
             if version is not None:
                 break
@@ -266,9 +265,11 @@ class RunService:
         self._changed(run.id)
         return f"Run `{run.id}` was {words} and is {'stopped' if what == 'killed' else what}."
 
-    async def _tell(self, run: Run) -> None:
-        """Send the wish of people to the host; it is repeated until it takes effect."""
+    async def _tell(self, run: Run) -> str:
+        """Send the wish of people to the host, and which it is; it is repeated until it takes effect."""
         self._changed(run.id)
         attempts = await self._runs.attempts(run.id)
-        if attempts and attempts[-1].stop and attempts[-1].outcome is None:
-            await self._sending.stop(run, attempts[-1], attempts[-1].stop)
+        if not attempts or not attempts[-1].stop or attempts[-1].outcome is not None:
+            return ""
+        await self._sending.stop(run, attempts[-1], attempts[-1].stop)
+        return attempts[-1].stop

@@ -149,21 +149,24 @@ class SqlRuns(RunReads, PictureReads):
         return await self._database.write(lambda connection: _requeue(connection, run_id, expect, note, at))
 
     async def replace_script(
-        self, run_id: str, *, expect: RunState, to: RunState, bundle_sha256: str, at: datetime
+        self, run_id: str, *, expect: RunState, to: RunState, was: str, bundle_sha256: str, at: datetime
     ) -> int | None:
-        """Another program, as the next version, and a compare-and-set; None when the state had changed."""
+        """Another program, as the next version, and a compare-and-set; None when state or program had changed."""
 
         def store(connection: Connection) -> int | None:
             row = rows.locked(connection, run_id)
             if row is None or row.state != expect.value or (to is not expect and not may_become(expect, to)):
                 return None
+            spec = rows.as_run(row).spec
+            if spec.bundle_sha256 != was:
+                return None
             newest = select(func.max(script.c.version)).where(script.c.run_id == run_id)
             version = int(connection.execute(newest).scalar_one() or 0) + 1
             values = {"run_id": run_id, "version": version, "bundle_sha256": bundle_sha256, "at": at}
             connection.execute(insert(script), values)
-            spec = rows.as_run(row).spec.model_copy(update={"bundle_sha256": bundle_sha256})
+            changed = wire.encode(spec.model_copy(update={"bundle_sha256": bundle_sha256})).decode()
             change = update(run).where(run.c.id == run_id)
-            connection.execute(change.values(spec=wire.encode(spec).decode(), script=version))
+            connection.execute(change.values(spec=changed, script=version))
             if to is RunState.QUEUED:
                 _requeue(connection, run_id, expect, f"Its program is version {version} now.", at)
             elif to is RunState.PAUSING:
@@ -232,7 +235,7 @@ class SqlRuns(RunReads, PictureReads):
             own = rows.attempt_row(connection, run_id, number)
             if own.outcome is not None:
                 return None
-            rows.close_attempt(connection, row, own, outcome, at=at, ending=ending, ended_seq=None)
+            rows.close_attempt(connection, row, own, outcome, at=at, ending=ending)
             return rows.as_run(connection.execute(select(run).where(run.c.id == run_id)).one())
 
         return await self._database.write(store)

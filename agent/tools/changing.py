@@ -4,19 +4,21 @@
 script with a syntax error is refused before anybody is asked. Called through the dispatcher.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import counted, gaps_words, number, priority_words, spec_facts
+from agent.cards import counted, gaps_words, number, priority_words, shows_all, spec_facts
 from agent.domain.content import Card, Document, Fact, Table
 from agent.domain.datasets import DatasetRef
-from agent.domain.errors import BadData, BadRequest, Conflict
+from agent.domain.errors import BadData, BadRequest
 from agent.domain.policy import Effect
 from agent.domain.runs import ENDED, LIVE, PRIORITIES, Network, Run, RunSpec, RunState
 from agent.ports import Blobs, Bundles, Fleet
-from agent.runs.cards import state_words
+from agent.runs.cards import state_text, state_words
 from agent.runs.pictures import Files
+from agent.runs.refusals import with_new_program
 from agent.runs.service import RunService
 from agent.stores import Runs
 from agent.tools.control import Control
@@ -38,7 +40,9 @@ SHORT_NAMES = {  # what people call settings; a changed one must replace the ori
     "patience": "early_stopping_patience",
 }
 SPEC_NAMES = {
+    "task": "task",
     "target": "target",
+    "text_column": "text column",
     "drop_columns": "columns left out",
     "seed": "seed",
     "test_frac": "test part",
@@ -46,6 +50,7 @@ SPEC_NAMES = {
     "gpus": "GPUs",
     "max_hours": "hours at most",
     "network": "network",
+    "secrets": "secrets",
     "auto_resume": "retries by itself",
     "sandbox": "sandbox",
     "bundle_sha256": "program",
@@ -140,10 +145,7 @@ class Changing:
         """
         run = await named_or_newest(self._runs, caller, asked.run)
         await self._control.owned(caller, run, "change its program; `clone` makes a run of your own from it")
-        if run.state is RunState.SUCCEEDED:
-            raise Conflict(
-                f"Run `{run.id}` has succeeded, so there is nothing left to change. `clone` it with changes."
-            )
+        with_new_program(run)  # refused now, not after people were asked
         before = await self._bundles.read(run.spec.bundle_sha256, SCRIPT)
         after = await self._asked_for(caller, asked, before)
         check(after)
@@ -179,17 +181,10 @@ class Changing:
 
     async def update(self, _caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
         """Give the run its approved script. Raises `Conflict` when the run has another script than was shown."""
-        run = await self._runs.get(str(exact["run"]))
-        new = str(exact["bundle_sha256"])
-        if run.spec.bundle_sha256 == new:
-            return Result(f"Run `{run.id}` has the new script.", {"run": run.id, "state": run.state.value})
-        if run.spec.bundle_sha256 != exact["was"]:
-            raise Conflict(
-                f"The script of run `{run.id}` has changed since this card was made, so nothing was done. Ask again."
-            )
-        text = await self._service.update_script(run.id, new)
-        after = await self._runs.get(run.id)
-        return Result(text, {"run": run.id, "state": after.state.value})
+        run_id, new, was = (str(exact[name]) for name in ("run", "bundle_sha256", "was"))
+        text = await self._service.update_script(run_id, new, was=was)
+        after = await self._runs.get(run_id)
+        return Result(text, {"run": run_id, "state": after.state.value})
 
     async def plan_clone(self, caller: Caller, asked: CloneArguments) -> Plan:
         """The exact new run and what differs from the original; nothing is started."""
@@ -201,7 +196,7 @@ class Changing:
             "priority": priority,
             "clone_of": original.id,
         }
-        return Plan(exact, clone_card(original, spec, priority=priority))
+        return await planned(self._files, caller, exact, clone_card(original, spec, priority=priority))
 
     async def _changed(self, before: RunSpec, asked: CloneArguments) -> RunSpec:
         """The original's specification with what was asked otherwise, on a host that can keep to it."""
@@ -236,10 +231,20 @@ class Changing:
 
     async def clone(self, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Create the approved run; a repetition with the same token finds it."""
-        return await start(self._service, caller, exact, token)
+        return await start(self._runs, self._service, caller, exact, token)
 
 
-async def start(service: RunService, caller: Caller, exact: Mapping[str, JsonValue], token: str) -> Result:
+async def planned(files: Files, caller: Caller, exact: dict[str, JsonValue], card: Card) -> Plan:
+    """The plan with its card; what a platform would cut of that is whole in a file beside it."""
+    if shows_all(card):
+        return Plan(exact, card)
+    text = json.dumps(exact, indent=2, ensure_ascii=False)
+    whole = await files.document(text, name="plan.json", about=caller.session_id)
+    note = f"**There is more than fits here.** All that is approved is in the file `{whole.name}` with this card."
+    return Plan(exact, card.model_copy(update={"body": f"{note}\n\n{card.body}".strip()}), (whole,))
+
+
+async def start(runs: Runs, service: RunService, caller: Caller, exact: Mapping[str, JsonValue], token: str) -> Result:
     """Create a run from what was approved: its specification and its priority."""
     spec = RunSpec.model_validate(exact["spec"])
     priority = exact.get("priority", 0)
@@ -251,9 +256,9 @@ async def start(service: RunService, caller: Caller, exact: Mapping[str, JsonVal
         token=token,
         priority=priority if isinstance(priority, int) else 0,
     )
-    text = f"Started `{run.id}` on {spec.host}; its card follows the training."
-    if run.state is RunState.QUEUED and run.note:
-        text = f"Run `{run.id}` waits in the queue. {run.note}"
+    text = state_text(run)
+    if run.state is not RunState.QUEUED and (attempts := await runs.attempts(run.id)):
+        text = f"Started `{run.id}` on {attempts[-1].host}; its card follows the training."
     return Result(text, {"run": run.id, "state": run.state.value})
 
 
@@ -298,7 +303,11 @@ def clone_card(original: Run, spec: RunSpec, *, priority: int) -> Card:
         title=f"Train {original.id} again with changes?" if rows else f"Train {original.id} once more?",
         tone="busy",
         body="\n\n".join(part for part in (same, gaps_words(spec.sandbox)) if part),
-        facts=(Fact(name="Data", value=spec.dataset.name), Fact(name="Target", value=spec.target), *spec_facts(spec)),
+        facts=(
+            Fact(name="Data", value=spec.dataset.name),
+            Fact(name="Target", value=spec.target),
+            *spec_facts(spec, priority=priority),
+        ),
         table=Table(columns=("what", "was", "becomes"), rows=tuple(rows)) if rows else None,
     )
 
@@ -306,7 +315,7 @@ def clone_card(original: Run, spec: RunSpec, *, priority: int) -> Card:
 def differences(before: RunSpec, after: RunSpec) -> list[tuple[str, str, str]]:
     """What differs between two specifications: name, before, after; settings by their own names."""
     rows = [
-        (words, _shown(getattr(before, name)), _shown(getattr(after, name)))
+        (words, _shown(getattr(before, name), "–"), _shown(getattr(after, name), "–"))
         for name, words in SPEC_NAMES.items()
         if getattr(before, name) != getattr(after, name)
     ]
@@ -321,9 +330,9 @@ def differences(before: RunSpec, after: RunSpec) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _shown(value: object) -> str:
+def _shown(value: object, none: str = "default") -> str:
     if value is None:
-        return "default"
+        return none
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

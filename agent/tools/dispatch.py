@@ -3,8 +3,9 @@
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
 
@@ -15,6 +16,7 @@ from agent.ports import ToolCall, ToolSchema
 from agent.tools.tool import OUTPUT_CAP_CHARS, Arguments, Caller, Plan, Result, Tool
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 GUEST = "Guests of another organisation may look, but not start or stop anything here."
 UNASKED = "Nobody asked for this, so it is not done. Propose it in words, and leave the decision to people."
 
@@ -61,8 +63,7 @@ class Dispatcher:
             return await self._limited(tool, tool.run(caller, arguments))
         if tool.plan is None:
             raise BadRequest(f"`{tool.name}` cannot be called.")
-        async with asyncio.timeout(tool.timeout_s):
-            return NeedsApproval(tool, await tool.plan(caller, arguments))
+        return NeedsApproval(tool, await self._limited(tool, tool.plan(caller, arguments)))
 
     async def execute(self, name: str, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Do what was approved; a repetition with the same token does nothing new."""
@@ -71,10 +72,10 @@ class Dispatcher:
             raise BadRequest(f"`{name}` needs no approval.")
         return await self._limited(tool, tool.execute(caller, exact, token))
 
-    async def _limited(self, tool: Tool, work: "asyncio.Future[Result] | object") -> Result:
+    async def _limited(self, tool: Tool, work: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(tool.timeout_s):
-                return await work  # type: ignore[misc, no-any-return]
+                return await work
         except TimeoutError:
             raise TransientError(f"`{tool.name}` took longer than {tool.timeout_s:.0f} s and was given up.") from None
 

@@ -12,9 +12,10 @@ from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES, Network, RunSpec
 from agent.ports import Bundles, Fleet
+from agent.runs.pictures import Files
 from agent.runs.service import RunService
 from agent.stores import Runs
-from agent.tools.changing import start
+from agent.tools.changing import planned, start
 from agent.tools.data import DataFiles
 from agent.tools.placing import Books, books, choose_host, default_network
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
@@ -63,9 +64,12 @@ class TrainArguments(Arguments):
 class Training:
     """The tools of this family."""
 
-    def __init__(self, files: DataFiles, runs: Runs, service: RunService, fleet: Fleet, bundles: Bundles) -> None:
-        """`bundles` packs the code that an approval is for."""
+    def __init__(
+        self, files: DataFiles, runs: Runs, service: RunService, fleet: Fleet, bundles: Bundles, drawn: Files
+    ) -> None:
+        """`bundles` packs the code that an approval is for; `drawn` hands over plans that are too long for a card."""
         self._files = files
+        self._drawn = drawn
         self._runs = runs
         self._service = service
         self._fleet = fleet
@@ -124,7 +128,8 @@ class Training:
         )
         priority = PRIORITIES[asked.priority]
         exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
-        return Plan(exact, approval_card(spec, report, plan=STEPS[task], priority=priority))
+        card = approval_card(spec, report, plan=STEPS[task], priority=priority)
+        return await planned(self._drawn, caller, exact, card)
 
     async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str, TaskType, DataReport]:
         """Target, task and audit. Raises `BadRequest`, `BadData`, `NotFound` where they cannot be known or used."""
@@ -142,7 +147,7 @@ class Training:
 
     async def execute(self, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Create the approved run; a repetition with the same token finds it."""
-        return await start(self._service, caller, exact, token)
+        return await start(self._runs, self._service, caller, exact, token)
 
 
 def _text_column(asked: TrainArguments, report: DataReport) -> str:

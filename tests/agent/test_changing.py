@@ -1,23 +1,32 @@
 """A new script and a copy of a run: planned exactly, shown as a difference, executed once after the approval."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
-from agent.domain.content import Card, Content
-from agent.domain.errors import BadRequest
+from agent.cards import shows_all, spec_facts
+from agent.domain.content import Card, Content, Table
+from agent.domain.errors import BadRequest, TransientError
+from agent.domain.events import Ended
 from agent.domain.orders import GpuInfo, HostInfo
+from agent.domain.policy import Effect
 from agent.domain.rooms import Attachment
-from agent.domain.runs import RunSpec, RunState
+from agent.domain.runs import ExitClass, Outcome, RunSpec, RunState
 from agent.ports import ModelReply, ToolCall
 from agent.tools.changing import differences
+from agent.tools.dispatch import Dispatcher
 from agent.tools.scripts import Replacement, check, diff_of, replaced
+from agent.tools.tool import Arguments, Caller, Plan, Tool
+from bot.discord.embeds import pieces
+from bot.slack.blocks import card_blocks
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, saved
 from tests.agent.test_turns import asked_to_train, attached
-from tests.fakes import ALICE, BOB, START, ScriptedModel, clicked, said
+from tests.fakes import ALICE, BOB, ROOM, START, ScriptedModel, clicked, host, said
 
 _S = RunState
 GPUS = tuple(
@@ -124,6 +133,59 @@ async def test_a_card_that_was_overtaken_changes_nothing(house: House) -> None:
         assert (await brain.stores.runs.get(run.id)).script == 2
 
 
+async def test_of_two_cards_that_are_clicked_at_once_one_is_refused(house: House) -> None:
+    other = ROOM.model_copy(update={"thread": "other"})
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        for number, room in enumerate((ROOM, other), start=1):
+            files = script(house.folder, f"print({number})\n", f"train{number}.py")
+            await brain.desk.accept(said(f"update {run.id}", files=files, room=room))
+            await house.until(lambda number=number: len(open_cards(house)) == number)  # type: ignore[misc]
+        first, second = open_cards(house)
+        await brain.desk.accept(clicked(first.buttons[0]))
+        await brain.desk.accept(clicked(second.buttons[0], room=other))
+        await house.until(lambda: any("takes over" in text for text in house.door.texts()))
+        await house.until(lambda: any("has changed since this card" in text for text in house.door.texts()))
+        assert [one.version for one in await brain.stores.runs.scripts(run.id)] == [1, 2]
+
+
+async def test_a_tick_leaves_alone_what_a_click_is_carrying_out(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await brain.desk.accept(said(f"update {run.id}", files=script(house.folder, "print(1)\n")))
+        approve = card_of(await stage.asked()).buttons[0]
+        update, times = brain.service.update_script, []
+
+        async def with_a_tick(run_id: str, bundle_sha256: str, *, was: str) -> str:
+            times.append(was)
+            if len(times) == 1:
+                await brain.desk.expire()
+            return await update(run_id, bundle_sha256, was=was)
+
+        monkeypatch.setattr(brain.service, "update_script", with_a_tick)
+        await brain.desk.accept(clicked(approve))
+        await house.until(lambda: any("Version 2" in text and "takes over" in text for text in house.door.texts()))
+        await brain.desk.idle()
+        assert len(times) == 1
+        assert (await brain.stores.runs.get(run.id)).script == 2
+
+
+async def test_a_script_that_could_not_be_used_is_refused_before_anybody_is_asked(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        stopping, used_up = await stage.running(), await stage.running()
+        await brain.service.stop(stopping.id)
+        outcome = Outcome(state=_S.FAILED, exit_class=ExitClass.USER_ERROR, seconds=3700.0)
+        await stage.says(used_up, Ended(outcome=outcome))
+        for run, says in ((stopping, "it is stopping; wait"), (used_up, "has used the 1 hour")):
+            files = script(house.folder, "print(1)\n")
+            await brain.desk.accept(said(f"update {run.id}", files=files))
+            await house.until(lambda says=says: any(says in text for text in house.door.texts()))  # type: ignore[misc]
+        assert open_cards(house) == []
+
+
 def open_cards(house: House) -> list[Card]:
     cards = [content.card for content in house.door.shown if content.card and content.card.kind == "approval"]
     return [card for card in cards if card.buttons]
@@ -206,6 +268,106 @@ async def test_a_command_that_people_approve_goes_on_after_a_restart(house: Hous
         assert house.fleet.launched[-1].spec.seed == 5
         await brain.desk.idle()
         assert sum("Started" in text for text in house.door.texts()) == 1
+
+
+async def test_a_clone_that_waits_or_starts_elsewhere_is_not_said_to_have_started_there(house: House) -> None:
+    house.fleet.infos = (host("gpu-1", slots=1), host("gpu-2", slots=1))
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()  # it takes gpu-1, for which the clones are approved
+        for seed, says in ((2, "on gpu-2; its card follows"), (3, "waits in the queue. It is number 1")):
+            await brain.desk.accept(said(f"clone {run.id} seed={seed} host=gpu-1"))
+            asked = await stage.asked()
+            assert facts(asked)["Host"].startswith("gpu-1")
+            await brain.desk.accept(clicked(card_of(asked).buttons[0]))
+            await house.until(lambda says=says: any(says in text for text in house.door.texts()))  # type: ignore[misc]
+            await brain.desk.idle()
+            await brain.postman.idle()
+        assert [order.host for order in house.fleet.launched] == ["gpu-1", "gpu-2"]
+        assert sum("Started" in text for text in house.door.texts()) == 1
+
+
+async def test_what_a_card_cannot_show_of_a_plan_is_in_a_file_with_it(house: House) -> None:
+    many = {f"setting_{n}": n for n in range(120)}
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running(SPEC.model_copy(update={"settings": many | {"zz_danger": 1}}))
+        await brain.desk.accept(said(f"clone {run.id} seed=2"))
+        asked = await stage.asked()
+        (file,) = asked.files
+        exact = json.loads(Path(file.path).read_text())
+        assert exact["spec"]["settings"] == many | {"zz_danger": 1}
+        assert (exact["spec"]["seed"], exact["clone_of"]) == (2, run.id)
+        assert f"All that is approved is in the file `{file.name}`" in card_of(asked).body
+        await brain.desk.accept(clicked(card_of(asked).buttons[0]))
+        await house.until(lambda: len(house.fleet.launched) > 1)
+        assert house.fleet.launched[-1].spec.model_dump(mode="json") == exact["spec"]
+        await brain.desk.idle()
+        short = await stage.running()
+        await brain.desk.accept(said(f"clone {short.id} seed=2"))
+        await house.until(lambda: bool(open_cards(house)))
+        assert (await stage.asked()).files == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows", "whole"),
+    [
+        ({"lr": 0.1}, (), True),
+        ({"note": "x" * 490}, (), True),
+        ({"note": "x" * 600}, (), False),
+        ({"note": "&" * 200}, (), False),
+        ({}, (("seed", "7", "9"),) * 30, True),
+        ({}, (("seed", "7", "9"),) * 60, False),
+        ({}, (("note", "x" * 1500, "y" * 1500),), False),
+    ],
+)
+def test_a_card_that_shows_all_is_cut_on_no_platform(
+    settings: dict[str, JsonValue], rows: tuple[tuple[str, ...], ...], whole: bool
+) -> None:
+    table = Table(columns=("what", "was", "becomes"), rows=rows)
+    facts = tuple(spec_facts(SPEC.model_copy(update={"settings": settings})))
+    card = Card(kind="approval", title="Train?", facts=facts, table=table)
+    assert shows_all(card) is whole
+    if whole:
+        slack = json.dumps(card_blocks(card, {}), ensure_ascii=False)
+        assert "…" not in slack
+        assert "not shown" not in slack
+        (piece,) = pieces(Content(card=card))
+        assert "…" not in str(piece.embed.to_dict() if piece.embed else "")
+        assert piece.rest == ""
+
+
+async def test_a_training_with_many_settings_shows_all_of_them_in_a_file(house: House, csv: Path) -> None:
+    settings = {f"setting_{n}": n for n in range(120)}
+    call = ToolCall("c1", "start_training", json.dumps({"target": "visited_doctor", "settings": settings}))
+    house.model = ScriptedModel(ModelReply("", (call,), "scripted"))
+    async with house.open() as brain:
+        await brain.desk.accept(said("train it, with these settings", files=attached(csv)))
+        asked = await Stage(house, brain).asked()
+        (file,) = asked.files
+        assert json.loads(Path(file.path).read_text())["spec"]["settings"] == settings
+        assert card_of(asked).body.startswith("**There is more than fits here.**")
+        await brain.desk.idle()
+
+
+async def test_the_same_run_once_more_shows_a_priority_that_is_not_usual(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.create(priority=1)
+        await brain.desk.accept(said(f"clone {run.id} priority=high"))
+        asked = await stage.asked()
+        assert "Nothing differs" in card_of(asked).body
+        assert facts(asked)["Priority"] == "high"
+
+
+async def test_a_plan_that_takes_too_long_is_given_up_with_a_sentence() -> None:
+    async def plan(caller: Caller, asked: Arguments) -> Plan:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    tool = Tool("slow_plan", "Plans for ever.", Arguments, Effect.SPEND, plan=plan, timeout_s=0.01)
+    with pytest.raises(TransientError, match="`slow_plan` took longer than"):
+        await Dispatcher({tool.name: tool}).call(Caller(ALICE, "s", ROOM), ToolCall("c", tool.name, "{}"))
 
 
 async def test_people_say_in_words_what_to_change(house: House) -> None:

@@ -1,6 +1,7 @@
 """What is cut off goes on: decisions, broken turns, an absent database, a platform that is not connected."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -14,9 +15,9 @@ from agent import sessions
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Content
 from agent.domain.errors import Unavailable
-from agent.domain.events import Beat, WorkerEvent
+from agent.domain.events import Accepted, Beat, EventBody, Started, WorkerEvent
 from agent.domain.rooms import Inbound, Room
-from agent.domain.runs import ExitClass, RunState
+from agent.domain.runs import ExitClass, RunState, Usage
 from agent.ports import MessageRef, ModelMessage, ModelReply, ToolCall, ToolSchema
 from agent.storage.database import Database
 from bot import relay
@@ -71,6 +72,79 @@ async def test_what_was_decided_while_the_database_went_away_is_carried_out_with
         assert await brain.desk.expire() is None
         await brain.desk.idle()
         assert sum("Started" in text for text in house.door.texts()) == 1
+
+
+async def test_an_approval_is_not_used_up_by_a_database_that_went_away_while_it_was_carried_out(
+    house: House, csv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.open() as brain:
+        await asked_to_train(house, brain, csv)
+        approve = house.door.button("approve")
+        create = brain.stores.runs.create
+
+        async def created_and_cut_off(*args: Any, **named: Any) -> None:
+            await create(*args, **named)
+            raise Unavailable("The connection was lost at the commit.")
+
+        monkeypatch.setattr(brain.stores.runs, "create", created_and_cut_off)
+        await brain.desk.accept(clicked(approve))
+        await house.until(lambda: any("is carried out by itself" in content.text for _, content in house.door.whispers))
+        await brain.desk.accept(clicked(approve))
+        await house.until(lambda: any("was approved by U-alice" in content.text for _, content in house.door.whispers))
+        await brain.desk.expire()  # still away
+        monkeypatch.setattr(brain.stores.runs, "create", create)
+        await brain.desk.expire()
+        await house.until(lambda: any("Started" in text for text in house.door.texts()))
+        await brain.desk.idle()
+        await brain.postman.idle()
+        assert len(house.fleet.launched) == len(await brain.stores.runs.recent(5)) == 1
+        assert not any("connection was lost" in text for text in house.door.texts())
+        (card,) = [c.card for c in house.door.shown if c.card and c.card.kind == "approval"]
+        assert "Approved by U-alice" in card.footer
+
+
+async def test_what_could_not_be_carried_out_before_its_card_expired_is_answered_so(
+    house: House, csv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_args: Any, **_named: Any) -> None:
+        raise Unavailable("The database is away.")
+
+    house.options = replace(house.options, approval_lifetime=timedelta(hours=1))
+    async with house.open() as brain:
+        await asked_to_train(house, brain, csv)
+        monkeypatch.setattr(brain.stores.runs, "create", away)
+        await brain.desk.accept(clicked(house.door.button("approve")))
+        await brain.desk.idle()
+        await brain.desk.expire()
+        assert len(await brain.stores.approvals.of_state(ApprovalState.APPROVED)) == 1
+        assert not any("database is away" in text for text in house.door.texts())
+        house.clock.forward(3601)
+        await brain.desk.expire()
+        await house.until(lambda: any("database is away" in text for text in house.door.texts()))
+        assert await brain.stores.approvals.of_state(ApprovalState.APPROVED) == []
+
+
+async def test_a_decision_that_waits_holds_up_no_other(
+    house: House, csv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = '{"target": "visited_doctor"}'
+    calls = (ToolCall("c1", "start_training", arguments), ToolCall("c2", "start_training", arguments))
+    house.model = ScriptedModel(ModelReply("", calls, "m"), ModelReply("Both run.", (), "m"))
+    async with house.open() as brain:
+        await brain.desk.accept(said("train two", files=attached(csv)))
+        await house.until(lambda: sum(bool(c.card and c.card.buttons) for c in house.door.shown) == 2)
+        create, settle = brain.stores.runs.create, brain.stores.approvals.settle
+        away = Unavailable("The database is away.")
+        for button in [b for c in house.door.shown if c.card for b in c.card.buttons if b.action == "approve"]:
+            monkeypatch.setattr(brain.stores.approvals, "settle", once(settle, away))
+            await brain.desk.accept(clicked(button))
+            await brain.desk.idle()
+        monkeypatch.setattr(brain.stores.runs, "create", once(create, away))
+        await brain.desk.expire()
+        assert len(await brain.stores.approvals.of_state(ApprovalState.APPROVED)) == 1
+        await brain.desk.expire()
+        await house.until(lambda: "Both run." in house.door.texts())
+        assert len(house.fleet.launched) == 2
 
 
 async def test_the_decided_card_is_stored_with_the_decision(house: House, csv: Path) -> None:
@@ -303,3 +377,24 @@ async def test_events_that_could_not_be_stored_are_tried_again(
         task.cancel()
     assert taken == [1, 2]
     assert feed.acked == ["1", "2"]
+
+
+async def test_an_event_that_cannot_be_stored_leaves_no_gap(house: House) -> None:
+    at = house.clock.now()
+    async with house.open() as brain:
+        run = await Stage(house, brain).create()
+        vast = Beat(usage=Usage(cpus=1.0, memory_bytes=10**400))
+        told: list[EventBody] = [Accepted(boot_id="b"), vast, Started(model="m", total_steps=3), Beat()]
+        events = [
+            WorkerEvent(run=run.id, attempt=1, seq=seq, host="gpu-1", at=at, body=body)
+            for seq, body in enumerate(told, start=1)
+        ]
+        feed = Feed(events)
+        task = asyncio.create_task(relay.relay(feed, brain.service))
+        await asyncio.wait_for(feed.empty.wait(), 10)
+        task.cancel()
+        assert (await brain.stores.runs.get(run.id)).state is RunState.RUNNING
+    assert feed.acked == ["1", "2", "3", "4"]
+    with sqlite3.connect(house.folder / "test.db") as stored:
+        assert stored.execute("SELECT seen_to FROM attempt").fetchall() == [(4,)]
+        assert stored.execute("SELECT count(*) FROM seen_event").fetchone() == (0,)

@@ -4,12 +4,25 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from agent.domain.errors import Conflict, Unavailable
-from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, MetricRow, Noted, Saved, Started, WorkerEvent
+from agent.domain.events import (
+    Accepted,
+    Beat,
+    Ended,
+    Logged,
+    Measured,
+    MetricRow,
+    Noted,
+    Saved,
+    Started,
+    WorkerEvent,
+    stand_in,
+)
 from agent.domain.orders import HostInfo
 from agent.domain.runs import LIVE, ExitClass, GpuUsage, Outcome, Run, RunState, Usage
 from agent.runs.fair import Limits
@@ -86,7 +99,7 @@ async def test_a_run_with_a_checkpoint_waits_for_its_host_unless_that_was_lost(e
     assert "as soon as there is room" in await engine.service.resume(run.id)
     (waiting,) = await engine.service.queue()
     assert (waiting.position, "gpu-1, which has its checkpoint" in waiting.why) == (1, True)
-    assert (await engine.now(run)).note == waiting.why
+    assert (await engine.now(run)).note == f"It is number 1 in line. {waiting.why}"
 
 
 async def test_a_lost_host_is_left_behind_and_its_attempt_killed_when_it_comes_back(engine: Engine) -> None:
@@ -119,6 +132,47 @@ async def test_a_host_that_was_lost_and_comes_back_with_the_result_is_believed(e
     assert (run.state, run.used_s) == (S.SUCCEEDED, 500.0)
     await engine.passes(60)
     assert len(engine.fleet.launched) == 1
+
+
+async def test_it_is_believed_too_where_somebody_paused_the_run_that_waited_for_its_restart(engine: Engine) -> None:
+    run = await engine.create()
+    await engine.says(run, ACCEPTED, STARTED)
+    await engine.passes(920)
+    assert "was waiting and is paused" in await engine.service.pause(run.id)
+    run = await engine.says(run, failed(ExitClass.USER_ERROR))
+    assert run.state is S.PAUSED, "a failure changes nothing: it goes on when somebody resumes it"
+    other = await engine.create(token="u")
+    await engine.says(other, ACCEPTED, STARTED)
+    await engine.passes(920)
+    await engine.service.pause(other.id)
+    other = await engine.says(other, Ended(outcome=Outcome(state=S.SUCCEEDED, seconds=500.0)))
+    assert other.outcome is not None
+    assert (other.state, other.used_s, other.outcome.state) == (S.SUCCEEDED, 500.0, S.SUCCEEDED)
+    with pytest.raises(Conflict, match="has succeeded"):
+        await engine.service.resume(other.id)
+
+
+async def test_a_restart_waits_by_our_clock_not_by_that_of_its_host(engine: Engine) -> None:
+    run = await engine.create()
+    await engine.says(run, ACCEPTED, STARTED)
+    engine.clock.forward(60)
+    ended = engine.event(await engine.now(run), failed(ExitClass.PREEMPTED))
+    await engine.service.take([ended.model_copy(update={"at": ended.at + timedelta(hours=3)})])
+    run = await engine.now(run)
+    assert (run.state, run.queued_at) == (S.QUEUED, engine.clock.now())
+
+
+async def test_an_end_that_cannot_be_read_is_left_to_people_and_not_called_lost(engine: Engine) -> None:
+    run = await engine.create(GPU)
+    run = await engine.says(run, ACCEPTED, STARTED, stand_in("more"), stand_in("ended"))
+    await engine.passes(2000)
+    run = await engine.now(run)
+    assert run.outcome is not None
+    assert (run.state, run.outcome.exit_class) == (S.FAILED, None)
+    assert "could not read or store that" in run.outcome.reason
+    assert len(engine.fleet.launched) == 1
+    assert await leased(engine) == []
+    assert "is tried again" in await engine.service.retry(run.id)
 
 
 async def test_a_lost_run_that_still_trains_goes_on_when_nothing_took_its_place(engine: Engine) -> None:
@@ -213,7 +267,7 @@ async def test_hours_that_are_used_up_are_not_used_again(engine: Engine) -> None
     assert run.state is S.FAILED
     assert run.outcome is not None
     assert "1 hours are used up" in run.outcome.reason
-    for wish in (engine.service.retry(run.id), engine.service.update_script(run.id, "c" * 64)):
+    for wish in (engine.service.retry(run.id), engine.service.update_script(run.id, "c" * 64, was="b" * 64)):
         with pytest.raises(Conflict, match="has used the 1 hour that were approved"):
             await wish
 
@@ -233,7 +287,9 @@ async def test_kill_overtakes_stop_and_stop_overtakes_pause(engine: Engine) -> N
     await engine.says(run, ACCEPTED, STARTED)
     for wish in ("pause", "stop", "kill"):
         await getattr(engine.service, wish)(run.id)
-    await engine.service.stop(run.id)  # does not turn a kill into a stop
+    said = await engine.service.stop(run.id)  # does not turn a kill into a stop
+    assert "is being killed already" in said
+    assert "saves a checkpoint" not in said
     assert [order.how for order in engine.fleet.stopped] == ["pause", "stop", "kill", "kill"]
     engine.restart()
     await engine.passes(60)
@@ -244,7 +300,7 @@ async def test_kill_overtakes_stop_and_stop_overtakes_pause(engine: Engine) -> N
 async def test_another_script_takes_over_after_a_checkpoint_and_the_old_one_is_kept(engine: Engine) -> None:
     run = await engine.create(GPU)
     await engine.says(run, ACCEPTED, STARTED, Saved(step=10, size_bytes=5))
-    assert "Version 2" in await engine.service.update_script(run.id, "c" * 64)
+    assert "Version 2" in await engine.service.update_script(run.id, "c" * 64, was="b" * 64)
     assert engine.fleet.stopped[-1].how == "pause"
     run = await engine.says(run, paused())
     assert (run.state, run.script, run.spec.bundle_sha256) == (S.QUEUED, 2, "c" * 64)
@@ -254,10 +310,44 @@ async def test_another_script_takes_over_after_a_checkpoint_and_the_old_one_is_k
     assert versions == [(1, "b"), (2, "c")]
 
 
+@pytest.mark.parametrize("state", [S.QUEUED, S.RUNNING, S.PAUSED, S.FAILED])
+async def test_of_two_scripts_for_one_program_one_is_taken_and_the_same_one_only_once(
+    engine: Engine, state: RunState
+) -> None:
+    run = await in_state(engine, state, "t")
+
+    async def change(new: str) -> str:
+        return await engine.service.update_script(run.id, new * 64, was="b" * 64)
+
+    said = await asyncio.gather(change("c"), change("c"), change("d"), change("d"), return_exceptions=True)
+    taken = [text for text in said if isinstance(text, str)]
+    refused = [error for error in said if isinstance(error, Conflict)]
+    assert (len(taken), len(refused)) == (2, 2)
+    assert sum("it is version 2" in text for text in taken) == 1
+    assert all("has changed since" in error.text for error in refused)
+    versions = await engine.runs.scripts(run.id)
+    assert [one.version for one in versions] == [1, 2]
+    assert (await engine.now(run)).spec.bundle_sha256 == versions[-1].bundle_sha256
+
+
+async def test_a_program_is_compared_where_it_is_replaced(engine: Engine) -> None:
+    run = await in_state(engine, S.PAUSED, "t")
+
+    async def replace(new: str) -> int | None:
+        at = engine.clock.now()
+        return await engine.runs.replace_script(
+            run.id, expect=S.PAUSED, to=S.PAUSED, was="b" * 64, bundle_sha256=new * 64, at=at
+        )
+
+    assert await replace("c") == 2
+    assert await replace("d") is None
+    assert (await engine.now(run)).spec.bundle_sha256 == "c" * 64
+
+
 async def test_another_script_mends_a_run_that_failed(engine: Engine) -> None:
     run = await engine.create()
     await engine.says(run, ACCEPTED, failed(ExitClass.USER_ERROR))
-    assert "in the queue" in await engine.service.update_script(run.id, "c" * 64)
+    assert "in the queue" in await engine.service.update_script(run.id, "c" * 64, was="b" * 64)
     run = await engine.now(run)
     assert (run.state, run.attempt, run.outcome) == (S.STARTING, 2, None)
 
@@ -324,12 +414,13 @@ async def test_every_illegal_wish_is_refused_with_a_sentence_and_changes_nothing
     for wish in WISHES:
         run = await in_state(engine, state, wish)
         assert run.state is state
-        arguments = {"update_script": ("c" * 64,), "prioritise": (1,)}.get(wish, ())
+        change = {"bundle_sha256": "c" * 64, "was": run.spec.bundle_sha256}
+        arguments: dict[str, Any] = {"update_script": change, "prioritise": {"priority": 1}}.get(wish, {})
         if wish not in STATES[state]:
-            assert run.id in await getattr(engine.service, wish)(run.id, *arguments)
+            assert run.id in await getattr(engine.service, wish)(run.id, **arguments)
             continue
         with pytest.raises(Conflict) as refused:
-            await getattr(engine.service, wish)(run.id, *arguments)
+            await getattr(engine.service, wish)(run.id, **arguments)
         assert run.id in refused.value.text
         assert refused.value.text.endswith(".")
         assert await engine.now(run) == run

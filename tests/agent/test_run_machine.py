@@ -8,7 +8,7 @@ file; hosts are simulated, their reports repeated, held back and lost with them.
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -140,9 +140,11 @@ class RunMachine(RuleBasedStateMachine):
     )
     def wish(self, which: int, wish: str) -> None:
         run_id = sorted(self.states)[which % len(self.states)]
-        arguments: Sequence[Any] = {"update_script": ("c" * 64,), "prioritise": (1,)}.get(wish, ())
+        was = self.do(self.engine.runs.get(run_id)).spec.bundle_sha256
+        change = {"bundle_sha256": ("d" if was[0] == "c" else "c") * 64, "was": was}
+        arguments: dict[str, Any] = {"update_script": change, "prioritise": {"priority": 1}}.get(wish, {})
         try:
-            said = self.do(getattr(self.engine.service, wish)(run_id, *arguments))
+            said = self.do(getattr(self.engine.service, wish)(run_id, **arguments))
         except Conflict as refused:
             said = refused.text
         assert run_id in said
