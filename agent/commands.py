@@ -5,7 +5,8 @@ must approve first is called within a turn (`call_in`), so that its question is 
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,7 @@ MOST_COMPARED = 5
 
 def _run_id(word: str) -> str:
     if not is_run_id(word.lower()):
-        raise BadRequest(f"`{word}` is not a run id. Run ids look like `r-abc123`; `runs` lists them.")
+        raise BadRequest(f"`{word[:60]}` is not a run id. Run ids look like `r-abc123`; `runs` lists them.")
     return word.lower()
 
 
@@ -49,7 +50,7 @@ def _one_run(name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 def _logs(_name: str, rest: Sequence[str]) -> dict[str, Any]:
     """`[run] [words] [level=error] [older]`; the run may be a page's subject from a button."""
-    view = view_of(rest[0].lower()) or view_of(rest[0]) if rest else None
+    view = view_of(rest[0]) or view_of(rest[0].lower()) if rest else None  # what a button carries keeps its case
     if rest and view is None and rest[0].lower().startswith("r-"):
         _run_id(rest[0])
     words = rest[1:] if view is not None else rest
@@ -84,7 +85,8 @@ def _results(_name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 
 def _priority(name: str, rest: Sequence[str]) -> dict[str, Any]:
-    *runs, level = rest or ("",)
+    """`[run] high`; from a button both are one subject."""
+    *runs, level = rest[0].split(".") if len(rest) == 1 else rest or ("",)
     level = {"+1": "high", "1": "high", "0": "normal", "-1": "low"}.get(level, level)
     if level.lower() not in PRIORITIES:
         raise BadRequest("Say which run and how soon: `priority r-abc123 high` (or normal, or low).")
@@ -106,37 +108,63 @@ def _experiments(name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 
 def _script(name: str, rest: Sequence[str]) -> dict[str, Any]:
-    versions = [word.lower().removeprefix("v") for word in rest if word.lower().removeprefix("v").isdecimal()]
-    found = _one_run(name, [word for word in rest if not word.lower().removeprefix("v").isdecimal()])
+    versions = [word.lower().removeprefix("v") for word in rest if _VERSION.fullmatch(word)]
+    found = _one_run(name, [word for word in rest if not _VERSION.fullmatch(word)])
     if len(versions) > 1:
         raise BadRequest("`script` takes one version, such as `script r-abc123 1`.")
     return found | ({"version": int(versions[0])} if versions else {})
 
 
-_CLONE_KEYS = {"hours": "max_hours", "retries": "auto_resume"}
-_CLONE_SPEC = frozenset(
-    {"target", "seed", "test_frac", "max_hours", "gpus", "network", "host", "auto_resume", "priority", "repack"}
-)
+_VERSION = re.compile(r"[vV]?\d{1,9}", re.ASCII)
+_KEYS = {"hours": "max_hours", "retries": "auto_resume"}
+_SPEC = frozenset({"target", "seed", "test_frac", "max_hours", "gpus", "network", "host", "auto_resume", "priority"})
+_CLONE_SPEC = _SPEC | {"repack"}
+_START_SPEC = _SPEC | {"file", "task", "text_column"}
 
 
 def _clone(_name: str, rest: Sequence[str]) -> dict[str, Any]:
     """`[run] key=value …`: what decides about a run by its own name, everything else is a hyperparameter."""
-    found: dict[str, Any] = {}
     if rest and "=" not in rest[0]:
-        found["run"] = _run_id(rest[0])
-        rest = rest[1:]
+        return {"run": _run_id(rest[0])} | _changes(rest[1:], _CLONE_SPEC)
+    return _changes(rest, _CLONE_SPEC)
+
+
+def _start(_name: str, rest: Sequence[str]) -> dict[str, Any]:
+    """`[target] key=value …`, as for a clone; the newest data of the thread where no file is named."""
+    if rest and "=" not in rest[0]:
+        return {"target": rest[0].strip("`,")} | _changes(rest[1:], _START_SPEC)
+    return _changes(rest, _START_SPEC)
+
+
+def _changes(words: Sequence[str], spec: Collection[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     settings: dict[str, Any] = {}
-    for word in rest:
+    for word in words:
         key, equals, value = word.rstrip(",").partition("=")
         if not equals or not key or not value:
             raise BadRequest(
                 f"`{word}` is not a change. Write changes as `key=value`, such as `lr=0.1 seed=3 hours=2`."
             )
-        key = _CLONE_KEYS.get(key.lower(), key.lower())
-        (found if key in _CLONE_SPEC else settings)[key] = _value(value)
-    for key in {"target", "network", "host", "priority"} & set(found):
+        key = _KEYS.get(key.lower(), key.lower())
+        (found if key in spec else settings)[key] = _value(value)
+    for key in _TEXTS & set(found):
         found[key] = str(found[key])
     return found | ({"settings": settings} if settings else {})
+
+
+_TEXTS = frozenset({"target", "network", "host", "priority", "file", "task", "text_column"})
+
+
+def _predict(_name: str, rest: Sequence[str]) -> dict[str, Any]:
+    """`[run] [column=value …]`: one row that is given here, or the newest data of the thread."""
+    named = bool(rest) and "=" not in rest[0]
+    row = {}
+    for word in rest[named:]:
+        column, equals, value = word.rstrip(",").partition("=")
+        if not equals or not column:
+            raise BadRequest(f"`{word}` is no value. Attach a csv, or write one row as `age=30 health=good`.")
+        row[column] = value
+    return ({"run": _run_id(rest[0])} if named else {}) | ({"rows": [row]} if row else {})
 
 
 def _value(text: str) -> Any:
@@ -147,6 +175,8 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+    except RecursionError:
+        raise BadRequest(f"`{text[:20]}…` is nested too deeply to be a value.") from None
 
 
 def _update(name: str, rest: Sequence[str]) -> dict[str, Any]:
@@ -165,6 +195,7 @@ class Command:
     parse: Parser = _one_run
 
 
+_ROW = "[run] [column=value …]"
 GROUPS = {"look": "Look", "control": "Control a run", "change": "Change (people approve first)", "answer": "Answer"}
 COMMANDS: Mapping[str, Command] = {
     command.name: command
@@ -209,6 +240,7 @@ COMMANDS: Mapping[str, Command] = {
         ),
         Command("queue", "list_queue", "who waits for a place, and why", usage="", parse=_nothing),
         Command("cluster", "list_hosts", "hosts, GPUs and who has them", usage="", parse=_nothing),
+        Command("predict", "predict", "what its model says of your newest csv, or of one row", "look", _ROW, _predict),
         Command("pause", "pause_run", "save a checkpoint and free the GPUs", "control"),
         Command("resume", "resume_run", "go on from the checkpoint", "control"),
         Command("stop", "stop_run", "end it, with a checkpoint", "control"),
@@ -223,11 +255,16 @@ COMMANDS: Mapping[str, Command] = {
             _card,
         ),
         Command("priority", "set_priority", "its place in the queue", "control", "<run> high|normal|low", _priority),
+        Command(
+            "start", "start_training", "train on your newest csv", "change", "[target] [file=…] [key=value …]", _start
+        ),
         Command("clone", "clone_run", "the same run with changes", "change", "[run] key=value …", _clone),
         Command("update", "update_script", "a new script: attach train.py", "change", "[run]", _update),
     )
 }
 ALIASES = {
+    "train": "start",
+    "update_script": "update",
     "hosts": "cluster",
     "history": "attempts",
     "log": "logs",
@@ -295,10 +332,11 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
         of_script, of_chart = command.name == "script", command.name == "chart"
         known = (
             of_card
+            or view_of(word.strip(","))
             or view_of(plain)
             or "=" in plain
             or plain in own
-            or (command.name == "results" and is_run_id(plain.partition(".")[0]))
+            or (command.name in {"results", "priority"} and is_run_id(plain.partition(".")[0]))
             or (of_script and plain.isdecimal())
         )
         if not (known or (of_chart and ("_" in plain or chart_view_of(plain)))):
@@ -361,8 +399,8 @@ def call_in(text: str, turn_id: str, dispatcher: Dispatcher) -> ToolCall | None:
         return None
     command = COMMANDS[ALIASES.get(words[0].lower(), words[0].lower())]
     arguments = command.parse(command.name, words[1:])
-    if command.name == "update" and files:
-        arguments["file"] = files[0]
+    if command.name in {"update", "start"} and files:
+        arguments.setdefault("file", files[0])
     return ToolCall(f"{CALL}{turn_id}", command.tool, json.dumps(arguments))
 
 

@@ -30,7 +30,10 @@ IDLE_S = 600.0
 STORE_AWAY_S = (0.5, 30.0)  # first and longest pause while the database is away
 FILE_LIMIT_BYTES = 1_000_000_000
 BUTTON_COMMANDS = frozenset(
-    {"pause", "resume", "stop", "kill", "retry", "logs", "status", "metrics", "chart", "card", "results"}
+    {
+        *("pause", "resume", "stop", "kill", "retry", "priority", "clone", "update"),
+        *("logs", "status", "metrics", "chart", "card", "results"),
+    }
 )
 ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
 

@@ -4,7 +4,10 @@ Called by `agent.llm.phrases`, which decides that a chart is meant.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
+
+from agent.domain.errors import BadRequest
 
 SMOOTH = r"(?<!label.)\b(?:un)?smooth(?:ed|er|ing|en)?\b"  # label smoothing is a setting of a training
 
@@ -56,7 +59,10 @@ USED = (
     ),
 )
 _LAST_TIME = re.compile(
-    r"\b(?:last|past)\s+(?:(\d{1,5})\s+|(half(?: an?)?)\s+|an?\s+)?(minutes?|min|hours?|h|days?)\b", re.IGNORECASE
+    r"\b(?:last|past)\s+(?:(\d{1,5}(?:[.,]\d{1,3})?)\s*(minutes?|mins?|m|hours?|hrs?|h|days?|d)"
+    r"|(half(?: an?)?\s+|an?\s+)?(minute|min|hour|h|day))(?![a-z])"
+    r"(?:(\s+and\s+a\s+half\b)|\s*(?:and\s+)?(\d{1,3})\s*(?:minutes?|mins?|m)\b)?",
+    re.IGNORECASE,
 )
 _MINUTES = {"m": 1, "h": 60, "d": 1440}
 _MOST_MINUTES = 999_999  # about two years; a button holds no more than ten times that
@@ -78,10 +84,20 @@ _METRIC = re.compile(
     r"|grad(?:ient)?[ _]norm|throughput|error|rmse|mae)\b",
     re.IGNORECASE,
 )
-_LAST_STEPS = re.compile(r"\blast\s+([\d,]{1,15})\s+steps\b", re.IGNORECASE)
-_STEPS_BETWEEN = re.compile(r"\bsteps?\s+(\d{1,15})\s*(?:-|to|and|until)\s*(\d{1,15})\b", re.IGNORECASE)
-_LAST_EPOCHS = re.compile(r"\b(?:last|newest)\s+(?:(\d{1,6})\s+)?epochs?\b", re.IGNORECASE)
-_EPOCHS_BETWEEN = re.compile(r"\bepochs?\s+(\d{1,6})\s*(?:-|to|and|until)\s*(\d{1,6})\b", re.IGNORECASE)
+_COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,15})(k)?"
+_UNIT = r"(steps?|epochs?)"
+_TO = r"\s*(?:-|–|to|and|until|till|through)\s*"
+_LAST = re.compile(rf"\b(?:last|newest|past)\s+{_COUNT}(?:\s*{_UNIT}\b|\W*$)", re.IGNORECASE)
+_LAST_EPOCH = re.compile(r"\b(?:last|newest)\s+epochs?\b", re.IGNORECASE)
+_BETWEEN = re.compile(rf"\b(?:from\s+|between\s+)?{_UNIT}\s+{_COUNT}{_TO}(?:{_UNIT}\s+)?{_COUNT}\b", re.IGNORECASE)
+_FIRST = re.compile(rf"\bfirst\s+{_COUNT}\s*{_UNIT}\b", re.IGNORECASE)
+_SINCE = re.compile(rf"\b(?:since|after|from)\s+{_UNIT}\s+{_COUNT}\b", re.IGNORECASE)
+_UNTIL = re.compile(rf"\b(?:before|until|till|up to|to)\s+{_UNIT}\s+{_COUNT}\b", re.IGNORECASE)
+_PART_LEFT = re.compile(
+    r"\b(?:(?:last|past|newest|first|since|after|before|between|from|until|till|up to)\s+(?:about\s+)?"
+    r"|(?:steps?|epochs?)\s+)\d",
+    re.IGNORECASE,
+)
 _SWITCHES = {
     "log_scale": re.compile(r"\blog(?:arithmic)?[ -]scale\b", re.IGNORECASE),
     "by_time": re.compile(r"\b(?:by|over) (?:time|hours)\b", re.IGNORECASE),
@@ -134,7 +150,11 @@ _CARD = (  # what a later line says counts
 
 
 def chart_in(words: str, others: tuple[str, ...]) -> dict[str, Any]:
-    """What is to be drawn: metrics, steps, scale, `others` beside the first run; or a picture of the result."""
+    """What is to be drawn: metrics, steps, scale, `others` beside the first run; or a picture of the result.
+
+    Raises:
+        BadRequest: the part of the run that is asked for cannot be read.
+    """
     result = next((view for pattern, view in RESULTS if re.search(pattern, words, re.IGNORECASE)), None)
     if result:
         return {"result": result}
@@ -161,39 +181,67 @@ def chart_in(words: str, others: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _part_in(words: str) -> dict[str, Any]:
-    """Which steps, epochs or time of a run is meant; empty for all of it."""
+    """Which steps, epochs or time of a run is meant; empty for all of it. Raises: BadRequest."""
     found: dict[str, Any] = {}
-    if last := _LAST_STEPS.search(words):
-        found["newest"] = int(last.group(1).replace(",", ""))
-    if between := _STEPS_BETWEEN.search(words):
-        found |= {"first_step": int(between.group(1)), "last_step": int(between.group(2))}
-    if found:
-        return found
-    if epochs := _EPOCHS_BETWEEN.search(words):
-        return {"first_epoch": float(epochs.group(1)), "last_epoch": float(epochs.group(2))}
-    if newest := _LAST_EPOCHS.search(words):
-        return {"newest_epochs": float(newest.group(1) or 1)}
-    time = _minutes_in(words)
-    return {"minutes": time} if time else {}
+    for pattern, read in _PARTS:
+        if part := pattern.search(words):
+            found |= read(part)
+            words = words[: part.start()] + words[part.end() :]
+    if _PART_LEFT.search(words):
+        raise BadRequest(
+            "I cannot read which part of the run you mean. Say “the last 500 steps”, “steps 100 to 200”, “since step "
+            "500”, “the last 2 hours” or “epochs 2 to 4”."
+        )
+    return found
+
+
+def _last_in(part: re.Match[str]) -> dict[str, Any]:
+    count, unit = _counted(*part.group(1, 2)), part.group(3) or "steps"
+    return {"newest": count} if unit.lower().startswith("step") else {"newest_epochs": float(count)}
+
+
+def _between_in(part: re.Match[str]) -> dict[str, Any]:
+    return _end("first", part.group(1), *part.group(2, 3)) | _end("last", part.group(1), *part.group(5, 6))
+
+
+def _end(which: str, unit: str, digits: str, thousands: str | None) -> dict[str, Any]:
+    """One end of a part: `first_step`, `last_epoch` and the like."""
+    count = _counted(digits, thousands)
+    return {f"{which}_step": count} if unit.lower().startswith("step") else {f"{which}_epoch": float(count)}
+
+
+def _counted(digits: str, thousands: str | None) -> int:
+    return int(digits.replace(",", "")) * (1000 if thousands else 1)
+
+
+def _time_in(part: re.Match[str]) -> dict[str, Any]:
+    """The newest time that is asked for."""
+    number, counted, half, single, and_half, minutes = part.groups()
+    unit = _MINUTES[(counted or single)[0].lower()]
+    asked = float((number or "1").replace(",", ".")) + (0.5 if and_half else 0)
+    if half and half.lower().startswith("half"):
+        asked -= 0.5
+    return {"minutes": min(max(1, round(asked * unit) + int(minutes or 0)), _MOST_MINUTES)}
+
+
+_PARTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
+    (_BETWEEN, _between_in),
+    (_FIRST, lambda part: _end("last", part.group(3), *part.group(1, 2))),
+    (_SINCE, lambda part: _end("first", *part.group(1, 2, 3))),
+    (_UNTIL, lambda part: _end("last", *part.group(1, 2, 3))),
+    (_LAST_TIME, _time_in),
+    (_LAST, _last_in),
+    (_LAST_EPOCH, lambda _part: {"newest_epochs": 1.0}),
+)
 
 
 def _used_in(words: str, used: str) -> dict[str, Any]:
-    """A chart of what the run used, of all or of the newest time."""
-    found: dict[str, Any] = {"used": used}
-    if time := _minutes_in(words):
-        found["minutes"] = time
+    """A chart of what the run used, of all or of the newest time. Raises: BadRequest."""
+    part = _part_in(words)
+    if part.keys() - {"minutes"}:
+        raise BadRequest("What a run uses is drawn by time. Say how much of it, such as “the last 2 hours”.")
     smooth = _smoothing_in(words)
-    return found | {"smooth": smooth} if smooth else found
-
-
-def _minutes_in(words: str) -> int | None:
-    """The newest time that is asked for."""
-    last = _LAST_TIME.search(words)
-    if last is None:
-        return None
-    unit = _MINUTES[last.group(3)[0].lower()]
-    asked = unit // 2 if last.group(2) else unit * int(last.group(1) or 1)
-    return min(max(1, asked), _MOST_MINUTES)
+    return {"used": used, **part} | ({"smooth": smooth} if smooth else {})
 
 
 def told_in(words: str) -> dict[str, Any]:

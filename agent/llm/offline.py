@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+from agent.domain.errors import BadRequest
 from agent.domain.ids import new_ulid
 from agent.llm.phrases import (
     FILE,
@@ -17,6 +18,7 @@ from agent.llm.phrases import (
     RUN_ID,
     TRAIN_WORD,
     card_arguments,
+    changes_in,
     chart_arguments,
     intent_of,
     left_out,
@@ -45,6 +47,15 @@ TALK = {
     "help": f"I am Trainyard. I have no language model now and go by rules. I understand:\n{UNDERSTANDS}",
     "thanks": "You are welcome.",
     "no": "All right, I leave everything as it is.",
+    "later": (
+        "Nothing was done: I act at once and cannot wait for a moment or a condition. Say “stop r-abc123” (or pause, "
+        "resume, kill, retry) when it is time; `status` and `metrics` show how far a run is."
+    ),
+    "unclear": (
+        "Nothing was done, since I am not sure what is meant: I have no language model and go by rules. Say no more "
+        "than what and which, such as “stop r-abc123”. With other settings it is a new run, which people approve: say "
+        "“clone r-abc123 with learning rate 0.01, 2 gpus, for 4 hours”."
+    ),
     "cannot": f"I cannot do that yet. I know:\n{UNDERSTANDS}",
 }
 NOTHING_TO_ADD = "I have nothing to add to what the card above says."
@@ -76,7 +87,10 @@ class OfflinePlanner:
         """One reply, at once."""
         del tools  # it knows the tools by name
         asked = next((said.text for said in reversed(messages) if said.role == "user"), "")
-        yield _after_tool(asked, messages) if messages[-1].role == "tool" else _to_request(asked, messages)
+        try:
+            yield _after_tool(asked, messages) if messages[-1].role == "tool" else _to_request(asked, messages)
+        except BadRequest as error:  # words or numbers that cannot be read
+            yield _say(error.text)
 
 
 def _say(text: str) -> ModelReply:
@@ -133,10 +147,7 @@ def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
         case "compare_runs":
             return {"runs": tuple(dict.fromkeys(RUN_ID.findall(asked.lower())))}
         case "clone_run":
-            settings = settings_in(asked)
-            seed = settings.pop("seed", None)
-            seed = int(seed) if seed is not None else None
-            return {"run": run_id, "settings": settings, "seed": seed, "target": quoted_target(asked)}
+            return {"run": run_id, **changes_in(asked), "target": quoted_target(asked)}
         case "run_logs" | "run_chart" | "run_results" | "set_card":
             return {"run": run_id, **_SAID_OF[tool](asked)}
         case "run_metrics":

@@ -1,10 +1,12 @@
 """Reads everyday requests: what is wanted, which column, which settings, which file and run. Text in, values out."""
 
 import difflib
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from agent.domain.errors import BadRequest
 from agent.llm.chart_phrases import (
     CARD,
     PICTURES_OF,
@@ -17,6 +19,8 @@ from agent.llm.chart_phrases import (
     chart_in,
     told_in,
 )
+from agent.llm.control_phrases import ACTS, ASKED, ENDS, NOT_DONE, RUN, meant
+from agent.llm.control_phrases import priority_in as _priority_in
 
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
 FILE = re.compile(r"^\[file: (.+), \d+ bytes\]$", re.MULTILINE)
@@ -38,10 +42,24 @@ _NAMED = re.compile(
 _VERB = re.compile(
     r"\b(?:predicts?|predicting|classif(?:y|ies)|forecast|tells?|guess(?:es)?)\b(.*)", re.IGNORECASE | re.DOTALL
 )
-_NUMBER = r"((?<![\d.,])(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]*\.?[0-9]+(?:e-?\d+)?k?))"
+# All that stands together with a number, so that no part of it is taken for the whole.
+_NUMBER = r"(?<![\w.,/+-])([-+]?\.?\d(?:[\w%]|[.,/+*^-](?=[\d-]))*(?:\s%)?)"
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 _NAME = r"(learning[ _]rate|lr|epochs?|rounds?|batch[ _]size|seed|num[ _]leaves|max[ _]steps|patience)"
-_SETTING = re.compile(rf"\b{_NAME}\b\s*(?:of|=|:|is|to)?\s*{_NUMBER}", re.IGNORECASE)
-_COUNTED = re.compile(rf"\b{_NUMBER}\s+(epochs?|rounds?|max[ _]steps)\b", re.IGNORECASE)
+_SETTING = re.compile(rf"\b{_NAME}\b\s*(?:from\s+[\w.,-]+\s+to|of|=|:|is|to)?\s*{_NUMBER}", re.IGNORECASE)
+_COUNTED = re.compile(rf"{_NUMBER}\s+(epochs?|rounds?|max[ _]steps)\b", re.IGNORECASE)
+_MORE = re.compile(
+    rf"{_NUMBER}\s+(?:(?:more|fewer|less|extra|additional)\s+{_NAME}|{_NAME}\s+(?:more|fewer|less|extra)\b)"
+    rf"|\b{_NAME}\s+by\s+{_NUMBER}",
+    re.IGNORECASE,
+)
+_HOURS = re.compile(
+    rf"\b(?:with|for|to|and|most)\s+{_NUMBER}\s*(?:hours?|h)\b|\bhours?\s*(?:=|:|to)\s*{_NUMBER}", re.IGNORECASE
+)
+_GPUS = re.compile(rf"{_NUMBER}\s*gpus?\b|\bgpus?\s*(?:=|:|to)\s*{_NUMBER}", re.IGNORECASE)
+_HOST = re.compile(
+    r"\bon\s+(?:host\s+)?[`\"]?([a-z][\w.]*-?\d[\w.-]*)(?!\s*gpus?\b)|\bhost\s*=\s*([\w.-]+)", re.IGNORECASE
+)
 _SETTING_NAMES = {
     "lr": "learning_rate",
     "epoch": "epochs",
@@ -64,25 +82,26 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
-_ASKED = r"^\W*(?:(?:please|now|ok(?:ay)?|so|and|then|hi|hello|hey|(?:can|could|would|will) you|let us|let's)\W+)*"
-_RUN = (
-    r"(?:(?:it|that|this|everything)\b(?! from)|(?:(?:the|my|this|that)\s+)?(?:runs?|training|jobs?|model)\b"
-    r"|r-[0-9a-z]{6}\b)"
-)
-_ACTS = r"(?:stop|cancel|abort|end|kill|pause|hold|resume|unpause|continue|retry|restart|clone|copy|duplicate)"
+# Wishes to act on a run at once, which what follows the run may forbid.
+_ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
+_IT = rf"(?:\W+{RUN}|{ENDS})"
 
 # The first that fits. What acts must be asked for as such: a run is not stopped because a sentence has the word in it.
 _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("set_card", _words(rf"^(?!{_ASKED}{_ACTS}\W+{_RUN}(?!(?:['’]s)?\s+card\b)){CARD}")),
-    ("stop_run", _words(rf"{_ASKED}(?:stop|cancel|abort|end)\W*(?:$|please\W*$|{_RUN})")),
-    ("kill_run", _words(rf"{_ASKED}kill\W*(?:$|please\W*$|{_RUN})")),
-    ("pause_run", _words(rf"{_ASKED}(?:pause|hold)\W*(?:$|please\W*$|{_RUN})")),
+    ("no", _words(NOT_DONE)),
+    ("set_card", _words(rf"^(?!{ASKED}{ACTS}\W+{RUN}(?!(?:['’]s)?\s+card\b)){CARD}")),
+    ("stop_run", _words(rf"{ASKED}(?:stop|cancel|abort|end){_IT}")),
+    ("kill_run", _words(rf"{ASKED}kill{_IT}")),
+    ("pause_run", _words(rf"{ASKED}(?:pause|hold){_IT}")),
+    ("resume_run", _words(rf"{ASKED}(?:(?:resume|unpause){_IT}|(?:continue|go on with)\W+{RUN})")),
+    ("retry_run", _words(rf"{ASKED}(?:(?:retry|restart){_IT}|try\W+{RUN}\W+again\W*$)")),
     (
-        "resume_run",
-        _words(rf"{_ASKED}(?:(?:resume|unpause)\W*(?:$|please\W*$|{_RUN})|(?:continue|go on with)\W+{_RUN})"),
+        "set_priority",
+        _words(
+            rf"{ASKED}(?:(?:de-?)?prioriti[sz]e"
+            r"|(?:give|set|make|put|move|raise|lower|increase|reduce|decrease|drop|bump)\b.*\bpriority)\b"
+        ),
     ),
-    ("retry_run", _words(rf"{_ASKED}(?:(?:retry|restart)\W*(?:$|please\W*$|{_RUN})|try\W+{_RUN}\W+again\W*$)")),
-    ("set_priority", _words(rf"{_ASKED}(?:prioriti[sz]e|(?:give|set|make|put|move|raise|lower)\b.*\bpriority)\b")),
     (
         "list_experiments",
         _words(
@@ -90,15 +109,15 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"|\bbest (?:run|experiment)\b|\b(?:against|versus|vs\.?) (?:the )?(?:training time|cost)\b"
         ),
     ),
-    ("run_chart", _words(rf"{_ASKED}{PICTURES_OF}")),
-    ("run_results", _words(rf"(?!.*\b(?:train|build|fit)\s+(?:me\s+)?an?\b){_ASKED}{TOLD}")),
-    ("run_chart", _words(rf"{_ASKED}(?:plot|draw|graph|chart)\b|{YESTERDAY}")),
-    ("compare_runs", _words(rf"{_ASKED}compare\b|r-[0-9a-z]{{6}}\W+(?:vs\.?|versus|against)\W+r-[0-9a-z]{{6}}\b")),
-    ("run_status", _words(rf"{_ASKED}(?:show|see|open)\b[^.,;?!]{{0,20}}\bcard\W*(?:(?:of|for)\W+{_RUN}\W*)?$")),
+    ("run_chart", _words(rf"{ASKED}{PICTURES_OF}")),
+    ("run_results", _words(rf"(?!.*\b(?:train|build|fit)\s+(?:me\s+)?an?\b){ASKED}{TOLD}")),
+    ("run_chart", _words(rf"{ASKED}(?:plot|draw|graph|chart)\b|{YESTERDAY}")),
+    ("compare_runs", _words(rf"{ASKED}compare\b|r-[0-9a-z]{{6}}\W+(?:vs\.?|versus|against)\W+r-[0-9a-z]{{6}}\b")),
+    ("run_status", _words(rf"{ASKED}(?:show|see|open)\b[^.,;?!]{{0,20}}\bcard\W*(?:(?:of|for)\W+{RUN}\W*)?$")),
     ("list_hosts", _words(r"\bcluster\W*(?:$|info|status|state|load)|\b(?:in|on|of) the cluster\b")),
-    ("clone_run", _words(rf"{_ASKED}(?:clone|copy|duplicate)\W+{_RUN}")),
+    ("clone_run", _words(rf"{ASKED}(?:clone|copy|duplicate)\W+{RUN}")),
     ("run_script", _words(r"\b(?:show|see|read|print|what(?: is|'s) in)\b.*(?:\btrain\.py\b|\bscript\b|\bits code\b)")),
-    ("cannot", _words(rf"{_ASKED}(?:pause|resume|deploy|cluster|delete|remove)\b")),
+    ("cannot", _words(rf"{ASKED}(?:pause|resume|deploy|cluster|delete|remove)\b")),
     ("again", _words(r"\b(?:re-?train|again|instead)\b")),
     ("predict", _words(r"\b(?:run|use|apply|try)\s+(?:the|this|that|my)\s+model\b")),
     ("train", _words(r"\b(train|fine-?tune|build|learn|fit)\b|\bmodel\b.*\b(predict|classif|tell)")),
@@ -131,8 +150,8 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("inspect_dataset", _words(r"\b(look|inspect|audit|check|describe|columns|files|what(?: is|'s) in)\b")),
     ("train", _words(r"\b(classif|forecast|model)\w*\b|\b(?:know|find out|see)\b.*\b(?:who|whether|which|if)\b")),
     ("again", _words(rf"\b{_NAME}\b|\b(?:use|take)\b")),
-    ("yes", _words(rf"{_ASKED}(?:yes|yep|yeah|sure|ok(?:ay)?|go ahead|do it|do that)\b")),
-    ("no", _words(rf"{_ASKED}(?:no|nope|don't|do not|never mind|nothing)\b")),
+    ("yes", _words(rf"{ASKED}(?:yes|yep|yeah|sure|ok(?:ay)?|go ahead|do it|do that)\b")),
+    ("no", _words(rf"{ASKED}(?:no|nope|don't|do not|never mind|nothing)\b")),
     ("thanks", _words(r"\b(?:thanks|thank you|thx|great|nice|cool|perfect)\b")),
     ("help", _words(r"^\W*(help|hi|hello|hey|what can you do|who are you)\b")),
 )
@@ -142,8 +161,6 @@ _FOR = re.compile(r"\b(?:for|with|containing|about|mention(?:s|ing)?)\s+([\w.\-/
 _CSV = re.compile(r"\bcsv\b|\bparquet\b|\bas (?:a )?file\b|\bdownload\b|\bexport\b", re.IGNORECASE)
 _OLDER = re.compile(r"\b(?:older|earlier|previous)\b", re.IGNORECASE)
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
-_PRIORITY = re.compile(r"\b(high|normal|low)(?:er|est)?\b|(?<![\w.-])([+-]?1|0)(?!\w|\.\d)", re.IGNORECASE)
-_PRIORITY_NUMBERS = {"+1": "high", "1": "high", "0": "normal", "-1": "low"}
 
 
 def log_arguments(asked: str) -> dict[str, Any]:
@@ -183,11 +200,8 @@ def wants_csv(asked: str) -> bool:
 
 
 def priority_in(asked: str) -> str:
-    """The priority that a person named; to prioritise something means high."""
-    named = _PRIORITY.search(words_of(asked))
-    if named is None:
-        return "high"
-    return named.group(1).lower() if named.group(1) else _PRIORITY_NUMBERS[named.group(2)]
+    """The priority that a person named; to prioritise something means high. Raises: BadRequest."""
+    return _priority_in(words_of(asked))
 
 
 def words_of(asked: str) -> str:
@@ -196,11 +210,16 @@ def words_of(asked: str) -> str:
 
 
 def intent_of(asked: str) -> str | None:
-    """What a request is about, by its words; a file without words means: look at it."""
+    """What a request is about, by its words; a file without words means: look at it.
+
+    Raises:
+        BadRequest: a run is wanted again with a number that cannot be read.
+    """
     words = words_of(asked)
     for intent, pattern in _INTENTS if words else ():
-        if pattern.search(words):
-            return intent
+        if found := pattern.search(words):
+            rest = words[found.end() :]
+            return meant(intent, rest, changed=bool(changes_in(rest))) if intent in _ACT else intent
     return "inspect_dataset" if FILE.search(asked) else None
 
 
@@ -244,8 +263,14 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
 
 
 def settings_in(asked: str) -> dict[str, float | int]:
-    """Hyperparameters that the person stated, under the recipes' names."""
+    """Hyperparameters that the person stated, under the recipes' names.
+
+    Raises:
+        BadRequest: one is no number, or says only how much more or less.
+    """
     words = words_of(asked)
+    if more := _MORE.search(words):
+        raise BadRequest(f"“{more.group()[:60]}” can be read in two ways. Say the whole number, such as “20 epochs”.")
     said = [(name, value) for name, value in _SETTING.findall(words)]
     said += [(name, value) for value, name in _COUNTED.findall(words)]
     found: dict[str, float | int] = {}
@@ -255,11 +280,36 @@ def settings_in(asked: str) -> dict[str, float | int]:
     return found
 
 
+def changes_in(asked: str) -> dict[str, Any]:
+    """What a run is to have otherwise than the one it is made from: settings, seed, hours, GPUs, host.
+
+    Raises:
+        BadRequest: a number that cannot be read.
+    """
+    words, settings = words_of(asked), settings_in(asked)
+    hours, gpus, host = _HOURS.search(words), _GPUS.search(words), _HOST.search(words)
+    found = {
+        "settings": settings,
+        "seed": settings.pop("seed", None),
+        "max_hours": _number(hours.group(1) or hours.group(2)) if hours else None,
+        "gpus": _number(gpus.group(1) or gpus.group(2)) if gpus else None,
+        "host": (host.group(1) or host.group(2)) if host else None,
+    }
+    return {name: value for name, value in found.items() if value not in (None, {})}
+
+
 def _number(said: str) -> float | int:
-    """20000, 20,000, 20k, 0.1 or 1e-4."""
-    thousands = said[-1] in "kK"
-    value = float(said.rstrip("kK").replace(",", "")) * (1000 if thousands else 1)
-    return int(value) if value.is_integer() and ("." not in said or thousands) else value
+    """20000, 20,000, 20k, 0.1, 0,1 or 1e-4. Raises `BadRequest` where it is anything else."""
+    plain = said.lower().removesuffix("k")
+    thousands = plain != said.lower()
+    plain = plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain.replace(",", ".")
+    try:
+        value = float(plain) * (1000 if thousands else 1)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise BadRequest(f"I cannot read `{said[:40]}` as a number. Write it like 0.01, 1e-4, 20 or 20k.")
+    return int(value) if value.is_integer() and ("." not in plain or thousands) else value
 
 
 def _tokens(text: str) -> list[str]:

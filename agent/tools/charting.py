@@ -37,7 +37,7 @@ from agent.tools.chart_words import USAGE_WORDS
 from agent.tools.finding import Before, named_or_newest, one_before
 from agent.tools.resulting import Resulting
 from agent.tools.tool import Caller, Result, Tool
-from agent.tools.usage_charts import UsageCharts
+from agent.tools.usage_charts import UsageCharts, began_at
 from agent.tools.watching import RunArguments
 from agent.tools.zooming import clock_in, steps_of_epochs, steps_since
 
@@ -49,9 +49,9 @@ class ChartArguments(RunArguments):
     """What to draw."""
 
     metrics: tuple[str, ...] = Field((), max_length=16, description="Names or parts of names; all metrics if unsaid.")
-    first_step: int | None = Field(None, description="From this step on.")
-    last_step: int | None = Field(None, description="Up to this step.")
-    newest: int | None = Field(None, ge=1, description="Only that many steps before the newest.")
+    first_step: int | None = Field(None, ge=ALL_STEPS[0], le=ALL_STEPS[1], description="From this step on.")
+    last_step: int | None = Field(None, ge=ALL_STEPS[0], le=ALL_STEPS[1], description="Up to this step.")
+    newest: int | None = Field(None, ge=1, le=ALL_STEPS[1], description="Only that many steps before the newest.")
     log_scale: bool = Field(False, description="Logarithmic y axis.")
     first_epoch: float | None = Field(None, description="From this epoch on, by the run's metric `epoch`.")
     last_epoch: float | None = Field(None, description="Up to this epoch.")
@@ -149,6 +149,7 @@ class Charting:
         clocks = {one.id: await clock_in(self._runs, one) for one in (run, *others)} if asked.by_epoch else {}
         if clocks:
             marks = tuple(replace(mark, x=float(clocks[run.id].at(np.array([mark.x]))[0])) for mark in marks)
+        unsaid = [one for one in (run, *others) if one.started_at is None] if asked.by_time else []
         return Look(
             log_scale=asked.log_scale,
             by_time=asked.by_time,
@@ -158,6 +159,7 @@ class Charting:
             clocks=clocks,
             smooth=asked.smooth,
             anew={one.id: await self._began(one) for one in (run, *others)} if asked.smooth else {},
+            began={one.id: await began_at(self._runs, one) or 0.0 for one in unsaid},
         )
 
     async def _began(self, run: Run) -> tuple[int, ...]:

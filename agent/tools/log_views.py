@@ -6,6 +6,7 @@ the words are written in URL-safe base64. A view whose words are too long for th
 
 import base64
 import binascii
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -19,6 +20,8 @@ _LETTERS: dict[str | None, str] = {None: "a", "error": "e", "warning": "w"}
 _LEVELS: dict[str, Level | None] = {"a": None, "e": "error", "w": "warning"}
 SUBJECT_CHARS = 90  # with the version, the action and two colons still under 100
 PARTS = 4
+_BEFORE = re.compile(r"-?|\d{1,19}", re.ASCII)
+MOST_BEFORE = 2**63 - 1  # what a database takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,9 @@ def view_of(subject: str) -> LogView | None:
     if not is_run_id(run) or len(rest) >= PARTS:
         return None
     level, before, words = (*rest, "", "", "")[:3]
-    if (level and level not in _LEVELS) or not (before in {"", "-"} or (before.isascii() and before.isdigit())):
+    if (level and level not in _LEVELS) or not _BEFORE.fullmatch(before):
+        return None
+    if before.isdigit() and int(before) > MOST_BEFORE:
         return None
     try:
         search = base64.b64decode(words + "=" * (-len(words) % 4), altchars=b"-_", validate=True).decode()

@@ -6,16 +6,16 @@ from dataclasses import replace
 from pydantic import Field, JsonValue
 
 from agent.cards import counted, duration, number, size
-from agent.domain.content import Card, Table
+from agent.domain.content import Button, Card, Table
 from agent.domain.errors import BadRequest
 from agent.domain.policy import Effect
-from agent.domain.runs import Attempt, Run
+from agent.domain.runs import Attempt, Run, RunState
 from agent.ports import Bundles
 from agent.runs.pictures import Files
 from agent.stores import LogQuery, Runs
 from agent.tools.exporting import Exports, Form, words
 from agent.tools.finding import named_or_newest
-from agent.tools.log_views import Level, LogView, buttons
+from agent.tools.log_views import MOST_BEFORE, Level, LogView, buttons
 from agent.tools.scripts import SHOWN_CHARS, SHOWN_LINES, SHOWN_WIDTH
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
@@ -43,7 +43,9 @@ class LogArguments(RunArguments):
     lines: int = Field(LOG_LINES, ge=1, le=200, description="How many lines.")
     search: str = Field("", max_length=200, description="Only lines that contain this text.")
     level: Level | None = Field(None, description="error, or warning (which includes errors).")
-    before: int | None = Field(None, description="Cursor `older` of an earlier answer: the page before it.")
+    before: int | None = Field(
+        None, ge=0, le=MOST_BEFORE, description="Cursor `older` of an earlier answer: the page before it."
+    )
     older: bool = Field(False, description="The page before the newest one.")
 
 
@@ -224,10 +226,18 @@ class Watching:
             kind="notice",
             title=f"Script of {run.id}: {name}",
             log=shown,
+            buttons=_script_buttons(run),
             footer=f"{of}, {counted(len(lines), 'line')}" + (f"; {cut:,} more in the file" if cut else ""),
         )
         data: dict[str, JsonValue] = {"run": run.id, "version": version, "versions": newest}
         return Result(f"{name} of `{run.id}`, {of}.", data | _paged(lines, asked.first_line), card, (file,))
+
+
+def _script_buttons(run: Run) -> tuple[Button, ...]:
+    """To a new script, as long as there is something left to change."""
+    if run.state is RunState.SUCCEEDED:
+        return ()
+    return (Button(action="update", subject=run.id, label="New script"),)
 
 
 def _query(view: LogView, lines: int) -> LogQuery:

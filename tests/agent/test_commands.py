@@ -48,6 +48,19 @@ A, B = "r-abc123", "r-def456"
         (f"clone {A} target=2024", {"run": A, "target": "2024"}),
         ("clone seed=1", {"seed": 1}),
         (f"update {A}", {"run": A}),
+        (f"update_script {A}", {"run": A}),
+        (f"priority {A}.low", {"run": A, "priority": "low"}),  # of a button
+        (f"logs {A}.a.51.bG9zcw", {"run": A, "search": "loss", "before": 51}),
+        (f"logs {A.upper()} Loss", {"run": A, "search": "Loss"}),
+        ("start", {}),
+        ("train visited_doctor", {"target": "visited_doctor"}),
+        (
+            "start target=2024 file=a.csv lr=0.1 hours=2 priority=high",
+            {"target": "2024", "file": "a.csv", "max_hours": 2, "priority": "high", "settings": {"lr": 0.1}},
+        ),
+        ("predict", {}),
+        (f"predict {A}", {"run": A}),
+        (f"predict {A} age=30, health=good", {"run": A, "rows": [{"age": "30", "health": "good"}]}),
     ],
 )
 def test_what_follows_a_command(text: str, arguments: dict[str, Any]) -> None:
@@ -74,6 +87,12 @@ def test_what_follows_a_command(text: str, arguments: dict[str, Any]) -> None:
         f"script {A} 1 2",
         "queue jump",
         "metrics table",
+        f"logs {A}.a.99999999999999999999999",
+        f"logs {A}.a.{'9' * 5000}",
+        f"script {A} {'9' * 5000}",
+        f"clone {A} lr={'[' * 3000}",
+        "start the training",
+        f"predict {A} it",
     ],
 )
 def test_what_cannot_be_read_is_refused_in_a_sentence(text: str) -> None:
@@ -100,6 +119,11 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(text: str) -> None:
         (f"metrics {A} parquet", ("metrics", A, "parquet")),
         (f"results {A} told digit-mistakes", ("results", A, "told", "digit-mistakes")),  # what a card says to type
         (f"results {A} please", None),
+        (f"logs {A}.a.51.bG9zcw", ("logs", f"{A}.a.51.bG9zcw")),
+        (f"priority {A}.low", ("priority", f"{A}.low")),
+        ("start target=churn", ("start", "target=churn")),
+        ("start the training", None),
+        ("predict churn", None),
         ("/train logs everything about it", ("logs", "everything", "about", "it")),
         ("pause the run", None),
         ("stop wasting my time", None),
@@ -129,9 +153,7 @@ async def test_every_command_has_a_tool_and_a_line_of_help(house: House) -> None
             assert f"`{command.name}" in card.body
             assert command.group in GROUPS
         controlled = {command.tool for command in COMMANDS.values() if command.group != "look"}
-        assert controlled == tools - {tool for tool in tools if dispatcher.effect(tool) is Effect.READ} - {
-            "start_training"
-        }
+        assert controlled == tools - {tool for tool in tools if dispatcher.effect(tool) is Effect.READ}
         assert len(card.body) < 4_000
 
 
@@ -144,6 +166,9 @@ async def test_only_what_people_approve_becomes_a_call_of_a_turn(house: House) -
         call = call_in(f"update {A}\n[file: new train.py, 12 bytes]", "t-1", dispatcher)
         assert call is not None
         assert json.loads(call.arguments) == {"run": A, "file": "new train.py"}
+        call = call_in("/train start churn\n[file: new.csv, 12 bytes]", "t-1", dispatcher)
+        assert call is not None
+        assert (call.name, json.loads(call.arguments)) == ("start_training", {"target": "churn", "file": "new.csv"})
         for text in (f"stop {A}", "status", "clone it please", "train a model", "", "\n"):
             assert call_in(text, "t-1", dispatcher) is None
     assert command_answer("command-t-1", '{"text": "Done it."}') == "Done it."

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,8 @@ from agent.runs.cards import ACTIONS, BUTTONS, run_buttons
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, rows, saved
-from tests.fakes import ALICE, BOB, GUEST, ROOM, START, ScriptedModel, clicked
+from tests.agent.test_turns import attached
+from tests.fakes import ALICE, BOB, GUEST, ROOM, START, ScriptedModel, clicked, commanded, said
 
 _S = RunState
 STRANGER = Person(platform="slack", tenant="T9", id=BOB.id, name="bob of elsewhere")
@@ -70,7 +72,7 @@ async def test_a_failed_run_is_tried_again_by_its_button(house: House) -> None:
         stage = Stage(house, brain)
         run = await stage.running()
         failed = await stage.ended(run, _S.FAILED, ExitClass.CUDA_OOM, "Out of GPU memory at step 3.")
-        assert [one.action for one in run_buttons(failed)] == ["retry", "logs"]
+        assert [one.action for one in run_buttons(failed)] == ["retry", "clone", "logs"]
         await brain.desk.accept(clicked(button("retry", run)))
         await house.until(lambda: len(house.fleet.launched) == 2)
         assert await state(stage, run) is _S.STARTING
@@ -123,7 +125,7 @@ async def test_the_queue_has_positions_and_priorities(house: House) -> None:
         house.clock.forward(1)
         second = await stage.create()
         assert first.state is _S.QUEUED
-        assert [one.action for one in run_buttons(first)] == ["stop"]
+        assert [one.label for one in run_buttons(first)] == ["Sooner", "Later", "Stop"]
         card = (await stage.asks("queue")).card
         assert card is not None
         assert card.table is not None
@@ -138,6 +140,59 @@ async def test_the_queue_has_positions_and_priorities(house: House) -> None:
         assert "has low priority now" in (await stage.asks("priority", second.id, "-1")).text
         assert "how soon" in (await stage.asks("priority", second.id)).text
         assert "stopped" in (await stage.asks("stop", second.id)).text
+
+
+async def test_buttons_move_a_run_that_waits_as_far_as_there_is_a_place(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        for _ in range(2):
+            await stage.running()
+        waits = await stage.create()
+        for label, level in (("Sooner", 1), ("Later", 0), ("Later", -1)):
+            run = await brain.stores.runs.get(waits.id)
+            (move,) = [one for one in run_buttons(run) if one.label == label]
+            before = len(house.door.whispers)
+            await brain.desk.accept(clicked(move))
+            await house.until(lambda before=before: len(house.door.whispers) > before)  # type: ignore[misc]
+            assert "priority now" in house.door.whispers[-1][1].text
+            assert (await brain.stores.runs.get(waits.id)).priority == level
+        last = await brain.stores.runs.get(waits.id)
+        assert [one.label for one in run_buttons(last)] == ["Sooner", "Stop"]
+
+
+async def test_an_ended_run_is_cloned_and_its_script_replaced_by_buttons(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.ended(await stage.running(), _S.FAILED, ExitClass.CUDA_OOM, "Out of GPU memory at step 3.")
+        (clone,) = [one for one in run_buttons(run) if one.label == "Clone"]
+        await brain.desk.accept(clicked(clone))
+        asked = (await stage.asked()).card
+        assert asked is not None
+        assert asked.title == f"Train {run.id} once more?"
+        await house.until(lambda: bool(house.door.whispers))  # that it is on its way
+        shown = (await stage.asks("script", run.id)).card
+        assert shown is not None
+        await brain.desk.accept(clicked(shown.buttons[0]))
+        await house.until(lambda: any("Attach the new `train.py`" in text for text in house.door.texts()))
+        assert (await brain.stores.runs.get(run.id)).state is _S.FAILED
+
+
+async def test_a_training_is_started_by_a_command_on_the_newest_data(house: House, csv: Path) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        assert "Attach a csv file" in await stage.tells("start")
+        await brain.desk.accept(said("look at it", files=attached(csv)))
+        await house.until(lambda: any("Shall I train a model" in text for text in house.door.texts()))
+        await brain.desk.accept(commanded("train", "visited_doctor", "hours=2", "lr=0.1"))
+        card = (await stage.asked()).card
+        assert card is not None
+        facts = {fact.name: fact.value for fact in card.facts}
+        assert facts["Target"] == "visited_doctor"
+        await brain.desk.accept(clicked(card.buttons[0]))
+        await house.until(lambda: bool(house.fleet.launched))
+        spec = house.fleet.launched[0].spec
+        assert (spec.target, spec.max_hours, spec.settings) == ("visited_doctor", 2.0, {"lr": 0.1})
+        assert "no finished model" in (await stage.asks("predict", house.fleet.launched[0].run)).text
 
 
 async def test_the_words_of_people_reach_the_same_tools(house: House) -> None:
@@ -217,7 +272,7 @@ def approvals(house: House) -> list[str]:
 def test_every_state_has_its_buttons_and_no_button_is_always_refused() -> None:
     assert set(ACTIONS) == set(RunState)
     assert "pause" not in ACTIONS[_S.PAUSED]
-    assert ACTIONS[_S.SUCCEEDED] == ()
+    assert ACTIONS[_S.SUCCEEDED] == ("clone",)
 
 
 def test_an_id_counts_in_its_own_workspace_only() -> None:

@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from agent.domain.datasets import ColumnReport, DataReport, DatasetRef
+from agent.domain.errors import BadRequest
 from agent.domain.orders import InspectOrder
+from agent.domain.runs import RunState
 from agent.llm.offline import OfflinePlanner
 from agent.llm.phrases import intent_of, settings_in
 from agent.ports import ModelMessage, ModelReply, ToolCall
 from tests.agent.conftest import House
+from tests.agent.stage import Stage
 from tests.agent.test_turns import attached
 from tests.fakes import said
 
@@ -129,6 +132,39 @@ def planned(**arguments: Any) -> Sequence[ModelMessage]:
         ("hi", "help"),
         ("what can you do", "help"),
         ("purple monkey dishwasher", None),
+        ("stop the training when the loss is below 0.1", "later"),
+        ("kill it if it fails", "later"),
+        ("pause it at step 500", "later"),
+        ("so stop it only when it overfits", "later"),
+        ("please stop the run tomorrow", "later"),
+        ("cancel the run in 10 minutes", "later"),
+        ("stop the run at 5pm", "later"),
+        ("pause it for 10 minutes", "later"),
+        ("stop the run, but not now", "later"),
+        ("stop it as soon as it fails", "later"),
+        ("stop the run, unless it is nearly done", "later"),
+        ("resume it tomorrow at 9", "later"),
+        ("give r-abc123 high priority when gpu-2 is free", "later"),
+        ("stop the model from overfitting", "unclear"),
+        ("hold that thought", "unclear"),
+        ("retry it with a lower learning rate", "unclear"),
+        ("resume it, use a lower learning rate", "unclear"),
+        ("continue the training with more data", "unclear"),
+        ("restart the run with batch size 8", "clone_run"),
+        ("resume the run with lr 0.01", "clone_run"),
+        ("retry r-abc123 lr=0.1", "clone_run"),
+        ("restart it on gpu-2", "clone_run"),
+        ("can you retry this with 2 gpus", "clone_run"),
+        ("please don't stop the run", "no"),
+        ("do not pause the training", "no"),
+        ("never kill it", "no"),
+        ("stop it now", "stop_run"),
+        ("stop the run r-abc123 at once, thanks", "stop_run"),
+        ("stop it as soon as possible", "stop_run"),
+        ("stop it if you can", "stop_run"),
+        ("stop the run because it will fail if it goes on", "stop_run"),
+        ("stop it, it is at step 500 and diverges", "stop_run"),
+        ("restart the run from the last checkpoint", "retry_run"),
     ],
 )
 def test_everyday_sentences(words: str, intent: str | None) -> None:
@@ -143,10 +179,47 @@ def test_everyday_sentences(words: str, intent: str | None) -> None:
         ("train for 5 epochs, lr 3e-4", {"epochs": 5, "learning_rate": 3e-4}),
         ("use learning rate of 0.1 and seed 3", {"learning_rate": 0.1, "seed": 3}),
         ("train on the 2024 file", {}),
+        ("train again with learning rate 0,01", {"learning_rate": 0.01}),
+        ("again with lr 0,001, seed 3.", {"learning_rate": 0.001, "seed": 3}),
+        ("learning rate 1,5", {"learning_rate": 1.5}),
+        ("lr=5e+1,epochs=4", {"learning_rate": 50, "epochs": 4}),
+        ("set the epochs from 10 to 20", {"epochs": 20}),
+        ("lr .5 and 1.5k rounds", {"learning_rate": 0.5, "rounds": 1500}),
     ],
 )
 def test_numbers_are_read_as_people_write_them(words: str, settings: dict[str, float]) -> None:
     assert settings_in(words) == settings
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("again with 5 epochs more", "with 5 more epochs", "raise the epochs by 5", "lr 1/1000", "lr 10%", "lr 5 %"),
+        *("lr 10^-4", "lr 1,000,5", "again with epochs 5-10", "lr 1e999", "retry r-abc123 with lr 1/10"),
+    ],
+)
+async def test_a_number_that_cannot_be_read_is_said_and_not_guessed(words: str) -> None:
+    answer = await reply(*planned(), user(words))
+    assert not answer.calls
+    assert "number" in answer.text
+    with pytest.raises(BadRequest):
+        settings_in(words)
+
+
+async def test_other_settings_make_a_new_run_that_people_approve(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        assert "cannot wait" in await stage.tells("stop the training when the loss is below 0.1")
+        assert "Nothing was done" in await stage.tells("stop the model from overfitting")
+        assert (await brain.stores.runs.get(run.id)).state is RunState.RUNNING
+        await stage.ended(run, RunState.STOPPED)
+        await brain.desk.accept(said(f"restart {run.id} with batch size 8 for 0,5 hours"))
+        card = (await stage.asked()).card
+        assert card is not None
+        assert card.table is not None
+        assert [row[0] for row in card.table.rows] == ["hours at most", "batch_size"]
+        assert (await brain.stores.runs.get(run.id)).state is RunState.STOPPED
 
 
 @pytest.mark.parametrize(
@@ -241,8 +314,25 @@ async def test_a_file_with_hundreds_of_columns_can_be_trained_on(house: House, c
         ("set priority 0 for it", "normal"),
         ("give it a lower priority", "low"),
         ("move r-1bc123 to the lowest priority", "low"),
+        ("move r-1bc123 down in priority", "low"),
+        ("give it less priority", "low"),
+        ("put r-1bc123 at the bottom of the priority list", "low"),
+        ("make its priority below normal", "low"),
+        ("deprioritise r-abc123", "low"),
+        ("raise the priority", "high"),
+        ("lower the priority from high to normal", "normal"),
     ],
 )
 async def test_a_priority_is_read_in_words_and_in_numbers(words: str, priority: str) -> None:
     (call,) = (await reply(user(words))).calls
     assert (call.name, json.loads(call.arguments)["priority"]) == ("set_priority", priority)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["set the priority of r-abc123 to 2", "set r-abc123 to not high priority", "raise the priority, it is too low"],
+)
+async def test_a_priority_that_is_not_clear_is_asked_for(words: str) -> None:
+    answer = await reply(user(words))
+    assert not answer.calls
+    assert "how soon" in answer.text

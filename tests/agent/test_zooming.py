@@ -41,8 +41,35 @@ def test_sentences_say_times_and_epochs() -> None:
         "chart the accuracy of the last 3 epochs": {"metrics": ("accuracy",), "newest_epochs": 3.0},
         "loss of epochs 2 to 4": {"metrics": ("loss",), "first_epoch": 2.0, "last_epoch": 4.0},
         "loss of the last 500 steps": {"metrics": ("loss",), "newest": 500},
+        "plot the loss of the last 2h": {"metrics": ("loss",), "minutes": 120},
+        "plot the loss of the last 30m": {"metrics": ("loss",), "minutes": 30},
+        "plot the loss of the last 2.5 hours": {"metrics": ("loss",), "minutes": 150},
+        "plot the last hour and a half": {"minutes": 90},
+        "plot the last 2 hours and 10 minutes": {"minutes": 130},
+        "draw the gpu memory of the last 2h": {"used": "gpu", "minutes": 120},
+        "plot the loss from step 100 to step 200": {"metrics": ("loss",), "first_step": 100, "last_step": 200},
+        "plot the loss of steps 1,000 to 2,000": {"metrics": ("loss",), "first_step": 1000, "last_step": 2000},
+        "plot the loss since step 500": {"metrics": ("loss",), "first_step": 500},
+        "plot the loss until step 1k": {"metrics": ("loss",), "last_step": 1000},
+        "plot the loss of the first 100 steps": {"metrics": ("loss",), "last_step": 100},
+        "plot the loss since epoch 2": {"metrics": ("loss",), "first_epoch": 2.0},
+        "plot the loss of the last 500": {"metrics": ("loss",), "newest": 500},
     }.items():
         assert (intent_of(said), chart_arguments(said)) == ("run_chart", wanted), said
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "plot the loss from 100 to 200",
+        "plot the loss around step 500",
+        "plot the last 2 and a half hours",
+        "draw the gpu usage of the last 500 steps",
+    ],
+)
+def test_a_part_that_cannot_be_read_is_not_the_whole_run(said: str) -> None:
+    with pytest.raises(BadRequest, match="Say"):
+        chart_arguments(said)
 
 
 def drawn(house: House, axis: str) -> tuple[int, float, float]:
