@@ -98,7 +98,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     control = Control(stores.runs, service, approvers=options.approvers)
     tools = (
         *Data(files, stores.runs, fleet, blobs).tools(),
-        *Training(files, stores.runs, service, fleet, bundles).tools(),
+        *Training(files, stores.runs, service, fleet, bundles, drawn).tools(),
         *control.tools(),
         *Changing(stores.runs, service, control, bundles, fleet, files, blobs, drawn).tools(),
         *Looking(stores.runs, service, fleet, drawn, clock).tools(),

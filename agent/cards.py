@@ -5,6 +5,7 @@ Cards of runs are in `agent.runs.cards`, those of hosts and the queue in `agent.
 
 from collections.abc import Sequence
 from datetime import datetime
+from html import escape
 
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Card, Fact, Table
@@ -13,6 +14,7 @@ from agent.domain.runs import PRIORITIES, RunSpec
 from agent.domain.walls import gaps_of
 
 MAX_COLUMNS_SHOWN = 12
+FACT_CHARS, TABLE_CHARS, TABLE_ROWS = 500, 2_000, 40  # what every platform shows uncut
 TASK_NAMES = {"tabular_classification": "tabular classification", "text_classification": "text classification"}
 
 
@@ -134,6 +136,16 @@ def spec_facts(spec: RunSpec, *, priority: int = 0) -> list[Fact]:
     if spec.drop_columns:
         facts.append(Fact(name="Left out", value=", ".join(spec.drop_columns)))
     return facts
+
+
+def shows_all(card: Card) -> bool:
+    """Whether every platform shows its facts and its table uncut; `&` and `<` are counted as they are written."""
+    rows = card.table.rows if card.table else ()
+    return (
+        all(len(escape(fact.value, quote=False)) <= FACT_CHARS for fact in card.facts)
+        and len(rows) <= TABLE_ROWS
+        and sum(len(cell) for row in rows for cell in row) <= TABLE_CHARS
+    )
 
 
 def gaps_words(tier: str) -> str:

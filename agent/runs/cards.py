@@ -10,7 +10,7 @@ from datetime import datetime
 from agent.cards import TASK_NAMES, duration, gpus_words, metric_name, number, size
 from agent.domain.content import Button, Card, Fact, Picture, Table, Tone
 from agent.domain.events import MetricRow
-from agent.domain.runs import LIVE, Run, RunState, Scorecard
+from agent.domain.runs import LIVE, PRIORITIES, Attempt, Run, RunState, Scorecard
 from agent.runs.pace import seconds_left, steps_a_second
 
 LOG_LINES_SHOWN = 6
@@ -27,24 +27,26 @@ TONES: dict[RunState, Tone] = {
 # What can be done in each state, most likely first.
 ACTIONS: dict[RunState, tuple[str, ...]] = {
     _S.AWAITING_APPROVAL: (),
-    _S.QUEUED: ("stop",),
+    _S.QUEUED: ("sooner", "later", "stop"),
     _S.STARTING: ("pause", "stop"),
     _S.RUNNING: ("pause", "stop"),
     _S.PAUSING: ("stop",),
     _S.PAUSED: ("resume", "stop"),
     _S.STOPPING: ("kill",),
     _S.UNREACHABLE: ("stop",),
-    _S.LOST: ("retry",),
-    _S.STOPPED: ("retry",),
-    _S.FAILED: ("retry",),
-    _S.SUCCEEDED: (),
+    _S.LOST: ("retry", "clone"),
+    _S.STOPPED: ("retry", "clone"),
+    _S.FAILED: ("retry", "clone"),
+    _S.SUCCEEDED: ("clone",),
 }
+MOVES = {"sooner": 1, "later": -1}  # in the queue
 BUTTONS: dict[str, Button] = {
     "pause": Button(action="pause", subject="-", label="Pause"),
     "resume": Button(action="resume", subject="-", label="Resume", style="primary"),
     "retry": Button(action="retry", subject="-", label="Retry", style="primary"),
     "stop": Button(action="stop", subject="-", label="Stop", style="danger"),
     "kill": Button(action="kill", subject="-", label="Kill", style="danger"),
+    "clone": Button(action="clone", subject="-", label="Clone"),
     "logs": Button(action="logs", subject="-", label="Logs"),
 }
 
@@ -79,7 +81,15 @@ def state_text(run: Run) -> str:
 def run_buttons(run: Run) -> tuple[Button, ...]:
     """The buttons that fit its state; the log where there can be one."""
     names = ACTIONS[run.state] + (("logs",) if run.attempt else ())
-    return tuple(BUTTONS[name].model_copy(update={"subject": run.id}) for name in names)
+    return tuple(button for name in names if (button := _button(run, name)) is not None)
+
+
+def _button(run: Run, name: str) -> Button | None:
+    """One for this run; None where it would change nothing."""
+    if name not in MOVES:
+        return BUTTONS[name].model_copy(update={"subject": run.id})
+    level = {place: word for word, place in PRIORITIES.items()}.get(run.priority + MOVES[name])
+    return Button(action="priority", subject=f"{run.id}.{level}", label=name.capitalize()) if level else None
 
 
 def run_card(
@@ -89,12 +99,17 @@ def run_card(
     picture: Picture | None,
     *,
     now: datetime,
+    attempts: Sequence[Attempt] = (),
     ways: Sequence[Button] = (),
 ) -> Card:
-    """Where a run stands. `rows` are its newest metrics, `log` its newest lines; `ways` lead to its other pictures."""
+    """Where a run stands. `rows` are its newest metrics, `log` its newest lines.
+
+    The newest of `attempts` says where it is, if there is one; `ways` lead to its other pictures.
+    """
     failed = run.state in {_S.FAILED, _S.LOST}
     traceback = run.outcome.traceback if failed and run.outcome else ()
     reason = run.outcome.reason if run.outcome and run.state not in {_S.QUEUED, *LIVE} else run.note
+    host = attempts[-1].host if attempts else run.spec.host
     progress = None
     if run.total_steps and run.state in LIVE | {_S.PAUSED}:
         progress = min(1.0, run.step / run.total_steps)
@@ -108,7 +123,7 @@ def run_card(
         log=traceback[-TRACEBACK_LINES_SHOWN:] if traceback else tuple(log)[-LOG_LINES_SHOWN:],
         picture=picture,
         buttons=(*run_buttons(run), *ways),
-        footer=f"{TASK_NAMES[run.spec.task]} on {run.spec.host}, {gpus_words(run.spec.gpus)}"
+        footer=f"{TASK_NAMES[run.spec.task]} on {host}, {gpus_words(run.spec.gpus)}"
         + (f" · attempt {run.attempt}" if run.attempt > 1 else ""),
     )
 

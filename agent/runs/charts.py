@@ -55,6 +55,7 @@ def panel_of(name: str) -> str:
 class Look:
     """How curves are shown: `page` counts sheets of `panels`; by time, x are hours since each run began.
 
+    `began`, by run id, says so (seconds since the epoch) of runs whose script did not.
     With `clocks`, by run id, x are epochs. `smooth` is the weight of a moving average, 0 for none; it does not reach
     over the steps at which later attempts of a run began, `anew` by run id.
     """
@@ -68,6 +69,7 @@ class Look:
     clocks: Mapping[str, Clock] = field(default_factory=dict)
     smooth: float = 0.0
     anew: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    began: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def axis(self) -> Axis:
@@ -88,7 +90,7 @@ def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) 
 
     Also whether there are panels behind those of the page.
     """
-    began = {run.id: run.started_at.timestamp() if run.started_at else 0.0 for run in runs}
+    began = {run.id: run.started_at.timestamp() if run.started_at else look.began.get(run.id, 0.0) for run in runs}
 
     def line(run: Run, name: str, said: str) -> Series:
         clock = look.clocks.get(run.id)

@@ -39,9 +39,9 @@ class Experiments:
 
 
 def experiments_of(runs: Sequence[Run]) -> Experiments | None:
-    """From runs in any order; None where none of them was measured."""
+    """From runs in any order; None where none of them was measured, or no score is a number."""
     ordered = sorted(runs, key=lambda run: (run.created_at, run.id))
-    newest = next((run for run in reversed(ordered) if _score(run)), None)
+    newest = next((run for run in reversed(ordered) if math.isfinite(_value(run))), None)
     score = _score(newest) if newest else None
     if newest is None or score is None:
         return None

@@ -107,10 +107,12 @@ class LiveCards:
         told = bool(await self._runs.pictures(run.id))
         ways += [told_button(run.id)] if told else []
         ways += [usage_button(run)] if spec or run.usage else []
+        attempts = await self._runs.attempts(run.id) if run.attempt else ()
         ended = run.state in ENDED
 
-        async def show(picture: Picture | None) -> None:
-            card = run_card(run, newest, lines, picture, now=self._clock.now(), ways=ways)
+        async def show(picture: Picture | None, *, missed: str = "") -> None:
+            card = run_card(run, newest, lines, picture, now=self._clock.now(), attempts=attempts, ways=ways)
+            card = card.model_copy(update={"footer": card.footer + missed})
             await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
 
         before, picture = await self._newest(run.id)
@@ -128,7 +130,7 @@ class LiveCards:
         finally:
             if drawing is not None:
                 drawing.cancel()
-        await show(picture if spec else None)
+        await show(picture if spec else None, missed="" if picture or not spec else " · its chart could not be drawn")
         self._remember(run.id, digest, picture if spec else None)
         key = f"result:{run.id}" + (f":{run.attempt}" if run.attempt > 1 else "")
         if run.state is RunState.SUCCEEDED:

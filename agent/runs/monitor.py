@@ -32,7 +32,7 @@ _CONFIRM = 2  # looks in a row that have to find it, unless it cannot pass by it
 _AT_ONCE = frozenset({Kind.CRASH, Kind.NON_FINITE})
 _HEARD_S = 60.0  # a host that was not heard for longer may be cut off: no word about a stall
 _RECENT = timedelta(minutes=15)  # a failure that a stopped bot has not spoken of
-_SLICE = 2000  # rows that are taken in one go
+_SLICE = 200  # rows that are taken in one go: a hundredth of a second with ten metrics
 _READ = 20_000  # rows that are in memory at once
 _GPUS_EVERY_S = 600.0
 
@@ -52,6 +52,13 @@ class _Watched:
     newest: deque[MetricRow] = field(default_factory=lambda: deque(maxlen=ROWS))
     standing: dict[Kind, int] = field(default_factory=dict)  # looks in a row
     told: list[Told] | None = None  # None: the outbox was not asked yet
+
+    def begin(self, attempt: int) -> None:
+        """What comes now is of this attempt, and nothing of the one before counts as its pause, NaN or silence."""
+        if attempt > self.attempt:
+            self.attempt = attempt
+            self.standing.clear()
+            self.rules.new_attempt()
 
 
 class Monitor:
@@ -76,6 +83,7 @@ class Monitor:
         self._thresholds = thresholds
         self._watched: dict[str, _Watched] = {}
         self._changed: set[str] = set()
+        self._unasked: set[str] = set()  # runs with advice that no turn could begin for
         self._gpu_bytes: dict[str, int] = {}
         self._gpus_at = float("-inf")
 
@@ -95,8 +103,7 @@ class Monitor:
         if self._notice is None:
             return
         for run in (*(run for run, _ in await self._runs.live()), *failed):
-            for key, card in await self._cards(run.id):
-                await self._begin_turn(run, key, card, (), ())
+            await self._ask(run)
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -115,6 +122,13 @@ class Monitor:
     async def look(self, *, everything: bool = True) -> None:
         """Look once: at all live runs, or at those that changed. One run's trouble harms no other."""
         changed, self._changed = self._changed, set()
+        try:
+            await self._look(changed, everything=everything)
+        except AppError:
+            self._changed |= changed  # to look again at what was looked at already tells nobody twice
+            raise
+
+    async def _look(self, changed: set[str], *, everything: bool) -> None:
         live = await self._runs.live()
         ids = {run.id for run, _ in live}
         for run_id in self._watched.keys() - ids - changed:
@@ -137,14 +151,14 @@ class Monitor:
             log.exception("run was not looked at", extra={"run": run.id})
 
     async def _look_at(self, run: Run, attempt: Attempt | None) -> None:
+        if run.id in self._unasked:
+            await self._ask(run)
+            self._unasked.discard(run.id)
         if attempt is None and run.state is not RunState.FAILED:
             return
         watched = self._watched.setdefault(run.id, _Watched(RunRules(self._thresholds)))
-        if watched.attempt != run.attempt:
-            watched.attempt = run.attempt
-            watched.standing.clear()
-            watched.rules.new_attempt()
         await self._read(run, watched)
+        watched.begin(run.attempt)
         now_s = self._clock.monotonic()
         if attempt is not None and attempt.heard_at != watched.heard_at:
             watched.heard_at = attempt.heard_at
@@ -166,11 +180,12 @@ class Monitor:
         """Take in what is new of the metrics, in slices, so that a long history does not hold up everybody."""
         while True:
             rows, watched.place = await self._runs.metrics_after(run.id, watched.place, most=_READ)
+            watched.begin(watched.place[0])
             watched.newest.extend(rows[-ROWS:])
             for first in range(0, len(rows), _SLICE):
                 watched.rules.add(rows[first : first + _SLICE], now_s=self._clock.monotonic())
                 await asyncio.sleep(0)
-            if len(rows) < _READ:
+            if not rows or (len(rows) < _READ and watched.place[0] >= run.attempt):
                 return
 
     def _is_heard(self, attempt: Attempt | None) -> bool:
@@ -204,7 +219,16 @@ class Monitor:
         await self._postman.put(key, room, Content(card=card), urgent=True)
         watched.told.append(Told(run.attempt, frozenset(finding.kind for finding in new)))
         log.info("advice", extra={"run": run.id, "kinds": [finding.kind.value for finding in new], "count": count})
-        await self._begin_turn(run, key, card, aside, watched.newest, room=room)
+        try:
+            await self._begin_turn(run, key, card, aside, watched.newest, room=room)
+        except AppError:
+            self._unasked.add(run.id)
+            raise
+
+    async def _ask(self, run: Run) -> None:
+        """Begin the turns of its advice that were never begun."""
+        for key, card in await self._cards(run.id):
+            await self._begin_turn(run, key, card, (), ())
 
     async def _cards(self, run_id: str) -> list[tuple[str, Card]]:
         """The advice that was given about a run."""

@@ -37,16 +37,18 @@ class Files:
         With a name for `once` it is what never changes: the file of that name is drawn once, also over restarts.
         """
         path = self._pictures / about / f"{once}.png"
-        png = await asyncio.to_thread(_read, path) if once else None
         try:
+            png = await asyncio.to_thread(_read, path) if once else None
             png = png or await self._charts.render(spec)
+            digest = hashlib.sha256(png).hexdigest()
+            path = path if once else path.with_name(f"{digest[:16]}.png")
+            await asyncio.to_thread(_store, path, png)
+            return Picture(path=str(path), alt=self._charts.describe(spec), sha256=digest)
         except AppError as error:
             log.warning("no chart", extra={"about": about, "cause": str(error)})
-            return None
-        digest = hashlib.sha256(png).hexdigest()
-        path = path if once else path.with_name(f"{digest[:16]}.png")
-        await asyncio.to_thread(_store, path, png)
-        return Picture(path=str(path), alt=self._charts.describe(spec), sha256=digest)
+        except Exception:  # a full disk, a value that no painter expected: it costs the picture, never its card
+            log.exception("no chart", extra={"about": about})
+        return None
 
     async def has(self, picture: Picture) -> bool:
         """Whether its file is still there."""

@@ -90,11 +90,9 @@ class RunRules:
             return [found] if found else []
         if run.state is not RunState.RUNNING:
             return []
+        curves = (self._non_finite, self._divergence, self._overfitting, lambda: self._plateau(run))
         rules: tuple[Callable[[], Finding | None], ...] = (
-            self._non_finite,
-            self._divergence,
-            self._overfitting,
-            lambda: self._plateau(run),
+            *(curves if self._moved_s is not None else ()),  # without a row of this attempt they are of the one before
             lambda: self._stall(now_s),
             lambda: self._gpu_idle(now_s),
             lambda: self._gpu_memory(now_s, gpu_bytes or {}),

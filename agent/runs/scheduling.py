@@ -21,6 +21,7 @@ from agent.runs.sending import Sending
 from agent.runs.timings import Timings
 
 log = logging.getLogger(__name__)
+_NUMBERED = 10  # places in line that cards show
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,8 @@ class Scheduler:
                     self._changed(placed.run)
                     await self._sending.launch(*started)
             for run_id, why in made.why.items():
-                if not self._held(by_id[run_id]) and await self._runs.note(run_id, self._say(why, blind)):
+                said = f"{_place(made.positions[run_id])} {self._say(why, blind)}"
+                if not self._held(by_id[run_id]) and await self._runs.note(run_id, said):
                     self._changed(run_id)
 
     async def queue(self) -> Sequence[Waiting]:
@@ -166,3 +168,8 @@ def holding_of(run: Run, attempt: Attempt) -> Holding:
     since = attempt.dispatched_at or attempt.sent_at
     ends_at = since + timedelta(seconds=max(0.0, hours_left_s(run)))
     return Holding(run.id, run.requester, attempt.host, attempt.gpus, ends_at, run.queued_at or run.created_at)
+
+
+def _place(position: int) -> str:
+    """Where a run waits, for its card; far back without a number, or each start would change every card."""
+    return f"It is number {position} in line." if position <= _NUMBERED else f"More than {_NUMBERED} are before it."

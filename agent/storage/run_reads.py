@@ -122,10 +122,12 @@ class RunReads:
             end = place
             for own in connection.execute(query.order_by(attempt.c.number)).all():
                 first = row if own.number == number else 0
-                stop = own.rows if most is None else min(own.rows, first + most - len(found))
+                stop = own.rows if most is None else min(own.rows, first + most)
                 if stop > first:
                     found += rows_between(connection, run_id, own.number, first, stop, folded=own.folded)
                     end = (own.number, stop)
+                    if most is not None:
+                        break
             return found, end
 
         return await self._database.read(find)

@@ -1,6 +1,8 @@
 """Tools that look at runs side by side and at where they go: list, status, comparison, queue, hosts. Reads only."""
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
 from pydantic import Field, JsonValue
 
@@ -25,7 +27,7 @@ from agent.tools.watching import RunArguments
 
 MOST_COMPARED = 5
 METRICS_COMPARED = 8
-METRICS_READ = 24  # of each run, to find some that they share
+METRICS_READ = 24  # those first that most of the runs have
 
 
 class NoArguments(Arguments):
@@ -105,7 +107,8 @@ class Looking:
         left_s = seconds_left(run, rows)
         if left_s is not None:
             text += f" About {duration(left_s)} are left."
-        card = run_card(run, rows, await self._runs.log(run.id, 6), None, now=self._clock.now())
+        log, attempts = await self._runs.log(run.id, 6), await self._runs.attempts(run.id)
+        card = run_card(run, rows, log, None, now=self._clock.now(), attempts=attempts)
         last: dict[str, JsonValue] = {name: number(value) for name, value in rows[-1].values.items()} if rows else {}
         data: dict[str, JsonValue] = {"run": run.id, "state": run.state.value, "last": last}
         if run.outcome is not None and run.outcome.exit_class is not None:
@@ -115,9 +118,7 @@ class Looking:
     async def compare(self, caller: Caller, asked: CompareArguments) -> Result:
         """Settings that differ, results, last metrics, and the curves of metrics that they share."""
         runs = await self._compared(caller, asked.runs)
-        curves: dict[str, Curves] = {}
-        for run in runs:
-            curves[run.id] = await self._curves(run.id)
+        curves = await self._curves(runs)
         spec = comparison_of(curves)
         about = "-".join(run.id for run in runs)
         picture = await self._files.draw(spec, about=f"compare/{about}") if spec else None
@@ -135,10 +136,15 @@ class Looking:
         text = _better_words(runs) or f"{len(runs)} runs side by side."
         return Result(text, {"columns": ["", *(run.id for run in runs)], "rows": told}, card)
 
-    async def _curves(self, run_id: str) -> Curves:
-        """What is compared of a run's metrics."""
-        names = [name for name in await self._runs.metric_names(run_id) if not name.startswith(BASELINE)]
-        return {found.name: found for found in await self._runs.windows(run_id, names[:METRICS_READ])}
+    async def _curves(self, runs: Sequence[Run]) -> dict[str, Curves]:
+        """What is compared of their metrics, by run id."""
+        names = {run.id: await self._runs.metric_names(run.id) for run in runs}
+        wanted = [name for name in _shared_first(names.values()) if not name.startswith(BASELINE)][:METRICS_READ]
+        curves: dict[str, Curves] = {}
+        for run_id, own in names.items():
+            found = await self._runs.windows(run_id, [name for name in wanted if name in own])
+            curves[run_id] = {one.name: one for one in found}
+        return curves
 
     async def _compared(self, caller: Caller, ids: Sequence[str]) -> list[Run]:
         ids = list(dict.fromkeys(ids))
@@ -199,10 +205,15 @@ def comparison_rows(runs: Sequence[Run], curves: dict[str, Curves]) -> tuple[tup
         rows.append(("result (sealed test)", *(_result(run) for run in runs)))
         rows.append(("best baseline", *(_baseline(run) for run in runs)))
     rows.append(("step", *(f"{run.step:,}" for run in runs)))
-    names = dict.fromkeys(name for run in runs for name in curves[run.id])
-    for name in list(names)[:METRICS_COMPARED]:
+    for name in _shared_first(curves[run.id] for run in runs)[:METRICS_COMPARED]:
         rows.append((f"last {name}", *(_last(curves[run.id], name) for run in runs)))
     return tuple(rows)
+
+
+def _shared_first(names: Iterable[Collection[str]]) -> list[str]:
+    """All names, those first that most runs have, else in the order of the runs."""
+    having = Counter(name for of in names for name in of)
+    return sorted(having, key=lambda name: -having[name])
 
 
 def _spec_rows(runs: Sequence[Run]) -> list[tuple[str, ...]]:
@@ -217,6 +228,7 @@ def _spec_rows(runs: Sequence[Run]) -> list[tuple[str, ...]]:
 def _better_words(runs: Sequence[Run]) -> str:
     """Which has the best result, where they were measured alike."""
     scored = [(run, run.outcome.scorecard) for run in runs if run.outcome and run.outcome.scorecard]
+    scored = [(run, score) for run, score in scored if not math.isnan(score.model.value)]
     if len(scored) < 2 or len({score.metric for _, score in scored}) > 1:
         return ""
     pick = max if scored[0][1].higher_is_better else min

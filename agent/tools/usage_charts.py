@@ -31,7 +31,7 @@ class UsageCharts:
     async def chart(self, run: Run, view: UsageView, *, minutes: int | None, smooth: float) -> Result:
         """One picture by time, of the newest `minutes` or of all; `smooth` is the weight of a moving average."""
         last_s = None if minutes is None else 60.0 * minutes
-        look, began = UsageLook(smooth), await self._began(run)
+        look, began = UsageLook(smooth), await began_at(self._runs, run)
         if view == "throughput":
             paces = await self._runs.paces(run.id, last_s=last_s)
             spec = throughput_chart(run, paces, await self._rates(run, paces, last_s), look, began=began)
@@ -59,12 +59,6 @@ class UsageCharts:
             footer="" if picture else "The chart could not be drawn",
         )
 
-    async def _began(self, run: Run) -> float | None:
-        """When its first attempt did, on its host's clock as far as that is known; seconds since the epoch."""
-        first = next(iter(await self._runs.attempts(run.id)), None)
-        moment = (first.accepted_at if first else None) or run.started_at
-        return moment.timestamp() if moment else None
-
     async def _rates(self, run: Run, paces: Sequence[Stretch], last_s: float | None) -> Used:
         """What the run itself logs of its speed, over the same time."""
         names = rate_names(await self._runs.metric_names(run.id))
@@ -74,6 +68,13 @@ class UsageCharts:
         since = max(float(one.window.spans["ended"].max()) for one in paces) - last_s
         newest = {name: [part for one in every if (part := one.since(since))] for name, every in found.items()}
         return {name: every for name, every in newest.items() if every}
+
+
+async def began_at(runs: Runs, run: Run) -> float | None:
+    """When its first attempt did, on its host's clock as far as that is known; seconds since the epoch."""
+    accepted = (attempt.accepted_at for attempt in await runs.attempts(run.id) if attempt.accepted_at)
+    moment = next(accepted, run.started_at)
+    return moment.timestamp() if moment else None
 
 
 def _nothing(run: Run, view: UsageView) -> str:

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.commands import words_of
+from agent.domain.charts import ChartSpec
 from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
+from agent.domain.events import Accepted
 from agent.domain.runs import RunState
 from agent.llm.phrases import card_arguments, chart_arguments, intent_of
 from agent.runs.card_view import mark
@@ -48,6 +50,17 @@ def test_a_view_survives_a_button(view: ChartView) -> None:
 )
 def test_other_subjects_are_no_views(subject: str) -> None:
     assert view_of(subject) is None
+
+
+async def test_hours_count_from_the_host_where_the_script_never_said_that_it_began(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.create()
+        await stage.says(run, Accepted(boot_id="b"), rows(1, 2, 3, start=3600.0, pace_s=1800.0))
+        await stage.asks("chart", run.id, "time", "steps=2-3")
+        drawn = [spec for spec in house.charts.drawn if isinstance(spec, ChartSpec)]
+        (spec,) = [spec for spec in drawn if spec.x_label == "hours"]
+        assert list(spec.panels[0].series[0].x) == [1.5, 2.0]
 
 
 def test_words_say_a_view() -> None:

@@ -74,6 +74,16 @@ def test_what_was_measured_otherwise_does_not_stand_beside_it() -> None:
     assert experiments_of([]) is None
 
 
+def test_a_score_that_is_no_number_ranks_nothing() -> None:
+    assert experiments_of([run_of(math.nan), run_of(math.nan)]) is None
+    runs = [run_of(0.5), run_of(math.nan)]
+    found = experiments_of(runs)
+    assert found is not None
+    assert [run.id for run, _ in found.measured] == [runs[0].id]
+    assert [row[1] for row in table_of(found).rows] == ["0.5", "–"]
+    assert render(picture_of(found)).startswith(b"\x89PNG")
+
+
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 1e5)), min_size=2, max_size=30))
 def test_nothing_beats_the_front_in_both(given_runs: list[tuple[float, float]]) -> None:
     found = experiments_of([run_of(value, seconds=seconds) for value, seconds in given_runs])
@@ -129,6 +139,10 @@ async def test_the_command_ranks_the_runs_of_the_thread(house: House) -> None:
     async with house.open() as brain:
         stage = Stage(house, brain)
         assert "nothing to rank" in (await stage.asks("experiments")).text
+        nan = CARD.model_copy(update={"model": Score(name="model", value=math.nan)})
+        unmeasured = await stage.running()
+        await stage.says(unmeasured, Ended(outcome=Outcome(state=_S.SUCCEEDED, scorecard=nan, seconds=30.0)))
+        assert "nothing to rank" in (await stage.asks("experiments")).text
         runs = []
         for value in (0.6, 0.8):
             run = await stage.running()
@@ -137,7 +151,7 @@ async def test_the_command_ranks_the_runs_of_the_thread(house: House) -> None:
         card = (await stage.asks("experiments")).card
         assert card is not None
         assert card.table is not None
-        assert [row[0] for row in card.table.rows] == [runs[1].id, runs[0].id]
+        assert [row[0] for row in card.table.rows] == [runs[1].id, runs[0].id, unmeasured.id]
         assert card.picture is not None
         assert "with 0.8 after 30 s" in card.body
         assert (await stage.asks("leaderboard", "all")).card == card

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Card
 from agent.domain.events import Ended, Logged, Noted
@@ -10,6 +12,7 @@ from agent.domain.runs import Outcome, RunState
 from tests.agent.conftest import House
 from tests.agent.stage import Stage
 from tests.agent.test_results import rows
+from tests.agent.test_watching import card_of
 from tests.fakes import FakeCharts
 
 
@@ -25,6 +28,13 @@ class SlowCharts(FakeCharts):
         self.asked += 1
         await self.go.wait()
         return await super().render(spec)
+
+
+class FullDisk(FakeCharts):
+    """Its pictures have nowhere to go."""
+
+    async def render(self, spec: ChartSpec) -> bytes:
+        raise OSError(28, "No space left on device")
 
 
 class NumberedCharts(FakeCharts):
@@ -51,6 +61,24 @@ async def test_the_end_of_a_run_does_not_wait_for_its_picture(house: House) -> N
         charts.go.set()
         await house.until(lambda: ended_cards()[-1].picture is not None)
         assert len(ended_cards()) == 1  # one message, edited
+
+
+async def test_a_drawing_that_breaks_costs_the_picture_and_not_the_card(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.charts = FullDisk()
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        failed = Outcome(state=RunState.FAILED, reason="It broke.")
+        await stage.says(run, rows(1, 2, 3, train_loss=0.5), Ended(outcome=failed))
+        await house.until(lambda: any("It broke." in text for text in house.door.texts()))
+        (card,) = [content.card for content in house.door.shown if content.card and content.card.kind == "run"]
+        assert [fact.value for fact in card.facts if fact.name == "State"] == ["failed"]
+        assert card.picture is None
+        assert card.footer.endswith(" · its chart could not be drawn")
+        assert "could not be drawn" in card_of(await stage.asks("chart", run.id)).footer
+        assert "No space left on device" in caplog.text
 
 
 async def test_the_end_of_a_run_does_not_wait_for_the_picture_of_what_was_before(house: House) -> None:

@@ -10,7 +10,7 @@ import pytest
 from agent.brain import Brain
 from agent.domain.content import Card
 from agent.domain.errors import Unavailable
-from agent.domain.events import Beat, Logged, Measured, MetricRow
+from agent.domain.events import Accepted, Beat, Logged, Measured, MetricRow, Started
 from agent.domain.runs import ExitClass, GpuUsage, Run, RunState, Usage
 from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
@@ -330,6 +330,114 @@ async def test_a_stall_is_told_while_its_host_is_heard_and_not_while_it_is_silen
         await settled(brain)
         (card,) = advice(house)
         assert "No new step for 7 min; one usually takes 1 s" in card.body
+
+
+async def begins_again(stage: Stage, run: Run) -> None:
+    await stage.says(run, Accepted(boot_id="boot-1"), Started(model="m", total_steps=100))
+
+
+async def test_nan_of_an_earlier_attempt_is_no_news_of_the_next_one(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, fine(1, 20), measured(21, *[math.nan] * 5))
+        await stage.ended(run, RunState.FAILED, ExitClass.DIVERGED, "Its loss is NaN.")
+        await monitor_of(brain).look()  # it ended, and is forgotten
+        await brain.service.retry(run.id)
+        await begins_again(stage, run)
+        for first in (21, 31):
+            for _ in range(2):
+                await monitor_of(brain).look()
+            await stage.says(run, fine(first, 10))
+        await monitor_of(brain).look()
+        await settled(brain)
+        assert [card.title for card in advice(house)] == [f"{run.id}: it crashed"]
+        await stage.says(run, measured(41, math.nan, math.nan))
+        await monitor_of(brain).look()
+        await settled(brain)
+        assert "in 2 of the last 22 rows" in advice(house)[-1].body
+        assert "attempt 2" in advice(house)[-1].footer
+
+
+@pytest.mark.parametrize("pauses", [1, 2])
+async def test_a_stall_after_a_pause_of_twelve_hours_is_told(house: House, pauses: int) -> None:
+    def late(first: int, hours: int) -> Measured:
+        every = range(first, first + 20)
+        return Measured(
+            rows=tuple(MetricRow(step=n, at=1e3 + 3600 * hours + n, values={"train_loss": 1.0}) for n in every)
+        )
+
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        for pause in range(pauses):
+            await stage.says(run, late(1 + 20 * pause, 12 * pause))
+            await brain.service.pause(run.id)
+            await stage.ended(run, RunState.PAUSED)
+            await monitor_of(brain).look()  # it is at rest, and forgotten
+            await brain.service.resume(run.id)
+            await begins_again(stage, run)
+        await stage.says(run, late(1 + 20 * pauses, 12 * pauses))
+        await monitor_of(brain).look()
+        house.clock.forward(400.0)
+        await stage.says(run, Beat(usage=Usage(cpus=0.0, memory_bytes=1)))
+        for _ in range(3):
+            await monitor_of(brain).look()
+        await settled(brain)
+        (card,) = advice(house)
+        assert "No new step for 7 min; one usually takes 1 s, and the longest pause was 1 s." in card.body
+
+
+async def test_a_crash_is_told_also_when_the_database_was_away_at_the_first_look(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        runs = [await stage.running(), await stage.running()]
+        for run in runs:
+            await stage.ended(run, RunState.FAILED, ExitClass.USER_ERROR, "boom")
+        for asked in ("live", "get"):
+
+            async def away(*_: object) -> None:
+                raise Unavailable("The database is away.")
+
+            with monkeypatch.context() as patched:
+                patched.setattr(brain.stores.runs, asked, away)
+                with pytest.raises(Unavailable):
+                    await monitor_of(brain).look(everything=False)
+        for _ in range(2):
+            await monitor_of(brain).look(everything=False)
+        await settled(brain)
+        assert sorted(card.title for card in advice(house)) == sorted(f"{run.id}: it crashed" for run in runs)
+
+
+@pytest.mark.parametrize("crashed", [False, True], ids=["live", "crashed"])
+async def test_a_turn_that_could_not_begin_begins_at_the_next_look_and_only_once(
+    house: House, monkeypatch: pytest.MonkeyPatch, crashed: bool
+) -> None:
+    model = ScriptedModel(WORDS, WORDS)
+    advised(house, model)
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, measured(1, *[1.0] * 5, math.nan, math.nan))
+        if crashed:
+            await stage.ended(run, RunState.FAILED, ExitClass.DIVERGED, "NaN")
+
+        async def away(*_: object) -> None:
+            raise Unavailable("The database is away.")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(brain.stores.runs, "log", away)  # the card's own reader comes later
+            await monitor_of(brain).look()
+        await brain.postman.idle()
+        assert len(advice(house)) == 1
+        assert model.asked == []
+        for _ in range(3):
+            await monitor_of(brain).look()
+            await settled(brain)
+        assert len(advice(house)) == 1
+        assert len(model.asked) == 1
 
 
 async def test_an_idle_gpu_is_told_and_its_unused_memory_is_not(house: House) -> None:

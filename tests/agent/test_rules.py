@@ -221,6 +221,15 @@ def test_an_idle_gpu_is_named_after_five_minutes_and_one_busy_moment_clears_it()
     assert rules.judge(run_at(50), now_s=310.0) == []
 
 
+def test_an_attempt_hears_nothing_of_the_curves_before_its_own_first_row() -> None:
+    rules = RunRules()
+    assert feed(rules, rows(300, loss=lambda n: 3 - n / 100 if n < 150 else 1.5 + (n - 150) / 50))
+    rules.new_attempt()
+    assert rules.judge(run_at(300), now_s=301.0) == []
+    rules.add([MetricRow(step=301, at=2000.0, values={"loss": 4.5})], now_s=400.0)
+    assert Kind.DIVERGENCE in {finding.kind for finding in rules.judge(run_at(301), now_s=400.0)}
+
+
 def test_unused_memory_of_a_gpu_is_only_worth_knowing() -> None:
     rules = RunRules()
     for second in (0.0, 700.0):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,21 +10,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agent.domain.charts import ChartSpec
 from agent.domain.content import Card, Content
 from agent.domain.datasets import DatasetRef
+from agent.domain.errors import BadRequest
 from agent.domain.events import Accepted, Beat, Ended, Measured, MetricRow, Noted
 from agent.domain.orders import GpuInfo, HostInfo, Prediction, Predictions, PredictOrder
 from agent.domain.runs import Artifact, ExitClass, GpuUsage, Outcome, RunState, Score, Scorecard, Usage
+from agent.ports import ToolCall
+from agent.runs.cards import pace_words, run_card, state_text
 from agent.runs.charts import Look, chart_of, comparison_of, restarts
-from agent.runs.pace import steps_a_second
+from agent.runs.pace import seconds_left, steps_a_second
 from agent.series.columns import POINT
 from agent.series.window import window
+from agent.tools.dispatch import Dispatcher
 from agent.tools.log_views import LogView, view_of
+from agent.tools.tool import Caller
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, lines, rows, saved
+from tests.agent.test_rules import run_at
 from tests.agent.test_turns import attached
-from tests.fakes import START, clicked, said
+from tests.fakes import ALICE, BOB, ROOM, START, clicked, host, said
 from worker.client.blobs import FolderBlobs
 
 _S = RunState
@@ -60,6 +68,34 @@ async def test_a_log_is_paged_there_and_back(house: House) -> None:
         assert back.log == pages[-2].log
         assert card_of(await stage.asks("logs", button(pages[1], "Newer"))).log == newest.log
         assert card_of(await stage.asks("logs", run.id, "older")).log == pages[1].log
+
+
+async def test_a_page_of_a_search_leads_to_more_of_it(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, lines(*(f"Loss: {n}" for n in range(40)), *("other",) * 40))
+        for search in ("loss", "Loss:", "oss"):
+            page = card_of(await stage.asks("logs", run.id, search))
+            (older,) = [one for one in page.buttons if one.label == "Older"]
+            before = len(house.door.whispers)
+            await brain.desk.accept(clicked(older))
+            await house.until(lambda before=before: len(house.door.whispers) > before)  # type: ignore[misc]
+            assert card_of(house.door.whispers[-1][1]).log == tuple(f"Loss: {n}" for n in range(10))
+
+
+async def test_numbers_that_no_database_takes_are_refused_in_a_sentence(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, lines("one"), rows(1, 2))
+        dispatcher: Dispatcher = brain.desk._dispatcher
+        caller = Caller(ALICE, "", ROOM)
+        for tool, name in (("run_logs", "before"), ("run_chart", "newest"), ("run_chart", "last_step")):
+            call = ToolCall("c1", tool, json.dumps({"run": run.id, name: 10**30}))
+            with pytest.raises(BadRequest, match=name):
+                await dispatcher.call(caller, call)
+            assert await dispatcher.call(caller, ToolCall("c2", tool, json.dumps({"run": run.id, name: 2**62})))
 
 
 async def test_a_log_is_searched_and_filtered(house: House) -> None:
@@ -182,9 +218,17 @@ def test_the_pace_leaves_out_breaks() -> None:
     assert steps_a_second(at((1, 0), (2, 2), (3, 4))) == 0.5
     assert steps_a_second(at((90, 0), (100, 1), (50, 9000), (51, 9001), (52, 9002))) == 1.0  # resumed at 50
     assert steps_a_second(at((1, 0), (2, 1), (3, 5000), (4, 5001), (5, 5002))) == 1.0  # paused after 2
+    assert steps_a_second(at((1, 0), (2, 1), (3, 2), (4, 43_200))) is None  # its first row after a pause
+    assert steps_a_second(at((1, 0), (2, 1), (3, 2), (4, 43_200), (5, 43_201))) == 1.0
+    assert steps_a_second(at((1, 0), (2, 1), (3, 101), (4, 201))) == 3 / 201  # slower now, and no pause
     assert steps_a_second(at((1, 0))) is None
     assert steps_a_second(at((1, 5), (1, 6))) is None
     assert steps_a_second([]) is None
+    for far in (at((1, 0), (2, 1e308)), at((1, -1.7e308), (2, 1.7e308)), at((1, 0), (2, 5e-324))):
+        run = run_at(2, total=10**6)
+        assert seconds_left(run, far) is None
+        assert run_card(run, far, (), None, now=START).kind == "run"
+    assert pace_words(steps_a_second(at((1, 0), (2, 1e300))) or 0.0) == "1e+300 s/step"
 
 
 async def test_runs_are_compared_with_one_chart(house: House) -> None:
@@ -216,6 +260,93 @@ async def test_runs_are_compared_with_one_chart(house: House) -> None:
         assert "not measured on the same test rows" in card.body  # another seed, another split
         assert two.id in await stage.tells("compare the last two runs")
         assert "two to 5" in (await stage.asks("compare", one.id)).text
+
+
+async def test_a_metric_that_runs_share_is_compared_however_many_others_they_have(house: House) -> None:
+    def logged(step: int, **values: float) -> Measured:
+        return Measured(rows=(MetricRow(step=step, at=float(step), values=values),))
+
+    house.fleet.infos = (host("gpu-1", slots=4),)
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        many, one, other = [await stage.running() for _ in range(3)]
+        await stage.says(many, logged(1, **{f"a{n}": 1.0 for n in range(30)}), logged(2, loss=1.5))
+        await stage.says(one, logged(1, **{f"b{n}": 1.0 for n in range(30)}), logged(2, loss=2.5, acc=0.5))
+        await stage.says(other, logged(1, **{f"c{n}": 1.0 for n in range(30)}), logged(2, acc=0.25))
+        card = card_of(await stage.asks("compare", many.id, one.id, other.id))
+        assert card.picture is not None
+        drawn = [spec for spec in house.charts.drawn if isinstance(spec, ChartSpec)]
+        (spec,) = [spec for spec in drawn if spec.title == f"{many.id} · {one.id} · {other.id}"]
+        assert [panel.title for panel in spec.panels] == ["loss", "acc"]
+        assert card.table is not None
+        found = [row for row in card.table.rows if row[0].startswith("last ")]
+        assert found[:2] == [("last loss", "1.5", "2.5", "–"), ("last acc", "–", "0.5", "0.25")]
+        assert len(found) == 8
+
+
+async def test_runs_of_another_task_or_with_other_secrets_are_compared_by_that_too(house: House) -> None:
+    text = {"task": "text_classification", "recipe": "text_classification", "text_column": "review", "secrets": ("HF",)}
+    house.fleet.infos = (host("gpu-1", secrets=("HF",), slots=4),)
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        one, two = await stage.running(), await stage.running(SPEC.model_copy(update=text))
+        table = card_of(await stage.asks("compare", one.id, two.id)).table
+        assert table is not None
+        found = {row[0]: row[1:] for row in table.rows}
+        assert found["task"] == ("tabular_classification", "text_classification")
+        assert found["text column"] == ("–", "review")
+        assert found["secrets"] == ("–", "HF")
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_a_score_that_is_no_number_is_never_the_best(house: House, first: int) -> None:
+    def ended(value: float, *baselines: float) -> Ended:
+        named = tuple(Score(name=f"b{n}", value=each) for n, each in enumerate(baselines))
+        model = Score(name="model", value=value)
+        card = Scorecard(
+            metric="accuracy", higher_is_better=True, model=model, baselines=named, all_metrics={}, test_rows=9
+        )
+        return Ended(outcome=Outcome(state=_S.SUCCEEDED, scorecard=card, seconds=9))
+
+    house.fleet.infos = (host("gpu-1", slots=4),)
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        runs = [await stage.running() for _ in range(3)]
+        for run, value in zip(runs, (math.nan, 0.8, 0.9), strict=True):
+            await stage.says(run, ended(value, math.nan, 0.85, 0.7))
+        ids = [run.id for run in runs]
+        ids = ids if first == 0 else ids[::-1]
+        assert card_of(await stage.asks("compare", *ids)).body == f"Best accuracy: `{runs[2].id}` with 0.9."
+        good = card_of(await stage.asks("status", runs[2].id))
+        assert (good.tone, "Better than the best baseline (**b1**, 0.85)" in good.body) == ("good", True)
+        bad = card_of(await stage.asks("status", runs[0].id))
+        assert (bad.tone, "Not better than the baseline b1" in bad.body) == ("warn", True)
+
+
+async def test_a_card_names_the_host_that_a_run_is_on_and_its_place_in_the_queue(house: House) -> None:
+    house.fleet.infos = (host("gpu-1", slots=1), host("gpu-2", slots=1))
+
+    def shown(run: str) -> Card:
+        cards = [c.card for c in house.door.shown if c.card and c.card.kind == "run" and run in c.card.title]
+        return cards[0] if cards else Card(kind="run", title="not shown yet")
+
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        first, second = await stage.running(), await stage.running()  # both were approved for gpu-1
+        third = await stage.create(person=BOB)
+        house.clock.forward(1.0)
+        fourth = await stage.create(person=BOB)
+        for run, where in ((first, "gpu-1"), (second, "gpu-2")):
+            footer = f"tabular classification on {where}, CPU"
+            await house.until(lambda r=run, f=footer: shown(r.id).footer == f)  # type: ignore[misc]
+            assert card_of(await stage.asks("status", run.id)).footer == shown(run.id).footer
+        for run, number in ((third, 1), (fourth, 2)):
+            await house.until(lambda r=run, n=number: f"number {n} in line" in shown(r.id).body)  # type: ignore[misc]
+            assert f"It is number {number} in line. All 2 slots" in state_text(await brain.stores.runs.get(run.id))
+        await stage.ended(second, _S.STOPPED)
+        await brain.service.tick()
+        await house.until(lambda: "number 1 in line" in shown(fourth.id).body)
+        await house.until(lambda: "on gpu-2" in shown(third.id).footer and "in line" not in shown(third.id).body)
 
 
 def test_lines_of_runs_share_a_panel_by_metric() -> None:
