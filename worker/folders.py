@@ -201,12 +201,17 @@ def remove(path: Path) -> None:
         return
     try:
         shutil.rmtree(path)
-    except (RecursionError, OSError) as error:  # it goes down by recursion and holds a file open for each level
-        if isinstance(error, OSError) and error.errno not in {errno.EMFILE, errno.ENAMETOOLONG}:
+    except (RecursionError, OSError) as error:
+        if not is_too_deep(error):
             raise
         done = subprocess.run(["/bin/rm", "-rf", "--", str(path)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise OSError(errno.ENOTEMPTY, done.stderr.strip()[-200:], str(path)) from error
+
+
+def is_too_deep(error: Exception) -> bool:
+    """Whether a walk through folders failed by their depth: it may recurse, or hold a file open for each level."""
+    return isinstance(error, RecursionError) or getattr(error, "errno", 0) in {errno.EMFILE, errno.ENAMETOOLONG}
 
 
 def sync_folder(path: Path) -> None:

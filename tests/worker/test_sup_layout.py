@@ -120,27 +120,30 @@ async def test_a_second_name_of_a_bundled_file_changes_nothing_in_the_next_attem
 
 
 DEEP = """
-def deep(folder):
+def deep(folder, levels, name):
     before = os.getcwd()
     os.chdir(folder)
-    for _ in range(3000):
-        os.mkdir("d")
-        os.chdir("d")
+    for _ in range(levels):
+        os.mkdir(name)
+        os.chdir(name)
     os.chdir(before)
 """
 
 
-async def test_folders_of_any_depth_break_no_later_attempt(yard: Yard) -> None:
-    await yard.launch(yard.order("r-lay006", GOOD + DEEP + "deep('worker')\ndeep('predictions')\n"))
-    outcome = yard.outcome("r-lay006")
+@pytest.mark.parametrize(("levels", "name"), [(3000, "d"), (25, "d" * 200)])
+async def test_folders_of_any_depth_break_no_later_attempt(yard: Yard, levels: int, name: str) -> None:
+    run = f"r-dp{levels:04}"
+    deep = f"deep('worker', {levels}, {name!r})\ndeep('predictions', {levels}, {name!r})\n"
+    await yard.launch(yard.order(run, GOOD + DEEP + deep))
+    outcome = yard.outcome(run)
     assert outcome.exit_class is ExitClass.USER_ERROR
     assert "folders inside folders in predictions/" in outcome.reason
-    folder = yard.folder("r-lay006")
+    folder = yard.folder(run)
     eventually(lambda: not is_alive(folder))
-    assert (folder.path / "worker/d/d/d").is_dir()
-    await yard.launch(yard.order("r-lay006", GOOD, attempt=2))
-    assert yard.outcome("r-lay006", attempt=2).state.value == "succeeded"
-    assert not (folder.path / "worker/d").exists()
+    assert (folder.path / "worker" / name / name / name).is_dir()
+    await yard.launch(yard.order(run, GOOD, attempt=2))
+    assert yard.outcome(run, attempt=2).state.value == "succeeded"
+    assert not (folder.path / "worker" / name).exists()
 
 
 @pytest.mark.parametrize("left", [b"", b"{", None])

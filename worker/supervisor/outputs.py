@@ -18,7 +18,7 @@ from agent.domain.results import LIMIT_BYTES, Results
 from agent.domain.runs import Artifact, ExitClass, RunSpec, Scorecard
 from agent.wire import encode
 from worker.client.blobs import BlobStore
-from worker.folders import read_plain, remove, write_atomically
+from worker.folders import is_too_deep, read_plain, remove, write_atomically
 from worker.processes import boot_id
 from worker.supervisor import bytecode
 
@@ -183,7 +183,9 @@ def check_training(folder: Path) -> str:
         try:
             if path.is_symlink() or any(found.is_symlink() for found in path.rglob("*")):
                 return f"train.py left a link in {name}/, which is not allowed."
-        except RecursionError:
+        except (RecursionError, OSError) as error:
+            if not is_too_deep(error):
+                raise
             return f"train.py left folders inside folders in {name}/, too many levels to look at."
     if not (folder / "predictions" / "model.csv").is_file():
         return "train.py ended without an error, but too early: it left no predictions/model.csv."
