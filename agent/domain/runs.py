@@ -217,6 +217,12 @@ class Attempt(Value):
     stops: int = 0
     stop_sent_at: datetime | None = None
 
+    @property
+    def heard_s(self) -> float:
+        """For how long it is known to have trained, where it cannot tell itself: until it was last heard."""
+        since = self.dispatched_at or self.sent_at
+        return max(0.0, (self.heard_at - since).total_seconds()) if self.heard_at else 0.0
+
 
 class Checkpoint(Value):
     """A checkpoint that a host holds."""

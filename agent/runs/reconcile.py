@@ -157,12 +157,11 @@ class Reconciler:
     ) -> Outcome:
         """What we know of an attempt that cannot tell: it trained until it was last heard."""
         saved = await self._runs.checkpoints(run.id)
-        since, until = attempt.dispatched_at or attempt.sent_at, attempt.heard_at
         return Outcome(
             state=state,
             exit_class=exit_class,
             reason=reason,
-            seconds=max(0.0, (until - since).total_seconds()) if until else 0.0,
+            seconds=attempt.heard_s,
             checkpoint_step=saved[-1].step if saved else None,
         )
 

@@ -216,11 +216,17 @@ class _Life:
         return True
 
     def _end(self, body: Ended, event: WorkerEvent, ending: Ending) -> None:
-        """Its own word that it is over; also of one that was given up: its host has the truth."""
+        """Its own word that it is over; also of one that was given up: its host has the truth.
+
+        Of a supervisor that died, or an end that cannot be read, nobody knows the time: it counts as of a lost one.
+        """
+        outcome, told = body.outcome, (event.at, event.seq)
+        if not outcome.seconds:
+            self._write()
+            outcome = outcome.model_copy(update={"seconds": rows.as_attempt(self.own).heard_s})
         self._attempt["heard_at"] = self._at
         self._write()
-        told = event.at, event.seq
-        rows.close_attempt(self._connection, self.row, self.own, body.outcome, at=self._at, ending=ending, told=told)
+        rows.close_attempt(self._connection, self.row, self.own, outcome, at=self._at, ending=ending, told=told)
         self._read()
 
     def _write(self) -> None:

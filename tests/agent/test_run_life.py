@@ -164,10 +164,14 @@ async def test_a_restart_waits_by_our_clock_not_by_that_of_its_host(engine: Engi
 
 async def test_an_end_that_cannot_be_read_is_left_to_people_and_not_called_lost(engine: Engine) -> None:
     run = await engine.create(GPU)
-    run = await engine.says(run, ACCEPTED, STARTED, stand_in("more"), stand_in("ended"))
+    await engine.says(run, ACCEPTED, STARTED)
+    await engine.passes(60)
+    await engine.says(run, stand_in("more"))
+    run = await engine.says(run, stand_in("ended"))
     await engine.passes(2000)
     run = await engine.now(run)
     assert run.outcome is not None
+    assert 60 <= run.used_s < 70  # its time counts, as that of a lost one does
     assert (run.state, run.outcome.exit_class) == (S.FAILED, None)
     assert "could not read or store that" in run.outcome.reason
     assert len(engine.fleet.launched) == 1
