@@ -131,6 +131,8 @@ def _clone(_name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 def _start(_name: str, rest: Sequence[str]) -> dict[str, Any]:
     """`[target] key=value …`, as for a clone; the newest data of the thread where no file is named."""
+    if rest and is_run_id(rest[0].lower()):
+        raise BadRequest(f"`start` makes a run of its own. For `{rest[0]}` once more there are `retry` and `clone`.")
     if rest and "=" not in rest[0]:
         return {"target": rest[0].strip("`,")} | _changes(rest[1:], _START_SPEC)
     return _changes(rest, _START_SPEC)
@@ -326,6 +328,8 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
     own |= _named_picture(rest) if command.name == "results" else set()
     if command.name == "card" and (not rest or rest[-1].endswith("?") or not _TOLD.isdisjoint(map(str.lower, rest))):
         return False  # a word of people too
+    if command.name in {"start", "predict"} and not any("=" in word or is_run_id(word.lower()) for word in rest):
+        return False  # what people say to a model that has proposed something
     of_card = command.name == "card" and is_run_id(rest[0].lower().partition(".")[0])
     for word in rest:
         plain = word.lower().strip(",")

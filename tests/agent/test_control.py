@@ -180,7 +180,8 @@ async def test_an_ended_run_is_cloned_and_its_script_replaced_by_buttons(house: 
 async def test_a_training_is_started_by_a_command_on_the_newest_data(house: House, csv: Path) -> None:
     async with house.open() as brain:
         stage = Stage(house, brain)
-        assert "Attach a csv file" in await stage.tells("start")
+        assert "Attach a csv file" in await stage.tells("/train start")
+        assert "there are `retry` and `clone`" in await stage.tells("/train start r-abc123")
         await brain.desk.accept(said("look at it", files=attached(csv)))
         await house.until(lambda: any("Shall I train a model" in text for text in house.door.texts()))
         await brain.desk.accept(commanded("train", "visited_doctor", "hours=2", "lr=0.1"))
