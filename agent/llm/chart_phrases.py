@@ -84,18 +84,26 @@ _METRIC = re.compile(
     r"|grad(?:ient)?[ _]norm|throughput|error|rmse|mae)\b",
     re.IGNORECASE,
 )
-_COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,15})(k)?"
+_COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,12}(?:\.\d{1,3}(?=k))?)(k)?(?![.,]?\d)"
 _UNIT = r"(steps?|epochs?)"
 _TO = r"\s*(?:-|–|to|and|until|till|through)\s*"
-_LAST = re.compile(rf"\b(?:last|newest|past)\s+{_COUNT}(?:\s*{_UNIT}\b|\W*$)", re.IGNORECASE)
+_LAST = re.compile(
+    rf"\b(?:last|newest|past)\s+{_COUNT}(?:\s*{_UNIT}\b|(?=\W*$|\s*[,;]|\s+(?:of|with|on|and|for)\s+(?:an?\s+)?(?:it\b|r-|log|smooth)))",
+    re.IGNORECASE,
+)
 _LAST_EPOCH = re.compile(r"\b(?:last|newest)\s+epochs?\b", re.IGNORECASE)
 _BETWEEN = re.compile(rf"\b(?:from\s+|between\s+)?{_UNIT}\s+{_COUNT}{_TO}(?:{_UNIT}\s+)?{_COUNT}\b", re.IGNORECASE)
-_FIRST = re.compile(rf"\bfirst\s+{_COUNT}\s*{_UNIT}\b", re.IGNORECASE)
+_FIRST = re.compile(
+    r"(?:\b(after|past|beyond|without|except|but|not|skip(?:ping)?|ignor(?:e|ing)|exclud(?:e|ing)|omit(?:ting)?"
+    rf"|drop(?:ping)?|leav(?:e|ing) out)\s+(?:for\s+)?(?:the\s+|its\s+)?)?\bfirst\s+{_COUNT}\s*{_UNIT}\b",
+    re.IGNORECASE,
+)
 _SINCE = re.compile(rf"\b(?:since|after|from)\s+{_UNIT}\s+{_COUNT}\b", re.IGNORECASE)
 _UNTIL = re.compile(rf"\b(?:before|until|till|up to|to)\s+{_UNIT}\s+{_COUNT}\b", re.IGNORECASE)
 _PART_LEFT = re.compile(
-    r"\b(?:(?:last|past|newest|first|since|after|before|between|from|until|till|up to)\s+(?:about\s+)?"
-    r"|(?:steps?|epochs?)\s+)\d",
+    r"\b(?:(?:since|after|before|between|from|until|till|up to)\s+(?:about\s+)?|(?:steps?|epochs?)\s+)\d"
+    r"|\b(?:last|past|newest|first)\s+(?:about\s+)?\d[\w.,]*(?:\s+\d[\w.,]*)*\s*(?:and a half\s*)?"
+    r"(?:%|percent\b|(?:s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|weeks?|months?|steps?|epochs?)\b)",
     re.IGNORECASE,
 )
 _SWITCHES = {
@@ -211,7 +219,7 @@ def _end(which: str, unit: str, digits: str, thousands: str | None) -> dict[str,
 
 
 def _counted(digits: str, thousands: str | None) -> int:
-    return int(digits.replace(",", "")) * (1000 if thousands else 1)
+    return round(float(digits.replace(",", "")) * (1000 if thousands else 1))
 
 
 def _time_in(part: re.Match[str]) -> dict[str, Any]:
@@ -226,7 +234,7 @@ def _time_in(part: re.Match[str]) -> dict[str, Any]:
 
 _PARTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
     (_BETWEEN, _between_in),
-    (_FIRST, lambda part: _end("last", part.group(3), *part.group(1, 2))),
+    (_FIRST, lambda part: _end("first" if part.group(1) else "last", part.group(4), *part.group(2, 3))),
     (_SINCE, lambda part: _end("first", *part.group(1, 2, 3))),
     (_UNTIL, lambda part: _end("last", *part.group(1, 2, 3))),
     (_LAST_TIME, _time_in),

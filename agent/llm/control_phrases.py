@@ -1,82 +1,192 @@
 """Reads what people want done with a run: at once, later, or otherwise than before; and how soon it should start.
 
-Called by `agent.llm.phrases`, which decides that such a thing is meant. Nothing is done at once that was wished for a
-later moment, under a condition, or with other settings.
+Called by `agent.llm.phrases`, which decides that such a thing is meant. A sentence is read in clauses: the first one,
+up to a reason, is the wish. Nothing is done at once that was wished for a later moment, under a condition, or with
+other settings; what only a reason says does not matter.
 """
 
 import re
+from collections.abc import Callable
 
 from agent.domain.errors import BadRequest
 
 ASKED = r"^\W*(?:(?:please|now|ok(?:ay)?|so|and|then|hi|hello|hey|(?:can|could|would|will) you|let us|let's)\W+)*"
 RUN = (
-    r"(?:(?:it|that|this|everything)\b(?! from)|(?:(?:the|my|this|that)\s+)?(?:runs?|training|jobs?|model)\b"
-    r"|r-[0-9a-z]{6}\b)"
+    r"(?:(?:it|(?:that|this)(?: one)?|everything)\b(?! from)"
+    r"|(?:(?:the|my|this|that)\s+)?(?:runs?|training|jobs?|model|experiment)\b|r-[0-9a-z]{6}\b)"
 )
 ACTS = r"(?:stop|cancel|abort|end|kill|pause|hold|resume|unpause|continue|retry|restart|clone|copy|duplicate)"
 NOT_DONE = rf"{ASKED}(?:don['’]?t|do not|never)\s+(?:ever\s+)?{ACTS}\b"
+NAME = r"(?:learning[ _]rate|lr|epochs?|rounds?|batch[ _]size|seed|num[ _]leaves|max[ _]steps|patience)"
+
+# Sounds like a condition, or like another setting, and is none.
+_HARMLESS = (
+    r"(?:if it(?:['’]s| is)? still (?:alive|runs|running|there|going|active)|(?:if|when) (?:possible|you (?:can|could))"
+    r"|as soon as (?:possible|you can)|at once|once more|after all|(?:from )?where (?:it|we|you) \w+(?: off)?"
+    r"|with(?:out)? (?:a |its )?checkpoint|with (?:the |its )?same \w+|on (?:the |its )?same (?:host|machine|gpus?))\b"
+)
 # What may follow the run, with which a wish is still one for this moment and without changes.
 _JUST_SO = (
-    rf"(?:(?:of\s+)?{RUN}|(?:please|(?:right )?now|right away|immediately|at once|asap|as soon as possible"
-    r"|for (?:now|me)|(?:if|when) (?:possible|you (?:can|could))|again|once more|gracefully|too|thanks|thank you|thx"
-    r"|with(?:out)? (?:a |its )?checkpoint|from (?:the|its) (?:\w+ )?checkpoint|from where it \w+)\b)"
+    rf"(?:(?:(?:of|with (?:the )?id|named|called)\s+)?{RUN}|{_HARMLESS}|(?:please|pls|plz|(?:right )?now|right away"
+    r"|straight away|immediately|asap|quickly|today|already|completely|entirely|anyway|gracefully|too|as well|again"
+    r"|(?:one (?:more|last)|another|a second) time|for (?:now|me|good|real)|thanks|thank you|thx"
+    r"|from (?:the|its) (?:\w+ )?checkpoint)\b)"
 )
 ENDS = rf"(?:\W+{_JUST_SO})*\W*$"
 _ENDS = re.compile(ENDS, re.IGNORECASE)
-_GOES_ON = re.compile(rf"(?:\W+{_JUST_SO})*\s*(?:[,.;:!?–—-]|(?:and|so|then|but)\b)", re.IGNORECASE)
+_ON_HOST = re.compile(r"\bon (?:host )?(?!step|epoch|round)[a-z][\w.-]*\d[\w.-]*", re.IGNORECASE)  # of what is ended
+_GOES_ON = re.compile(rf"(?:\W+{_JUST_SO})*\s*\b(?:and|so|then)\b", re.IGNORECASE)
+_HARMLESS_WORDS = re.compile(rf"\b{_HARMLESS}", re.IGNORECASE)
+
+_SPANS = r"(?:seconds?|minutes?|mins?|hours?|days?|nights?|weeks?|while|bit|moment|few|next|last|[hms])\b"
+_BREAK = re.compile(
+    r"((?<!\s)(?:(?:\s*(?:[,.](?!\w)|[;:!?()…\n–—]|,(?=[a-z])|\s-+(?=\s)))+\s*"
+    r"|\s+(?=(?:but|unless|only (?:if|when|after|at|once|in|before|until|on))\b)))",
+    re.IGNORECASE,
+)
 _REASON = re.compile(
-    r"(?:\s*[,.;:!?–—-]+\s*(?:because|since|as|the|it|its|it['’]s|there|i|we|my|our)|\s+(?:because|since|as))\b"
-    r"(?!\s+(?:soon|long|moment|minute|next|day)\b)",
+    r"(?<!\s)\s+(?:because|since|due to|so that|now that|as(?! (?:soon|long|well|fast|quick|high|low|normal)\b)"
+    rf"|for (?:an?|the|my|our) (?!{_SPANS})|to (?:save|free|make|let|give|avoid|see|look|check)\b"
+    r"|(?:i|we)(?:['’]\w+| (?:need|want|must|will|have to|do not|don['’]?t|forgot|made a mistake))"
+    r"|it(?:['’]s| (?:is|has|\w+(?<![s])s|\w+ed|was|had|did|will))|there(?:['’]s| (?:is|are|was))"
+    r"|the \w+ (?:is|are|was|were|has|had)"
+    r"|before (?:it|this|that|they|more)"
+    r" (?!reach|finish|end|complet|converg|start|beg[ai]n|is (?!too)|has|gets? to))\b",
+    re.IGNORECASE,
+)
+_BECAUSE = re.compile(
+    r"(?<!\s)\s+(?:because|due to|so that|now that|(?:as|since) (?:it|the|there|i|we|they)"
+    r"|(?:it|which) (?:failed|crashed|died))\b",
+    re.IGNORECASE,
+)
+# A whole clause that gives a reason: it has someone or something that is, was or does; and one that makes a demand.
+_TELLS = re.compile(
+    r"(?:(?:and|but|so|then)\s+)?(?:because|since|as|due to|it|its|it['’]s|there|i|we|they|you|that|this(?! time)|my"
+    r"|our|failed|crashed|died|stopped|hung|diverged|overfitted|interrupted|fixed|ran|went|got|lost"
+    rf"|the(?!\s+{NAME}))\b|(?!(?:the\s+)?{NAME}).*\b(?:is|are|was|were|has|had|have)\b"
+    r"|.*\b(?:at|in|after|around|during|since) (?:the )?(?:\S+ )?(?:steps?|epochs?|rounds?)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_DEMANDS = re.compile(
+    r"\b(?:should|must|shall|ha(?:s|ve) to|use|wants?|would like"
+    r"|needs? (?:an?|at least|more|fewer|less|another|\d+))\b",
     re.IGNORECASE,
 )
 _LATER = re.compile(
-    r"\b(?:when(?:ever)?|if|unless|(?<!at )once|after|before|until|till|later|tomorrow|tonight|only|not (?:now|yet)"
-    r"|as (?:soon|long)|the (?:moment|minute|next)"
-    r"|at (?:(?:the )?(?:step|epoch|round|noon|midnight|night|end|next)|(?:about |around )?\d+)"
+    r"\b(?:when(?:ever)?|if|unless|in case|provided|assuming|should it|once|after|before|until|till|later|tomorrow"
+    r"|tonight|only|not (?:now|yet)|no (?:sooner|earlier)|as (?:soon|long)|the (?:moment|minute|next|second|instant)"
+    r"|(?:at|on|by|around|upon) (?:the )?(?:step|epoch|round|noon|midnight|night|next|earliest"
+    r"|end(?! of the (?:priority|queue)))|at (?:about |around )?\d+|around \d+"
     r"|in (?:about )?(?:\d+|an?|half|some|the (?:morning|evening))"
-    r"|on (?:mon|tues|wednes|thurs|fri|satur|sun)day|this (?:morning|afternoon|evening)|by \d+)\b"
-    r"|\b(?:at|by) \d+(?:am|pm)\b",
+    r"|on (?:mon|tues|wednes|thurs|fri|satur|sun)day|this (?:morning|afternoon|evening)|by \d+:\d+)\b"
+    r"|\b(?:at|by) \d+ ?(?:am|pm)\b",
     re.IGNORECASE,
 )
-_FOR_A_WHILE = re.compile(r"\bfor (?:\d+|an?)\b", re.IGNORECASE)  # hours of a new run, where one goes on
+_FOR_A_WHILE = re.compile(rf"\bfor (?:about )?(?:\d+|an?|half an?|some|the|another) ?{_SPANS}", re.IGNORECASE)
+# How a later clause begins that says when, before the moment or the condition; and one that only tells what was.
+_WHEN = re.compile(
+    r"(?:(?:but|only|and|please|just|so|then|however|or|maybe|ideally|preferably|say|at least"
+    r"|right|exactly|shortly|directly|immediately|not(?! (?:now|yet))"
+    rf"|do (?:it|so|that|this)|{ACTS}\W+{RUN})\W+)*"
+    r"(?:(?P<wait>wait|hold off)\b"
+    r"|(?P<first>(?:let it|it (?:should|can|may|must)) (?:first )?(?:finish|reach|run on|go on|complete|end)"
+    r"|(?:finish|complete) (?:the|this|its))\b)?",
+    re.IGNORECASE,
+)
+_WAS_THEN = re.compile(
+    r"(?:later|tomorrow|tonight)\s+(?:i|we)\b|(?:at|in|after|on)\s+(?:(?!(?:it|i|we|they)\b)\S+\s+){1,4}(?:it|i|we|they)\s+"
+    r"(?:was|were|had|did|began|got|went|took|\w+ed|(?:is|are|has) (?:still|only|not|never))\b",
+    re.IGNORECASE,
+)
 _OTHERWISE = re.compile(
     r"\b(?:with|using|use|instead|lower|higher|smaller|larger|bigger|more|fewer|less|longer|another|different|other|new"
-    r"|on\s+\w+|learning[ _]rate|lr|epochs?|rounds?|batch[ _]size|seed|gpus?|hours?|hosts?)\b",
+    rf"|on\s+\w+|{NAME}|gpus?|hours?|hosts?)\b",
     re.IGNORECASE,
 )
+_FROM = re.compile(r"\bfrom\s+(?:the\s+)?(?:\w+\s+)?(?:steps?|epochs?|rounds?)\b", re.IGNORECASE)
 
 _LEVEL = r"(high|normal|low)(?:er|est)?\b"
 _LEVELS = re.compile(rf"\b{_LEVEL}", re.IGNORECASE)
 _BECOMES = re.compile(rf"\bto\s+(?:(?:a|the)\s+)?{_LEVEL}", re.IGNORECASE)
-_WAS = re.compile(rf"\bfrom\s+(?:(?:a|the)\s+)?{_LEVEL}|\br-[0-9a-z]{{6}}\b", re.IGNORECASE)
+# What names the run or its earlier priority, or by how much.
+_WAS = re.compile(
+    rf"\bfrom\s+(?:(?:a|the)\s+)?{_LEVEL}|\br-[0-9a-z]{{6}}\b|\b(?:last|first)\s+(?:run|training|job|model|one)\b"
+    r"|\bby\s+(?:1|one)\b",
+    re.IGNORECASE,
+)
 _STEP = re.compile(r"(?<![\w.-])([+-]?\d+(?:\.\d+)?)(?![\w.]*\w)")
-_NOT = re.compile(r"\b(?:not|no|never|without|\w+n['’]?t)\b", re.IGNORECASE)
+_NOT = re.compile(
+    r"\b(?:not|no|never|without|cannot|\w+n['’]t|(?:do|does|did|is|are|was|were|ca|wo|should)nt)\b", re.IGNORECASE
+)
 _BEYOND = re.compile(r"\b(below|above|under|over)\s+normal\b", re.IGNORECASE)
 _UP = re.compile(r"\b(?:up|raise|increase|bump|top|front|first|more)\b", re.IGNORECASE)
 _DOWN = re.compile(
     r"\b(?:down|less|reduce|decrease|drop|bottom|back|end|last|behind|de-?prioriti[sz]e)\b", re.IGNORECASE
 )
 _GIVEN = re.compile(r"\bprioriti[sz]e\b|\bgive\b.*\bpriority\b", re.IGNORECASE)
+_GIVES = re.compile(r"(?:(?:please|not|to)\s+)*(?:[+-]?\d+\W*$|(?:high|normal|low)(?:er|est)?\b)", re.IGNORECASE)
 _NUMBERS = {"+1": "high", "1": "high", "0": "normal", "-1": "low"}
 
 
-def meant(intent: str, rest: str, *, changed: bool) -> str:
+def meant(intent: str, rest: str, changes: Callable[[str], object]) -> str:
     """What a wish to act on a run comes to, by what follows the run in its sentence.
 
-    `changed` says that settings were named with it: then it is a new run, which people approve. "later" is what cannot
-    be waited for, "unclear" what cannot be followed exactly.
+    `changes` reads the settings that are named in a text: with any it is a new run, which people approve. "later" is
+    what cannot be waited for, "unclear" what cannot be followed exactly.
     """
     if _ENDS.match(rest):
         return intent
-    reason = _REASON.search(rest)
-    wish = rest[: reason.start()] if reason else rest
     again = intent in {"retry_run", "resume_run"}
-    if _LATER.search(wish) or (_FOR_A_WHILE.search(wish) and not again):
+    first, *others = _BREAK.split(rest)[::2]
+    wish = _without_reason(first)
+    if _waits(wish, again=again) or any(_says_when(clause, again=again) for clause in others):
         return "later"
-    if again and (changed or _OTHERWISE.search(rest)):
-        return "clone_run" if changed else "unclear"
-    follows = intent == "set_priority" or _ENDS.match(wish) or _GOES_ON.match(rest)
-    return intent if follows else "unclear"
+    if again:
+        wanted = wish_in(wish + rest[len(first) :])
+        if _FROM.search(wanted):
+            return "unclear"
+        if changes(wanted):
+            return "clone_run"
+        if _OTHERWISE.search(re.sub(rf"\b{_JUST_SO}", " ", wanted, flags=re.IGNORECASE)):
+            return "unclear"
+    else:
+        wish = _ON_HOST.sub(" ", wish)
+    return intent if intent == "set_priority" or _ENDS.match(wish) or _GOES_ON.match(wish) else "unclear"
+
+
+def wish_in(words: str) -> str:
+    """What is wanted, without the reasons for it."""
+    first, *others = _BREAK.split(words)
+    kept = [_BECAUSE.split(first, maxsplit=1)[0]]
+    for between, clause in zip(others[::2], others[1::2], strict=True):
+        if _DEMANDS.search(clause) or not _TELLS.match(clause):
+            kept += [between, _BECAUSE.split(clause, maxsplit=1)[0]]
+    return "".join(kept)
+
+
+def _without_reason(clause: str) -> str:
+    reason = None if _ENDS.match(clause) else _REASON.search(clause)
+    return clause[: reason.start()] if reason else clause
+
+
+def _waits(wish: str, *, again: bool) -> bool:
+    """Whether a wish is for a later moment; hours are a setting of what goes on."""
+    said = _HARMLESS_WORDS.sub(" ", wish)
+    return bool(_LATER.search(said) or (not again and _FOR_A_WHILE.search(said)))
+
+
+def _says_when(clause: str, *, again: bool) -> bool:
+    """Whether a clause behind the wish says when, or under which condition, it should be carried out."""
+    said = _HARMLESS_WORDS.sub("", clause)
+    opening = _WHEN.match(said)
+    if opening is None:
+        return False
+    if opening["wait"] or (opening["first"] and not again):
+        return True
+    behind = said[opening.end() :]
+    if _WAS_THEN.match(behind) or _REASON.match(f" {behind}"):
+        return False
+    return bool(_LATER.match(behind) or (not again and _FOR_A_WHILE.match(behind)))
 
 
 def priority_in(words: str) -> str:
@@ -85,7 +195,9 @@ def priority_in(words: str) -> str:
     Raises:
         BadRequest: none was named, or more than one.
     """
-    said = _WAS.sub("", words)
+    first, *others = _BREAK.split(re.sub(ASKED, "", words, flags=re.IGNORECASE))[::2]
+    said = " ".join((_without_reason(first), *(clause for clause in others if _GIVES.match(clause))))
+    said = _WAS.sub("", said)
     becomes = _BECOMES.search(said)
     if becomes and not _NOT.search(said):
         return becomes.group(1).lower()

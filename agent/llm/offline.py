@@ -12,6 +12,7 @@ from typing import Any
 from agent.domain.errors import BadRequest
 from agent.domain.ids import new_ulid
 from agent.llm.phrases import (
+    ACT,
     FILE,
     OFFER,
     REFUSED,
@@ -27,7 +28,9 @@ from agent.llm.phrases import (
     priority_in,
     quoted_target,
     results_arguments,
+    run_to_act_on,
     settings_in,
+    shortened,
     target_in,
     wants_csv,
 )
@@ -86,7 +89,7 @@ class OfflinePlanner:
     ) -> AsyncIterator[str | ModelReply]:
         """One reply, at once."""
         del tools  # it knows the tools by name
-        asked = next((said.text for said in reversed(messages) if said.role == "user"), "")
+        asked = shortened(next((said.text for said in reversed(messages) if said.role == "user"), ""))
         try:
             yield _after_tool(asked, messages) if messages[-1].role == "tool" else _to_request(asked, messages)
         except BadRequest as error:  # words or numbers that cannot be read
@@ -126,6 +129,7 @@ def _to_request(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
         case "inspect_dataset":
             return _call("inspect_dataset", file=name)
         case str() if wanted in _ABOUT_RUNS:
+            run_id = run_to_act_on(asked) if wanted in ACT else run_id
             return _call(wanted, **_about_runs(wanted, asked, run_id))
         case talk:
             return _say(TALK.get(talk or "", NOT_UNDERSTOOD))
@@ -237,17 +241,28 @@ def _plan(asked: str, report: dict[str, Any], messages: Sequence[ModelMessage]) 
         return _say(f"Which column should I predict? The columns: {', '.join(f'`{name}`' for name in names)}.")
     settings = (before.get("settings") or {}) | settings_in(asked)
     seed = settings.pop("seed", before.get("seed"))
+    file = report.get("dataset", {}).get("name")
     wants_text = report.get("text_column") and _TEXT_MODEL.search(asked)
     return _call(
         "start_training",
         "" if sure or before or intent == "yes" else f"You did not name the target, so I take `{target}`.",
-        file=report.get("dataset", {}).get("name"),
+        file=file,
         target=target,
         task="text_classification" if wants_text else before.get("task"),
         drop_columns=tuple(dict.fromkeys((*(before.get("drop_columns") or ()), *left_out(asked)))),
         settings=settings,
         seed=int(seed) if seed is not None else None,
+        **_place(asked, before, str(file)),
     )
+
+
+def _place(asked: str, before: dict[str, Any], file: str) -> dict[str, Any]:
+    """Where and how long a training runs, as far as it was said now or in the plan before."""
+    wanted = {name: before.get(name) for name in ("max_hours", "gpus", "host")}
+    wanted |= {name: value for name, value in changes_in(asked).items() if name in wanted}
+    if file.startswith(str(wanted["host"])):
+        wanted["host"] = None  # “on iris2” means iris2.csv
+    return wanted
 
 
 def _what_next(report: dict[str, Any]) -> str:

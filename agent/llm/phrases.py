@@ -19,7 +19,7 @@ from agent.llm.chart_phrases import (
     chart_in,
     told_in,
 )
-from agent.llm.control_phrases import ACTS, ASKED, ENDS, NOT_DONE, RUN, meant
+from agent.llm.control_phrases import ACTS, ASKED, ENDS, NAME, NOT_DONE, RUN, meant, wish_in
 from agent.llm.control_phrases import priority_in as _priority_in
 
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
@@ -43,9 +43,9 @@ _VERB = re.compile(
     r"\b(?:predicts?|predicting|classif(?:y|ies)|forecast|tells?|guess(?:es)?)\b(.*)", re.IGNORECASE | re.DOTALL
 )
 # All that stands together with a number, so that no part of it is taken for the whole.
-_NUMBER = r"(?<![\w.,/+-])([-+]?\.?\d(?:[\w%]|[.,/+*^-](?=[\d-]))*(?:\s%)?)"
+_NUMBER = r"(?<![\w.,/+-])(?!\d+(?:st|nd|rd|th)\b)([-+]?\.?\d(?:[\w%]|[.,/+*^-](?=[\d-]))*(?:\s%)?)"
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
-_NAME = r"(learning[ _]rate|lr|epochs?|rounds?|batch[ _]size|seed|num[ _]leaves|max[ _]steps|patience)"
+_NAME = rf"({NAME[3:]}"  # as a group of its own
 _SETTING = re.compile(rf"\b{_NAME}\b\s*(?:from\s+[\w.,-]+\s+to|of|=|:|is|to)?\s*{_NUMBER}", re.IGNORECASE)
 _COUNTED = re.compile(rf"{_NUMBER}\s+(epochs?|rounds?|max[ _]steps)\b", re.IGNORECASE)
 _MORE = re.compile(
@@ -57,8 +57,11 @@ _HOURS = re.compile(
     rf"\b(?:with|for|to|and|most)\s+{_NUMBER}\s*(?:hours?|h)\b|\bhours?\s*(?:=|:|to)\s*{_NUMBER}", re.IGNORECASE
 )
 _GPUS = re.compile(rf"{_NUMBER}\s*gpus?\b|\bgpus?\s*(?:=|:|to)\s*{_NUMBER}", re.IGNORECASE)
+_FILE_NAME = r"[\w.-]*\.(?:csv|tsv|parquet|jsonl?|xlsx?|txt|zip|gz|py)\b"
 _HOST = re.compile(
-    r"\bon\s+(?:host\s+)?[`\"]?([a-z][\w.]*-?\d[\w.-]*)(?!\s*gpus?\b)|\bhost\s*=\s*([\w.-]+)", re.IGNORECASE
+    rf"\bon\s+(?:host\s+)?[`\"]?(?!v\d+\b)(?!{_FILE_NAME})(?=[\w.-]*\d)([a-z][\w-]*(?:\.[\w-]+)*)(?![\w-])"
+    r"(?!\s*gpus?\b)(?!\s+of\b)|\bhost\s*=\s*([\w.-]*\w)",
+    re.IGNORECASE,
 )
 _SETTING_NAMES = {
     "lr": "learning_rate",
@@ -75,6 +78,7 @@ _STOP_WORDS = frozenset(
         "use again instead",
     )
 )
+_MOST_READ = 4_000  # characters; some patterns below take their time on long texts
 _CLOSE = 0.8  # how alike two words must be to count as one (visit, visited)
 
 
@@ -83,7 +87,7 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 
 # Wishes to act on a run at once, which what follows the run may forbid.
-_ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
+ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
 _IT = rf"(?:\W+{RUN}|{ENDS})"
 
 # The first that fits. What acts must be asked for as such: a run is not stopped because a sentence has the word in it.
@@ -99,7 +103,7 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "set_priority",
         _words(
             rf"{ASKED}(?:(?:de-?)?prioriti[sz]e"
-            r"|(?:give|set|make|put|move|raise|lower|increase|reduce|decrease|drop|bump)\b.*\bpriority)\b"
+            r"|(?:give|set|make|put|move|raise|lower|increase|reduce|decrease|drop|bump)\b(?=.*\bpriority\b))\b"
         ),
     ),
     (
@@ -204,6 +208,13 @@ def priority_in(asked: str) -> str:
     return _priority_in(words_of(asked))
 
 
+def shortened(asked: str) -> str:
+    """A request with no more words than are read, and with its lines about files."""
+    if len(asked) <= _MOST_READ:
+        return asked
+    return "\n".join((_NOTE.sub("", asked).strip()[:_MOST_READ], *_NOTE.findall(asked)))
+
+
 def words_of(asked: str) -> str:
     """A request without the lines about its files."""
     return _NOTE.sub("", asked).strip()
@@ -219,8 +230,16 @@ def intent_of(asked: str) -> str | None:
     for intent, pattern in _INTENTS if words else ():
         if found := pattern.search(words):
             rest = words[found.end() :]
-            return meant(intent, rest, changed=bool(changes_in(rest))) if intent in _ACT else intent
+            return meant(intent, rest, changes_in) if intent in ACT else intent
     return "inspect_dataset" if FILE.search(asked) else None
+
+
+def run_to_act_on(asked: str) -> str | None:
+    """The run that a wish names; one that only its reason names is not meant. Raises: BadRequest."""
+    named = RUN_ID.search(wish_in(words_of(asked)).lower())
+    if named is None and RUN_ID.search(asked.lower()):
+        raise BadRequest("Nothing was done, since I am not sure which run is meant. Say no more than “stop r-abc123”.")
+    return named.group(0) if named else None
 
 
 def quoted_target(asked: str) -> str | None:
@@ -283,10 +302,13 @@ def settings_in(asked: str) -> dict[str, float | int]:
 def changes_in(asked: str) -> dict[str, Any]:
     """What a run is to have otherwise than the one it is made from: settings, seed, hours, GPUs, host.
 
+    Only what is wanted counts, not the reasons for it.
+
     Raises:
         BadRequest: a number that cannot be read.
     """
-    words, settings = words_of(asked), settings_in(asked)
+    words = wish_in(words_of(asked))
+    settings = settings_in(words)
     hours, gpus, host = _HOURS.search(words), _GPUS.search(words), _HOST.search(words)
     found = {
         "settings": settings,

@@ -165,6 +165,62 @@ def planned(**arguments: Any) -> Sequence[ModelMessage]:
         ("stop the run because it will fail if it goes on", "stop_run"),
         ("stop it, it is at step 500 and diverges", "stop_run"),
         ("restart the run from the last checkpoint", "retry_run"),
+        ("stop r-abc123, it overfits since the 3rd epoch", "stop_run"),
+        ("stop r-abc123, it is at epoch 3/10 and overfits", "stop_run"),
+        ("stop the run, learning rate 10x too high", "stop_run"),
+        ("stop r-abc123, it trains 5 more epochs than needed", "stop_run"),
+        ("stop it plz", "stop_run"),
+        ("stop it for good", "stop_run"),
+        ("stop r-abc123 (overfitting)", "stop_run"),
+        ("stop r-abc123 due to overfitting", "stop_run"),
+        ("stop the run with id r-abc123", "stop_run"),
+        ("stop r-abc123 on gpu-2", "stop_run"),
+        ("stop that one", "stop_run"),
+        ("stop it before it wastes more money", "stop_run"),
+        ("stop it now, before it costs more", "stop_run"),
+        ("stop r-abc123, please. Later I will start a new one.", "stop_run"),
+        ("stop r-abc123. In 10 minutes it used 20 GB", "stop_run"),
+        ("stop r-abc123 because we do not need it until tomorrow", "stop_run"),
+        ("stop r-abc123, not r-def456", "stop_run"),
+        ("kill r-abc123, it uses 0% gpu", "kill_run"),
+        ("kill r-abc123 if it is still alive", "kill_run"),
+        ("pause r-abc123 I need the GPU", "pause_run"),
+        ("kill it if it is still running in 10 minutes", "later"),
+        ("kill r-abc123, it is stuck; only if pause does not work", "later"),
+        ("stop it as it overfits, but only after epoch 5", "later"),
+        ("stop it as it overfits but only after epoch 5", "later"),
+        ("stop it, it is overfitting, but wait until the next checkpoint", "later"),
+        ("stop r-abc123, it should finish the epoch first", "later"),
+        ("stop it, it is overfitting, when it reaches epoch 5", "later"),
+        ("stop it before it reaches epoch 10", "later"),
+        ("stop it, finish the epoch first", "later"),
+        ("stop it, right after epoch 5", "later"),
+        ("stop it. It overfits. If it recovers, leave it", "later"),
+        ("stop it, at the earliest at epoch 5", "later"),
+        ("stop it\nat 5pm", "later"),
+        ("pause it because gpu-2 is needed, at epoch 10", "later"),
+        ("pause it, for 10 minutes", "later"),
+        ("pause r-abc123, then resume it after r-def456", "later"),
+        ("give r-abc123 tomorrow high priority", "later"),
+        ("stop the run we started yesterday", "unclear"),
+        ("retry r-abc123, it failed at epoch 3", "retry_run"),
+        ("retry r-abc123, failed at epoch 3", "retry_run"),
+        ("retry r-abc123, it only had 1 gpu", "retry_run"),
+        ("retry the run, the host is fixed", "retry_run"),
+        ("restart the training please, the host is fixed", "retry_run"),
+        ("retry r-abc123; the GPUs are free now", "retry_run"),
+        ("retry r-abc123 because the host was rebooted", "retry_run"),
+        ("retry r-abc123 one more time", "retry_run"),
+        ("retry r-abc123 with the same settings", "retry_run"),
+        ("resume r-abc123, it stopped after 20 epochs", "resume_run"),
+        ("resume r-abc123, the host is back", "resume_run"),
+        ("resume it now, the gpu is free again", "resume_run"),
+        ("resume r-abc123 where it left off", "resume_run"),
+        ("resume r-abc123 from epoch 5", "unclear"),
+        ("retry r-abc123, the learning rate was too high", "unclear"),
+        ("retry r-abc123, it needs 2 gpus", "clone_run"),
+        ("retry r-abc123; 20 epochs, seed 3", "clone_run"),
+        ("resume r-abc123 when the host is back", "later"),
     ],
 )
 def test_everyday_sentences(words: str, intent: str | None) -> None:
@@ -179,6 +235,7 @@ def test_everyday_sentences(words: str, intent: str | None) -> None:
         ("train for 5 epochs, lr 3e-4", {"epochs": 5, "learning_rate": 3e-4}),
         ("use learning rate of 0.1 and seed 3", {"learning_rate": 0.1, "seed": 3}),
         ("train on the 2024 file", {}),
+        ("train a model that predicts churn. The 2nd round of last time was bad", {}),
         ("train again with learning rate 0,01", {"learning_rate": 0.01}),
         ("again with lr 0,001, seed 3.", {"learning_rate": 0.001, "seed": 3}),
         ("learning rate 1,5", {"learning_rate": 1.5}),
@@ -237,6 +294,49 @@ async def test_a_plan_is_made_again_with_what_is_wanted_otherwise(words: str, ch
     assert call.name == "start_training"
     kept = {"file": "visits.csv", "target": "visited_doctor", **before}
     assert json.loads(call.arguments) == kept | changed
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("train a model that predicts health with 2 gpus for 3 hours", {"gpus": 2, "max_hours": 3}),
+        ("train a model that predicts health on gpu-2, seed 4", {"host": "gpu-2", "seed": 4}),
+        ("train on visits.csv, predict health", {}),
+    ],
+)
+async def test_hours_gpus_and_host_are_part_of_a_plan(words: str, wanted: dict[str, Any]) -> None:
+    (call,) = (await reply(user(words), called("inspect_dataset"), answered(REPORT))).calls
+    assert json.loads(call.arguments) == {"file": "visits.csv", "target": "health"} | wanted
+    again = (*planned(**wanted), user("train it again with 200 rounds"))
+    (call,) = (await reply(*again)).calls
+    kept = {"file": "visits.csv", "target": "visited_doctor", "settings": {"rounds": 200}}
+    assert json.loads(call.arguments) == kept | wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        ("train r-abc123 again on a100 gpus", {}),
+        ("train r-abc123 again on iris2.csv", {}),
+        ("train r-abc123 again on v2 of the data", {}),
+        ("train r-abc123 again, it ran on gpu-1", {}),
+        ("train r-abc123 again on gpu-2.", {"host": "gpu-2"}),
+        (
+            "retry r-abc123 with lr: 0.1, 2 gpus. It failed at epoch 3",
+            {"settings": {"learning_rate": 0.1}, "gpus": 2},
+        ),
+    ],
+)
+async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: dict[str, Any]) -> None:
+    (call,) = (await reply(user(words))).calls
+    assert (call.name, json.loads(call.arguments)) == ("clone_run", {"run": "r-abc123"} | changed)
+
+
+async def test_the_end_of_a_very_long_text_is_not_read_but_its_file_is() -> None:
+    (call,) = (await reply(user("train a model " + "so good " * 2000 + "\n[file: a.csv, 9 bytes]"))).calls
+    assert (call.name, json.loads(call.arguments)) == ("inspect_dataset", {"file": "a.csv"})
+    answer = await reply(user("purple " * 2000 + "stop r-abc123"))
+    assert not answer.calls
 
 
 async def test_a_plan_without_an_earlier_one_looks_at_the_data() -> None:
@@ -321,6 +421,20 @@ async def test_a_file_with_hundreds_of_columns_can_be_trained_on(house: House, c
         ("deprioritise r-abc123", "low"),
         ("raise the priority", "high"),
         ("lower the priority from high to normal", "normal"),
+        ("set the priority of r-abc123 to high, it is urgent", "high"),
+        ("make r-abc123 high priority, it is important", "high"),
+        ("make the current run high priority", "high"),
+        ("give r-abc123 high priority, the client waits", "high"),
+        ("give r-abc123 low priority, there is no hurry", "low"),
+        ("lower the priority of r-abc123, it isn't urgent", "low"),
+        ("raise the priority of my last run", "high"),
+        ("raise the priority, it is too low", "high"),
+        ("give r-abc123 high priority, it needs 2 gpus", "high"),
+        ("prioritize r-abc123, 2 people are waiting", "high"),
+        ("raise the priority of r-abc123 for a demo", "high"),
+        ("make r-abc123 high priority for a customer", "high"),
+        ("increase the priority of r-abc123 by 1", "high"),
+        ("set priority: low", "low"),
     ],
 )
 async def test_a_priority_is_read_in_words_and_in_numbers(words: str, priority: str) -> None:
@@ -330,9 +444,24 @@ async def test_a_priority_is_read_in_words_and_in_numbers(words: str, priority: 
 
 @pytest.mark.parametrize(
     "words",
-    ["set the priority of r-abc123 to 2", "set r-abc123 to not high priority", "raise the priority, it is too low"],
+    ["set the priority of r-abc123 to 2", "set r-abc123 to not high priority", "make it high priority, not low"],
 )
 async def test_a_priority_that_is_not_clear_is_asked_for(words: str) -> None:
     answer = await reply(user(words))
     assert not answer.calls
     assert "how soon" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("words", "run"),
+    [
+        ("pause it as the GPU is needed by r-def456", None),
+        ("stop the training, r-def456 is better", None),
+        ("kill r-abc123, r-def456 is the good one", "r-abc123"),
+        ("Please stop R-ABC123", "r-abc123"),
+    ],
+)
+async def test_a_run_that_only_the_reason_names_is_left_alone(words: str, run: str | None) -> None:
+    answer = await reply(user(words))
+    assert [json.loads(call.arguments)["run"] for call in answer.calls] == ([run] if run else [])
+    assert run or "which run is meant" in answer.text

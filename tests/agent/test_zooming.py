@@ -54,6 +54,14 @@ def test_sentences_say_times_and_epochs() -> None:
         "plot the loss of the first 100 steps": {"metrics": ("loss",), "last_step": 100},
         "plot the loss since epoch 2": {"metrics": ("loss",), "first_epoch": 2.0},
         "plot the loss of the last 500": {"metrics": ("loss",), "newest": 500},
+        "plot loss last 100 of r-abc123": {"metrics": ("loss",), "newest": 100},
+        "plot loss after the first 100 steps": {"metrics": ("loss",), "first_step": 100},
+        "plot the loss without the first 2 epochs": {"metrics": ("loss",), "first_epoch": 2.0},
+        "skip the first 100 steps in the chart": {"first_step": 100},
+        "plot the loss since step 1.5k": {"metrics": ("loss",), "first_step": 1500},
+        "plot the loss of the last 3 runs": {"metrics": ("loss",)},
+        "plot the first 4 metrics": {},
+        "plot the last 200 rounds": {},
     }.items():
         assert (intent_of(said), chart_arguments(said)) == ("run_chart", wanted), said
 
@@ -63,6 +71,10 @@ def test_sentences_say_times_and_epochs() -> None:
     [
         "plot the loss from 100 to 200",
         "plot the loss around step 500",
+        "draw the curves from step 1.000 to 2.000",
+        "plot the last 1.000 steps",
+        "plot the last 1e4 steps",
+        "plot the first 10% of the loss",
         "plot the last 2 and a half hours",
         "draw the gpu usage of the last 500 steps",
     ],
