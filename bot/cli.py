@@ -12,6 +12,7 @@ import typer
 from pydantic import ValidationError
 
 from agent.domain.errors import AppError
+from bot.allocator import use_one_heap
 
 app = typer.Typer(
     help="The ML engineer that lives in a team's Slack and Discord.", no_args_is_help=True, add_completion=False
@@ -34,6 +35,7 @@ def main() -> None:
 
 def _run(coroutine: object) -> int:
     """Run to the end, or to Ctrl-C or SIGTERM, after which everything is let go in order."""
+    use_one_heap()
 
     async def with_signals() -> int:
         work = asyncio.ensure_future(coroutine)  # type: ignore[call-overload]

@@ -20,14 +20,14 @@ from agent.storage.shelf import METRICS, MOST_PIECES, Shelf
 from agent.storage.tables import attempt
 
 MOST_SPANS: Final = 8192  # about, of an attempt: more than any picture has columns
-KEPT: Final = 64  # blocks, of at most 270 kB each
+KEPT: Final = 32  # blocks, of at most 270 kB each; a card of long runs shows some 20
 _ENDLESS: Final = 2**62
 
 
 @lru_cache(maxsize=KEPT)
-def unpacked(data: bytes, *, spans: bool) -> Entries:
-    """A block's entries, which cannot be changed; those of a card that is drawn again and again are kept."""
-    entries = unpack(data, SPAN if spans else POINT)
+def unpacked_spans(data: bytes) -> Entries:
+    """A block of spans, which cannot be changed; those of a card that is drawn again and again are kept."""
+    entries = unpack(data, SPAN)
     entries.setflags(write=False)
     return entries
 
@@ -182,7 +182,7 @@ class SeriesReads:
             }
             for level, number, data in self._connection.execute(self._shelf.blocks[len(asked) - 1], which):
                 if number not in known[level]:
-                    known[level][number] = unpacked(data, spans=level > 0)
+                    known[level][number] = unpacked_spans(data) if level else unpack(data, POINT)
 
     def _blocks(self, of: dict[str, Any], level: int, first: int, last: int) -> dict[int, Entries]:
         self._fetch(of, [(level, first, last)])

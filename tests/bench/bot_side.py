@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import time
 from array import array
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ from agent.runs.service import Timings
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.wire import encode
+from bot.allocator import use_one_heap
 from bot.relay import relay
 from tests.fakes import ROOM, FakeBundles, FakeCharts, FakeDoor, FakeFleet, host
 from worker.client.blobs import FolderBlobs
@@ -85,9 +87,11 @@ class Bot:
 @contextlib.asynccontextmanager
 async def bot(home: Path, redis_url: str, *, runs: int, listens: asyncio.Event) -> AsyncIterator[Bot]:
     """A bot with live runs; it reads the streams as soon as `listens` is set."""
+    use_one_heap()  # as the bot does at its start
     database = Database(f"sqlite:///{home / 'bench.db'}")
     await database.start()
-    door, fleet = CountingDoor(), FakeFleet()
+    door, fleet, charts = CountingDoor(), FakeFleet(), FakeCharts()
+    charts.drawn = deque(maxlen=0)
     fleet.infos = (host(HOST, slots=runs),)
     limits = Limits(running_per_user=runs, queued_per_user=runs)
     brain = build(
@@ -96,7 +100,7 @@ async def bot(home: Path, redis_url: str, *, runs: int, listens: asyncio.Event) 
         fleet=fleet,
         blobs=FolderBlobs(home / "blobs"),
         bundles=FakeBundles(),
-        charts=FakeCharts(),
+        charts=charts,
         model=OfflinePlanner(),
         clock=SystemClock(),
         options=Options(pictures=home / "charts", timings=Timings(limits=limits)),

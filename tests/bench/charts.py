@@ -21,7 +21,7 @@ from agent.series.columns import POINT
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.storage.series import append
-from agent.storage.series_reads import SeriesReads, unpacked
+from agent.storage.series_reads import SeriesReads, unpacked_spans
 from agent.storage.tables import attempt
 from charts_render.pool import ChartPool
 from tests.agent.engine import a_run
@@ -120,7 +120,7 @@ async def _storing(database: Database, folder: Path) -> list[Row]:
     for low, high in [(0, HUGE), *((first := int(random.integers(0, HUGE - w + 1)), first + int(w)) for w in widths)]:
 
         async def read(low: int = low, high: int = high) -> int:
-            unpacked.cache_clear()  # as if nobody had looked before
+            unpacked_spans.cache_clear()  # as if nobody had looked before
             return await _window(database, run_id, low, high)
 
         times = [await _timed(read) for _ in range(LOOKS)]
