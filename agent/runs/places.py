@@ -246,11 +246,21 @@ class Floor:
         fitting = self._fits(request)
         where = f" on host {request.host}" if request.must else ""
         if not request.gpus:
-            return f"All {sum(host.capacity.slots for host in fitting)} slots for runs without a GPU{where} are in use."
+            slots = sum(host.capacity.slots for host in fitting)
+            return f"{_all(slots, 'slot')} for runs without a GPU{where} {_is(slots)} in use."
         free = max(len(host.free) for host in fitting)
         if request.gpus == 1 or not free:
-            return f"All {sum(len(host.capacity.gpus) for host in fitting)} GPUs that it may use{where} are in use."
+            gpus = sum(len(host.capacity.gpus) for host in fitting)
+            return f"{_all(gpus, 'GPU')} that it may use{where} {_is(gpus)} in use."
         return f"It needs {request.gpus} free GPUs on one host{where}; now the most is {free}."
+
+
+def _all(count: int, noun: str) -> str:
+    return f"All {count} {noun}s" if count != 1 else f"The one {noun}"
+
+
+def _is(count: int) -> str:
+    return "are" if count != 1 else "is"
 
 
 def _where(request: Request) -> tuple[object, ...]:

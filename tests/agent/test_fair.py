@@ -62,7 +62,7 @@ def test_what_holds_for_a_run_without_secrets_does_not_hold_for_one_with_them() 
     plain, secret = ask("plain", "alice", age_s=60, host="keeper"), ask("secret", "bob", secrets=("A",))
     made = plan([plain, secret], [], [bare, keeper], now=T0)
     assert [(placed.run, placed.host) for placed in made.placements] == [("plain", "keeper")]
-    assert made.why["secret"] == "All 1 slots for runs without a GPU are in use."
+    assert made.why["secret"] == "The one slot for runs without a GPU is in use."
     first = replace(secret, asked_at=T0 - timedelta(seconds=90))
     made = plan([first, plain], [Holding("r", "carol", "keeper")], [bare, keeper], now=T0)
     assert [(placed.run, placed.host) for placed in made.placements] == [("plain", "bare")]

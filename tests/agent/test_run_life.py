@@ -463,7 +463,7 @@ async def test_the_queue_says_who_is_next_and_why_they_wait(engine: Engine) -> N
     assert "number 1 in the queue" in await engine.service.prioritise(third.id, 1)
     places = await engine.service.queue()
     assert [place.run.id for place in places] == [third.id, second.id]
-    assert "All 1 GPUs" in places[0].why
+    assert "The one GPU that it may use is in use." in places[0].why
     await engine.says(first, ACCEPTED, STARTED, failed(ExitClass.USER_ERROR))
     await engine.service.tick()
     assert engine.fleet.launched[-1].run == third.id
