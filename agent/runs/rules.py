@@ -195,7 +195,8 @@ class RunRules:
         at_most = sign * (before.value - after.value) + 3 * math.hypot(before.error, after.error)
         if gained <= 3 * math.hypot(begin.error, after.error) or at_most >= self._t.plateau_gain * gained:
             return None
-        first = next(b.first for b in series.buckets if b.first >= (1 - share) * series.buckets[-1].last)
+        points = series.buckets
+        first = next(b.first for b in points if b.first >= (1 - share) * points[-1].last)
         left = f", with {run.total_steps - run.step:,} steps to go" if run.total_steps else ""
         text = (
             f"{metric} has not improved since step {first:,}: {number(before.value)} then, {number(after.value)} now "

@@ -1,4 +1,4 @@
-"""The bot's way of events for a measurement: real Redis streams, relay, SQLite and live cards; a door that only counts.
+"""The bot's way of events for a measurement: real Redis, relay, SQLite, live cards and monitor; a counting door.
 
 Pictures are not drawn, because another process does that. Used by `tests.bench.ingest` and `tests.bench.backlog`.
 """
@@ -105,6 +105,7 @@ async def bot(home: Path, redis_url: str, *, runs: int, listens: asyncio.Event) 
         clock=SystemClock(),
         options=Options(pictures=home / "charts", timings=Timings(limits=limits)),
     )
+    assert brain.monitor is not None
     made = Bot(brain, database, door)
     session_id = await brain.stores.conversations.session_of(ROOM, create=True) or ""
     for number in range(runs):
@@ -118,6 +119,7 @@ async def bot(home: Path, redis_url: str, *, runs: int, listens: asyncio.Event) 
         asyncio.create_task(_relay(feed, brain, listens)),
         asyncio.create_task(brain.cards.run()),
         asyncio.create_task(_ticks(brain)),
+        asyncio.create_task(brain.monitor.run()),
     ]
     try:
         yield made
