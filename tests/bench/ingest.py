@@ -1,7 +1,7 @@
 """Rows: 100 live runs at 10 metrics a second each for 5 minutes. `python -m tests.bench.ingest [--seconds N]` alone.
 
 A process of its own plays the hosts. `late_*` is from the making of an event to the commit of its transaction in the
-bot's database. `rss_*` is the bot's memory after the first tenth and at the end.
+bot's database. `rss_*` is the bot's memory after the first fifth, when all its work was done once, and at the end.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def produce(redis_url: str, seconds: float, runs: list[str]) -> None:
 
 
 def measure() -> Sequence[Row]:
-    """Five minutes. Memory is that of the bot's process at the end, over that after the first half minute."""
+    """Five minutes. Memory is that of the bot's process at the end, over that after the first minute."""
     found = run(SECONDS)
     say(f"ingest: {asdict(found)}")
     if found.per_second < 0.95 * RUNS / EVERY_S:
@@ -90,7 +90,7 @@ async def _measure(home: Path, redis_url: str, seconds: float) -> Ingest:
         with python(*argv, log=home / "hosts.log", env=clean_environment()) as hosts:
             assert hosts.stdout is not None
             said = asyncio.create_task(asyncio.to_thread(hosts.stdout.readline))
-            await asyncio.sleep(max(5.0, seconds / 10))
+            await asyncio.sleep(max(5.0, seconds / 5))
             process = psutil.Process()
             first = process.memory_info().rss
             sent = int(await said)
