@@ -66,8 +66,11 @@ class Door(Protocol):
     async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
         """Make a message show `content`. The answer may be a new address where the platform forbids the edit."""
 
-    async def find(self, room: Room, *, key: str) -> MessageRef | None:
-        """The message that was posted with `key`, if it did arrive; asked after a post whose outcome is unknown."""
+    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
+        """The message that was posted with `key`, if it did arrive; asked after a post whose outcome is unknown.
+
+        `growing` says that it was begun by `stream`, so that what stands may be half an answer.
+        """
 
     async def stream(self, room: Room, *, key: str) -> "ReplyStream":
         """Open an answer that grows."""

@@ -1,17 +1,18 @@
 """Delivers the outbox: makes what stands in a room equal to what should stand there.
 
-One courier per room keeps the order. A post whose outcome is unknown (a crash or a time-out after it was sent) is
-looked for by its key before it is sent again. Owns retries of outgoing messages; doors do not retry.
+One courier per room keeps the order; a message that fails again and again lets others pass, and a failed edit holds up
+nobody. A post whose outcome is unknown (a crash or a time-out after it was sent) is looked for by its key before it is
+sent again. Owns retries of outgoing messages; doors do not retry.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 
 from agent.domain.content import Content
-from agent.domain.errors import AppError, TransientError
+from agent.domain.errors import AppError, NotFound, TransientError
 from agent.domain.rooms import Room
 from agent.ports import Clock, Door, MessageRef, ReplyStream, Whisper
 from agent.stores import Outbox, Post
@@ -19,8 +20,24 @@ from agent.stores import Outbox, Post
 log = logging.getLogger(__name__)
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
+PASSED_FROM_S = 4.0  # a message that waits so long between two tries (from the fourth on) lets others pass
 NOTE_AFTER_S = 0.1  # a bot killed before that finds the answer in the room
 MOST_TRIES = 5  # of a message that breaks its door in a way that the door has no name for
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """What keeps a message from being shown; `until_s` is on the event loop's clock."""
+
+    wait_s: float = 0.0
+    until_s: float = 0.0
+    broke: int = 0
+
+    def again(self, now_s: float, told_s: float) -> None:
+        """Wait twice as long as the last time, and no less than the other side told."""
+        step_s = min(2 * self.wait_s, LONGEST_WAIT_S) or FIRST_WAIT_S
+        self.wait_s = max(step_s, told_s)
+        self.until_s = now_s + self.wait_s
 
 
 class Postman:
@@ -34,7 +51,8 @@ class Postman:
         self._gap_s = gap_s
         self._couriers: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = {}
         self._edited_at: dict[str, float] = {}
-        self._broke: Counter[str] = Counter()
+        self._troubles: dict[str, _Trouble] = {}
+        self._gone: set[str] = set()  # what somebody deleted
         self._growing: set[str] = set()
 
     async def put(
@@ -96,60 +114,89 @@ class Postman:
         wait_s = FIRST_WAIT_S
         while news.is_set():
             news.clear()
+            later_s: float | None
             try:
                 later_s = await self._deliver_due(room_key)
             except TransientError as error:
-                later_s = max(wait_s, error.retry_after_s or 0.0)
-                wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+                later_s, wait_s = wait_s, min(wait_s * 2, LONGEST_WAIT_S)
                 log.warning("delivery delayed", extra={"room": room_key, "wait_s": later_s, "cause": str(error)})
             except Exception:
                 later_s, wait_s = wait_s, min(wait_s * 2, LONGEST_WAIT_S)
                 log.exception("delivery broke and is tried again", extra={"room": room_key, "wait_s": later_s})
             else:
                 wait_s = FIRST_WAIT_S
-            if later_s > 0:
+            if later_s is not None:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(later_s):
                         await news.wait()
                 news.set()
 
-    async def _deliver_due(self, room_key: str) -> float:
-        later_s = 0.0
+    async def _deliver_due(self, room_key: str) -> float | None:
+        """Show what can be shown now; how long to wait for the rest, if there is any."""
+        waits_s, turn_s, kept = [], 0.0, False
         for post in await self._outbox.due(room_key):
-            if post.key in self._growing:
-                continue  # its `LiveReply` shows it
-            remaining_s = self._remaining_gap_s(post)
-            if remaining_s > 0:
-                later_s = min(later_s or remaining_s, remaining_s)
+            door = self._doors.get(post.room.platform)
+            if door is None or post.key in self._growing:
+                continue  # the next bot that has this door delivers it; a `LiveReply` shows it
+            if kept and post.ref is None:
                 continue
-            await self._show(post)
-        return later_s
+            if self._wait_s(post) <= 0 and await self._show(door, post):
+                continue
+            trouble = self._troubles.get(post.key)
+            if post.ref is None and trouble is not None:
+                turn_s = trouble.until_s = max(turn_s, trouble.until_s)  # what fails together is tried in its order
+                kept = trouble.wait_s < PASSED_FROM_S
+            waits_s.append(self._wait_s(post))
+        return min(waits_s, default=None)
 
-    def _remaining_gap_s(self, post: Post) -> float:
-        last = self._edited_at.get(post.key)
-        if post.urgent or post.ref is None or last is None:
-            return 0.0
-        return last + self._gap_s.get(post.room.platform, 0.0) - self._clock.monotonic()
+    def _wait_s(self, post: Post) -> float:
+        trouble, last = self._troubles.get(post.key), self._edited_at.get(post.key)
+        wait_s = trouble.until_s - _now_s() if trouble is not None else 0.0
+        if not post.urgent and post.ref is not None and last is not None:
+            gap_s = self._gap_s.get(post.room.platform, 0.0)
+            wait_s = max(wait_s, last + gap_s - self._clock.monotonic())
+        return max(wait_s, 0.0)
 
-    async def _show(self, post: Post) -> None:
-        door = self._doors.get(post.room.platform)
-        if door is None:
-            return  # not connected now; it is delivered by the next bot that has this door
+    async def _show(self, door: Door, post: Post) -> bool:
+        """Try to show one message; False when this version is to be tried again."""
+        about = {"key": post.key, "room": post.room.key}
+        if post.key in self._gone and not post.urgent:
+            await self._outbox.dead(post.key, version=post.version)
+            return True
         try:
             ref = await self._post_or_edit(door, post)
-        except TransientError:
-            raise
-        except Exception as error:
-            self._broke[post.key] += 1
-            if not isinstance(error, AppError) and self._broke[post.key] < MOST_TRIES:
-                raise  # a bug of the door, or trouble that it does not know: both may pass
-            log.exception("message cannot be shown", extra={"key": post.key, "room": post.room.key})
-            del self._broke[post.key]
-            await self._outbox.dead(post.key)
-            return
-        self._broke.pop(post.key, None)
-        self._note_edit(post.key)
-        await self._outbox.sent(post.key, ref, shown=post.version)
+        except TransientError as error:
+            wait_s = self._in_trouble(post.key, error.retry_after_s or 0.0).wait_s
+            log.warning("message delayed", extra={**about, "wait_s": wait_s, "cause": str(error)})
+            return False
+        except AppError as error:
+            self._in_trouble(post.key)
+            log.warning("message cannot be shown", extra={**about, "cause": str(error)})
+            if isinstance(error, NotFound) and post.ref is not None:
+                self._gone.add(post.key)
+        except Exception:  # a bug of the door, or trouble that it does not know: both may pass
+            trouble = self._in_trouble(post.key)
+            trouble.broke += 1
+            log.exception("message breaks its door", extra=about)
+            if trouble.broke < MOST_TRIES:
+                return False
+        else:
+            self._troubles.pop(post.key, None)
+            self._gone.discard(post.key)
+            await self._outbox.sent(post.key, ref, shown=post.version)
+            return True
+        finally:
+            self._note_edit(post.key)
+        await self._outbox.dead(post.key, version=post.version)
+        return True
+
+    def _in_trouble(self, key: str, told_s: float = 0.0) -> _Trouble:
+        """Note a try in vain; the trouble of messages that nobody has tried for a while is forgotten."""
+        now_s = _now_s()
+        self._troubles = {of: it for of, it in self._troubles.items() if it.until_s > now_s - LONGEST_WAIT_S}
+        trouble = self._troubles.setdefault(key, _Trouble())
+        trouble.again(now_s, told_s)
+        return trouble
 
     def _note_edit(self, key: str) -> None:
         now = self._clock.monotonic()
@@ -158,13 +205,30 @@ class Postman:
 
     async def _post_or_edit(self, door: Door, post: Post) -> MessageRef:
         if post.ref is not None:
-            return await door.edit(post.room, post.ref, post.content)
-        if post.state == "sending" and post.whisper is None:
-            found = await door.find(post.room, key=post.key)
+            return await self._edit(door, post, post.ref)
+        if post.state in {"begun", "sending"} and post.whisper is None:
+            found = await door.find(post.room, key=post.key, growing=post.state == "begun")
             if found is not None:
                 return await door.edit(post.room, found, post.content)
         await self._outbox.sending(post.key)
         return await door.post(post.room, post.content, key=post.key, whisper=post.whisper)
+
+    async def _edit(self, door: Door, post: Post, ref: MessageRef) -> MessageRef:
+        """Edit; what somebody deleted comes again only with news that matter, under a key that finds it again."""
+        try:
+            return await door.edit(post.room, ref, post.content)
+        except NotFound:
+            if not post.urgent or post.whisper is not None:
+                raise
+        key = f"{post.key}:instead-of:{ref.id}"
+        found = await door.find(post.room, key=key)
+        if found is not None:
+            return await door.edit(post.room, found, post.content)
+        return await door.post(post.room, post.content, key=key)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class LiveReply:

@@ -160,7 +160,7 @@ class Post:
     content: Content
     version: int
     shown: int
-    state: str  # new | sending | sent | dead
+    state: str  # new | begun | sending | sent | dead
     ref: MessageRef | None
     whisper: Whisper | None
     urgent: bool
@@ -179,7 +179,7 @@ class Outbox(Protocol):
         """Rooms with posts to show."""
 
     async def begin(self, key: str, room: Room) -> bool:
-        """A message that is not stored yet is about to be posted; False when its key is known."""
+        """An answer that is not stored yet is about to grow; False when its key is known."""
 
     async def sending(self, key: str) -> None:
         """A stored message is about to be posted."""
@@ -187,8 +187,8 @@ class Outbox(Protocol):
     async def sent(self, key: str, ref: MessageRef, *, shown: int | None) -> None:
         """It stands at `ref`, showing `shown` (None: not a stored version yet)."""
 
-    async def dead(self, key: str) -> None:
-        """It can never be shown."""
+    async def dead(self, key: str, *, version: int) -> None:
+        """This version can never be shown; a newer one is not meant."""
 
     async def get(self, key: str) -> Post | None:
         """The post of a key."""

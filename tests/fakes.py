@@ -108,7 +108,7 @@ class FakeDoor:
         self.messages[ref.id].append(content)
         return ref
 
-    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
         return MessageRef(room.channel, self.keys[key]) if key in self.keys else None
 
     async def stream(self, room: Room, *, key: str) -> ReplyStream:

@@ -100,7 +100,7 @@ class SqlOutbox:
         return list(await self._database.read(lambda connection: connection.execute(query).scalars().all()))
 
     async def begin(self, key: str, room: Room) -> bool:
-        """A message that is not stored yet is about to be posted; False when its key is known."""
+        """An answer that is not stored yet is about to grow; False when its key is known."""
         values = {
             "key": key,
             "room_key": room.key,
@@ -108,7 +108,7 @@ class SqlOutbox:
             "content": _NOTHING,
             "version": 0,
             "shown": 0,
-            "state": "sending",
+            "state": "begun",
             "urgent": 1,
             "updated_at": datetime.now(UTC),
         }
@@ -129,9 +129,11 @@ class SqlOutbox:
             values["shown"] = shown
         await self._database.write(lambda connection: connection.execute(_UPDATE, values))
 
-    async def dead(self, key: str) -> None:
-        """It can never be shown."""
-        await self._database.write(lambda connection: connection.execute(_UPDATE, {"of": key, "state": "dead"}))
+    async def dead(self, key: str, *, version: int) -> None:
+        """This version can never be shown; a newer one is not meant."""
+        query = _UPDATE.where(outbox.c.version == bindparam("now"))
+        values = {"of": key, "now": version, "state": "dead"}
+        await self._database.write(lambda connection: connection.execute(query, values))
 
     async def get(self, key: str) -> Post | None:
         """The post of a key."""

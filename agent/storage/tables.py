@@ -331,7 +331,7 @@ outbox = Table(
     Column("content", Text, nullable=False),
     Column("version", Integer, nullable=False),  # of what should be shown
     Column("shown", Integer, nullable=False),  # of what is shown
-    Column("state", String(8), nullable=False),  # new | sending | sent | dead
+    Column("state", String(8), nullable=False),  # new | begun | sending | sent | dead
     Column("ref", Text),
     Column("whisper", Text),
     Column("urgent", Integer, nullable=False),

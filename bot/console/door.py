@@ -53,7 +53,7 @@ class ConsoleDoor:
                 try:
                     await self.say(line)
                 except BadData as error:
-                    self._console.print(error.text, style="red")
+                    self._console.print(harmless(error.text), style="red", markup=False, highlight=False)
 
     async def say(self, line: str) -> None:
         """What the person types. Raises `BadData` for a file that is not there."""
@@ -98,9 +98,9 @@ class ConsoleDoor:
         await self._note(content)
         return ref
 
-    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
         """A terminal cannot be read back."""
-        del room, key
+        del room, key, growing
         return None
 
     async def stream(self, room: Room, *, key: str) -> "ConsoleStream":

@@ -32,7 +32,6 @@ class Shared:
     """What the way in knows and the way out can use. Lost on a restart, and nothing depends on it."""
 
     titles: Recent[int, str] = field(default_factory=Recent)  # threads that do not exist yet, by their id
-    spoken_in: Recent[int, bool] = field(default_factory=Recent)  # threads that we have written in
     posted: Recent[str, MessageRef] = field(default_factory=Recent)  # by nonce
     deferred: Recent[str, asyncio.Event] = field(default_factory=Recent)  # by the token of an interaction
 
@@ -164,10 +163,7 @@ class GatewayClient(discord.Client):
         """The address of a channel; one that is not in the cache (an old thread) is asked for once."""
         tenant = str(guild.id) if guild is not None else DIRECT
         if isinstance(channel, discord.Thread):
-            me = self.user
-            opened = me is not None and channel.owner_id == me.id
-            ours = opened or bool(self._shared.spoken_in.get(channel.id))
-            return Where(tenant, str(channel.parent_id), str(channel.id), ours=ours)
+            return Where(tenant, str(channel.parent_id), str(channel.id))
         if isinstance(channel, discord.PartialMessageable) and guild is not None:
             return await self._unknown_place(channel.id, guild)
         return Where(tenant, str(getattr(channel, "id", "")))

@@ -119,8 +119,9 @@ class DiscordDoor:
             return await self._whispers.edit(ref, handle, content)
         return await self._outbound.edit(room, ref, content)
 
-    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
         """The message that was posted with `key`, if the gateway told of it; None makes a repeated post safe."""
+        del growing  # half an answer bears the key too
         return await self._outbound.find(room, key=key)
 
     async def stream(self, room: Room, *, key: str) -> DiscordStream:

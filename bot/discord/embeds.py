@@ -72,8 +72,7 @@ class Piece:
         if self.picture is not None and embed is not None:
             png = await asyncio.to_thread(_read, self.picture.path)
             if png is None:
-                embed = embed.copy().set_image(url=None)
-                embed.set_footer(text=cut(f"(no picture) {plain(self.picture.alt)}", FOOTER_CHARS))
+                embed = _without_picture(embed, self.picture.alt)
             else:
                 alt = cut(self.picture.alt, ALT_CHARS)
                 files.append(discord.File(io.BytesIO(png), filename=PICTURE_NAME, description=alt))
@@ -98,6 +97,14 @@ class Piece:
         fields = await self.fields(without={attachment.filename for attachment in kept})
         fields["attachments"] = [*kept, *fields.pop("files")]
         return fields
+
+
+def _without_picture(embed: discord.Embed, alt: str) -> discord.Embed:
+    """The same with words in place of the picture, under the footer, as far as there is room for them."""
+    footer = embed.footer.text or ""
+    room = EMBED_CHARS - _size(embed) - chars(embed.description or "") + chars(footer)
+    words = "\n".join(part for part in (footer, f"(no picture) {plain(alt)}") if part)
+    return embed.copy().set_image(url=None).set_footer(text=cut(words, min(room, FOOTER_CHARS)))
 
 
 def _read(path: str) -> bytes | None:

@@ -36,12 +36,11 @@ BANG = re.compile(r"^!train\b\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The channel that an event comes from; `ours` says that the bot opened the thread, or speaks in it."""
+    """The channel that an event comes from."""
 
     tenant: str
     channel: str
     thread: str = ""
-    ours: bool = False
 
     @property
     def is_direct(self) -> bool:
@@ -50,14 +49,17 @@ class Where:
 
 
 def is_for_the_bot(message: discord.Message, me: discord.ClientUser, where: Where) -> bool:
-    """Whether a message concerns the bot: people's words in its threads, to its name, in private, or `!train`."""
+    """Whether a message may concern the bot: people's words in threads, to its name, in private, or `!train`.
+
+    Whose thread it is, the stored sessions know.
+    """
     if message.author.bot or message.webhook_id is not None or message.type not in TALK:
         return False
     if where.is_direct or mentions(message, me):
         return True
     if not message.content and not message.attachments:
         return False  # a sticker, or words that Discord hides in mention-only mode
-    return where.ours or bool(BANG.match(message.content))
+    return bool(where.thread) or bool(BANG.match(message.content))
 
 
 def mentions(message: discord.Message, me: discord.ClientUser) -> bool:

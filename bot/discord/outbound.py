@@ -66,6 +66,7 @@ class Outbound:
         self._shared = shared
         self._editable_s = editable_s
         self._moved: Recent[str, MessageRef] = Recent()
+        self._earlier: Recent[str, list[MessageRef]] = Recent()  # of posts in several messages, by the last
         self._attached: Recent[str, list[discord.Attachment]] = Recent()
 
     async def post(self, room: Room, content: Content, *, key: str) -> MessageRef:
@@ -74,9 +75,10 @@ class Outbound:
         if known := self._shared.posted.get(nonce_of(key)):
             await self.change(room, known, last)
             return known
-        for n, piece in enumerate(before):
-            await self.send(room, piece, key=f"{key}#{n}")
+        earlier = [(await self.send(room, piece, key=f"{key}#{n}"))[0] for n, piece in enumerate(before)]
         ref, shows = await self.send(room, last, key=key)
+        if earlier:
+            self._earlier.put(ref.id, earlier)
         if not shows:  # posted before a restart, and another content by now
             await self.change(room, ref, last)
         return ref
@@ -89,8 +91,6 @@ class Outbound:
         ref = MessageRef(channel=str(message.channel.id), id=str(message.id), thread=room.thread)
         self._shared.posted.put(nonce, ref)
         self._attached.put(ref.id, message.attachments)
-        if place.thread:
-            self._shared.spoken_in.put(place.thread, True)
         return ref, _shows(message, piece)
 
     async def _send(self, client: GatewayClient, place: Place, piece: Piece, nonce: str) -> discord.Message:
@@ -154,7 +154,16 @@ class Outbound:
             if getattr(error.__cause__, "code", 0) != failures.TOO_OLD_TO_EDIT:
                 raise
             return await self._move(room, ref, piece, say_so=False)
+        await self._drop_earlier(ref)
         return ref
+
+    async def _drop_earlier(self, ref: MessageRef) -> None:
+        """An edit shows everything in the last message of a post, so what stood above it goes."""
+        for above in self._earlier.pop(ref.id) or ():
+            try:
+                await self.delete(above)
+            except AppError as error:
+                log.warning("discord_orphan_left", extra={"message_id": above.id, "reason": error.text})
 
     async def change(self, room: Room, ref: MessageRef, piece: Piece) -> None:
         """Edit one message in place, waking its thread if Discord has archived it."""

@@ -7,6 +7,7 @@ runs, so we stand in front: its middleware for "before authorisation", right aft
 
 import asyncio
 import logging
+import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,6 +84,7 @@ class SlackDoor:
             picture_waits_s=tuning.picture_waits_s,
         )
         self._desk = Desk(self._api, self._outbound, self._pictures, tuning.pace)
+        self._streams: weakref.WeakSet[SlackStream] = weakref.WeakSet()
         self._askers: OrderedDict[str, str | None] = OrderedDict()
         self._me: Self | None = None
         self._accept: Accept | None = None
@@ -127,13 +129,16 @@ class SlackDoor:
         """Show `content` in a message of ours; what does not fit in one message is cut, and says so."""
         return await self._outbound.change(room, ref, content)
 
-    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
         """What was posted with `key`, if all of it arrived."""
-        return await self._outbound.find(room, key)
+        taken = {ts for stream in self._streams if stream.key != key for ts in stream.stamps}
+        return await self._outbound.find(room, key, growing=growing, taken=taken)
 
     async def stream(self, room: Room, *, key: str) -> ReplyStream:
         """An answer that grows, for the person who spoke last in the room."""
-        return SlackStream(self._desk, room, key=key, recipient=self._askers.get(room.key))
+        stream = SlackStream(self._desk, room, key=key, recipient=self._askers.get(room.key))
+        self._streams.add(stream)
+        return stream
 
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         """Download to the file `into`, whole or not at all."""

@@ -5,7 +5,8 @@ A content of several messages carries the key on each, with its number; it count
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -26,6 +27,7 @@ from bot.slack.standing import Standing, marked
 PICTURE_WAITS_S: Sequence[float] = (0.3, 0.7, 1.5, 3.0)  # Slack needs a moment before a block may show a new file
 MANY_MESSAGES = 3  # beyond these, the whole text comes as a file
 FILE_CHARS = (MANY_MESSAGES + 1) * MESSAGE_CHARS
+REMEMBERED = 1_000
 FROZEN = {"edit_window_closed", "cant_update_message"}
 STREAMING = "cant_update_message"  # what chat.update answers for a stream that still runs
 
@@ -49,6 +51,7 @@ class Outbound:
         self._downloads = downloads
         self._standing = Standing(api)
         self._files = Files(api, self._standing)
+        self._further: OrderedDict[str, list[str]] = OrderedDict()  # of posts in several messages, by the first
         self._adopted: dict[str, dict[str, object]] = {}  # marks for cut-off answers that will be put right
 
     async def post(self, room: Room, content: Content, *, key: str) -> MessageRef:
@@ -65,6 +68,7 @@ class Outbound:
                 metadata = marked(key, number, len(shown))
                 standing[number] = await self.send(room, message, metadata=metadata, content=content)
         self.handed_over(standing[0])
+        self._remember(standing, len(shown))
         return MessageRef(channel=room.channel, id=standing[0], thread=room.thread)
 
     async def hand_over(self, room: Room, content: Content, *, key: str) -> Content:
@@ -107,6 +111,7 @@ class Outbound:
                 await self.update(ref.channel, ref.id, single(content, files), metadata=mark)
                 self._adopted.pop(ref.id, None)
                 self.handed_over(ref.id)
+                await self.delete(ref.channel, self._further.pop(ref.id, ()))
             else:
                 await self._change_parts(room, content, shown, key)
         except AppError as error:
@@ -144,7 +149,16 @@ class Outbound:
             if number in standing:
                 await self.update(room.channel, standing[number], message, metadata=metadata)
             else:
-                await self.send(room, message, metadata=metadata, content=content)
+                standing[number] = await self.send(room, message, metadata=metadata, content=content)
+        await self.delete(room.channel, [ts for number, ts in standing.items() if number >= len(shown)])
+        self._remember(standing, len(shown))
+
+    def _remember(self, standing: Mapping[int, str], parts: int) -> None:
+        """Where the further parts of a post stand, for an edit that needs fewer."""
+        if parts > 1:
+            self._further[standing[0]] = [standing[number] for number in range(1, parts)]
+        while len(self._further) > REMEMBERED:
+            self._further.popitem(last=False)
 
     async def update(self, channel: str, ts: str, message: Message, *, metadata: object = None) -> None:
         """Replace one message."""
@@ -173,17 +187,20 @@ class Outbound:
         )
         return MessageRef(channel=room.channel, id=str(answer.get("message_ts", "")), thread=room.thread)
 
-    async def find(self, room: Room, key: str) -> MessageRef | None:
+    async def find(
+        self, room: Room, key: str, *, growing: bool = False, taken: Collection[str] = ()
+    ) -> MessageRef | None:
         """The first message of what was posted with `key`, if all of it stands there.
 
         A stream gets its mark when it is finished, so a message of ours without one is an answer that was cut off
-        before its address could be stored: it is taken for the one that is looked for.
+        before its address could be stored: it is taken for one that was begun `growing`. What is `taken` belongs to
+        other streams of this process.
         """
         standing = await self._standing.parts(room, key)
         if standing:
             first = standing[0] if 0 in standing and -1 in standing else None
         else:
-            first = await self._standing.cut_off(room)
+            first = await self._standing.cut_off(room, taken=taken) if growing else None
             if first:
                 self._adopted[first] = marked(key, 0, 1)
         return MessageRef(channel=room.channel, id=first, thread=room.thread) if first else None

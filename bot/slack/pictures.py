@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent.domain.content import Content, Picture
-from agent.domain.errors import AppError, TransientError
+from agent.domain.errors import AppError, NotFound, TransientError
 from agent.domain.rooms import Room
 from bot.slack.api import SlackApi
 from bot.slack.uploads import upload
 
 REMEMBERED = 1_000
+TRIES = 3  # that a message waits for its picture
 
 log = logging.getLogger(__name__)
 
@@ -26,21 +27,28 @@ class Pictures:
     def __init__(self, api: SlackApi) -> None:
         self._api = api
         self._uploads: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
+        self._failed: OrderedDict[str, int] = OrderedDict()  # times
 
     async def ids(self, content: Content) -> Mapping[str, str]:
-        """Slack's file id of the content's picture by its sha256; empty when Slack will not take it."""
+        """Slack's file id of the content's picture by its sha256; empty when Slack does not take it."""
         picture = content.card.picture if content.card else None
         if picture is None:
             return {}
         try:
             return {picture.sha256: await asyncio.shield(self._uploading(picture))}
-        except TransientError:
-            self.forget(picture.sha256)
-            raise
         except AppError as error:
             self.forget(picture.sha256)
+            if isinstance(error, TransientError) and self._may_wait(picture.sha256):
+                raise
             log.warning("slack.picture_refused", extra={"sha256": picture.sha256, "reason": error.text})
             return {}
+
+    def _may_wait(self, sha256: str) -> bool:
+        """Whether a picture that could not be uploaded now is worth another try of its message."""
+        self._failed[sha256] = self._failed.get(sha256, 0) + 1
+        while len(self._failed) > REMEMBERED:
+            self._failed.popitem(last=False)
+        return self._failed[sha256] < TRIES
 
     def _uploading(self, picture: Picture) -> asyncio.Task[str]:
         if picture.sha256 not in self._uploads:
@@ -62,5 +70,8 @@ class Pictures:
         await upload(self._api, text.encode(), name, channel_id=room.channel, thread_ts=room.thread or None)
 
     async def _upload(self, picture: Picture, **where: str | None) -> str:
-        png = await asyncio.to_thread(Path(picture.path).read_bytes)
+        try:
+            png = await asyncio.to_thread(Path(picture.path).read_bytes)
+        except OSError as error:
+            raise NotFound("The picture's file is gone.") from error
         return await upload(self._api, png, f"{picture.sha256[:12]}.png", alt=picture.alt[:1000], **where)

@@ -3,7 +3,7 @@
 Reads only. Used by `Outbound` to find a post whose outcome is unknown, and by `Files` to post no file twice.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 from agent.domain.rooms import Room
@@ -43,11 +43,12 @@ class Standing:
                 return str(payload.get("key"))
         return None
 
-    async def cut_off(self, room: Room) -> str | None:
-        """Our newest message in a thread, if it bears no mark."""
+    async def cut_off(self, room: Room, *, taken: Collection[str]) -> str | None:
+        """Our newest message in a thread that is not `taken`, if it bears no mark."""
         newest = None
         async for ts, payload in self._ours(room):
-            newest = ts if payload is None else None
+            if ts not in taken:
+                newest = ts if payload is None else None
         return newest if room.thread else None
 
     async def files(self, room: Room, key: str) -> set[tuple[str, int]]:

@@ -58,7 +58,7 @@ class SlackStream:
 
     def __init__(self, desk: Desk, room: Room, *, key: str, recipient: str | None) -> None:
         self._desk, self._api, self._outbound, self._pace = desk, desk.api, desk.outbound, desk.pace
-        self._room, self._key, self._recipient = room, key, recipient
+        self._room, self.key, self._recipient = room, key, recipient
         self._native = recipient is not None and bool(room.thread) and desk.streaming
         self._open = False  # a stream of Slack's that we have not stopped
         self._now = asyncio.get_running_loop().time
@@ -69,6 +69,11 @@ class SlackStream:
         self._not_before_s = 0.0
         self._turn = asyncio.Lock()
         self._later: asyncio.Task[None] | None = None
+
+    @property
+    def stamps(self) -> list[str]:
+        """The addresses of its messages."""
+        return [part.ts for part in self._parts]
 
     async def append(self, text: str) -> MessageRef | None:
         """Show more text, now or as soon as the rate allows; the address once a message exists."""
@@ -81,7 +86,7 @@ class SlackStream:
         async with self._turn:
             if self._later is not None:
                 self._later.cancel()
-            content = await self._outbound.hand_over(self._room, content, key=self._key)
+            content = await self._outbound.hand_over(self._room, content, key=self.key)
             if not (self._open and await self._stopped(content)):
                 self._native = False
                 await self._settle(content)
@@ -188,7 +193,7 @@ class SlackStream:
         if self._parts:
             await self._outbound.update(self._room.channel, self._parts[-1].ts, message)
         else:
-            metadata = marked(f"{self._key}:growing")
+            metadata = marked(f"{self.key}:growing")
             ts = await self._outbound.send(self._room, message, metadata=metadata, content=content)
             self._parts.append(_Part(ts=ts, start=0, born_s=self._now()))
         self._sent = len(self._text)
@@ -212,7 +217,7 @@ class SlackStream:
                 channel=self._room.channel,
                 ts=part.ts,
                 markdown_text=(neutral(rest) or None) if exact else None,
-                metadata=marked(self._key) if exact else None,
+                metadata=marked(self.key) if exact else None,
             )
         except AppError as error:
             log.info("slack.stream_not_stopped", extra={"ts": part.ts, "reason": error.text})
@@ -225,7 +230,7 @@ class SlackStream:
         shown = messages(content, await self._desk.pictures.ids(content))
         old, stamps = [part.ts for part in self._parts], []
         for number, message in enumerate(shown):
-            metadata = marked(self._key, number, len(shown))
+            metadata = marked(self.key, number, len(shown))
             if old and await self._updated(old[0], message, metadata):
                 stamps.append(old.pop(0))
                 continue

@@ -167,7 +167,7 @@ async def test_equal_content_is_not_a_new_version(stores: Stores) -> None:
 
 async def test_new_content_gives_a_dead_message_another_chance(stores: Stores) -> None:
     await stores.outbox.put("k", ROOM, Content(text="cannot be shown"), whisper=None, urgent=False)
-    await stores.outbox.dead("k")
+    await stores.outbox.dead("k", version=1)
     assert list(await stores.outbox.due(ROOM.key)) == []
     await stores.outbox.put("k", ROOM, Content(text="can be shown"), whisper=None, urgent=False)
     assert [(post.key, post.state) for post in await stores.outbox.due(ROOM.key)] == [("k", "new")]

@@ -117,7 +117,7 @@ class NoDoor:
         """Take an edit."""
         return ref
 
-    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
         """Nothing is ever found."""
         return None
 

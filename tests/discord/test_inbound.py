@@ -44,8 +44,6 @@ async def test_mention_thread_answer(server: DiscordServer, bot: Bot) -> None:
 async def test_what_is_not_for_the_bot_is_left_alone(server: DiscordServer, bot: Bot) -> None:
     alice = server.user("alice")
     await alice.say(server.general, "lunch?")
-    theirs = await alice.open_thread(await alice.say(server.general, "plans"))
-    await alice.say(theirs, "pizza")
     robot = server.user("robot")
     robot.person.bot = True
     await robot.mention(server.general, "beep")
@@ -235,6 +233,20 @@ async def test_an_old_thread_is_known_after_a_restart(server: DiscordServer, bot
     server.world.tell = lambda event, data: None if event == "THREAD_UPDATE" else server.gateway.tell(event, data)
     await server.user("alice").say(thread, "awake?")
     came = await other.next()
+    assert came.room == other.room(server.general, thread)
+    await other.stop()
+
+
+async def test_words_in_anybodys_thread_come_in_after_a_restart(server: DiscordServer, bot: Bot) -> None:
+    alice = server.user("alice")
+    thread = await alice.open_thread(await alice.say(server.general, "plans"))
+    await alice.mention(thread, "train on this")
+    await bot.door.post((await bot.next()).room, Content(text="What should I predict?"), key="k")
+    await bot.stop()
+    other = await Bot(server).start()
+    await alice.say(thread, "visited_doctor")
+    came = await other.next()
+    assert (came.act, came.mentions_bot) == (Said(text="visited_doctor"), False), "whose thread it is, sessions know"
     assert came.room == other.room(server.general, thread)
     await other.stop()
 

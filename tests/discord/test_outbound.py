@@ -252,6 +252,25 @@ async def test_a_long_text_takes_several_messages_then_a_file(server: DiscordSer
     assert "attached" in last.content
 
 
+async def test_an_edit_leaves_nothing_of_a_longer_post(server: DiscordServer, bot: Bot) -> None:
+    room = bot.room(server.general)
+    ref = await bot.door.post(room, Content(text="long word " * 400), key="k")
+    assert len(server.messages(server.general)) == 3
+    assert await bot.door.edit(room, ref, Content(text="short now")) == ref
+    assert [m.content for m in server.messages(server.general)] == ["short now"]
+
+
+async def test_words_for_a_picture_that_is_gone_leave_the_footer_and_the_limit_alone(
+    server: DiscordServer, bot: Bot
+) -> None:
+    gone = Picture(path="/nowhere/chart.png", alt="x" * 2_000, sha256="a" * 64)
+    for body in ("word " * 900, "word " * 200):
+        card = Card(kind="result", title="Result", body=body, footer="Try it: predict", picture=gone)
+        await bot.door.post(bot.room(server.general), Content(card=card), key=body)
+        footer = server.messages(server.general)[-1].embed["footer"]["text"]
+        assert footer.startswith("Try it: predict\n(no picture) xxx")
+
+
 async def test_trouble_of_discord_is_transient(server: DiscordServer, bot: Bot) -> None:
     server.fail("POST .*messages", 503)
     with pytest.raises(Unavailable):

@@ -93,7 +93,7 @@ class FileDoor:
         self._note(op="edit", id=ref.id, content=_plain(content))
         return ref
 
-    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
         self._catch_up()
         return self._posts.get(key)
 

@@ -96,7 +96,7 @@ async def test_an_answer_that_a_dead_process_had_begun_gets_its_files_once(serve
     content = Content(text="The metrics of r-1.", files=(document(tmp_path),))
 
     async with listening(server, Inbox()) as other:
-        ref = begun if known == "address" else await other.find(room, key="turn-1")
+        ref = begun if known == "address" else await other.find(room, key="turn-1", growing=True)
         await other.edit(room, ref, content)
     async with listening(server, Inbox()) as third:
         await third.edit(room, ref, content.model_copy(update={"text": "The metrics of r-1!"}))

@@ -6,7 +6,7 @@ import hashlib
 import pytest
 
 from agent.domain.content import Card, Content, Picture, Table
-from agent.domain.errors import AppError, NotAllowed, RateLimited, Unavailable
+from agent.domain.errors import AppError, NotAllowed, RateLimited, TransientError, Unavailable
 from agent.domain.rooms import Room
 from agent.ports import Whisper
 from bot.slack.door import Tuning
@@ -71,6 +71,18 @@ async def test_editing_a_long_answer_reaches_all_of_its_messages(server, door, r
     await door.edit(room, ref, Content(text="mots " * 3_000))
 
     assert "word" not in " ".join(message.shown for message in server.thread(room.thread)[1:])
+
+
+@pytest.mark.parametrize(("words", "parts"), [(1, 1), (3_000, 2)])
+async def test_an_edit_leaves_nothing_of_a_longer_answer(server, door, room, words, parts):
+    ref = await door.post(room, Content(text="word " * 5_000), key="long")
+    assert len(server.thread(room.thread)) == 4
+
+    await door.edit(room, ref, Content(text="mot " * words))
+
+    shown = [message.shown for message in server.thread(room.thread)[1:] if not message.deleted]
+    assert len(shown) == parts
+    assert "word" not in " ".join(shown)
 
 
 async def test_a_very_long_answer_comes_as_a_file_with_its_beginning(server, door, room):
@@ -154,6 +166,26 @@ async def test_without_the_right_to_upload_a_card_is_posted_without_its_chart(se
     server.scopes.discard("files:write")
 
     ref = await door.post(room, charted(picture(tmp_path, "x")), key="card")
+
+    assert "loss, x" in server.message(ref.channel, ref.id).shown
+
+
+async def test_a_card_whose_picture_is_gone_from_the_disk_is_shown_in_words(server, door, room, tmp_path):
+    gone = picture(tmp_path, "x").model_copy(update={"path": str(tmp_path / "gone.png")})
+
+    ref = await door.post(room, charted(gone), key="card")
+
+    assert "loss, x" in server.message(ref.channel, ref.id).shown
+
+
+async def test_a_card_waits_for_its_picture_a_few_tries_only(server, door, room, tmp_path):
+    server.fail("files.getUploadURLExternal", error="internal_error", times=100)
+    card = charted(picture(tmp_path, "x"))
+
+    for _ in range(2):
+        with pytest.raises(TransientError):
+            await door.post(room, card, key="card")
+    ref = await door.post(room, card, key="card")
 
     assert "loss, x" in server.message(ref.channel, ref.id).shown
 

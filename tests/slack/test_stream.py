@@ -2,8 +2,12 @@
 
 import asyncio
 
+from agent.clock import SystemClock
 from agent.domain.content import Button, Card, Content
 from agent.domain.rooms import Room
+from agent.postman import Postman
+from agent.storage import sql_stores
+from agent.storage.database import Database
 from bot.slack.door import Tuning
 from bot.slack.stream import Pace
 from tests.platforms.slack_server import SlackServer
@@ -50,13 +54,35 @@ async def test_half_an_answer_of_a_dead_process_is_found_and_put_right(server, d
     stream = await door.stream(room, key="turn-1")
     standing = await stream.append("half of")
 
-    found = await door.find(room, key="turn-1")
+    assert await door.find(room, key="run:r-1") is None  # a card is never half an answer
+    assert await door.find(room, key="turn-0", growing=True) is None  # nor is this one's anybody else's
+    found = await door.find(room, key="turn-1", growing=True)
     assert found is not None
     assert found.id == standing.id
     await door.edit(room, found, Content(text="all of it"))
     assert answers(server, room) == ["all of it"]
     assert await door.find(room, key="turn-1") == found
-    assert await door.find(room, key="turn-2") is None  # what was put right belongs to nobody else
+    assert await door.find(room, key="turn-2", growing=True) is None  # what was put right belongs to nobody else
+
+
+async def test_a_card_whose_post_failed_leaves_the_answer_alone_that_grows_beside_it(server, door, inbox, tmp_path):
+    room = await asked(server, inbox)
+    database = Database(f"sqlite:///{tmp_path}/t.db")
+    await database.start()
+    postman = Postman(sql_stores(database).outbox, {"slack": door}, SystemClock(), gap_s={})
+    async with postman.open("turn-1", room) as live:
+        await live.append("Your loss is high ")
+        await server.wait_for(lambda: answers(server, room) == ["Your loss is high "])
+        server.fail("chat.postMessage", error="internal_error")
+        await postman.put("run:r-1", room, Content(text="step 1"), urgent=True)
+        await server.wait_for(lambda: len(answers(server, room)) == 2)
+        content = Content(text="Your loss is high because the rate is.")
+        await live.finish(content, await postman.put("turn-1", room, content, urgent=True))
+    await postman.idle()
+
+    assert answers(server, room) == ["Your loss is high because the rate is.", "step 1"]
+    await postman.close()
+    await database.close()
 
 
 async def test_an_answer_that_ends_otherwise_is_put_right(server, door, inbox):

@@ -1,0 +1,198 @@
+"""The way out when single messages fail: what fails holds up little, is not hammered, and comes in the end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from agent import postman as module
+from agent.domain.content import Content
+from agent.domain.errors import AppError, NotAllowed, NotFound, RateLimited, Unavailable
+from agent.domain.rooms import Room
+from agent.ports import MessageRef, Whisper
+from agent.postman import Postman
+from agent.storage import sql_stores
+from agent.storage.database import Database
+from agent.stores import Outbox
+from tests.fakes import FakeClock, FakeDoor
+
+ROOM = Room(platform="slack", tenant="T1", channel="C1", thread="1.0")
+
+
+class Door(FakeDoor):
+    """Fails calls as `trouble` says; `tried` has them all, as (kind, text)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tried: list[tuple[str, str]] = []
+        self.trouble: Callable[[str, str], AppError | None] = lambda _kind, _text: None
+
+    def _try(self, kind: str, text: str) -> None:
+        self.tried.append((kind, text))
+        if error := self.trouble(kind, text):
+            raise error
+
+    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        self._try("post", content.text)
+        return await super().post(room, content, key=key, whisper=whisper)
+
+    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+        self._try("edit", content.text)
+        if ref.id not in self.messages:
+            raise NotFound("The message was deleted.")
+        return await super().edit(room, ref, content)
+
+    def edits(self) -> int:
+        return sum(kind == "edit" for kind, _ in self.tried)
+
+
+@pytest.fixture
+async def outbox(tmp_path: Path) -> AsyncIterator[Outbox]:
+    database = Database(f"sqlite:///{tmp_path}/t.db")
+    await database.start()
+    yield sql_stores(database).outbox
+    await database.close()
+
+
+@pytest.fixture
+def door() -> Door:
+    return Door()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def postman(
+    outbox: Outbox, door: Door, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Postman]:
+    monkeypatch.setattr(module, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(module, "PASSED_FROM_S", 0.08)
+    monkeypatch.setattr(module, "LONGEST_WAIT_S", 0.1)
+    running = Postman(outbox, {"slack": door}, clock, gap_s={"slack": 15.0})
+    yield running
+    await running.close()
+
+
+async def shown(door: Door, *texts: str) -> None:
+    async with asyncio.timeout(10):
+        while door.texts() != list(texts):
+            await asyncio.sleep(0.005)
+
+
+async def put(postman: Postman, key: str, text: str, *, urgent: bool = False) -> None:
+    await postman.put(key, ROOM, Content(text=text), urgent=urgent)
+
+
+async def test_only_what_was_begun_as_a_growing_answer_is_looked_for_as_one(
+    postman: Postman, door: Door, outbox: Outbox
+) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    async def find(room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
+        asked.append((key, growing))
+        return None
+
+    door.find = find  # type: ignore[method-assign]
+    door.trouble = lambda _kind, _text: Unavailable("The answer was lost.") if len(door.tried) == 1 else None
+    await put(postman, "card", "step 1")
+    await shown(door, "step 1")
+    await outbox.begin("answer", ROOM)
+    await put(postman, "answer", "whole")
+    await shown(door, "step 1", "whole")
+    assert asked == [("card", False), ("answer", True)]
+
+
+async def test_an_edit_that_waits_holds_up_no_post_and_is_not_repeated_before_its_time(
+    postman: Postman, door: Door, clock: FakeClock
+) -> None:
+    door.trouble = lambda kind, _text: RateLimited("Wait.", retry_after_s=300) if kind == "edit" else None
+    await put(postman, "run", "step 1")
+    await shown(door, "step 1")
+    clock.forward(60)
+    await put(postman, "run", "step 2")
+    await put(postman, "approval", "Shall I?", urgent=True)
+    await shown(door, "step 1", "Shall I?")
+    await put(postman, "run", "step 3", urgent=True)
+    await asyncio.sleep(0.1)
+    assert door.edits() == 1
+
+
+async def test_a_post_that_fails_keeps_its_place_for_some_tries_and_then_lets_others_pass(
+    postman: Postman, door: Door
+) -> None:
+    away = Unavailable("Slack did not take the file.")
+    door.trouble = lambda _kind, text: away if text == "chart" and len(door.tried) <= 2 else None
+    await put(postman, "a", "chart")
+    await put(postman, "b", "answer")
+    await shown(door, "chart", "answer")
+    door.trouble = lambda _kind, text: away if text == "second chart" else None
+    await put(postman, "c", "second chart")
+    await put(postman, "d", "second answer")
+    await shown(door, "chart", "answer", "second answer")
+    door.trouble = lambda _kind, _text: None
+    await shown(door, "chart", "answer", "second answer", "second chart")
+
+
+async def test_after_an_outage_everything_comes_in_its_order(postman: Postman, door: Door, outbox: Outbox) -> None:
+    door.trouble = lambda _kind, _text: Unavailable("Slack cannot be reached.")
+    names = [f"message {number}" for number in range(4)]
+    for name in names:
+        await put(postman, name, name)
+    async with asyncio.timeout(10):
+        while door.tried.count(("post", names[-1])) <= module.MOST_TRIES:
+            await asyncio.sleep(0.01)
+    assert {post.state for post in await outbox.due(ROOM.key)} == {"sending"}
+    door.trouble = lambda _kind, _text: None
+    await shown(door, *names)
+
+
+async def test_a_deleted_card_is_left_alone_until_there_is_news_that_matters(
+    postman: Postman, door: Door, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(postman, "run", "step 1")
+    await postman.idle()
+    door.messages.clear()
+    for step in range(2, 7):
+        clock.forward(60)
+        await put(postman, "run", f"step {step}")
+        await asyncio.sleep(0.05)
+    assert (door.edits(), door.texts()) == (1, [])
+    assert [(record.levelname, record.exc_info) for record in caplog.records] == [("WARNING", None)]
+    await put(postman, "run", "finished", urgent=True)
+    await shown(door, "finished")
+    clock.forward(60)
+    await put(postman, "run", "described")
+    await shown(door, "described")
+
+
+async def test_a_refused_edit_keeps_the_gap(postman: Postman, door: Door, clock: FakeClock) -> None:
+    await put(postman, "run", "step 1")
+    await postman.idle()
+    clock.forward(60)
+    door.trouble = lambda _kind, _text: NotAllowed("That channel is archived.")
+    for step in range(2, 12):
+        await put(postman, "run", f"step {step}")
+        await asyncio.sleep(0.03)
+    assert door.edits() == 1
+
+
+async def test_a_version_that_came_while_the_one_before_was_refused_is_shown(postman: Postman, door: Door) -> None:
+    def refused(kind: str, text: str) -> AppError | None:
+        return NotAllowed("That channel is archived.") if text == "step 1" else None
+
+    door.trouble = refused
+    post = door.post
+
+    async def slowly(room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        await asyncio.sleep(0.05)
+        return await post(room, content, key=key, whisper=whisper)
+
+    door.post = slowly  # type: ignore[method-assign]
+    await put(postman, "run", "step 1")
+    await asyncio.sleep(0.02)
+    await put(postman, "run", "finished", urgent=True)
+    await shown(door, "finished")
