@@ -25,6 +25,7 @@ from agent.tools.resulting import results_arguments
 from agent.tools.tool import Caller
 
 Parser = Callable[[str, Sequence[str]], dict[str, Any]]
+AROUND_IDS = "`,.<>;:"  # what people write around an id: it stands in backticks in what the bot writes
 CALL = "command-"  # how the ids of calls begin that a command made, not a model
 FILE_NOTE = "[file: "
 MOST_COMPARED = 5
@@ -34,6 +35,12 @@ def _run_id(word: str) -> str:
     if not is_run_id(word.lower()):
         raise BadRequest(f"`{word[:60]}` is not a run id. Run ids look like `r-abc123`; `runs` lists them.")
     return word.lower()
+
+
+def _plain_ids(words: Sequence[str]) -> tuple[str, ...]:
+    """The words, run ids without what is written around them."""
+    plain = ((word, word.strip(AROUND_IDS)) for word in words)
+    return tuple(bare if is_run_id(bare.lower()) else word for word, bare in plain)
 
 
 def _nothing(name: str, rest: Sequence[str]) -> dict[str, Any]:
@@ -49,11 +56,13 @@ def _one_run(name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 
 def _logs(_name: str, rest: Sequence[str]) -> dict[str, Any]:
-    """`[run] [words] [level=error] [older]`; the run may be a page's subject from a button."""
+    """`[run] [words] [level=error] [older]`, `[run] file`; the run may be a page's subject from a button."""
     view = view_of(rest[0]) or view_of(rest[0].lower()) if rest else None  # what a button carries keeps its case
     if rest and view is None and rest[0].lower().startswith("r-"):
         _run_id(rest[0])
     words = rest[1:] if view is not None else rest
+    if [word.lower() for word in words] == ["file"]:
+        return ({"run": view.run} if view else {}) | {"file": True}
     older = bool(words) and words[-1].lower() == "older"
     asked = view_in(words[:-1] if older else words)
     found = {
@@ -196,6 +205,10 @@ class Command:
     usage: str = "[run]"
     parse: Parser = _one_run
 
+    def arguments(self, rest: Sequence[str]) -> dict[str, Any]:
+        """What the tool is called with. Raises `BadRequest` where the words cannot be read."""
+        return self.parse(self.name, _plain_ids(rest))
+
 
 _ROW = "[run] [column=value …]"
 GROUPS = {"look": "Look", "control": "Control a run", "change": "Change (people approve first)", "answer": "Answer"}
@@ -207,8 +220,8 @@ COMMANDS: Mapping[str, Command] = {
         Command(
             "logs",
             "run_logs",
-            "its log, by words, level and page",
-            usage="[run] [words] [level=error] [older]",
+            "its log, by words, level and page, or as a file",
+            usage="[run] [words] [level=error] [older|file]",
             parse=_logs,
         ),
         Command(
@@ -318,8 +331,10 @@ def words_of(text: str) -> tuple[str, ...] | None:
 
 def _bare(command: Command, rest: Sequence[str]) -> bool:
     """Whether words without `/train` before them can only be this command: ids, changes and its own few words."""
+    rest = _plain_ids(rest)
     own = {"csv", "info", "older", "errors", "warnings", *PRIORITIES} if rest else set()
     own |= {"usage", "parquet"} if command.name == "metrics" else set()
+    own |= {"file"} if command.name == "logs" else set()
     own |= {"loss", "accuracy", *CHART_WORDS, *SMOOTH_WORDS, *USAGE_WORDS} if command.name == "chart" else set()
     own |= {"all", "tree"} if command.name == "experiments" else set()
     own |= {"loss", "accuracy", *CARD_WORDS} if command.name == "card" else set()
@@ -382,7 +397,7 @@ def asks_people(words: Sequence[str], dispatcher: Dispatcher) -> bool:
     command = command_of(words[0]) if words else None
     if command is None or dispatcher.effect(command.tool) is not Effect.SPEND:
         return False
-    command.parse(command.name, words[1:])
+    command.arguments(words[1:])
     return True
 
 
@@ -402,7 +417,7 @@ def call_in(text: str, turn_id: str, dispatcher: Dispatcher) -> ToolCall | None:
     if not words or not asks_people(words, dispatcher):
         return None
     command = COMMANDS[ALIASES.get(words[0].lower(), words[0].lower())]
-    arguments = command.parse(command.name, words[1:])
+    arguments = command.arguments(words[1:])
     if command.name in {"update", "start"} and files:
         arguments.setdefault("file", files[0])
     return ToolCall(f"{CALL}{turn_id}", command.tool, json.dumps(arguments))
@@ -429,7 +444,7 @@ async def carry_out(words: Sequence[str], caller: Caller, dispatcher: Dispatcher
     if command is None:
         known = ", ".join(f"`{known}`" for known in (*COMMANDS, "approve", "reject", "help"))
         raise BadRequest(f"There is no command `{name}`. Commands: {known}.")
-    call = ToolCall(new_ulid(), command.tool, json.dumps(command.parse(command.name, words[1:])))
+    call = ToolCall(new_ulid(), command.tool, json.dumps(command.arguments(words[1:])))
     result = await dispatcher.call(caller, call)
     if isinstance(result, NeedsApproval):
         raise BadRequest(f"`{name}` has to be asked for in a thread, so that people can approve it.")

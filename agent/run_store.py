@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from agent.domain.errors import NotFound
 from agent.domain.events import MetricRow, WorkerEvent
 from agent.domain.rooms import Room
 from agent.domain.runs import Attempt, Checkpoint, Outcome, Run, RunPicture, RunState
@@ -27,21 +28,29 @@ Level = Literal["error", "warning", "info"]
 class LogQuery:
     """Which lines of a log: the newest `limit` that contain a text (in any case) and have a level.
 
-    `level` "warning" includes errors. `before` is the cursor `LogPage.older` of the page that was read before.
+    `level` "warning" includes errors. `before` is a line's id: only lines before it. With `since` it is the oldest
+    `limit` from that line on.
     """
 
     limit: int = 30
     contains: str = ""
     level: Literal["error", "warning"] | None = None
     before: int | None = None
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """Lines in the order of the log. `older` leads to what is before them; None: this is the beginning."""
+    """Lines in the order of the log, with their ids. `older` leads to what is before them; None: they are the first."""
 
     lines: tuple[str, ...]
+    ids: tuple[int, ...]
     older: int | None
+
+    def last(self, count: int) -> "LogPage":
+        """The last `count` lines alone."""
+        cut = max(0, len(self.lines) - count)
+        return LogPage(self.lines[cut:], self.ids[cut:], self.ids[cut]) if cut else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +149,11 @@ class Applied:
     stale: tuple[Stale, ...] = field(default=())
 
 
+def no_run(run_id: str) -> NotFound:
+    """What is said of a run that there is not."""
+    return NotFound(f"There is no run `{run_id}`. `runs` lists the runs of this thread.")
+
+
 class Runs(Protocol):
     """Runs, their attempts, metrics and logs."""
 
@@ -164,8 +178,8 @@ class Runs(Protocol):
     async def of_session(self, session_id: str, limit: int) -> Sequence[Run]:
         """Newest first."""
 
-    async def recent(self, limit: int) -> Sequence[Run]:
-        """Newest first, all sessions."""
+    async def recent(self, limit: int, *, channel_of: Room | None = None) -> Sequence[Run]:
+        """Newest first, all sessions; or those alone whose card is in the channel of this room."""
 
     async def in_state(self, states: Sequence[RunState]) -> Sequence[Run]:
         """Oldest first."""
@@ -266,7 +280,10 @@ class Runs(Protocol):
         """
 
     async def newest_metrics(self, run_id: str, count: int) -> Sequence[MetricRow]:
-        """The last `count` rows, newest last, without reading what is before them."""
+        """The last `count` rows, newest last, without reading what is before them.
+
+        Those of them are left out that a later attempt trained anew.
+        """
 
     async def metric_table(self, run_id: str, kind: Kind = "metrics") -> MetricTable:
         """What there is to export: names, attempts and their numbers of rows, as of now; of what it used, if asked."""
@@ -308,4 +325,4 @@ class Runs(Protocol):
         """The last lines, newest last."""
 
     async def log_page(self, run_id: str, query: LogQuery) -> LogPage:
-        """A page of the log, newest lines first asked for, in the log's order."""
+        """A page of the log, in the log's order."""

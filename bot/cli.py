@@ -26,8 +26,10 @@ def main() -> None:
     except AppError as error:
         print(f"trainyard: {error.text}", file=sys.stderr)
     except ValidationError as error:
-        wrong = [f"TRAINYARD_{'_'.join(map(str, item['loc'])).upper()}: {item['msg']}" for item in error.errors()]
-        print(f"trainyard: a setting cannot be used: {'; '.join(wrong)}. See .env.example.", file=sys.stderr)
+        from bot.settings import wrong
+
+        for text in wrong(error):
+            print(f"trainyard: {text} See .env.example.", file=sys.stderr)
     else:
         return
     raise SystemExit(1)
@@ -138,10 +140,14 @@ def worker() -> None:
 @app.command()
 def doctor() -> None:
     """Say what is configured, reachable and missing, with the command that mends each."""
-    from bot.doctor import examine
+    from bot.doctor import examine, refused
     from bot.settings import Settings
 
-    raise SystemExit(asyncio.run(examine(Settings())))
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        raise SystemExit(refused(error)) from None
+    raise SystemExit(asyncio.run(examine(settings)))
 
 
 @app.command()

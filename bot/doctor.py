@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import redis.asyncio
+from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from agent.cards import size
 from agent.domain.errors import AppError
 from agent.storage.database import reachable
-from bot.settings import Settings
+from bot.settings import Settings, wrong
 from worker.client.fleet import CeleryFleet
 from worker.client.redis_url import for_client, shown
 
@@ -50,6 +52,13 @@ async def examine(settings: Settings, console: Console | None = None) -> int:
     return 1 if any(line.ok is False for line in lines) else 0
 
 
+def refused(error: ValidationError, console: Console | None = None) -> int:
+    """Print a line for each setting that cannot be used; 1."""
+    lines = [Line("settings", False, text, "Correct it in `.env` or the environment.") for text in wrong(error)]
+    (console or Console()).print(_screen(lines))
+    return 1
+
+
 async def _limited(check: Callable[[Settings], Awaitable[Sequence[Line]]], settings: Settings) -> Sequence[Line]:
     name = check.__name__.strip("_")
     try:
@@ -59,15 +68,18 @@ async def _limited(check: Callable[[Settings], Awaitable[Sequence[Line]]], setti
         return [Line(name, False, error.text)]
     except TimeoutError:
         return [Line(name, False, f"no answer within {CHECK_S:.0f} s", "Check the network from this machine.")]
+    except Exception as error:  # noqa: BLE001 - one broken check must not hide the others; its text may hold a password
+        return [Line(name, False, f"The check itself failed ({type(error).__name__}).", "Look at what sets it up.")]
 
 
 def _screen(lines: Sequence[Line]) -> Table:
     table = Table(title="Trainyard doctor", title_justify="left", show_header=False, box=None, padding=(0, 1))
     marks = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "dim")}
     for line in lines:
-        mark, style = marks[line.ok]
-        text = line.text + (f"\n[cyan]→ {line.mend}[/]" if line.mend and not line.ok else "")
-        table.add_row(f"[{style}]{mark}[/]", f"[bold]{line.name}[/]", text)
+        text = Text(line.text)
+        if line.mend and not line.ok:
+            text.append(f"\n→ {line.mend}", style="cyan")
+        table.add_row(Text(*marks[line.ok]), Text(line.name, style="bold"), text)
     return table
 
 

@@ -1,46 +1,119 @@
 """The settings of the bot's process. The only module of `bot` that reads the environment (and `.env`)."""
 
+import logging
 import os
+import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from platformdirs import user_data_dir
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "TRAINYARD_"
+MOST_HOURS = 87_600  # ten years
+_DATABASE = re.compile(r"sqlite://.*|postgresql\+psycopg://([^?]*@)?(\[[^\]]*\]|[^:/?@]*)(:\d+)?([/?].*)?", re.ASCII)
+
+
+def _has_host(url: str) -> bool:
+    """Whether the address names a host, and a port only as a number."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+
+
+def _redis(url: str) -> str:
+    scheme = url.partition("://")[0]
+    if not url or (scheme in {"unix", "redis+socket"}) or (scheme in {"redis", "rediss"} and _has_host(url)):
+        return url
+    raise ValueError(
+        "This is no address of a Redis. Write redis://:password@host:6379/0 (rediss:// with TLS, unix:///path for a "
+        "socket; signs such as / and # of a password as %2F and %23), or leave it out for an embedded server."
+    )
+
+
+def _database(url: str) -> str:
+    if not url or _DATABASE.fullmatch(url):
+        return url
+    raise ValueError(
+        "This is no address of a database. Write postgresql+psycopg://user:password@host:5432/name, or leave it out "
+        "for SQLite in the home."
+    )
+
+
+def _level(name: str) -> str:
+    if name.upper() in logging.getLevelNamesMapping():
+        return name.upper()
+    raise ValueError("This is no level of a log. Levels: DEBUG, INFO, WARNING, ERROR.")
+
+
+def _guilds(text: str) -> str:
+    if all(re.fullmatch(r"\d{1,20}", part, re.ASCII) for part in _listed(text)):
+        return text
+    raise ValueError(
+        "Ids of Discord servers are numbers, with commas between them. Turn on Discord's Developer Mode, right-click "
+        "the server and choose Copy Server ID."
+    )
+
+
+def _web(url: str) -> str:
+    if url.startswith(("http://", "https://")) and _has_host(url):
+        return url
+    raise ValueError("This is no address. It begins with https:// or http:// and names a host, or is left out.")
+
+
+def _socket(url: str) -> str:
+    if url.startswith(("ws://", "wss://")) and _has_host(url):
+        return url
+    raise ValueError("This is no address. It begins with wss:// or ws:// and names a host, or is left out.")
+
+
+Web = Annotated[str, AfterValidator(_web)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Settings(BaseSettings):
-    """`TRAINYARD_<FIELD>` sets `<field>`; tokens have the names that the platforms' own documents use."""
+    """`TRAINYARD_<FIELD>` sets `<field>`; tokens have the names that the platforms' own documents use.
 
-    model_config = SettingsConfigDict(env_prefix="TRAINYARD_", env_file=".env", frozen=True, extra="ignore")
+    An empty variable counts as none.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_file=".env", env_ignore_empty=True, frozen=True, extra="ignore"
+    )
 
     home: Path = Field(default_factory=lambda: Path(user_data_dir("trainyard")))
-    redis_url: str = ""  # empty: an embedded server, a child of the bot
-    database_url: str = ""  # empty: SQLite in the home
+    redis_url: Annotated[str, AfterValidator(_redis)] = ""  # empty: an embedded server, a child of the bot
+    database_url: Annotated[str, AfterValidator(_database)] = ""  # empty: SQLite in the home
     blobs: Literal["folder", "redis"] = "folder"
     models: str = ""  # LiteLLM names, comma-separated, asked in this order; `name@url` for an OpenAI-compatible server
     approvers: str = ""  # ids of people who may decide for others, comma-separated
-    approval_hours: float = Field(24.0, gt=0)
-    tick_s: float = Field(2.0, gt=0)
-    card_pace_s: float = Field(1.0, gt=0)
+    approval_hours: Finite = Field(24.0, gt=0, le=MOST_HOURS)
+    tick_s: Finite = Field(2.0, gt=0)
+    card_pace_s: Finite = Field(1.0, gt=0)
     monitor: bool = True  # watch live runs and give advice in their threads
-    slack_edit_gap_s: float = Field(15.0, ge=0)
-    discord_edit_gap_s: float = Field(15.0, ge=0)
-    log_level: str = "INFO"
+    slack_edit_gap_s: Finite = Field(15.0, ge=0)
+    discord_edit_gap_s: Finite = Field(15.0, ge=0)
+    log_level: Annotated[str, AfterValidator(_level)] = "INFO"
 
     slack_bot_token: SecretStr | None = Field(None, validation_alias="SLACK_BOT_TOKEN")
     slack_app_token: SecretStr | None = Field(None, validation_alias="SLACK_APP_TOKEN")
     slack_signing_secret: SecretStr | None = Field(None, validation_alias="SLACK_SIGNING_SECRET")
-    slack_http_port: int | None = Field(None, validation_alias="SLACK_HTTP_PORT")
+    slack_http_port: int | None = Field(None, ge=1, le=65535, validation_alias="SLACK_HTTP_PORT")
     slack_http_host: str = Field("127.0.0.1", validation_alias="SLACK_HTTP_HOST")
-    slack_api_url: str | None = Field(None, validation_alias="SLACK_API_URL")
+    slack_api_url: Web | None = Field(None, validation_alias="SLACK_API_URL")
     discord_token: SecretStr | None = Field(None, validation_alias="DISCORD_TOKEN")
     discord_message_content: bool = Field(True, validation_alias="DISCORD_MESSAGE_CONTENT")
-    discord_guilds: str = Field("", validation_alias="DISCORD_GUILDS")
-    discord_api_url: str | None = Field(None, validation_alias="DISCORD_API_URL")
-    discord_gateway_url: str | None = Field(None, validation_alias="DISCORD_GATEWAY_URL")
+    discord_guilds: Annotated[str, AfterValidator(_guilds)] = Field("", validation_alias="DISCORD_GUILDS")
+    discord_api_url: Web | None = Field(None, validation_alias="DISCORD_API_URL")
+    discord_gateway_url: Annotated[str, AfterValidator(_socket)] | None = Field(
+        None, validation_alias="DISCORD_GATEWAY_URL"
+    )
 
     @property
     def database(self) -> str:
@@ -71,6 +144,16 @@ class Settings(BaseSettings):
     def edit_gap_s(self) -> dict[str, float]:
         """The shortest time between two progress edits of one message."""
         return {"slack": self.slack_edit_gap_s, "discord": self.discord_edit_gap_s, "console": 1.0}
+
+
+def wrong(error: ValidationError) -> list[str]:
+    """A sentence for each setting that cannot be used: its variable and what it takes, never its value."""
+    said = []
+    for item in error.errors(include_input=False, include_url=False):
+        field = str(item["loc"][0])
+        name = f"{PREFIX}{field.upper()}" if field in Settings.model_fields else field
+        said.append(f"{name}: {item['msg'].removeprefix('Value error, ').rstrip('.')}.")
+    return said
 
 
 def child_environment(**extra: str) -> dict[str, str]:

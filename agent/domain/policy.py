@@ -34,6 +34,14 @@ def judge(effect: Effect, *, person: Person, unattended: bool = False) -> Verdic
     return Verdict.ALLOW if effect is Effect.WRITE else Verdict.ASK
 
 
+def may_read(person: Person, *, here: Room, home: Room) -> bool:
+    """Whether this person, who speaks `here`, may read of a run whose card is in `home`.
+
+    A guest of another organisation sees what the channel has that was shared with them, and nothing else of the team.
+    """
+    return not person.external or (here.platform, here.channel) == (home.platform, home.channel)
+
+
 def is_approver(person: Person, approvers: frozenset[str]) -> bool:
     """Whether the settings name this person: by the whole key (platform/tenant/id) or by tenant/id."""
     return not person.external and (person.key in approvers or f"{person.tenant}/{person.id}" in approvers)

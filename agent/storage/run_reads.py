@@ -134,16 +134,20 @@ class RunReads:
 
     async def newest_metrics(self, run_id: str, count: int) -> Sequence[MetricRow]:
         """The last `count` rows, newest last."""
-        query = select(attempt.c.number, attempt.c.rows, attempt.c.folded).where(
+        query = select(attempt.c.number, attempt.c.rows, attempt.c.folded, attempt.c.low_step).where(
             attempt.c.run_id == run_id, attempt.c.rows > 0
         )
 
         def find(connection: Connection) -> Sequence[MetricRow]:
             found: list[MetricRow] = []
+            left, until = count, ALL_STEPS[1]
             for own in connection.execute(query.order_by(attempt.c.number.desc())):
-                first = max(0, own.rows - (count - len(found)))
-                found = rows_between(connection, run_id, own.number, first, own.rows, folded=own.folded) + found
-                if len(found) >= count:
+                first = max(0, own.rows - left)
+                read = rows_between(connection, run_id, own.number, first, own.rows, folded=own.folded)
+                found = [row for row in read if row.step < until] + found
+                left -= own.rows - first
+                until = min(until, own.low_step)
+                if not left:
                     break
             return found
 
@@ -228,19 +232,22 @@ class RunReads:
         return (await self.log_page(run_id, LogQuery(limit=limit))).lines
 
     async def log_page(self, run_id: str, query: LogQuery) -> LogPage:
-        """A page of the log, newest lines first asked for, in the log's order."""
+        """A page of the log, in the log's order."""
         wanted = select(log_line.c.id, log_line.c.text).where(log_line.c.run_id == run_id)
         if query.before is not None:
             wanted = wanted.where(log_line.c.id < query.before)
+        if query.since is not None:
+            wanted = wanted.where(log_line.c.id >= query.since)
         if query.level is not None:
             wanted = wanted.where(log_line.c.level.in_(LEVELS[query.level]))
         if query.contains:
             wanted = wanted.where(func.lower(log_line.c.text).contains(query.contains.lower(), autoescape=True))
-        newest = wanted.order_by(log_line.c.id.desc()).limit(query.limit + 1)  # one more says whether there are more
-        found = await self._database.read(lambda connection: connection.execute(newest).all())
-        page = found[: query.limit]
-        older = page[-1].id if len(found) > query.limit and page else None
-        return LogPage(tuple(row.text for row in reversed(page)), older)
+        order = log_line.c.id.desc() if query.since is None else log_line.c.id
+        wanted = wanted.order_by(order).limit(query.limit + 1)  # one more says whether there are more
+        found = await self._database.read(lambda connection: connection.execute(wanted).all())
+        page = sorted(found[: query.limit])
+        older = page[0].id if page and query.since is None and len(found) > query.limit else None
+        return LogPage(tuple(row.text for row in page), tuple(row.id for row in page), older)
 
 
 def _nearer(reads: SeriesReads, whole: Stretch, since: float) -> Stretch | None:

@@ -12,11 +12,11 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
 from agent import wire
-from agent.domain.errors import Conflict, NotFound
+from agent.domain.errors import Conflict
 from agent.domain.events import WorkerEvent
 from agent.domain.rooms import Room
 from agent.domain.runs import ENDED, LIVE, Attempt, Outcome, Run, RunState, may_become
-from agent.run_store import Applied, Ending
+from agent.run_store import Applied, Ending, no_run
 from agent.storage import run_rows as rows
 from agent.storage.database import Database
 from agent.storage.pictures import PictureReads
@@ -77,7 +77,7 @@ class SqlRuns(RunReads, PictureReads):
         query = select(run).where(run.c.id == run_id)
         row = await self._database.read(lambda connection: connection.execute(query).one_or_none())
         if row is None:
-            raise NotFound(f"There is no run `{run_id}`. `runs` lists the runs of this thread.")
+            raise no_run(run_id)
         return row
 
     async def of_session(self, session_id: str, limit: int) -> Sequence[Run]:
@@ -86,9 +86,14 @@ class SqlRuns(RunReads, PictureReads):
             select(run).where(run.c.session_id == session_id).order_by(run.c.created_at.desc()).limit(limit)
         )
 
-    async def recent(self, limit: int) -> Sequence[Run]:
-        """Newest first, all sessions."""
-        return await self._runs(select(run).order_by(run.c.created_at.desc()).limit(limit))
+    async def recent(self, limit: int, *, channel_of: Room | None = None) -> Sequence[Run]:
+        """Newest first, all sessions; or those alone whose card is in the channel of this room."""
+        query = select(run).order_by(run.c.created_at.desc()).limit(limit)
+        if channel_of is not None:
+            for part in ("platform", "channel"):
+                written = f'"{part}":{json.dumps(getattr(channel_of, part), ensure_ascii=False)}'
+                query = query.where(run.c.room.contains(written, autoescape=True))
+        return await self._runs(query)
 
     async def in_state(self, states: Sequence[RunState]) -> Sequence[Run]:
         """Oldest first."""

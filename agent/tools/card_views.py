@@ -18,7 +18,7 @@ from agent.runs.card_view import MARK, MOST, MOST_CHOSEN, CardView, card_view_of
 from agent.runs.charts import BASELINE, drawn, panel_names, panel_of
 from agent.stores import Runs
 from agent.tools.chart_words import SMOOTH_WORDS, smoothing_in
-from agent.tools.finding import Before, named_or_newest, one_before
+from agent.tools.finding import Before, named, named_or_newest, one_before
 from agent.tools.tool import Caller, Result, Tool
 from agent.tools.watching import RunArguments
 
@@ -107,7 +107,7 @@ class CardViews:
             return now.other
         if asked.beside == run.id:
             raise BadRequest(f"`{run.id}` cannot be held against itself; name another run.")
-        return (await self._runs.get(asked.beside)).id if asked.beside else ""
+        return (await named(self._runs, caller, asked.beside)).id if asked.beside else ""
 
 
 def _chosen(run: Run, panels: Sequence[str], asked: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:

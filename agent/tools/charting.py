@@ -34,7 +34,7 @@ from agent.runs.usage import UsageView
 from agent.stores import Runs
 from agent.tools.chart_views import MOST_MINUTES, SUBJECT_CHARS, ChartView, buttons, selector
 from agent.tools.chart_words import USAGE_WORDS
-from agent.tools.finding import Before, named_or_newest, one_before
+from agent.tools.finding import Before, named, named_or_newest, one_before
 from agent.tools.resulting import Resulting
 from agent.tools.tool import Caller, Result, Tool
 from agent.tools.usage_charts import UsageCharts, began_at
@@ -107,7 +107,7 @@ class Charting:
             return await self._results.measured(run, asked.result)
         if asked.used is not None:
             return await self._usage.chart(run, asked.used, minutes=asked.minutes, smooth=asked.smooth)
-        others = [await self._runs.get(other) for other in dict.fromkeys(asked.others) if other != run.id]
+        others = [await named(self._runs, caller, other) for other in dict.fromkeys(asked.others) if other != run.id]
         if asked.before is not None:
             earlier = await one_before(self._runs, caller, run, asked.before, now=self._clock.now())
             others = [*[other for other in others if other.id != earlier.id][: MOST_OTHERS - 1], earlier]

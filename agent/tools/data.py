@@ -13,6 +13,7 @@ from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunState
 from agent.ports import Blobs, Fleet
 from agent.stores import Conversations, Runs
+from agent.tools.finding import LOOKED_AT, named, of_thread
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
 INSPECT_TIMEOUT_S = 90.0
@@ -137,7 +138,7 @@ class Data:
 
     async def predict(self, caller: Caller, asked: PredictArguments) -> Result:
         """Predictions for a file or for rows."""
-        run = await finished_run(self._runs, caller.session_id, asked.run)
+        run = await finished_run(self._runs, caller, asked.run)
         if run.outcome is None or run.outcome.artifact is None:
             raise BadRequest(f"Run `{run.id}` left no model to predict with.")
         dataset = None if asked.rows else await self._files.find(caller.session_id, asked.file)
@@ -159,18 +160,18 @@ class Data:
         return (Document(path=str(path), name=name, sha256=file.sha256, size_bytes=file.size_bytes),)
 
 
-async def finished_run(runs: Runs, session_id: str, run_id: str | None) -> Run:
+async def finished_run(runs: Runs, caller: Caller, run_id: str | None) -> Run:
     """A run that has a model.
 
     Raises:
         NotFound, BadRequest: there is none; the text says what to do.
     """
     if run_id is not None:
-        run = await runs.get(run_id)
+        run = await named(runs, caller, run_id)
         if run.state is not RunState.SUCCEEDED:
             raise BadRequest(f"Run `{run.id}` is {run.state.value}, so it has no finished model to predict with.")
         return run
-    for run in await runs.of_session(session_id, 50):
+    for run in await of_thread(runs, caller, LOOKED_AT):
         if run.state is RunState.SUCCEEDED:
             return run
     raise NotFound("No run of this thread has finished with a model yet. Train one first.")

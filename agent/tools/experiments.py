@@ -11,6 +11,7 @@ from agent.runs.experiments import experiments_of, picture_of, table_of, tree_of
 from agent.runs.pictures import Files
 from agent.stores import Runs
 from agent.tools.changing import differences
+from agent.tools.finding import of_all, of_thread
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
 MOST = 200  # newest runs that are looked at
@@ -39,9 +40,9 @@ class Experimenting:
     async def experiments(self, caller: Caller, asked: ExperimentArguments) -> Result:
         """One picture and a table of those that were measured alike."""
         if asked.everywhere:
-            runs = await self._runs.recent(MOST)
+            runs = await of_all(self._runs, caller, MOST)
         else:
-            runs = await self._runs.of_session(caller.session_id, MOST)
+            runs = await of_thread(self._runs, caller, MOST)
         found = experiments_of(runs)
         if found is None:
             where = "" if asked.everywhere else " of this thread"

@@ -6,7 +6,7 @@ Takes rows from the store, has them written by `agent.runs.exports`, hands the f
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -73,7 +73,7 @@ class _Work:
                 file.write(csv_head(self._table.names))
                 for attempt, rows in self._slices():
                     file.write(csv_lines(attempt, rows, self._table.names))
-            return squeeze(path, self._alive) if path.stat().st_size > PLAIN_BYTES else path
+            return packed(path, self._alive)
         except BaseException:
             for left in (path, path.with_name(path.name + ".gz")):
                 left.unlink(missing_ok=True)
@@ -100,6 +100,11 @@ class _Work:
     def _alive(self) -> None:
         if self.stopped.is_set():
             raise Stopped
+
+
+def packed(path: Path, alive: Callable[[], None] = lambda: None) -> Path:
+    """The file, gzipped where it is too large to be handed over as it is; `alive` as in `squeeze`."""
+    return squeeze(path, alive) if path.stat().st_size > PLAIN_BYTES else path
 
 
 def words(run_id: str, table: MetricTable, file: Document, kind: Kind = "metrics") -> str:

@@ -1,17 +1,52 @@
-"""Which run a person means who names none. Shared by every family of tools about runs."""
+"""Which runs a person means, and which of them this person may read. Shared by every family of tools about runs.
 
-from collections.abc import Collection
+Every tool comes to runs through here: for a guest, a run of another channel is one that there is not.
+"""
+
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from agent.domain.errors import BadRequest, NotFound
+from agent.domain.policy import may_read
 from agent.domain.runs import Run, RunState
+from agent.run_store import no_run
 from agent.stores import Runs
 from agent.tools.tool import Caller
 
 Before = Literal["previous", "yesterday"]
 LOOKED_AT = 50  # newest runs of a thread
 NO_RUN = "There is no run yet. Attach a csv file and say what to predict."
+
+
+async def named(runs: Runs, caller: Caller, run_id: str) -> Run:
+    """A run by id. Raises `NotFound`, in the same words for one that is not and one that this person may not read."""
+    run = await runs.get(run_id)
+    if not await _readable(runs, caller, run):
+        raise no_run(run_id)
+    return run
+
+
+async def of_thread(runs: Runs, caller: Caller, limit: int) -> Sequence[Run]:
+    """The runs of this thread, newest first."""
+    return await readable(runs, caller, await runs.of_session(caller.session_id, limit))
+
+
+async def of_all(runs: Runs, caller: Caller, limit: int) -> Sequence[Run]:
+    """The runs of all threads, for a guest of all of this channel; newest first."""
+    found = await runs.recent(limit, channel_of=caller.room if caller.person.external else None)
+    return await readable(runs, caller, found)
+
+
+async def readable(runs: Runs, caller: Caller, found: Sequence[Run]) -> Sequence[Run]:
+    """Those that this person may read."""
+    return [run for run in found if await _readable(runs, caller, run)]
+
+
+async def _readable(runs: Runs, caller: Caller, run: Run) -> bool:
+    if not caller.person.external:
+        return True
+    return may_read(caller.person, here=caller.room, home=await runs.room(run.id))
 
 
 async def named_or_newest(runs: Runs, caller: Caller, run_id: str | None) -> Run:
@@ -21,8 +56,8 @@ async def named_or_newest(runs: Runs, caller: Caller, run_id: str | None) -> Run
         NotFound: there is no such run.
     """
     if run_id is not None:
-        return await runs.get(run_id)
-    found = await runs.of_session(caller.session_id, 1) or await runs.recent(1)
+        return await named(runs, caller, run_id)
+    found = await of_thread(runs, caller, 1) or await of_all(runs, caller, 1)
     if not found:
         raise NotFound(NO_RUN)
     return found[0]
@@ -34,7 +69,7 @@ async def one_before(runs: Runs, caller: Caller, run: Run, when: Before, *, now:
     Raises:
         BadRequest: there is none.
     """
-    others = [one for one in await runs.of_session(caller.session_id, LOOKED_AT) if one.id != run.id and one.started_at]
+    others = [one for one in await of_thread(runs, caller, LOOKED_AT) if one.id != run.id and one.started_at]
     if when == "yesterday":
         day = (now.astimezone(UTC) - timedelta(days=1)).date()
         ended = [one for one in others if one.ended_at and one.ended_at.astimezone(UTC).date() == day]
@@ -61,8 +96,8 @@ async def named_or_only(
         NotFound: there is no run with this id.
     """
     if run_id is not None:
-        return await runs.get(run_id)
-    found = [run for run in await runs.of_session(caller.session_id, LOOKED_AT) if run.state in states]
+        return await named(runs, caller, run_id)
+    found = [run for run in await of_thread(runs, caller, LOOKED_AT) if run.state in states]
     if not found:
         raise BadRequest(f"This thread has no run to {doing}. `runs` lists them.")
     if len(found) > 1:

@@ -14,12 +14,14 @@ from typing import Literal
 from agent.domain.content import Button
 from agent.domain.errors import BadRequest
 from agent.domain.ids import is_run_id
+from agent.tools.scripts import SHOWN_WIDTH
 
 Level = Literal["error", "warning"]
 _LETTERS: dict[str | None, str] = {None: "a", "error": "e", "warning": "w"}
 _LEVELS: dict[str, Level | None] = {"a": None, "e": "error", "w": "warning"}
 SUBJECT_CHARS = 90  # with the version, the action and two colons still under 100
 PARTS = 4
+LED_IN = 40  # letters that are shown before the words that were searched for
 _BEFORE = re.compile(r"-?|\d{1,19}", re.ASCII)
 MOST_BEFORE = 2**63 - 1  # what a database takes
 
@@ -95,3 +97,15 @@ def buttons(view: LogView, *, older: int | None, newer: LogView | None) -> tuple
     subjects = {at.subject(): (label, at) for label, at in reversed(wanted)}
     shown = [at.button(label) for label, at in reversed(subjects.values())]
     return tuple(shown) if all(len(button.subject) <= SUBJECT_CHARS for button in shown) else ()
+
+
+def shortened(line: str, search: str = "") -> str:
+    """A line as a card shows it: a long one from its beginning, or around the words that were searched for."""
+    if len(line) <= SHOWN_WIDTH:
+        return line
+    found = line.lower().find(search.lower())
+    if found + len(search) < SHOWN_WIDTH:
+        return line[: SHOWN_WIDTH - 1] + "…"
+    begin = min(found - LED_IN, len(line) - SHOWN_WIDTH + 1)
+    end = begin + SHOWN_WIDTH - 2
+    return f"…{line[begin:]}" if end >= len(line) - 1 else f"…{line[begin:end]}…"

@@ -17,16 +17,18 @@ from agent.runs.charts import BASELINE, NEWEST, Curves, comparison_of, last_valu
 from agent.runs.host_cards import cluster_card, queue_card
 from agent.runs.pace import seconds_left
 from agent.runs.pictures import Files
+from agent.runs.scheduling import Waiting
 from agent.runs.service import RunService
 from agent.stores import Runs
 from agent.tools.changing import differences
-from agent.tools.finding import NO_RUN, named_or_newest
+from agent.tools.finding import NO_RUN, named, named_or_newest, of_all, of_thread, readable
 from agent.tools.placing import books
 from agent.tools.tool import Arguments, Caller, Result, Tool
 from agent.tools.watching import RunArguments
 
 MOST_COMPARED = 5
 METRICS_COMPARED = 8
+ANOTHER = "another run"  # of a channel that this person may not read
 METRICS_READ = 24  # those first that most of the runs have
 
 
@@ -78,7 +80,7 @@ class Looking:
 
     async def list_runs(self, caller: Caller, _asked: NoArguments) -> Result:
         """The runs of this thread; all runs where this thread has none."""
-        found = await self._runs.of_session(caller.session_id, 15) or await self._runs.recent(15)
+        found = await of_thread(self._runs, caller, 15) or await of_all(self._runs, caller, 15)
         if not found:
             return Result(NO_RUN)
         names = {run.spec.dataset.name for run in found}
@@ -149,16 +151,16 @@ class Looking:
     async def _compared(self, caller: Caller, ids: Sequence[str]) -> list[Run]:
         ids = list(dict.fromkeys(ids))
         if not ids:
-            runs = list(await self._runs.of_session(caller.session_id, 2))
+            runs = list(await of_thread(self._runs, caller, 2))
         else:
-            runs = [await self._runs.get(run_id) for run_id in ids]
+            runs = [await named(self._runs, caller, run_id) for run_id in ids]
         if len(runs) < 2:
             raise BadRequest("Name two runs to compare, such as `compare r-abc123 r-def456`. `runs` lists them.")
         return runs
 
-    async def queue(self, _caller: Caller, _asked: NoArguments) -> Result:
+    async def queue(self, caller: Caller, _asked: NoArguments) -> Result:
         """Who waits and why."""
-        waiting = await self._service.queue()
+        waiting = await self._readable(caller, await self._service.queue())
         if not waiting:
             return Result("The queue is empty: nothing waits for a place.", {"queue": []})
         told: list[JsonValue] = [
@@ -168,23 +170,33 @@ class Looking:
         count = f"{len(waiting)} run{' waits' if len(waiting) == 1 else 's wait'}"
         return Result(f"{count} in the queue.", {"queue": told}, queue_card(waiting))
 
-    async def hosts(self, _caller: Caller, _asked: NoArguments) -> Result:
+    async def _readable(self, caller: Caller, waiting: Sequence[Waiting]) -> Sequence[Waiting]:
+        """Those in the queue that this person may read of."""
+        seen = {run.id for run in await readable(self._runs, caller, [one.run for one in waiting])}
+        return [one for one in waiting if one.run.id in seen]
+
+    async def hosts(self, caller: Caller, _asked: NoArguments) -> Result:
         """What each connected host has, who uses it, and who waits."""
         found = await self._fleet.hosts()
         if not found:
             return Result("No GPU host is connected. Start one with `trainyard worker`.")
-        known = await books(self._runs)
+        known, live = await books(self._runs), await self._runs.live()
         try:
-            queue = await self._service.queue()
+            queue = await self._readable(caller, await self._service.queue())
         except TransientError:
             queue = ()  # the hosts were known a moment ago; a queue that cannot be planned now is left out
-        card = cluster_card(found, await self._runs.live(), held=known.held, cordoned=known.cordoned, queue=queue)
+        hidden = {run.id for run, _ in live} - {
+            run.id for run in await readable(self._runs, caller, [run for run, _ in live])
+        }
+        live = [(run.model_copy(update={"id": ANOTHER}) if run.id in hidden else run, attempt) for run, attempt in live]
+        held = {uuid: ANOTHER if run_id in hidden else run_id for uuid, run_id in known.held.items()}
+        card = cluster_card(found, live, held=held, cordoned=known.cordoned, queue=queue)
         told: list[JsonValue] = [
             {
                 "host": host.host,
                 "cpus": host.cpus,
                 "gpus": [
-                    {"index": gpu.index, "name": gpu.name, "run": known.held.get(gpu.uuid), "sick": gpu.sick}
+                    {"index": gpu.index, "name": gpu.name, "run": held.get(gpu.uuid), "sick": gpu.sick}
                     for gpu in host.gpus
                 ],
                 "sandbox": host.sandbox,

@@ -1,7 +1,9 @@
 """Tools that look into one run: log, metrics, checkpoints, attempts, script. Reads only; called by the dispatcher."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from pydantic import Field, JsonValue
 
@@ -13,20 +15,21 @@ from agent.domain.runs import Attempt, Run, RunState
 from agent.ports import Bundles
 from agent.runs.pictures import Files
 from agent.stores import LogQuery, Runs
-from agent.tools.exporting import Exports, Form, words
+from agent.tools.exporting import Exports, Form, packed, words
 from agent.tools.finding import named_or_newest
-from agent.tools.log_views import MOST_BEFORE, Level, LogView, buttons
-from agent.tools.scripts import SHOWN_CHARS, SHOWN_LINES, SHOWN_WIDTH
+from agent.tools.log_views import MOST_BEFORE, Level, LogView, buttons, shortened
+from agent.tools.scripts import SHOWN_CHARS, SHOWN_LINES
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
 LOG_LINES = 30
 LOG_CHARS = 1700  # of one card; fewer lines where they are long, so that no platform cuts them
-MOST_PAGES = 100
 SCRIPT = "train.py"
 SCRIPT_CHARS = 9_000  # of a script at once, for a model
+LINES_READ = 5000  # of a log at once, for its file
 ROWS_SHOWN = 20
 METRICS_SHOWN = 60
-EXPORT_S = 900.0  # seconds that writing every row may take
+EXPORT_S = 900.0  # seconds that writing every row, or every line, may take
+LOGS_SAID = "A run's log: newest lines, search, level, pages, or all of it as a file."
 METRICS_SAID = "The metrics of a run: table, csv file or parquet file."
 RUN_SAID = "Run id; the newest run of this thread if unsaid."
 
@@ -47,6 +50,7 @@ class LogArguments(RunArguments):
         None, ge=0, le=MOST_BEFORE, description="Cursor `older` of an earlier answer: the page before it."
     )
     older: bool = Field(False, description="The page before the newest one.")
+    file: bool = Field(False, description="Instead: the whole log, with whole lines, as a file for people.")
 
 
 class MetricArguments(RunArguments):
@@ -78,7 +82,7 @@ class Watching:
         """Their declarations."""
         read = Effect.READ
         return (
-            Tool("run_logs", "A run's log: newest lines, search, level, pages.", LogArguments, read, run=self.logs),
+            Tool("run_logs", LOGS_SAID, LogArguments, read, run=self.logs, timeout_s=EXPORT_S),
             Tool("run_metrics", METRICS_SAID, MetricArguments, read, run=self.metrics, timeout_s=EXPORT_S),
             Tool("run_checkpoints", "The checkpoints of a run.", RunArguments, read, run=self.checkpoints),
             Tool("run_attempts", "A run's attempts and why each ended.", RunArguments, read, run=self.attempts),
@@ -88,40 +92,56 @@ class Watching:
     async def logs(self, caller: Caller, asked: LogArguments) -> Result:
         """A page of the log."""
         run = await named_or_newest(self._runs, caller, asked.run)
+        if asked.file:
+            return await self._whole_log(run)
         view = LogView(run.id, asked.level, asked.search, asked.before)
         page = await self._runs.log_page(run.id, _query(view, asked.lines))
-        if asked.older and asked.before is None and page.older is not None:
-            view = replace(view, before=page.older)
+        shown = page.last(_fitting(page.lines, view.search))
+        if asked.older and asked.before is None and shown.older is not None:
+            view = replace(view, before=shown.older)
             page = await self._runs.log_page(run.id, _query(view, asked.lines))
+            shown = page.last(_fitting(page.lines, view.search))
         if not page.lines:
             return _no_lines(run, view)
-        shown = buttons(view, older=page.older, newer=await self._newer(view, asked.lines))
         kind = {"error": " errors", "warning": " warnings and errors"}.get(view.level or "", " lines")
         words = f" with “{view.search}”" if view.search else ""
         place = "older " if view.before is not None else "newest "
         title = f"Log of {run.id}" + (f": {kind.strip()}" if view.level else "") + words
-        rest = "there are older ones" if page.older is not None else "there are no older ones"
+        rest = "there are older ones" if shown.older is not None else "there are no older ones"
+        log = tuple(shortened(line, view.search) for line in shown.lines)
+        whole = f"; `logs {run.id} file` has long lines whole" if log != shown.lines else ""
         card = Card(
             kind="notice",
             title=title,
-            log=_fitting(page.lines),
-            buttons=shown,
-            footer=f"{place}{len(page.lines)}{kind}; {rest}",
+            log=log,
+            buttons=buttons(view, older=shown.older, newer=await self._newer(view)),
+            footer=f"{place}{len(log)}{kind}; {rest}{whole}",
         )
         data: dict[str, JsonValue] = {"run": run.id, "lines": list(page.lines), "older": page.older}
         return Result(f"The {place}{len(page.lines)}{kind} of `{run.id}`{words}.", data, card)
 
-    async def _newer(self, view: LogView, lines: int) -> LogView | None:
-        """The page that follows this one; None on the newest. Pages are walked from the newest, since more may come."""
+    async def _newer(self, view: LogView) -> LogView | None:
+        """The page that follows this one; None on the newest."""
         if view.before is None:
             return None
-        newer = replace(view, before=None)
-        for _ in range(MOST_PAGES):
-            older = (await self._runs.log_page(view.run, _query(newer, lines))).older
-            if older is None or older <= view.before:
-                return newer
-            newer = replace(newer, before=older)
-        return replace(view, before=None)
+        page = await self._runs.log_page(view.run, replace(_query(view, LOG_LINES + 1), before=None, since=view.before))
+        count = _fitting(page.lines[:LOG_LINES][::-1], view.search)
+        return replace(view, before=page.ids[count] if count < len(page.ids) else None)
+
+    async def _whole_log(self, run: Run) -> Result:
+        """Every line as a file."""
+        page = await self._runs.log_page(run.id, LogQuery(LINES_READ, since=0))
+        if not page.lines:
+            return _no_lines(run, LogView(run.id))
+        path, count = await self._files.scratch(), 0
+        while page.lines:
+            count += len(page.lines)
+            await asyncio.to_thread(_append, path, page.lines)
+            page = await self._runs.log_page(run.id, LogQuery(LINES_READ, since=page.ids[-1] + 1))
+        path = await asyncio.to_thread(packed, path)
+        file = await self._files.keep(path, name=f"{run.id}.log{path.suffix}", about=run.id)
+        said = f"The log of `{run.id}` with its {counted(count, 'line')}, as a file of {size(file.size_bytes)}."
+        return Result(said, {"run": run.id, "file": file.name}, files=(file,))
 
     async def metrics(self, caller: Caller, asked: MetricArguments) -> Result:
         """Every metric with its first, last, lowest and highest value, or every row as a file."""
@@ -244,7 +264,14 @@ def _query(view: LogView, lines: int) -> LogQuery:
     return LogQuery(limit=lines, contains=view.search, level=view.level, before=view.before)
 
 
+def _append(path: Path, lines: Sequence[str]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
 def _no_lines(run: Run, view: LogView) -> Result:
+    if view.before is not None:
+        return Result(f"There are no older lines of the log of `{run.id}`.", {"run": run.id, "lines": []})
     if not view.search and view.level is None:
         return Result(f"Run `{run.id}` has written no log yet.", {"run": run.id, "lines": []})
     what = {"error": "error", "warning": "warning or error"}.get(view.level or "", "line")
@@ -252,17 +279,14 @@ def _no_lines(run: Run, view: LogView) -> Result:
     return Result(f"The log of `{run.id}` has no {what}{words}.", {"run": run.id, "lines": []})
 
 
-def _fitting(lines: Sequence[str]) -> tuple[str, ...]:
-    """The lines as a card shows them: long ones cut, and as many of the last as have room."""
-    kept: list[str] = []
+def _fitting(lines: Sequence[str], search: str) -> int:
+    """How many of the last lines have room on a card, long ones cut."""
     used = 0
-    for line in reversed(lines):
-        short = line if len(line) <= SHOWN_WIDTH else line[: SHOWN_WIDTH - 1] + "…"
-        used += len(short) + 1
-        if kept and used > LOG_CHARS:
-            return (f"… {len(lines) - len(kept)} lines before this do not fit here", *reversed(kept))
-        kept.append(short)
-    return tuple(reversed(kept))
+    for count, line in enumerate(reversed(lines)):
+        used += len(shortened(line, search)) + 1
+        if count and used > LOG_CHARS:
+            return count
+    return len(lines)
 
 
 def _beginning(lines: Sequence[str]) -> tuple[tuple[str, ...], int]:
@@ -270,7 +294,7 @@ def _beginning(lines: Sequence[str]) -> tuple[tuple[str, ...], int]:
     shown: list[str] = []
     used = 0
     for line in lines[:SHOWN_LINES]:
-        short = line if len(line) <= SHOWN_WIDTH else line[: SHOWN_WIDTH - 1] + "…"
+        short = shortened(line)
         used += len(short) + 1
         if used > SHOWN_CHARS:
             break

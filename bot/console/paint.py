@@ -1,6 +1,7 @@
 """Renders content for a terminal. Pure: content in, rich renderables out.
 
-Names, logs and a model's words come from elsewhere: what would steer the terminal is taken out of all of them.
+Names, logs and a model's words come from elsewhere: what would steer the terminal is taken out of all of them, and
+none is a plain string to rich, which would read `[…]` in it as markup.
 """
 
 import re
@@ -169,14 +170,14 @@ def _facts(card: Card) -> Grid:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for fact in card.facts:
-        grid.add_row(fact.name, fact.value)
+        grid.add_row(Text(fact.name), Text(fact.value))
     return grid
 
 
 def _table(table: Table) -> Grid:
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in table.columns:
-        grid.add_column(column, overflow="fold")
+        grid.add_column(Text(column), overflow="fold")
     for row in table.rows:
         grid.add_row(*(Text(cell) for cell in row))
     return grid

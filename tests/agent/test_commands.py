@@ -70,6 +70,28 @@ def test_what_follows_a_command(text: str, arguments: dict[str, Any]) -> None:
     assert command.parse(command.name, rest) == arguments
 
 
+@pytest.mark.parametrize("around", ["`{}`", "<{}>", "{},", "{}.", "`{}`:", "{};"])
+def test_an_id_may_stand_in_what_people_write_around_it(around: str) -> None:
+    said = around.format(A)
+    for text, arguments in (
+        (f"status {said}", {"run": A}),
+        (f"logs {said} loss", {"run": A, "search": "loss"}),
+        (f"logs {said} file", {"run": A, "file": True}),
+        (f"clone {said} lr=0.1", {"run": A, "settings": {"lr": 0.1}}),
+        (f"compare {said} {B}", {"runs": [A, B]}),
+        (f"priority {said} high", {"run": A, "priority": "high"}),
+    ):
+        head, *rest = text.split()
+        command = command_of(head)
+        assert command is not None
+        assert command.arguments(rest) == arguments
+    for head in ("status", "stop", "chart", "results", "predict"):
+        assert words_of(f"{head} {said}") == (head, said)
+        command = command_of(head)
+        assert command is not None
+        assert command.arguments([said])["run"] == A
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -24,8 +24,9 @@ from agent.runs.pace import seconds_left, steps_a_second
 from agent.series.columns import POINT
 from agent.series.window import window
 from agent.tools.dispatch import Dispatcher
-from agent.tools.log_views import LogView, view_of
+from agent.tools.log_views import LogView, shortened, view_of
 from agent.tools.tool import Caller
+from agent.tools.watching import LINES_READ
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, lines, rows, saved
@@ -68,6 +69,94 @@ async def test_a_log_is_paged_there_and_back(house: House) -> None:
         assert back.log == pages[-2].log
         assert card_of(await stage.asks("logs", button(pages[1], "Newer"))).log == newest.log
         assert card_of(await stage.asks("logs", run.id, "older")).log == pages[1].log
+
+
+async def test_no_line_is_skipped_where_fewer_than_a_page_have_room(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        said = tuple(f"line {n:03d} {'x' * (n * 7 % 140)}" for n in range(90))
+        await stage.says(run, lines(*said))
+        pages = [card_of(await stage.asks("logs", run.id))]
+        while any(one.label == "Older" for one in pages[-1].buttons):
+            pages.append(card_of(await stage.asks("logs", button(pages[-1], "Older"))))
+        assert len(pages) > 3
+        assert tuple(line for page in reversed(pages) for line in page.log) == said
+        assert all(f"{len(page.log)} lines" in page.footer for page in pages)
+        assert card_of(await stage.asks("logs", run.id, "older")).log == pages[1].log
+        seen: tuple[str, ...] = ()
+        page = pages[-1]
+        while True:  # the way back has all of them too; pages may overlap
+            seen += tuple(line for line in page.log if line not in seen)
+            if not any(one.label == "Newer" for one in page.buttons):
+                break
+            page = card_of(await stage.asks("logs", button(page, "Newer")))
+        assert seen == said
+
+
+async def test_before_the_oldest_line_there_are_no_older_ones(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.says(run, lines("one"))
+        assert "no older lines" in (await stage.asks("logs", f"{run.id}.a.0")).text
+
+
+async def test_a_long_line_is_shown_around_what_was_searched_for(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        long = "RuntimeError: " + "size mismatch " * 30 + "Needle expected 768 got 1024" + " and so on" * 30
+        await stage.says(run, lines(long))
+        found = card_of(await stage.asks("logs", run.id, "needle", "expected"))
+        assert "Needle expected 768 got 1024" in found.log[0]
+        assert len(found.log[0]) <= 150
+        assert found.log[0].startswith("…")
+        assert card_of(await stage.asks("logs", run.id)).log[0].startswith("RuntimeError: ")
+        assert f"`logs {run.id} file`" in found.footer
+
+
+@pytest.mark.parametrize("at", range(0, 400, 29))
+def test_the_words_that_were_found_are_never_cut_off(at: int) -> None:
+    line = "a" * at + "NEEDLE" + "b" * (400 - at)
+    assert "NEEDLE" in shortened(line, "needle")
+    assert len(shortened(line, "needle")) <= 150
+
+
+async def test_a_log_is_handed_over_whole(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        assert "no log yet" in (await stage.asks("logs", run.id, "file")).text
+        said = ["x" * 1000, *(f"line {n}" for n in range(LINES_READ))]
+        for begin in range(0, len(said), 500):
+            await stage.says(run, lines(*said[begin : begin + 500]))
+        answer = await stage.asks("logs", run.id, "file")
+        (file,) = answer.files
+        assert file.name == f"{run.id}.log"
+        assert f"{LINES_READ + 1:,} lines" in answer.text
+        assert Path(file.path).read_text().splitlines() == said
+
+
+async def test_a_status_shows_nothing_that_a_later_attempt_trained_anew(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        at = START.timestamp()
+        values = tuple(MetricRow(step=n, at=at + n, values={"loss": 10.0 - n, "only": float(n)}) for n in range(1, 10))
+        await stage.says(run, Measured(rows=values), saved(4))
+        await stage.ended(run, RunState.LOST, ExitClass.LOST, "host gone")
+        while (await brain.stores.runs.get(run.id)).attempt == 1:
+            house.clock.forward(60)
+            await brain.service.tick()
+        await stage.says(
+            run, Accepted(boot_id="b"), Measured(rows=(MetricRow(step=5, at=at + 500, values={"loss": 7}),))
+        )
+        facts = {fact.name: fact.value for fact in card_of(await stage.asks("status", run.id)).facts}
+        table = card_of(await stage.asks("metrics", run.id)).table
+        assert table is not None
+        last = {row[0]: row[2] for row in table.rows}
+        assert (facts["only"], facts["loss"]) == (last["only"], last["loss"]) == ("4", "7")
 
 
 async def test_a_page_of_a_search_leads_to_more_of_it(house: House) -> None:

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from agent.domain.content import Button, Card, Choice, Content, Document, Fact, Menu, Table
+from agent.domain.rooms import Inbound
 from bot.console.door import ConsoleDoor
 from bot.console.paint import painted
 
@@ -86,6 +87,26 @@ def test_any_menu_fits_into_a_terminal(labels: list[str], width: int) -> None:
 
 
 STEERING = "\x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m\x9b1m\x1b]52;c;aGk=\x1b\\\x07\x08"
+
+
+@pytest.mark.parametrize("words", ["speed [m/s]", "label[/s]", "[red]x", "rate [/INST]", "[link=x]y[/link]", ":smile:"])
+def test_brackets_are_shown_as_they_are(words: str) -> None:
+    table = Table(columns=(words, "kind"), rows=((words, words),))
+    facts = (Fact(name=words, value=words),)
+    card = Card(kind="approval", title=words, facts=facts, table=table, log=(words,), footer=words)
+    assert "\n".join(shown(Content(card=card))).count(words) == 8
+
+
+async def test_a_file_that_is_not_there_is_told_of_whatever_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    door = ConsoleDoor(thread="main", person="you", console=Console(file=written, width=200))
+    monkeypatch.setattr("sys.stdin", io.StringIO("look at @no[/s].csv\n"))
+
+    async def accept(inbound: Inbound) -> None:
+        raise AssertionError(inbound)
+
+    await door.run(accept)
+    assert "no[/s].csv" in written.getvalue()
 
 
 async def test_nothing_that_is_shown_can_steer_the_terminal() -> None:

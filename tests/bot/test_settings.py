@@ -1,0 +1,127 @@
+"""Settings that cannot be used are named with what mends them, by the program and its doctor; no value is printed."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from rich.console import Console
+
+from bot import cli
+from bot.doctor import Line, _limited, _screen, examine, refused
+from bot.settings import Settings, wrong
+
+Sets = Callable[[str, str], None]
+SECRET = "s3cret"
+
+
+@pytest.fixture
+def sets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sets:
+    """Sets a variable, in a folder without `.env`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRAINYARD_HOME", str(tmp_path / "home"))
+    return monkeypatch.setenv
+
+
+WRONG = [
+    ("DISCORD_GUILDS", "my-server", "numbers"),
+    ("DISCORD_MESSAGE_CONTENT", "maybe", "boolean"),
+    ("DISCORD_GATEWAY_URL", "https://discord.com", "wss://"),
+    ("SLACK_API_URL", "foo", "https://"),
+    ("SLACK_HTTP_PORT", "abc", "integer"),
+    ("SLACK_HTTP_PORT", "70000", "65535"),
+    ("TRAINYARD_REDIS_URL", "localhost:6379", "redis://"),
+    ("TRAINYARD_REDIS_URL", f"redis://:{SECRET}/x@host:6379", "%2F"),
+    ("TRAINYARD_REDIS_URL", f"http://:{SECRET}@host:6379", "redis://"),
+    ("TRAINYARD_DATABASE_URL", "foo", "postgresql+psycopg://"),
+    ("TRAINYARD_DATABASE_URL", f"postgresql+psycopg://me:{SECRET}@host:54x/db", "postgresql+psycopg://"),
+    ("TRAINYARD_DATABASE_URL", f"mysql://me:{SECRET}@host/db", "SQLite"),
+    ("TRAINYARD_LOG_LEVEL", "loud", "DEBUG, INFO"),
+    ("TRAINYARD_APPROVAL_HOURS", "inf", "finite"),
+    ("TRAINYARD_APPROVAL_HOURS", "1e300", "87600"),
+    ("TRAINYARD_TICK_S", "nan", "finite"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "says"), WRONG)
+def test_what_cannot_be_used_is_named_with_what_mends_it(sets: Sets, name: str, value: str, says: str) -> None:
+    sets(name, value)
+    with pytest.raises(ValidationError) as caught:
+        Settings()
+    (text,) = wrong(caught.value)
+    assert text.startswith(f"{name}: ")
+    assert says in text
+    assert SECRET not in text
+    printed = io.StringIO()
+    assert refused(caught.value, Console(file=printed, width=300)) == 1
+    assert text in printed.getvalue()
+
+
+@pytest.mark.parametrize("command", ["doctor", "bot"])
+def test_a_wrong_setting_ends_no_command_in_a_traceback(
+    sets: Sets, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    sets("SLACK_HTTP_PORT", "abc")
+    monkeypatch.setattr("sys.argv", ["trainyard", command])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    printed = capsys.readouterr()
+    assert "SLACK_HTTP_PORT" in printed.out + printed.err
+    assert "TRAINYARD_SLACK_HTTP_PORT" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TRAINYARD_REDIS_URL", "redis://:a%2Fb@10.0.0.5:6379/0"),
+        ("TRAINYARD_REDIS_URL", "rediss://[::1]:6380"),
+        ("TRAINYARD_REDIS_URL", "unix:///run/redis.sock?db=1"),
+        ("TRAINYARD_DATABASE_URL", "sqlite:////srv/a.db"),
+        ("TRAINYARD_DATABASE_URL", "postgresql+psycopg://me:a/b#c@host:5432/db?sslmode=require"),
+        ("TRAINYARD_DATABASE_URL", "postgresql+psycopg:///db?host=/var/run/postgresql"),
+        ("DISCORD_GUILDS", "123456789012345678, 2"),
+        ("SLACK_API_URL", "http://127.0.0.1:8080/api/"),
+        ("DISCORD_GATEWAY_URL", "ws://127.0.0.1:80"),
+        ("TRAINYARD_LOG_LEVEL", "debug"),
+    ],
+)
+def test_what_can_be_used_is_taken(sets: Sets, name: str, value: str) -> None:
+    sets(name, value)
+    Settings()
+
+
+def test_an_empty_variable_counts_as_none(sets: Sets) -> None:
+    for name in ("SLACK_HTTP_PORT", "TRAINYARD_LOG_LEVEL", "SLACK_BOT_TOKEN", "SLACK_API_URL", "TRAINYARD_MONITOR"):
+        sets(name, "")
+    settings = Settings()
+    assert (settings.slack_http_port, settings.log_level, settings.slack_bot_token) == (None, "INFO", None)
+
+
+def test_the_doctor_prints_what_it_says() -> None:
+    lines = [
+        Line("redis", False, "No server.", "pip install 'trainyard[embedded]'"),
+        Line("home", True, "/srv/[/x]"),
+        Line("[bold]", None, "[red]"),
+    ]
+    printed = io.StringIO()
+    Console(file=printed, width=100).print(_screen(lines))
+    for text in ("pip install 'trainyard[embedded]'", "/srv/[/x]", "[bold]", "[red]"):
+        assert text in printed.getvalue()
+
+
+async def test_a_check_that_breaks_is_a_failed_line(sets: Sets) -> None:
+    async def _broken(_settings: Settings) -> list[Line]:
+        raise ValueError(SECRET)
+
+    (line,) = await _limited(_broken, Settings())
+    assert (line.name, line.ok) == ("broken", False)
+    assert "ValueError" in line.text
+    assert SECRET not in line.text
+
+
+async def test_the_doctor_looks_at_what_is_not_configured(sets: Sets) -> None:
+    printed = io.StringIO()
+    await examine(Settings(), Console(file=printed, width=200))
+    assert "not configured (DISCORD_TOKEN)" in printed.getvalue()
