@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import sys
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,25 @@ from typing import Any
 from worker.runtime import TrainingRuntime
 
 STATE = "state.pt"
+TRAINER_STATE = "trainer_state.json"
 BOOSTER = "lightgbm.txt"
 BOOSTER_STATE = "lightgbm.json"
 
 
 class OtherTraining(Exception):
     """A checkpoint belongs to other settings, other data or another model; the message is a sentence for people."""
+
+
+class Broken(Exception):
+    """A checkpoint that cannot be read; the message is a sentence for people."""
+
+    def __init__(self, folder: Path, why: Exception) -> None:
+        super().__init__(f"The checkpoint {folder.name} cannot be read ({str(why) or type(why).__name__}).")
+
+
+def _newest_first(runtime: TrainingRuntime, name: str) -> list[Path]:
+    """The checkpoints that hold a file of this name."""
+    return [folder for folder in reversed(runtime.checkpoints()) if (folder / name).exists()]
 
 
 class TorchState:
@@ -77,11 +91,8 @@ class TorchState:
         torch.save(state, folder / STATE)
 
     def load(self, folder: Path, *, map_location: Any = None) -> None:
-        """Put everything back. Raises: OtherTraining, FileNotFoundError."""
-        import torch
-
-        # weights_only: a checkpoint is data, never code
-        state = torch.load(folder / STATE, map_location=map_location, weights_only=True)
+        """Put everything back. Raises: OtherTraining, Broken, FileNotFoundError."""
+        state = _read_state(folder / STATE, map_location)
         if state["key"] != self.key:
             raise OtherTraining(f"The checkpoint {folder.name} belongs to other settings or data.")
         if state["parts"].keys() != self._parts.keys():
@@ -95,17 +106,19 @@ class TorchState:
         self._put_random(state["random"])
 
     def resume(self, runtime: TrainingRuntime, *, map_location: Any = None) -> bool:
-        """Load the newest checkpoint of the run's folder; whether there was one that fits."""
-        info = runtime.get_resume_info()
-        if info is None or info.checkpoint is None or not (info.checkpoint / STATE).exists():
-            return False
-        try:
-            self.load(info.checkpoint, map_location=map_location)
-        except OtherTraining as error:
-            runtime.log(f"{error} Starting from the beginning.")
-            return False
-        runtime.log(f"Going on from the checkpoint at step {self.step}.")
-        return True
+        """Load the newest checkpoint of the run's folder that can be read; whether there was one that fits."""
+        for folder in _newest_first(runtime, STATE):
+            try:
+                self.load(folder, map_location=map_location)
+            except Broken as error:
+                runtime.log(f"{error} Looking for an older one.")
+                continue
+            except OtherTraining as error:
+                runtime.log(f"{error} Starting from the beginning.")
+                return False
+            runtime.log(f"Going on from the checkpoint at step {self.step}.")
+            return True
+        return False
 
     def epochs(self, count: int) -> Iterator[int]:
         """The epochs that are left of `count`."""
@@ -185,6 +198,27 @@ class TorchState:
                 _put_state(self._generators[name], kept)
 
 
+def _read_state(path: Path, map_location: Any) -> Any:
+    """Raises: Broken, where the file is at fault, and not this host, which lacks a GPU, say."""
+    import torch
+
+    try:
+        return torch.load(path, map_location=map_location, weights_only=True)  # data, never code
+    except Exception as error:
+        if path.exists() and not _is_whole_zip(path):
+            raise Broken(path.parent, error) from error
+        raise
+
+
+def _is_whole_zip(path: Path) -> bool:
+    """Whether all sums of a file of `torch.save` are right."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return file.testzip() is None
+    except (OSError, EOFError, zipfile.BadZipFile):
+        return False
+
+
 def _state_of(generator: Any) -> Any:
     """Of a torch generator a tensor, of a numpy one its JSON (its numbers have 128 bits)."""
     if hasattr(generator, "bit_generator"):
@@ -240,11 +274,31 @@ def trainer_callback(runtime: TrainingRuntime, *, model_id: str = "transformers"
 
 
 def last_checkpoint(runtime: TrainingRuntime) -> str | None:
-    """What to give to `trainer.train(resume_from_checkpoint=…)`: the Trainer's newest checkpoint of this run."""
-    info = runtime.get_resume_info()
-    if info is None or info.checkpoint is None or not (info.checkpoint / "trainer_state.json").exists():
-        return None
-    return str(info.checkpoint)
+    """What to give to `trainer.train(resume_from_checkpoint=…)`: the Trainer's newest whole checkpoint of this run."""
+    for folder in _newest_first(runtime, TRAINER_STATE):
+        try:
+            _look_into(folder)
+        except Broken as error:
+            runtime.log(f"{error} Looking for an older one.")
+        else:
+            return str(folder)
+    return None
+
+
+def _look_into(folder: Path) -> None:
+    """Raises: Broken, where a file of the Trainer was cut off."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        for path in folder.rglob("*.json"):
+            json.loads(path.read_bytes())
+        for path in (*folder.rglob("*.pt"), *folder.rglob("*.pth")):
+            zipfile.ZipFile(path).close()
+        for path in folder.rglob("*.safetensors"):
+            with safe_open(path, framework="numpy"):
+                pass
+    except (OSError, ValueError, zipfile.BadZipFile, SafetensorError) as error:
+        raise Broken(folder, error) from error
 
 
 def _wait_for_all(args: Any) -> None:
@@ -352,17 +406,31 @@ class SavedBooster:
 
 
 def resume_booster(runtime: TrainingRuntime, *, key: str = "") -> SavedBooster:
-    """The newest saved booster of this run, if its key is the same; an empty one else."""
-    info = runtime.get_resume_info()
-    path = info.checkpoint / BOOSTER_STATE if info and info.checkpoint else None
-    if path is None or not path.exists():
-        return SavedBooster(None, {})
-    about = json.loads(path.read_text(encoding="utf-8"))
-    if about["key"] != key:
-        runtime.log("The checkpoint belongs to other settings or data: starting from the beginning.")
-        return SavedBooster(None, {})
-    runtime.log(f"Going on from the checkpoint at round {about['rounds']}.")
-    return SavedBooster(str(path.with_name(BOOSTER)), about)
+    """The newest saved booster of this run that can be read, if its key is the same; an empty one else."""
+    for folder in _newest_first(runtime, BOOSTER_STATE):
+        try:
+            about = _read_about(folder)
+        except Broken as error:
+            runtime.log(f"{error} Looking for an older one.")
+            continue
+        if about["key"] != key:
+            runtime.log("The checkpoint belongs to other settings or data: starting from the beginning.")
+            break
+        runtime.log(f"Going on from the checkpoint at round {about['rounds']}.")
+        return SavedBooster(str(folder / BOOSTER), about)
+    return SavedBooster(None, {})
+
+
+def _read_about(folder: Path) -> Any:
+    """What is known of a saved booster. Raises: Broken."""
+    try:
+        about = json.loads((folder / BOOSTER_STATE).read_bytes())
+        json.loads(
+            (folder / BOOSTER).read_bytes().rpartition(b"\npandas_categorical:")[2]
+        )  # its end, unless it was cut
+    except (OSError, ValueError) as error:
+        raise Broken(folder, error) from error
+    return about
 
 
 def metric_name(part: str, metric: str) -> str:

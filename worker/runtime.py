@@ -7,7 +7,7 @@ training: what cannot be written is said once on stderr and training goes on. to
 
 `log_metrics` packs a row into a memory-mapped journal: no system call, and the kernel owns the bytes once it returns,
 so that SIGKILL loses nothing. `Converter` turns the journal into lines of `metrics.jsonl`, which is what people read.
-It is run by the supervisor where there is one (`TRAINYARD_SUPERVISED=1`), else by a small child of the training
+It is run by the supervisor where there is one (`TRAINYARD_SUPERVISED=1`), else by a small process beside the training
 (`python -I -S runtime.py FOLDER`) that ends after it, else at the end within the training itself.
 """
 
@@ -42,6 +42,7 @@ _CHECKPOINT = r"step_(\d+)"  # patterns are compiled when they are wanted: every
 _SEGMENT = r"\d{8}-[0-9a-f]{12}\.seg"
 
 JOURNAL = "metrics.journal"
+_MOST_BYTES = 4 << 20  # that are read of one segment: no row that a chart can show is that long
 _SEGMENT_BYTES = 1 << 20  # reserved on disk at once: about 14,000 rows of 5 numbers
 _MOST_SEGMENTS = 256  # a journal that nobody converts ends here
 _MOST_LATE = 10_000  # rows kept in memory while the disk takes none
@@ -95,16 +96,19 @@ class TrainingRuntime:
     """
 
     def __init__(self, run_id: str | None = None, run_dir: str | Path | None = None) -> None:
-        self.run_dir = Path(run_dir or os.environ.get("TRAINYARD_RUN_DIR") or Path.cwd())
+        # Absolute, as a script may change its folder.
+        self.run_dir = Path(run_dir or os.environ.get("TRAINYARD_RUN_DIR") or "").absolute()
         self.run_id = run_id or os.environ.get("TRAINYARD_RUN_ID") or self.run_dir.name
         self._ranks = _whole_of(os.environ.get("WORLD_SIZE"), 1)
         self._writes = self._ranks < 2 or _whole_of(os.environ.get("RANK"), 0) == 0
         self._warn = _Warnings()
-        self._journal = _Journal(self.run_dir, self._warn, alone=os.environ.get("TRAINYARD_SUPERVISED") != "1")
+        self._alone = os.environ.get("TRAINYARD_SUPERVISED") != "1"
+        self._journal = _Journal(self.run_dir, self._warn, alone=self._alone)
         self._ended = weakref.finalize(self, self._journal.close)  # at the latest when the interpreter ends
         self._meta: dict[str, Any] = {}
         self._pid = os.getpid()
-        self._step: Any = 0
+        self._step: Any = None  # of the newest row, None before the first
+        self._listens_itself = False
         self._stop_asked = False
         self._polled = False
         self._save: Save | None = None
@@ -127,23 +131,31 @@ class TrainingRuntime:
             "pid": os.getpid(),
         }
         _dump_stacks_on_usr1()
+        self._listens_itself = self._others_listen()
         if not self._writes:
             return
         self._journal.catch_up()
         self._write_meta()
-        kept = self.run_dir / "config.json"
-        if config and not kept.exists():
-            self._guarded("config.json", lambda: _write_aside(kept, json.dumps(dict(config), default=str)))
+        self._guarded("config.json", lambda: self._keep_config(config))
+        self._guarded("checkpoints", self._remove_leftovers)
 
     def finish(self, status: Status = "completed") -> None:
-        """Say how training ended, and complete metrics.jsonl."""
-        self._meta["status"] = status
+        """Say how training ended, and complete metrics.jsonl.
+
+        A run that says "stopped" is continued later. So a script that nobody asked to stop has "completed", and who has
+        said "stopped" is not "completed" afterwards. Alone, where nobody continues it, it is believed.
+        """
+        if status == "stopped" and not self._may_be_asked():
+            self._warn("stopped", 'finish("stopped"), but nobody asked this run to stop: it is "completed"')
+            status = "completed"
+        if status != "completed" or self._meta.get("status") != "stopped":
+            self._meta["status"] = status
         self._write_meta()
         self._journal.close()
 
     # --- what people see
 
-    def log_metrics(self, step: int, **values: Any) -> None:
+    def log_metrics(self, /, step: int, **values: Any) -> None:
         """Keep one row of numbers; once this returns, no kill of the process loses it. About a microsecond.
 
         Accepts numpy and torch scalars, arrays of one element, Decimals, bools, NaN and infinities, and texts such as
@@ -169,13 +181,12 @@ class TrainingRuntime:
                 room[at : at + 8] = mark
                 self._step = step
                 if self._stop_asked:
-                    self._stop_if_wanted(step)
+                    self._stop_if_wanted()
                 return
-        if self._writes:
-            journal.append(step, values)
+        if self._writes and journal.append(step, values):
             self._step = step
-            if self._stop_asked:
-                self._stop_if_wanted(step)
+        if self._stop_asked:  # under torchrun each process looks
+            self._stop_if_wanted()
 
     def log(self, text: str) -> None:
         """Print one line, at once."""
@@ -272,7 +283,9 @@ class TrainingRuntime:
     def save_checkpoint(self, save: Save | None = None, *, step: int | None = None, keep: int = 2) -> Path | None:
         """Write `checkpoints/step_<n>/` aside, rename it, and keep the newest `keep`. None when it failed.
 
-        Under torchrun only RANK 0 saves: what needs every process (a sharded state) is to be gathered before.
+        Without `step` it is that of the newest row. Checkpoints of higher steps are of a history that was trained anew
+        since, and go. Under torchrun only RANK 0 saves: what needs every process (a sharded state) is to be gathered
+        before.
         """
         if not self._writes:
             return None
@@ -280,31 +293,38 @@ class TrainingRuntime:
         if save is None:
             self._warn("checkpoint", "nothing to save: register_graceful_shutdown got neither a model nor save=")
             return None
-        number = self._reached() if step is None else int(step)
+        number = max(0, self._at()) if step is None else _step_number(step)
+        if number is None or number < 0:
+            self._warn("checkpoint step", f"no checkpoint saved: its step {_shown(step)} is no whole number from 0 on")
+            return None
         final = self.run_dir / "checkpoints" / f"step_{number:08d}"
-        aside = final.with_name(f".{final.name}.{os.getpid()}")
         try:
-            shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir(parents=True)
-            save(aside)
-            if final.exists():
-                shutil.rmtree(final)
-            aside.rename(final)
+            self._save_aside(final, save)
         except Exception as error:
-            shutil.rmtree(aside, ignore_errors=True)
             if not (isinstance(error, (OSError, RuntimeError)) or type(error).__name__ == "SafetensorError"):
                 raise  # a mistake in `save`; torch and safetensors (with its own class) report a full disk like this
             print(f"trainyard: checkpoint at step {number} not saved: {error}", file=sys.stderr)  # noqa: T201
             return None
-        for old in self._checkpoints()[:-keep]:
-            shutil.rmtree(old, ignore_errors=True)
+        self._guarded("checkpoints", lambda: self._prune(number, keep))
         self._write_meta()
         return final
+
+    def checkpoints(self) -> list[Path]:
+        """The whole checkpoints of this run by step, the newest last."""
+        folder = self.run_dir / "checkpoints"
+        try:
+            names = os.listdir(folder)  # noqa: PTH208 - names are looked at first
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            self._warn("checkpoints", f"checkpoints cannot be read: {error}")
+            return []
+        return sorted((folder / name for name in names if re.fullmatch(_CHECKPOINT, name)), key=_checkpoint_step)
 
     def get_resume_info(self) -> ResumeInfo | None:
         """What an earlier attempt in this folder reached, or None if there was none."""
         meta, last = self._read_meta(), self._last_step()
-        saved = self._checkpoints()
+        saved = self.checkpoints()
         if not meta and last is None and not saved:
             return None
         newest = saved[-1] if saved else None
@@ -331,7 +351,7 @@ class TrainingRuntime:
             more = dict(about)
             step = _step_number(more.pop("step", None))
             picture = pictures.made(form, given, more) if form else dict(*given)
-            left_out = pictures.write(self.run_dir, name, picture, step=self._reached() if step is None else step)
+            left_out = pictures.write(self.run_dir, name, picture, step=self._at() if step is None else step)
             if left_out:
                 self._warn(f"left out of {name}", f"picture {name!r}: {left_out:,} of what was given did not fit")
         except Exception as error:  # noqa: BLE001 - code of others, and no picture is worth a training
@@ -343,12 +363,12 @@ class TrainingRuntime:
         if os.getpid() != self._pid:  # a forked worker inherits the handler, not the checkpoint
             os.kill(os.getpid(), signum)
 
-    def _stop_if_wanted(self, step: int) -> None:
+    def _stop_if_wanted(self) -> None:
         if self._save is None or self._polled:
             return
         if os.getpid() != self._pid or threading.current_thread() is not threading.main_thread():
             return  # the exit would end a thread or a worker, not the training
-        self.save_checkpoint(step=step)
+        self.save_checkpoint()
         self.finish("stopped")
         raise SystemExit(0)
 
@@ -370,27 +390,82 @@ class TrainingRuntime:
             self._stop_asked = True
         return agreed
 
+    def _others_listen(self) -> bool:
+        """Whether the script has a handler of its own for SIGTERM."""
+        listener = signal.getsignal(signal.SIGTERM)
+        return callable(listener) and listener != self._on_term
+
+    def _may_be_asked(self) -> bool:
+        """Whether somebody asked this run to stop, or might have: a script that listens by itself knows better."""
+        return self._stop_asked or self._alone or self._listens_itself or self._others_listen()
+
+    def _at(self) -> int:
+        """The step of the newest row; before the first one, of what earlier attempts reached."""
+        return _whole(self._meta.get("step") if self._step is None else self._step)
+
     def _reached(self) -> int:
         return max(_whole(self._meta.get("step")), _whole(self._step))
+
+    def _keep_config(self, config: Mapping[str, Any] | None) -> None:
+        kept = self.run_dir / "config.json"
+        if config and not kept.exists():
+            _write_aside(kept, json.dumps(dict(config), default=str))
+
+    def _save_aside(self, final: Path, save: Save) -> None:
+        """Have `save` write a folder, have the disk take all of it, and only then give it its name.
+
+        The lock says to `_remove_leftovers` that somebody writes; the kernel frees it with the process.
+        """
+        aside = _aside_of(final)
+        file = -1
+        try:
+            aside.mkdir(parents=True)
+            file = os.open(aside, os.O_RDONLY | os.O_DIRECTORY)
+            _try_lock(file)
+            save(aside)
+            for place, _, names in os.walk(aside):
+                for path in (Path(place), *(Path(place, name) for name in names)):
+                    _sync(path)
+            if final.exists():
+                _discard(final)
+            aside.rename(final)
+            _sync(final.parent)
+        except BaseException:  # Ctrl-C too leaves nothing behind
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        finally:
+            if file >= 0:
+                os.close(file)
+
+    def _prune(self, newest: int, keep: int) -> None:
+        """Remove the checkpoints of steps beyond the newest one, and all but `keep` of the others. Raises: OSError."""
+        saved = self.checkpoints()
+        kept = [path for path in saved if _checkpoint_step(path) <= newest][-keep:]
+        for old in saved:
+            if old not in kept:
+                _discard(old)
+
+    def _remove_leftovers(self) -> None:
+        """Remove checkpoints whose writer was killed while it wrote or removed them. Raises: OSError."""
+        for aside in (self.run_dir / "checkpoints").glob(".step_*"):
+            file = os.open(aside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if _try_lock(file):
+                    shutil.rmtree(aside)
+            finally:
+                os.close(file)
 
     def _last_step(self) -> int | None:
         """The largest step of the journal and of the last whole line, None without any."""
         found = (last_step(self.run_dir / "metrics.jsonl"), *journal_steps(self.run_dir))
         return max((step for step in found if step is not None), default=None)
 
-    def _checkpoints(self) -> list[Path]:
-        folder = self.run_dir / "checkpoints"
-        if not folder.is_dir():
-            return []
-        found = [path for path in folder.glob("step_*") if re.fullmatch(_CHECKPOINT, path.name)]
-        return sorted(found, key=_checkpoint_step)
-
     def _read_meta(self) -> dict[str, Any]:
         try:
             found = json.loads((self.run_dir / "meta.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self._warn("meta.json", f"meta.json cannot be read: {error}")
             return {}
         return found if isinstance(found, dict) else {}
@@ -405,7 +480,7 @@ class TrainingRuntime:
     def _guarded(self, what: str, write: Callable[[], object]) -> None:
         try:
             write()
-        except (OSError, ValueError, TypeError) as error:  # a closed stdout; what JSON has no form for
+        except Exception as error:  # noqa: BLE001 - a closed stdout, or code of others: what is to be written as text
             self._warn.of(error, what)
 
 
@@ -472,15 +547,19 @@ class _Journal:
         self.at = self.end = 0
         self.plans: dict[tuple[str, ...], _Plan] = {}
         self._map: Any = None
+        self._path = self._folder
         self._retry_at = 0.0
 
-    def append(self, step: Any, values: Mapping[str, Any]) -> None:
-        """Keep one row that was not packed at once. Raises nothing but what a value raises beyond Exception."""
+    def append(self, step: Any, values: Mapping[str, Any]) -> bool:
+        """Keep one row that was not packed at once; False for one that has no step.
+
+        Raises nothing but what a value raises beyond Exception.
+        """
         now = _now()
         number = _step_number(step)
         if number is None:
             self._warn("step", f"a row of metrics is left out: its step {_shown(step)} is not a whole number")
-            return
+            return False
         names, numbers = [], []
         for name, value in values.items():
             found = _number(value)
@@ -489,10 +568,14 @@ class _Journal:
             else:
                 names.append(name)
                 numbers.append(found)
+        if sum(len(name) + 24 for name in names) > _MOST_BYTES // 2:
+            self._warn("row", f"a row of {len(names)} metrics is left out: it is too long")
+            return False
         with self._lock:
             self._late.append(_Row(tuple(names), number, now, numbers))
             if time.monotonic() >= self._retry_at:
                 self._store_late()
+        return True
 
     def _store_late(self) -> None:
         """Write the rows that wait; those that no disk takes go on waiting. See `_Row`."""
@@ -557,17 +640,31 @@ class _Journal:
         if self._alone and self._map is not None and not (self._follower and self._follower.lives()):
             self._convert()
         need = _HEAD_BYTES + 16 + len(json.dumps(_tidied(names))) + _ROW_BYTES + 8 * len(names)
-        fresh = self._reserve(max(_SEGMENT_BYTES, -(-need // 4096) * 4096))
+        fresh, path = self._reserve(max(_SEGMENT_BYTES, -(-need // 4096) * 4096))
         end = len(fresh) if _ATOMIC else 0
-        old, self._map, self.at, self.end, self.plans = self._map, fresh, _HEAD_BYTES, end, {}
+        self._look()
+        old, self._map, self._path, self.at, self.end, self.plans = self._map, fresh, path, _HEAD_BYTES, end, {}
         if old is not None:
             old[_SEALED] = _SEAL
         if self._alone and self._follower is None:
             self._follower = _Follower()
             self._follower.start(self._run_dir, self._warn)
 
-    def _reserve(self, size: int) -> mmap.mmap:
-        """A new segment with all its blocks on disk, so that a full disk is an error here and no SIGBUS later."""
+    def _look(self) -> None:
+        """Warn when the segment at hand is gone: until it is sealed nobody but the training's owner removes it."""
+        try:
+            if self._map is not None:
+                self._path.stat()
+        except FileNotFoundError:
+            self._warn("removed", f"{JOURNAL} was removed while training runs: its newest metrics are lost")
+        except OSError as error:
+            self._warn.of(error, JOURNAL)
+
+    def _reserve(self, size: int) -> tuple[mmap.mmap, Path]:
+        """A new segment and its place.
+
+        All its blocks are on disk, so that a full disk is an error here and no SIGBUS later.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         names = segments(self._folder)
         if len(names) >= _MOST_SEGMENTS and self._alone:
@@ -586,18 +683,18 @@ class _Journal:
             fresh[: _HEAD.size] = _HEAD.pack(_MAGIC, size, 0, _HEAD_BYTES, 0, 0)
             names = segments(self._folder)  # again: a handler may have begun one meanwhile, whose rows come before
             number = int(names[-1][:8]) + 1 if names else 1
-            aside.rename(self._folder / f"{number:08d}-{mine}")
+            path = aside.rename(self._folder / f"{number:08d}-{mine}")
         except BaseException:  # Ctrl-C too leaves nothing behind
             aside.unlink(missing_ok=True)
             raise
         finally:
             if file >= 0:
                 os.close(file)
-        return fresh
+        return fresh, path
 
     def catch_up(self) -> None:
         """Alone: convert what an earlier attempt left."""
-        if self._alone and self._folder.exists():
+        if self._alone:
             self._convert()
 
     def close(self) -> None:
@@ -609,19 +706,22 @@ class _Journal:
         with self._lock:
             self._store_late()
             self._retry_at = 0.0
+            self._look()
             mapped, self._map, self.at, self.end, self.plans = self._map, None, 0, 0, {}
             if mapped is not None:  # no call since; and not closed, for who was interrupted may be about to look at it
                 mapped[_SEALED] = _SEAL
         follower = self._follower
-        done = follower is not None and follower.finish(patience)
+        if follower is not None:
+            follower.finish(patience)
         self._follower = None
-        if self._alone and not done and self._folder.exists():
-            self._convert(patience)
-        if self._alone and (mapped is not None or follower is not None):
-            remove_empty(self._folder)
+        if self._alone:
+            self._convert(patience, over=mapped is not None or follower is not None)
 
-    def _convert(self, patience: float = 0.0) -> None:
-        """Convert here; while another process does so, wait until `patience` (of time.monotonic)."""
+    def _convert(self, patience: float = 0.0, *, over: bool = False) -> None:
+        """Convert here; while another process does so, wait until `patience` (of time.monotonic).
+
+        `over`: nothing more is to come, and the folder goes if it is empty.
+        """
         if self._converting:  # this is a handler within a conversion, which would wait for itself
             return
         self._converting = True
@@ -631,6 +731,8 @@ class _Journal:
             while converter.busy and time.monotonic() < patience:
                 time.sleep(_IDLE_S[0])
                 converter.run()
+            if over:
+                remove_empty(self._folder)
         except OSError as error:
             self._warn.of(error, "metrics.jsonl")
         finally:
@@ -658,57 +760,66 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+# No child of the training, whose `os.wait` is for its own children: the interpreter that is started leaves it behind.
+_LEAVE_BEHIND = "import os, sys; os.fork() or os.execv(sys.executable, [sys.executable, '-I', '-S', *sys.argv[1:]])"
+
+
 class _Follower:
-    """A small child that converts while training runs. It sees the end of this process as the end of its input."""
+    """A small process that converts while training runs. It sees the end of this one as the end of its input.
+
+    Its output, to which it writes nothing, ends with it.
+    """
 
     def __init__(self) -> None:
-        self._pid = self._pipe = self._code = 0
+        self._input, self._output = 0, -1
 
     def start(self, run_dir: Path, warn: _Warnings) -> None:
-        """Interrupted, it may leave a child that nobody knows, which ends at once as its input does."""
+        """Interrupted, it may leave a process that nobody knows, which ends at once as its input does."""
         reading, writing = os.pipe()
-        null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
-        argv = [sys.executable, "-I", "-S", os.path.abspath(__file__), str(run_dir.absolute())]  # noqa: PTH100 - spawn takes text
-        actions = [(os.POSIX_SPAWN_DUP2, reading, 0), null, (os.POSIX_SPAWN_DUP2, 1, 2)]
+        self._output, output = os.pipe()
+        # not before the last method has ended, in which a handler may have called another one
+        weakref.finalize(self, os.close, self._output).atexit = False
+        argv = [sys.executable, "-I", "-S", "-c", _LEAVE_BEHIND, os.path.abspath(__file__), str(run_dir)]  # noqa: PTH100 - spawn takes text
+        actions = [
+            (os.POSIX_SPAWN_DUP2, reading, 0),
+            (os.POSIX_SPAWN_DUP2, output, 1),
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+        ]
+        started = False
         try:
             # a session of its own: Ctrl-C and a kill of the training's group must leave it time to drain
-            self._pid = os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
-            self._pipe = writing
+            pid = os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
+            self._input, started = writing, True
+            os.waitpid(pid, 0)
+        except ChildProcessError:  # a handler of the script waited for it
+            return
         except (OSError, NotImplementedError, ValueError, TypeError) as error:
             warn("follower", f"metrics.jsonl is written at the end only, no process could be started: {error}")
         finally:
             os.close(reading)
-            if not self._pipe:
+            os.close(output)
+            if not started:  # else a handler may have ended it meanwhile, and closed that
                 os.close(writing)
 
     def lives(self) -> bool:
-        return not self._gone()
+        return self._output >= 0 and not self._ended(0.0)
 
-    def finish(self, patience: float) -> bool:
-        """Let it drain and end, until `patience` (of time.monotonic); whether it did."""
-        if not self._pid:
-            return False
+    def finish(self, patience: float) -> None:
+        """Let it drain and end, until `patience` (of time.monotonic)."""
         self.abandon()
-        while not self._gone() and time.monotonic() < patience:
-            time.sleep(0.002)
-        return self._pid == 0 and self._code == 0
+        if self._output >= 0:
+            self._ended(max(0.0, patience - time.monotonic()))
 
     def abandon(self) -> None:
         """Close our end of its input."""
-        pipe, self._pipe = self._pipe, 0
-        if pipe:
-            os.close(pipe)
+        writing, self._input = self._input, 0
+        if writing:
+            os.close(writing)
 
-    def _gone(self) -> bool:
-        if not self._pid:  # no call until waitpid: 0 there would mean any child
-            return True
-        try:
-            pid, code = os.waitpid(self._pid, os.WNOHANG)
-        except ChildProcessError:  # somebody else waited for it, or it is not ours
-            pid, code = self._pid, 1
-        if pid:
-            self._pid, self._code = 0, code
-        return bool(pid)
+    def _ended(self, within_s: float) -> bool:
+        looking = select.poll()
+        looking.register(self._output, 0)  # its end is told unasked
+        return bool(looking.poll(1000 * within_s))
 
 
 class Converter:
@@ -790,7 +901,8 @@ class _Segment:
         self._rows: dict[tuple[int, int], tuple[struct.Struct, list[str]]] = {}
         if stat.S_ISREG(found.st_mode) and len(head) == _HEAD_BYTES and _WORD.unpack_from(head)[0] == _MAGIC:
             _, size, sealed, self.done, self.intended, self.size_before = _HEAD.unpack_from(head)
-            self.size, self.sealed = min(size, found.st_size), bool(sealed)
+            self.size, self.sealed = min(size, found.st_size, _MOST_BYTES), bool(sealed)
+            self.intended = min(self.intended, self.size)
 
     def read(self, at: int, end: int) -> tuple[bytes, int, int]:
         """Lines of the rows from byte `at` on, about `_CHUNK_BYTES` of journal; how many; where they end."""
@@ -857,13 +969,14 @@ class _Segment:
     def _names(self, at: int) -> list[str]:
         head = os.pread(self._file, 8, at) if at < self.size else b""
         mark = _WORD.unpack(head)[0] if len(head) == 8 else 0
-        if mark >> 32 != _KEYS:
+        size = mark & _SIZE
+        if mark >> 32 != _KEYS or not 8 <= size <= self.size - at:
             return []
         try:
-            found = json.loads(os.pread(self._file, (mark & _SIZE) - 8, at + 8))
-        except ValueError:
+            found = json.loads(os.pread(self._file, size - 8, at + 8))
+            return [str(name) for name in found] if isinstance(found, list) else []
+        except (ValueError, RecursionError):
             return []
-        return [str(name) for name in found] if isinstance(found, list) else []
 
 
 def _template(names: Sequence[str], like: Sequence[Any]) -> str:
@@ -901,9 +1014,10 @@ class _Lines:
         return b"\n" if torn else b""
 
     def since(self, size: int) -> bytes:
-        """What was appended when the file was `size` bytes long."""
-        parts, at = [], min(size, self.size)
-        while part := os.pread(self._file, _CHUNK_BYTES, at):
+        """What was appended when the file was `size` bytes long, as much of it as one conversion may be behind."""
+        start = at = min(size, self.size)
+        parts = []
+        while at - start < _MOST_BYTES and (part := os.pread(self._file, _CHUNK_BYTES, at)):
             parts.append(part)
             at += len(part)
         return b"".join(parts)
@@ -1078,7 +1192,7 @@ def _step_number(step: Any) -> int | None:
 def _step_of(line: bytes) -> int | None:
     try:
         return int(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):  # torn, or no row
+    except (ValueError, RecursionError, KeyError, TypeError):  # torn, or no row
         return None
 
 
@@ -1093,6 +1207,29 @@ def _whole_of(text: str | None, default: int) -> int:
 def _checkpoint_step(path: Path) -> int:
     found = re.fullmatch(_CHECKPOINT, path.name)
     return int(found[1]) if found else 0
+
+
+def _aside_of(checkpoint: Path) -> Path:
+    return checkpoint.with_name(f".{checkpoint.name}.{os.urandom(6).hex()}")
+
+
+def _discard(checkpoint: Path) -> None:
+    """Remove a checkpoint. Killed within, it leaves nothing that is taken for one. Raises: OSError."""
+    shutil.rmtree(checkpoint.rename(_aside_of(checkpoint)), ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Have the disk take a file, or the names in a folder. Raises: OSError."""
+    if not stat.S_ISREG(path.lstat().st_mode) and not path.is_dir():
+        return
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that takes no folders
+            raise
+    finally:
+        os.close(file)
 
 
 def _write_aside(path: Path, text: str) -> None:

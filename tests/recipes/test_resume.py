@@ -167,6 +167,7 @@ def test_a_trainer_goes_on_bit_for_bit(stop_at: int, tmp_path: Path) -> None:
         try:
             trainer = trainer_for(folder, rt, stop_at=stop)
             trainer.train(resume_from_checkpoint=last_checkpoint(rt))
+            rt.finish()  # as scripts end: who was asked to stop stays stopped
         finally:
             signal.signal(signal.SIGTERM, before)
         return trainer, json.loads((folder / "meta.json").read_text())["status"]

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -136,6 +137,44 @@ def test_no_description_of_a_run_breaks_it(
     assert capsys.readouterr().err.count("config.json cannot be written, training goes on") == 1
 
 
+def test_a_config_or_a_line_that_has_no_text_breaks_nothing(
+    rt: TrainingRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep: dict[str, object] = {}
+    for _ in range(5000):
+        deep = {"in": deep}
+    for config in (deep, {"odd": Odd()}, np.zeros(3)):
+        rt.start("m", config)  # type: ignore[arg-type]
+    rt.log(Odd())  # type: ignore[arg-type]
+    rt.finish()
+    assert not (tmp_path / "config.json").exists()
+    said = capsys.readouterr().err
+    assert said.count("config.json cannot be written, training goes on") == 1
+    assert said.count("stdout cannot be written, training goes on") == 1
+
+
+def test_a_metric_may_have_any_name_but_step(rt: TrainingRuntime, tmp_path: Path) -> None:
+    rt.log_metrics(1, **{"self": 1, "values": 2, "journal": 3})
+    rt.log_metrics(step=2, **{"self": 1})
+    rt.finish()
+    assert [row["values"] for row in rows(tmp_path)] == [{"self": 1, "values": 2, "journal": 3}, {"self": 1}]
+
+
+def test_a_script_that_changes_its_folder_keeps_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rt = TrainingRuntime("r", "out")
+    rt.start("m")
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path / "data")
+    rt.log_metrics(1, loss=1.0)
+    rt.save_checkpoint(lambda folder: (folder / "w").write_text("x") and None, step=1)
+    rt.finish()
+    assert [row["step"] for row in rows(tmp_path / "out")] == [1]
+    assert json.loads((tmp_path / "out/meta.json").read_text())["status"] == "completed"
+    assert (tmp_path / "out/checkpoints/step_00000001/w").exists()
+    assert list((tmp_path / "data").iterdir()) == []
+
+
 def test_names_that_only_differ_in_what_is_tidied_stay_two(rt: TrainingRuntime, tmp_path: Path) -> None:
     rt.log_metrics(1, **{"a b": 1, "a_b": 2, "a(b": 3, "100%": 4, "()": 5})
     rt.finish()
@@ -243,6 +282,76 @@ def test_where_nothing_can_be_written_it_is_said_once(tmp_path: Path) -> None:
     assert out == "trained\n"
     assert said.count("training goes on") == 1
     assert said.count("checkpoint at step 999 not saved") == 1
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o000])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_folder_that_lets_nobody_in_breaks_nothing(before: bool, mode: int) -> None:
+    """Not even the end of a run. Root is let in everywhere, so the script is somebody else."""
+    body = f"""
+import os
+os.getuid() or (os.setgid(65534), os.setuid(65534))
+rt.run_dir.mkdir()
+def close():
+    os.chmod(rt.run_dir, {mode})
+if {before}:
+    close()
+print(rt.get_resume_info() is not None)
+rt.start('m', {{'a': 1}})
+rt.log_metrics(1, loss=1.0)
+close()
+rt.log_metrics(2, loss=1.0)
+rt.save_checkpoint(lambda folder: None)
+rt.get_resume_info()
+rt.finish()
+print('trained')
+"""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o777)
+        child = script(Path(place) / "run", body)
+        out, said = child.communicate(timeout=LIMIT_S)
+        (Path(place) / "run").chmod(0o777)
+    assert (out, child.returncode) == ("False\ntrained\n", 0), said
+    assert said.count("training goes on") in (1, 2), said
+    assert "not saved" in said
+
+
+def test_a_folder_that_is_removed_while_training_runs_is_told(tmp_path: Path) -> None:
+    body = """
+import shutil
+rt.start('m')
+rt.log_metrics(1, loss=1.0)
+shutil.rmtree(rt.run_dir)
+for n in range(2, 20):
+    rt.log_metrics(n, loss=1.0)
+rt.finish()
+print('trained')
+"""
+    out, said = script(tmp_path / "run", body).communicate(timeout=LIMIT_S)
+    assert out == "trained\n"
+    assert said.count("was removed while training runs") == 1
+
+
+def test_who_waits_for_any_child_waits_for_none_of_ours(tmp_path: Path) -> None:
+    body = """
+import os
+rt.start('m')
+rt.log_metrics(1, loss=1.0)
+if not os.fork():
+    os._exit(3)
+waited = []
+try:
+    while True:
+        waited.append(os.wait()[1])
+except ChildProcessError:
+    print(waited)
+rt.finish()
+"""
+    child = script(tmp_path, body)
+    out, said = child.communicate(timeout=LIMIT_S)
+    assert out == "[768]\n", said
+    assert [row["step"] for row in rows(tmp_path)] == [1]
+    assert not (tmp_path / JOURNAL).exists()
 
 
 def test_metrics_that_are_no_file_are_left_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
