@@ -142,7 +142,7 @@ def note_sent(folder: RunFolder, attempt: int, *, seq: int, epoch: str, entry: s
 
 def sent_notes(folder: RunFolder) -> dict[str, dict[str, Any]]:
     """What `note_sent` remembered, by attempt."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         notes: dict[str, dict[str, Any]] = json.loads(read_plain(folder.sent))
         return notes
     return {}

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from agent.domain.events import EventBody, WorkerEvent
 from agent.wire import encode
@@ -32,7 +33,7 @@ class Spool:
             os.ftruncate(self._fd, end)
         if not end:
             return 0, 0, ""
-        last = json.loads(data[:end].splitlines()[-1])
+        last = _event(data[:end].splitlines()[-1])
         return int(last["seq"]), end, str(last["body"]["kind"])
 
     def append(self, body: EventBody) -> int:
@@ -93,7 +94,7 @@ def has_ended(path: Path) -> bool:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
             *_, last, rest = file.read().split(b"\n")
-        return not rest and json.loads(last)["body"]["kind"] == "ended"
+        return not rest and _event(last)["body"]["kind"] == "ended"
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -101,7 +102,7 @@ def has_ended(path: Path) -> bool:
 def is_of(path: Path, run: str, attempt: int) -> bool:
     """Whether each whole event in `path` is of this attempt: a payload may write to what an earlier one left."""
     with path.open("rb") as file:
-        events = (json.loads(line) for line in file if line.endswith(b"\n"))
+        events = (_event(line) for line in file if line.endswith(b"\n"))
         return all((event["run"], event["attempt"]) == (run, attempt) for event in events)
 
 
@@ -109,7 +110,15 @@ def attempt_of(path: Path) -> int:
     """The attempt whose events stand in `path`, 0 for none."""
     with path.open("rb") as file:
         line = file.readline()
-    return int(json.loads(line)["attempt"]) if line.endswith(b"\n") else 0
+    return int(_event(line)["attempt"]) if line.endswith(b"\n") else 0
+
+
+def _event(line: bytes) -> Any:
+    """An event as it was stored. Raises: ValueError."""
+    try:
+        return json.loads(line)
+    except RecursionError as error:
+        raise ValueError("nested without end") from error
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, int]]:
@@ -119,4 +128,4 @@ def _numbered(path: Path) -> Iterator[tuple[int, int]]:
             if not line.endswith(b"\n"):
                 return
             end += len(line)
-            yield int(json.loads(line)["seq"]), end
+            yield int(_event(line)["seq"]), end

@@ -155,9 +155,9 @@ def _boot_of(folder: RunFolder) -> str:
 
     From its trace, or, where a loss of power took that, from its first event.
     """
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(OSError, ValueError, RecursionError, KeyError, TypeError):
         return str(json.loads(read_plain(folder.supervisor))["boot_id"])
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, IndexError):
+    with contextlib.suppress(OSError, ValueError, RecursionError, KeyError, TypeError, IndexError):
         return str(json.loads(read_plain(folder.spool).splitlines()[0])["body"]["boot_id"])
     return ""
 

@@ -4,6 +4,7 @@ import errno
 import math
 import os
 import random
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,11 @@ import pytest
 from agent.domain.events import Beat, Ended, Started
 from agent.domain.runs import ExitClass, Outcome, RunState
 from worker.folders import HostFolder, write_atomically
+from worker.runtime import _KEYS as KEYS
+from worker.runtime import _MAGIC as MAGIC
+from worker.runtime import _ROW as ROW
+from worker.runtime import JOURNAL, last_step
+from worker.sender import sent_notes
 from worker.spool import Spool, attempt_of, has_ended, last_seq, lines_between, offset_after
 from worker.supervisor import follow
 from worker.supervisor import records as records_module
@@ -20,7 +26,9 @@ from worker.supervisor.capture import LINE_BYTES, Capture
 from worker.supervisor.checkpoints import CheckpointWatch, newest_step
 from worker.supervisor.exits import Death, classify, traceback_tail
 from worker.supervisor.follow import ROWS, MetaWatch, MetricsTail, rows_in
+from worker.supervisor.outputs import read_chosen, read_error
 from worker.supervisor.records import Records
+from worker.sweep import _boot_of as boot_of
 
 
 def spool_at(path: Path) -> Spool:
@@ -122,6 +130,63 @@ def test_a_start_is_noticed_once(tmp_path: Path) -> None:
     assert watch.take() == Started(model="new", total_steps=None)
     write_atomically(path, b'{"model": "newer", "total_steps": 4}')
     assert watch.take() is None
+
+
+def test_output_is_a_sign_of_life_though_no_line_ends(tmp_path: Path) -> None:
+    folder = HostFolder.of(tmp_path, "h1").run("r-dots000")
+    folder.path.mkdir(parents=True)
+    records = Records(folder, spool_at(folder.spool), secrets=())
+    reading, writing = os.pipe()
+    before = records.signs()
+    for _ in range(3):
+        os.write(writing, b".")
+        records.capture.pump(reading, wait_s=30)
+        assert records.signs() != before
+        before = records.signs()
+    records.capture.say("a line of ours")
+    assert records.signs() == before
+    os.close(reading)
+    os.close(writing)
+    records.close()
+
+
+DEEP = b"[" * 60_000
+
+
+def test_nesting_without_end_is_read_as_nothing(tmp_path: Path) -> None:
+    """All these files are the payload's; what they hold must not end who watches it."""
+    folder = HostFolder.of(tmp_path, "h1").run("r-deep000")
+    (folder.path / "artifacts").mkdir(parents=True)
+    records = Records(folder, spool_at(folder.spool), secrets=())
+    for name in ("meta.json", "error.json", "artifacts/config.json", "metrics.jsonl"):
+        (folder.path / name).write_bytes(DEEP)
+    assert records.status() == ""
+    assert read_error(folder.path)[0] is ExitClass.BAD_DATA
+    assert read_chosen(folder.path) == ""
+    keys = struct.pack("Q", KEYS << 32 | 8 + len(DEEP)) + DEEP
+    row_of_them = struct.pack("QQqdd", ROW << 32 | 40, 64, 1, 1.0, 1.0)
+    head = struct.pack("QQQQQQ", MAGIC, 64 + len(keys + row_of_them), 0, 64, 0, 0) + bytes(16)
+    journal = folder.path / JOURNAL
+    journal.mkdir()
+    (journal / "00000001-000000000000.seg").write_bytes(head + keys + row_of_them)
+    records.flush()
+    records.close()
+    assert b'"started"' not in folder.spool.read_bytes()
+
+
+def test_notes_of_an_attempt_that_nest_without_end_are_read_as_none(tmp_path: Path) -> None:
+    """Where no sandbox keeps it out, a training can write these too; the worker that sweeps its host goes on."""
+    folder = HostFolder.of(tmp_path, "h1").run("r-deep000")
+    folder.path.mkdir(parents=True)
+    for path in (folder.sent, folder.supervisor, folder.spool, folder.path / "metrics.jsonl"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(DEEP + b"\n")
+    assert sent_notes(folder) == {}
+    assert boot_of(folder) == ""
+    assert last_step(folder.path / "metrics.jsonl") is None
+    assert not has_ended(folder.spool)
+    with pytest.raises(ValueError, match="nested"):
+        last_seq(folder.spool)
 
 
 def captured(tmp_path: Path, data: bytes, *, secrets: Sequence[str] = ()) -> Capture:

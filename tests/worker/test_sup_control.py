@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -11,11 +12,12 @@ from agent.domain.errors import Unavailable
 from agent.domain.events import Logged, Measured, Noted, Saved
 from agent.domain.orders import GpuInfo, InspectOrder, LaunchOrder, PredictOrder, StopOrder
 from agent.domain.runs import ExitClass, RunState
-from tests.worker.conftest import ENDLESS, GOOD, LIMIT_S, PREPARE, Yard, eventually, opened
+from tests.worker.conftest import ENDLESS, GOOD, HEAD, LIMIT_S, PREPARE, Yard, eventually, opened
 from tests.worker.test_launch import pass_queue, send
 from worker.client.fleet import CeleryFleet
 from worker.client.keys import load_or_create, sign
 from worker.launching import Launcher
+from worker.processes import children_of, descendants_of
 from worker.sandbox.tiers import why_not
 
 # Counts on from its newest checkpoint, and saves one when it is asked to end, as the runtime does.
@@ -94,6 +96,83 @@ async def test_a_host_that_shuts_down_is_no_wish_of_people(yard: Yard) -> None:
     assert "SIGTERM" in outcome.reason
     assert outcome.checkpoint_step is not None
     yard.gone("r-downs0")
+
+
+# As the runtime does: listens once, and saves for longer than a shutdown takes to reach all processes.
+LISTENING_ONCE = SAVING.replace("def save(*_):", "def save():").replace(
+    "signal.signal(signal.SIGTERM, save)",
+    """asked = False
+def on_term(number, _):
+    global asked
+    asked = True
+    signal.signal(number, signal.SIG_DFL)
+signal.signal(signal.SIGTERM, on_term)""",
+)
+SLOWLY = LOOP.replace("    step += 1\n", "    step += 1\n    if asked:\n        time.sleep(1.5)\n        save()\n")
+
+
+@pytest.mark.parametrize("sandbox", ["none", "bwrap"])
+async def test_a_shutdown_that_asks_every_process_lets_the_run_save(tmp_path: Path, sandbox: str) -> None:
+    if sandbox == "bwrap" and (why := why_not("bwrap")):
+        pytest.skip(f"LOUD: bubblewrap does not work here: {why}")
+    with opened(tmp_path / "yard", sandbox=sandbox) as host:
+        host.start_worker()
+        await host.launch(host.order("r-downs1", LISTENING_ONCE + SLOWLY))
+        host.running("r-downs1")
+        supervisor = host.supervisor_pid("r-downs1")
+        asked = [supervisor, *descendants_of(supervisor)]
+        assert len(asked) > (1 if sandbox == "none" else 3)
+        for pid in asked:
+            os.kill(pid, signal.SIGTERM)
+        outcome = host.outcome("r-downs1")
+        assert (outcome.exit_class, outcome.exit_code) == (ExitClass.PREEMPTED, 0), outcome
+        assert outcome.checkpoint_step is not None
+        host.gone("r-downs1")
+
+
+async def test_a_folder_that_is_removed_ends_its_run_at_once(yard: Yard) -> None:
+    """What lies at its path afterwards is somebody else's, and nothing is written there."""
+    await yard.launch(yard.order("r-remove", LISTENING_ONCE + LOOP))
+    yard.running("r-remove")
+    folder = yard.folder("r-remove")
+    shutil.rmtree(folder.path)
+    folder.path.mkdir()
+    outcome = yard.outcome("r-remove")
+    assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.KILLED), outcome
+    assert "was removed" in outcome.reason
+    numbers = [event.seq for event in yard.events("r-remove")]
+    assert numbers == list(range(1, len(numbers) + 1))
+    yard.gone("r-remove")
+    assert not {"outcome.json", "sent.json", "output.log"} & set(os.listdir(folder.path))  # noqa: PTH208 - names
+
+
+async def test_a_program_that_only_starts_the_training_lets_it_save(yard: Yard) -> None:
+    wrapper = "import subprocess\nsubprocess.run([sys.executable, '-m', 'worker.real'], check=True)\n"
+    files = {"worker/real.py": (HEAD + SAVING + LOOP).encode()}
+    await yard.launch(yard.order("r-wraps0", wrapper, files=files))
+    yard.running("r-wraps0")
+    await yard.stop(StopOrder(run="r-wraps0", attempt=1, how="pause"))
+    outcome = yard.outcome("r-wraps0")
+    assert (outcome.state, outcome.exit_code) == (RunState.PAUSED, 0), outcome
+    assert outcome.checkpoint_step is not None
+    yard.gone("r-wraps0")
+
+
+async def test_a_program_that_was_asked_stands_before_those_that_it_forked(yard: Yard) -> None:
+    """They have its handler too, and still listen when it does no more; it does not survive the end of one."""
+    listening = LISTENING_ONCE.replace("    asked = True\n", "    asked = True\n    os.getpid() == me or os._exit(1)\n")
+    script = "me = os.getpid()\nsignal.signal(signal.SIGCHLD, lambda *_: os._exit(9))\n" + listening
+    await yard.launch(yard.order("r-forks0", script + "os.fork() or time.sleep(600)\n" + SLOWLY))
+    yard.running("r-forks0")
+    supervisor = yard.supervisor_pid("r-forks0")
+    (program,) = children_of(supervisor)
+    assert len(children_of(program)) == 1
+    for pid in (program, supervisor):
+        os.kill(pid, signal.SIGTERM)
+    outcome = yard.outcome("r-forks0")
+    assert (outcome.exit_class, outcome.exit_code) == (ExitClass.PREEMPTED, 0), outcome
+    assert outcome.checkpoint_step is not None
+    yard.gone("r-forks0")
 
 
 @pytest.mark.parametrize("name", ["meta.json", "stop.json", "sent.json", "spool-9.jsonl"])

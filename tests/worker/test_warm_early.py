@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.conftest import GOOD, Yard, opened
+from agent.domain.runs import ExitClass
+from tests.worker.conftest import ENDLESS, GOOD, Yard, opened
 from tests.worker.warm_host import Host, alive, forks_of, host, until
 from worker.folders import HostFolder
 from worker.processes import children_of, descendants_of
@@ -234,6 +236,33 @@ async def test_an_attempt_takes_what_stood_before_it(yard: Yard) -> None:
     assert "cold_start" not in log
     until(lambda: None if any(map(alive, stood)) else True, lambda: f"left: {stood}")
     yard.gone("r-early1")
+
+
+SAVES = """
+def save(number, _):
+    signal.signal(number, signal.SIG_DFL)
+    time.sleep(1.5)
+    pathlib.Path("checkpoints/step_7").mkdir(parents=True)
+    pathlib.Path("checkpoints/step_7/state").write_text("whole")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+"""
+
+
+async def test_a_shutdown_that_asks_every_process_lets_a_warm_run_save(yard: Yard) -> None:
+    until(lambda: len(waiting_forks(yard)) == 2 or None, lambda: f"stand: {waiting_forks(yard)}")
+    await yard.launch(yard.order("r-early2", SAVES + ENDLESS, sandbox="bwrap"))
+    yard.running("r-early2")
+    log = (yard.folder("r-early2").path / "supervisor.log").read_text()
+    assert "early_taken set=tabular" in log
+    zygotes = [one.pid for one in read_ready(HostFolder.of(yard.home, yard.host).warm)]
+    for top in (*zygotes, yard.supervisor_pid("r-early2")):
+        for pid in (*descendants_of(top), top):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+    outcome = yard.outcome("r-early2")
+    assert (outcome.exit_class, outcome.exit_code, outcome.checkpoint_step) == (ExitClass.PREEMPTED, 0, 7), outcome
+    yard.gone("r-early2")
 
 
 async def test_a_worker_that_ends_leaves_none(yard: Yard) -> None:

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import TypeVar
 
 from agent.domain.errors import AppError, TransientError
@@ -59,13 +60,14 @@ def supervise(
     settings = settings_of_this_process()
     order = decode(LaunchOrder, folder.order.read_bytes())
     max_s = order.spec.max_hours * 3600 if order.budget_s is None else order.budget_s
-    wishes = Wishes(folder, attempt, max_s=max_s)
+    wishes = Wishes(folder, attempt, max_s=max_s, lock=lock)
     signal.signal(signal.SIGTERM, wishes.on_term)
     if asked:
         wishes.on_term()
     wishes.look()
     _say_who(folder, attempt)
     spool = Spool(folder.spool, run=order.run, attempt=attempt, host=settings.host_id)
+    spool.path = Path(f"/proc/self/fd/{os.open(folder.spool, os.O_RDONLY)}")  # it can be sent from a removed folder too
     sender = Sender(spool, redis_url=settings.redis_url, flush_s=settings.flush_s, alive_s=settings.heartbeat_s)
     spool.append(Accepted(boot_id=boot_id()))
     sender.start()
@@ -79,10 +81,11 @@ def supervise(
             early.close()
         if leaf is not None:
             leaf.remove()
-    _finish(folder, spool, outcome, limit_s=settings.send_limit_s)
-    if sender.close(limit_s=settings.send_limit_s):
+    _finish(folder, spool, outcome, wishes, limit_s=settings.send_limit_s)
+    sent = sender.close(limit_s=settings.send_limit_s)
+    if sent and not wishes.removed:
         note_sent(folder, attempt, seq=spool.seq, epoch=sender.epoch, entry=sender.entry)
-    else:
+    elif not sent:
         log.warning("unsent_left_to_sweep run=%s", order.run)
     os.close(lock)
     return 0
@@ -97,15 +100,18 @@ def _say_who(folder: RunFolder, attempt: int) -> None:
         os.posix_fallocate(file.fileno(), 0, _BALLAST_BYTES)
 
 
-def _finish(folder: RunFolder, spool: Spool, outcome: Outcome, *, limit_s: float) -> None:
+def _finish(folder: RunFolder, spool: Spool, outcome: Outcome, wishes: Wishes, *, limit_s: float) -> None:
     """Write the outcome, then spool it. On a full disk what was held back goes first, then the data of the run.
+
+    Where the run's folder was removed it is only spooled: what lies there now is somebody else's.
 
     Raises `OSError` when there is no room for it within `limit_s`; the sweep then reports the attempt as lost.
     """
     end = time.monotonic() + limit_s
     while True:
         try:
-            write_atomically(folder.outcome, encode(outcome))
+            if not wishes.removed:
+                write_atomically(folder.outcome, encode(outcome))
             if spool.last_kind != "ended":
                 spool.append(Ended(outcome=outcome))
             break
@@ -160,6 +166,9 @@ class _Attempt:
                 ExitClass.USER_ERROR,
                 f"The supervisor on {self._order.host} broke. Its log is {self._folder.path}/supervisor.log.",
             )
+        if self._wishes.removed and outcome.state is not RunState.SUCCEEDED:  # whatever else failed by that
+            self._wishes.look()
+            outcome = self._wishes.outcome()
         return self._finished(outcome)
 
     def _finished(self, outcome: Outcome) -> Outcome:

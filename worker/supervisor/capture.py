@@ -73,8 +73,7 @@ class Capture:
         self._dropped = 0
         self._unwritten = 0
         self._tail: bytearray = bytearray()
-        self.lines_seen = 0
-        self.own_lines = 0  # of them, those that we wrote
+        self.bytes_seen = 0  # that were printed
 
     @property
     def tail(self) -> str:
@@ -86,6 +85,7 @@ class Capture:
         if not select.select([fd], [], [], wait_s)[0]:
             return True
         data = os.read(fd, _READ_BYTES)
+        self.bytes_seen += len(data)
         self._feed(data)
         return bool(data)
 
@@ -108,7 +108,6 @@ class Capture:
 
     def say(self, text: str) -> None:
         """A line of our own."""
-        self.own_lines += 1
         self._piece(f"[trainyard] {text}".encode())
 
     def take(self) -> Logged | None:
@@ -150,7 +149,6 @@ class Capture:
         self._piece(self._redactor.line(line, cut=cut))
 
     def _piece(self, line: bytes) -> None:
-        self.lines_seen += 1
         self._tail += line[-_EVENT_LINE_CHARS:] + b"\n"
         if len(self._tail) > 2 * _TAIL_BYTES:
             del self._tail[:-_TAIL_BYTES]

@@ -16,9 +16,13 @@ from pathlib import Path
 from worker import shield
 from worker.processes import children_of, kill_children, kill_tree
 from worker.sandbox import Command, handed_over
+from worker.warm.anchor import term_blocked
 from worker.warm.early import EarlyProcesses
 from worker.warm.sets import WarmStart
 from worker.warm.start import ColdStart, WarmProcess
+
+# Before the step, in its process: bubblewrap's own are deaf to SIGTERM, and what they start would be too.
+_HEAR_TERM = "import os,_signal as s,sys; s.pthread_sigmask(s.SIG_SETMASK, ()); os.execv(sys.argv[1], sys.argv[1:])"
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +142,11 @@ class _Cold:
             self._info, info_writing = os.pipe()
             passed, info = (info_writing,), ["--info-fd", str(info_writing)]
         try:
-            with handed_over(command) as (argv, files):
+            deaf = term_blocked() if command.has_info_fd else contextlib.nullcontext()
+            with handed_over(command) as (argv, files), deaf:
+                if command.has_info_fd:
+                    place = argv.index("--") + 1
+                    argv[place:place] = [sys.executable, "-I", "-S", "-c", _HEAR_TERM]
                 argv[1:1] = info
                 self._process = subprocess.Popen(
                     shielded(argv),

@@ -91,7 +91,7 @@ class MetricsTail:
         try:
             moved = self._converter.run(ended=ended)
             self._convert_failed = False
-        except OSError as error:  # a full disk, or a file of the training that is none: rows stay in the journal
+        except (OSError, RecursionError) as error:  # a full disk, a file of the training that is none: rows stay there
             if not self._convert_failed:
                 log.warning("metrics_not_converted folder=%s error=%s", self._path.parent, error)
             self._convert_failed, moved = True, 0
@@ -126,7 +126,7 @@ def _rows_of(event: bytes) -> int:
         return event.count(_VALUES)  # in a text its quotes would be escaped
     try:
         body = json.loads(event)["body"]
-    except (ValueError, KeyError, TypeError):  # the last line of a supervisor that died while writing
+    except (ValueError, RecursionError, KeyError, TypeError):  # the last line of a supervisor that died while writing
         return 0
     return len(body["rows"]) if body.get("kind") == "measured" else 0
 
@@ -149,7 +149,7 @@ class MetaWatch:
         try:
             meta: Any = json.loads(read_plain(self._path))
             started = Started(model=str(meta["model"]), total_steps=meta.get("total_steps"))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # half-written: look again next time
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # half-written: look again
             self._seen = None
             return None
         self._done = True

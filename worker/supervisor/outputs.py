@@ -248,7 +248,7 @@ def read_error(folder: Path) -> tuple[ExitClass, str]:
     try:
         found = json.loads(path.read_bytes())
         return ExitClass(found.get("kind", "bad_data")), str(found["text"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ExitClass.BAD_DATA, general
 
 
@@ -279,6 +279,6 @@ def read_chosen(folder: Path) -> str:
         return ""
     try:
         found = json.loads(path.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     return str(found.get("kind", ""))[:100] if isinstance(found, dict) else ""

@@ -249,7 +249,7 @@ def told_in(spools: Iterable[Path]) -> dict[str, str]:
                 try:
                     body = json.loads(line)["body"]
                     found[str(body["name"])] = str(body["sha256"])
-                except (ValueError, KeyError, TypeError):  # torn
+                except (ValueError, RecursionError, KeyError, TypeError):  # torn
                     continue
     return found
 

@@ -53,8 +53,8 @@ class Records:
         return self._metrics.bad_losses
 
     def signs(self) -> tuple[object, ...]:
-        """What changes when the step does something: rows, lines, checkpoints."""
-        return self._metrics.rows_seen, self.capture.lines_seen - self.capture.own_lines, self._saved
+        """What changes when the step does something: rows, output, checkpoints."""
+        return self._metrics.rows_seen, self.capture.bytes_seen, self._saved
 
     def status(self) -> str:
         """What meta.json says of this attempt, empty when the attempt has not written it."""
@@ -65,7 +65,7 @@ class Records:
             if path.stat().st_size > _META_BYTES:
                 return ""
             found: Any = json.loads(read_plain(path))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):  # of nesting without end
             return ""
         return str(found.get("status", "")) if isinstance(found, dict) else ""
 

@@ -299,6 +299,7 @@ class _Watch:
                 pause_s = min(2 * pause_s, _LOOK_S)
             if self._stage.flush_when_due():
                 self._stage.beat_when_due(self._sampler)
+                self._ladder.look()
                 self._end(self._stage.look(self._silence, self.memory))
         return code
 
@@ -309,5 +310,5 @@ class _Watch:
             self._stage.records.capture.say(f"ending: {why.value}")
             if why is Why.HANG:
                 self._ladder.dump()
-        self._ladder.begin(kill=self._stage.at_once)
+        self._ladder.begin(kill=self._stage.at_once, by_host=why is Why.HOST)
         self._ladder.tick()

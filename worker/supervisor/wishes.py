@@ -3,6 +3,7 @@
 Owns the reasons, their order and the outcome of each. Sends no signals. Asked by `worker.supervisor.stage` in its loop.
 """
 
+import os
 import time
 from enum import Enum
 from types import FrameType
@@ -15,11 +16,15 @@ from worker.supervisor.exits import failed
 
 DIVERGED_AFTER = 3
 _BY_HOST = "Its host asked it to end (SIGTERM), as at a shutdown; nobody here did."
+_REMOVED = (
+    "Its folder on the host was removed or moved while it ran, with its checkpoints, so it was ended. "
+    "Nothing of it can go on; start it anew."
+)
 _CLEAN_EXITS = (0, 75, 143, -15)
 
 
 class Why(Enum):
-    """The first reason counts; only an order to stop outranks an earlier one to pause."""
+    """The first reason counts; but an order to stop outranks an earlier one to pause, and a folder that is gone all."""
 
     PAUSE = "pause"
     STOP = "stop"
@@ -31,6 +36,7 @@ class Why(Enum):
     FENCED = "fenced"
     DISK = "disk"
     MEMORY = "memory"
+    REMOVED = "removed"
 
 
 def read_stop(folder: RunFolder) -> StopOrder | None:
@@ -44,12 +50,12 @@ def read_stop(folder: RunFolder) -> StopOrder | None:
 class Wishes:
     """Collects reasons to end. `ending` is the one that counts; `at_once` says that no grace is given."""
 
-    def __init__(self, folder: RunFolder, attempt: int, *, max_s: float) -> None:
+    def __init__(self, folder: RunFolder, attempt: int, *, max_s: float, lock: int) -> None:
         """Call `look` for the first reasons: a stop order that came before the launch counts.
 
-        `max_s` is how many seconds its approval still covers.
+        `max_s` is how many seconds its approval still covers; `lock` is the folder's lock, held open by this process.
         """
-        self._folder, self._attempt = folder, attempt
+        self._folder, self._attempt, self._lock = folder, attempt, lock
         self._max_s = max_s
         self._end = time.monotonic() + max_s
         self._term_seen = False
@@ -64,6 +70,9 @@ class Wishes:
 
     def look(self) -> None:
         """Ask the folder and the clock. Cheap: a few times a second is fine."""
+        if self.removed:
+            self.ending, self._text, self.at_once = Why.REMOVED, _REMOVED, True
+            return
         order = read_stop(self._folder)
         if order is not None and order.attempt >= self._attempt:
             self._obey(order)
@@ -73,7 +82,15 @@ class Wishes:
             self._wish(Why.NEWER)
             self.at_once = True
         if time.monotonic() > self._end:
-            self._wish(Why.TIME)
+            self._wish(Why.TIME, f"It reached its limit of {self._max_s / 3600:.3g} hours and was ended.")
+
+    @property
+    def removed(self) -> bool:
+        """Whether the run's folder is gone, or is another one than that whose lock is held."""
+        try:
+            return not os.path.samestat(self._folder.lock.stat(), os.fstat(self._lock))
+        except (FileNotFoundError, NotADirectoryError):
+            return True
 
     def trained(self) -> None:
         """Training is done: an order to pause has nothing left to do, and what is left takes moments."""
@@ -115,9 +132,8 @@ class Wishes:
                 return Outcome(state=RunState.STOPPED, exit_code=code, reason="Stopped on request.")
             case Why.NEWER:
                 return failed(ExitClass.LOST, "A newer attempt of this run took over.", code=code)
-            case Why.TIME:
-                hours = self._max_s / 3600
-                return failed(ExitClass.KILLED, f"It reached its limit of {hours:.3g} hours and was ended.", code=code)
+            case Why.TIME | Why.REMOVED:
+                return failed(ExitClass.KILLED, self._text, code=code)
             case Why.DIVERGED:
                 text = f"Its loss was no number {DIVERGED_AFTER} times running, so it was ended. A lower rate may help."
                 return failed(ExitClass.DIVERGED, text, code=code)

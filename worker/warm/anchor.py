@@ -9,7 +9,9 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from worker.processes import children_of, kill_tree
@@ -24,6 +26,19 @@ class ColdStart(Exception):
     """The step has not begun, and cannot begin warm; why."""
 
 
+@contextlib.contextmanager
+def term_blocked() -> Iterator[None]:
+    """What this thread starts meanwhile is deaf to SIGTERM.
+
+    A host that shuts down sends one to all processes, and a sandbox that ended by it would end the step that saves.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Anchor:
     """An empty sandbox of its own, held open by this process."""
 
@@ -32,7 +47,7 @@ class Anchor:
         self._info, info_writing = os.pipe()
         self._inner = 0
         try:
-            with handed_over(command) as (full, files):
+            with handed_over(command) as (full, files), term_blocked():
                 self.process = subprocess.Popen(
                     [full[0], "--info-fd", str(info_writing), *options, *full[1:]],
                     cwd=cwd,

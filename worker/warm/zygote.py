@@ -225,6 +225,7 @@ def _watch(
     pid: int, connection: socket.socket, status: int, spaces: dict[str, int], stage: str, joining: ModuleType
 ) -> None:
     """Until both the process and the asker are gone. The process stays a zombie, so that its id is not given away."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # of a shutdown: the process, which dies with this one, may save
     handle = os.pidfd_open(pid)
     if stage:
         joining.rename(joining.WAITS)
