@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
 PASSED_FROM_S = 4.0  # a message that waits so long between two tries (from the fourth on) lets others pass
+GONE_S = 60.0  # a message that is not there is not looked for again so long, unless the news are urgent
 NOTE_AFTER_S = 0.1  # a bot killed before that finds the answer in the room
 MOST_TRIES = 5  # of a message that breaks its door in a way that the door has no name for
 
@@ -52,7 +53,7 @@ class Postman:
         self._couriers: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = {}
         self._edited_at: dict[str, float] = {}
         self._troubles: dict[str, _Trouble] = {}
-        self._gone: set[str] = set()  # what somebody deleted
+        self._gone: dict[str, float] = {}  # what is not there, as somebody deleted it, until when nobody looks again
         self._growing: set[str] = set()
 
     async def put(
@@ -144,8 +145,10 @@ class Postman:
                 continue
             trouble = self._troubles.get(post.key)
             if post.ref is None and trouble is not None:
-                turn_s = trouble.until_s = max(turn_s, trouble.until_s)  # what fails together is tried in its order
-                kept = trouble.wait_s < PASSED_FROM_S
+                if trouble.wait_s < PASSED_FROM_S:
+                    kept = True
+                else:
+                    turn_s = trouble.until_s = max(turn_s, trouble.until_s)  # what fails together is tried in its order
             waits_s.append(self._wait_s(post))
         return min(waits_s, default=None)
 
@@ -160,7 +163,7 @@ class Postman:
     async def _show(self, door: Door, post: Post) -> bool:
         """Try to show one message; False when this version is to be tried again."""
         about = {"key": post.key, "room": post.room.key}
-        if post.key in self._gone and not post.urgent:
+        if not post.urgent and self._gone.get(post.key, 0.0) > _now_s():
             await self._outbox.dead(post.key, version=post.version)
             return True
         try:
@@ -173,16 +176,17 @@ class Postman:
             self._in_trouble(post.key)
             log.warning("message cannot be shown", extra={**about, "cause": str(error)})
             if isinstance(error, NotFound) and post.ref is not None:
-                self._gone.add(post.key)
+                self._gone[post.key] = _now_s() + GONE_S
         except Exception:  # a bug of the door, or trouble that it does not know: both may pass
             trouble = self._in_trouble(post.key)
             trouble.broke += 1
             log.exception("message breaks its door", extra=about)
             if trouble.broke < MOST_TRIES:
                 return False
+            trouble.broke = 0
         else:
             self._troubles.pop(post.key, None)
-            self._gone.discard(post.key)
+            self._gone.pop(post.key, None)
             await self._outbox.sent(post.key, ref, shown=post.version)
             return True
         finally:

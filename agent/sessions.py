@@ -164,7 +164,8 @@ class FrontDesk:
                 await self._turn(item, Said(text=NOTICE + text), prefix=NOTICED)
             case Said(text=text) as said:
                 if not inbound.mentions_bot and not await self._conversations.session_of(inbound.room, create=False):
-                    return  # a thread of others
+                    await self._inbox.forget(item.id)  # a thread of others
+                    return
                 typed = None if said.attachments else words_of(text)
                 if typed is not None and not (may_be_talk(typed) and not await self._questions(inbound.room)):
                     await self._command(item, typed)

@@ -79,6 +79,9 @@ class Inbox(Protocol):
     async def done(self, item_id: int) -> None:
         """It was handled."""
 
+    async def forget(self, item_id: int) -> None:
+        """It was none of the bot's: only that it came is remembered, not what it said."""
+
     async def waiting(self) -> Sequence[InboxItem]:
         """What was stored and not handled, oldest first."""
 

@@ -218,8 +218,8 @@ class Floor:
             )
         if reserved is not None and self._kept_from(request, reserved):
             return (
-                f"The free GPUs on host {reserved.host} are kept for run {reserved.request.run}, which needs "
-                f"{reserved.request.gpus} and is ahead; this one might still run when they are needed."
+                f"The free GPUs on host {reserved.host} are kept for a run that needs {reserved.request.gpus} and "
+                f"is ahead; this one might still run when they are needed."
             )
         if capped:
             return "Its owner has as many runs going as one may have while others wait; it starts after one of them."

@@ -15,6 +15,8 @@ from agent.stores import InboxItem
 _ADD = insert(inbox).returning(inbox.c.id)
 _DONE = update(inbox).where(inbox.c.id == bindparam("item")).values(state="done")
 
+_FORGET = _DONE.values(payload="")
+
 
 class SqlInbox:
     """Acts of people; (platform, event id) and (platform, twin) are unique."""
@@ -53,6 +55,10 @@ class SqlInbox:
     async def done(self, item_id: int) -> None:
         """It was handled."""
         await self._database.write(lambda connection: connection.execute(_DONE, {"item": item_id}))
+
+    async def forget(self, item_id: int) -> None:
+        """It was none of the bot's: only that it came is remembered, not what it said."""
+        await self._database.write(lambda connection: connection.execute(_FORGET, {"item": item_id}))
 
     async def waiting(self) -> Sequence[InboxItem]:
         """What was stored and not handled, oldest first."""

@@ -137,6 +137,44 @@ async def test_a_post_that_fails_keeps_its_place_for_some_tries_and_then_lets_ot
     await shown(door, "chart", "answer", "second answer", "second chart")
 
 
+async def test_a_post_that_is_passed_makes_no_other_wait_for_it(
+    postman: Postman, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_WAIT_S", 30.0)
+    away = RateLimited("Slack is busy.", retry_after_s=30.0)
+    once = Unavailable("Slack did not answer.")
+    door.trouble = lambda _kind, text: away if text == "chart" else None
+    await put(postman, "a", "chart")
+    async with asyncio.timeout(10):
+        while ("post", "chart") not in door.tried:
+            await asyncio.sleep(0.01)
+    door.trouble = lambda _kind, text: once if door.tried.count(("post", "answer")) == 1 and text == "answer" else None
+    await put(postman, "b", "answer")
+    await put(postman, "c", "another answer")
+    await shown(door, "answer", "another answer")
+
+
+async def test_a_message_that_broke_its_door_is_tried_as_often_in_its_next_version(
+    postman: Postman, door: Door
+) -> None:
+    post, broke = door.post, []
+
+    async def breaks(room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        if len(broke) < module.MOST_TRIES + 1:
+            broke.append(content.text)
+            raise ValueError("a bug of the door")
+        return await post(room, content, key=key, whisper=whisper)
+
+    door.post = breaks  # type: ignore[method-assign]
+    await put(postman, "run", "step 1")
+    async with asyncio.timeout(10):
+        while len(broke) < module.MOST_TRIES:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    await put(postman, "run", "step 2", urgent=True)
+    await shown(door, "step 2")
+
+
 async def test_after_an_outage_everything_comes_in_its_order(postman: Postman, door: Door, outbox: Outbox) -> None:
     door.trouble = lambda _kind, _text: Unavailable("Slack cannot be reached.")
     names = [f"message {number}" for number in range(4)]
@@ -167,6 +205,21 @@ async def test_a_deleted_card_is_left_alone_until_there_is_news_that_matters(
     clock.forward(60)
     await put(postman, "run", "described")
     await shown(door, "described")
+
+
+async def test_a_card_whose_channel_was_away_goes_on(
+    postman: Postman, door: Door, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bot that was removed and invited again: to a platform the message was not there meanwhile."""
+    monkeypatch.setattr(module, "GONE_S", 0.05)
+    await put(postman, "run", "step 1")
+    await postman.idle()
+    door.trouble = lambda _kind, text: NotFound("That channel is not there.") if text == "step 2" else None
+    for step in range(2, 4):
+        clock.forward(60)
+        await put(postman, "run", f"step {step}")
+        await asyncio.sleep(0.1)
+    await shown(door, "step 3")
 
 
 async def test_a_refused_edit_keeps_the_gap(postman: Postman, door: Door, clock: FakeClock) -> None:

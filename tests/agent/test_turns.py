@@ -1,6 +1,8 @@
 """From a message to its answer, through approvals and restarts."""
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -277,6 +279,10 @@ async def test_thread_replies_without_a_mention_are_heard_only_in_our_threads(ho
         await house.until(lambda: len(house.door.texts()) == 2)
         await brain.postman.idle()
         assert await brain.stores.inbox.waiting() == []
+    with contextlib.closing(sqlite3.connect(house.folder / "test.db")) as database:
+        kept = [payload for (payload,) in database.execute("SELECT payload FROM inbox ORDER BY id")]
+    assert (len(kept), kept[0]) == (4, ""), "what others say among themselves is not kept"
+    assert "tomorrow" in kept[3]
 
 
 async def test_a_message_posted_with_its_answer_lost_is_found_again(house: House) -> None:

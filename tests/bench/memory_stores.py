@@ -31,6 +31,9 @@ class MemoryInbox:
     async def done(self, item_id: int) -> None:
         """Nothing to remember."""
 
+    async def forget(self, item_id: int) -> None:
+        """Nothing to forget."""
+
 
 class MemoryConversations:
     """Messages by session, sessions by room."""

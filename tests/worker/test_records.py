@@ -28,6 +28,7 @@ from worker.supervisor.exits import Death, classify, traceback_tail
 from worker.supervisor.follow import ROWS, MetaWatch, MetricsTail, rows_in
 from worker.supervisor.outputs import read_chosen, read_error
 from worker.supervisor.records import Records
+from worker.supervisor.wishes import Wishes
 from worker.sweep import _boot_of as boot_of
 
 
@@ -187,6 +188,26 @@ def test_notes_of_an_attempt_that_nest_without_end_are_read_as_none(tmp_path: Pa
     assert not has_ended(folder.spool)
     with pytest.raises(ValueError, match="nested"):
         last_seq(folder.spool)
+
+
+@pytest.mark.parametrize(("code", "gone"), [(errno.EIO, False), (errno.EACCES, False), (errno.ESTALE, True)])
+def test_a_folder_that_does_not_answer_is_not_taken_for_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, gone: bool
+) -> None:
+    folder = HostFolder.of(tmp_path, "h1").run("r-away000")
+    folder.path.mkdir(parents=True)
+    lock = os.open(folder.lock, os.O_CREAT | os.O_RDWR)
+    wishes = Wishes(folder, 1, max_s=60, lock=lock)
+    assert not wishes.removed
+
+    def fails(_fd: int) -> os.stat_result:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", fails)
+        removed = wishes.removed
+    os.close(lock)
+    assert removed is gone
 
 
 def captured(tmp_path: Path, data: bytes, *, secrets: Sequence[str] = ()) -> Capture:

@@ -1,5 +1,6 @@
 """Pausing, resuming, stopping and changing runs, with real processes; and who may order it."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -156,6 +157,25 @@ async def test_a_program_that_only_starts_the_training_lets_it_save(yard: Yard) 
     assert (outcome.state, outcome.exit_code) == (RunState.PAUSED, 0), outcome
     assert outcome.checkpoint_step is not None
     yard.gone("r-wraps0")
+
+
+async def test_helpers_that_listen_are_not_asked_in_the_place_of_the_program(yard: Yard) -> None:
+    """Workers of a data loader are forked and have a handler; the program has none, and ends at once."""
+    loader = """
+import multiprocessing
+def load():
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    time.sleep(600)
+multiprocessing.get_context("fork").Process(target=load, daemon=True).start()
+step = 0
+"""
+    await yard.launch(yard.order("r-loads0", loader + LOOP))
+    yard.running("r-loads0")
+    await asyncio.sleep(1.0)  # some looks at who listens
+    await yard.stop(StopOrder(run="r-loads0", attempt=1, how="stop"))
+    outcome = yard.outcome("r-loads0")
+    assert (outcome.state, outcome.exit_code) == (RunState.STOPPED, -15), outcome
+    yard.gone("r-loads0")
 
 
 async def test_a_program_that_was_asked_stands_before_those_that_it_forked(yard: Yard) -> None:

@@ -68,13 +68,26 @@ class Payload:
 
 
 def _listeners(pid: int, program: str) -> list[int]:
-    """The process if it listens to SIGTERM, else the nearest below it that do and run the same interpreter.
+    """The process if it listens to SIGTERM, else the nearest below it that do and run a script by the same interpreter.
 
-    Helpers in other languages may listen to it all their lives, and save nothing.
+    Helpers may listen to it all their lives, and save nothing: those in other languages, those that the process forked
+    (which have its command line), and those that Python's own multiprocessing started.
     """
     if catches(pid, signal.SIGTERM) and _program(pid) == program:
         return [pid]
-    return [found for child in children_of(pid) for found in _listeners(child, program)]
+    return [
+        found
+        for child in children_of(pid)
+        if (line := _command_line(child)) != _command_line(pid) and b"-c" not in line
+        for found in _listeners(child, program)
+    ]
+
+
+def _command_line(pid: int) -> list[bytes]:
+    """Empty when it is gone."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return []
 
 
 def _program(pid: int) -> str:

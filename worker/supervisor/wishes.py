@@ -3,6 +3,7 @@
 Owns the reasons, their order and the outcome of each. Sends no signals. Asked by `worker.supervisor.stage` in its loop.
 """
 
+import errno
 import os
 import time
 from enum import Enum
@@ -20,6 +21,7 @@ _REMOVED = (
     "Its folder on the host was removed or moved while it ran, with its checkpoints, so it was ended. "
     "Nothing of it can go on; start it anew."
 )
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 _CLEAN_EXITS = (0, 75, 143, -15)
 
 
@@ -89,8 +91,8 @@ class Wishes:
         """Whether the run's folder is gone, or is another one than that whose lock is held."""
         try:
             return not os.path.samestat(self._folder.lock.stat(), os.fstat(self._lock))
-        except (FileNotFoundError, NotADirectoryError):
-            return True
+        except OSError as error:  # a file system that does not answer is no reason to end a training
+            return error.errno in _GONE
 
     def trained(self) -> None:
         """Training is done: an order to pause has nothing left to do, and what is left takes moments."""
