@@ -91,7 +91,7 @@ class MetricsTail:
         try:
             moved = self._converter.run(ended=ended)
             self._convert_failed = False
-        except (OSError, RecursionError) as error:  # a full disk, a file of the training that is none: rows stay there
+        except OSError as error:  # a full disk, or a file of the training that is none: rows stay in the journal
             if not self._convert_failed:
                 log.warning("metrics_not_converted folder=%s error=%s", self._path.parent, error)
             self._convert_failed, moved = True, 0
