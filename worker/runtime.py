@@ -54,15 +54,17 @@ _IDLE_S = (0.02, 0.25)  # pauses of the converting child, busy and idle
 
 # A segment, all numbers native and 8 bytes wide. Head: magic, size, sealed (by the writer); then of the converter:
 # bytes converted, and of a conversion under way its end and the size of metrics.jsonl before it. Then records, each
-# with a mark (kind << 32 | size) that is 0 until the rest of the record is there. It is set in one piece, as a
-# copy of 8 aligned bytes is one store; a reader that saw half of it would see no kind or no size, and wait.
+# with a mark (kind << 32 | size) that is 0 while nobody took the space, and has no kind until the rest of the record is
+# there. It is set in one piece, as a copy of 8 aligned bytes is one store; a reader that saw half of it would see no
+# kind or no size, and wait.
 _MAGIC = 0x314A_4452_4159_5254
 _HEAD_BYTES = 64
 _HEAD = struct.Struct("QQQQQQ")
 _DONE_AT, _DONE = 24, struct.Struct("QQQ")
 _WORD = struct.Struct("Q")
-_SEALED, _SEAL = slice(16, 24), _WORD.pack(1)
-_ROW, _KEYS = 1, 2  # kinds: (where its names are, step, seconds since the epoch, numbers…); names as JSON
+_SEALED = 2  # as a word
+# Kinds: (where its names are, step, seconds since the epoch, numbers…); names as JSON; a row that was broken off.
+_ROW, _KEYS, _VOID = 1, 2, 3
 _ROW_BYTES = 32
 _SIZE = 0xFFFF_FFFF
 
@@ -163,26 +165,41 @@ class TrainingRuntime:
         out with one warning per name. After a SIGTERM, a script that registered something to save and never reads
         `should_stop` is saved and ended here, between two steps.
         """
-        # All of a usual row is done here, in one frame: at one call in some milliseconds each layer is a cold cache.
+        # All of a usual row is done here, in one frame and by built-in types: at one call in some milliseconds each
+        # layer and each other module is a cold cache.
         journal = self._journal
         plans = journal.plans
         plan = plans.get(tuple(values))
         if plan is not None:
-            pack, size, mark, keys_at, room = plan
-            try:
-                record = pack(keys_at, step, _now(), *values.values())
-            except (struct.error, TypeError, ValueError, RuntimeError):  # something is no plain number
-                record = b""
+            words, numbers, length, taken, void, whole, keys_at = plan
+            now = _now()
             at = journal.at
-            end = at + size
-            if record and end <= journal.end and plans is journal.plans:  # no call until the mark is set: see _Journal
+            end = at + length
+            if end <= journal.end and plans is journal.plans:
+                words[at] = taken  # no call until the space is: see _Journal
                 journal.at = end
-                room[at + 8 : end] = record
-                room[at : at + 8] = mark
-                self._step = step
-                if self._stop_asked:
-                    self._stop_if_wanted()
-                return
+                state = void
+                try:
+                    words[at + 1] = keys_at
+                    words[at + 2] = step
+                    numbers[at + 3] = now
+                    place = at + 4
+                    for value in values.values():
+                        numbers[place] = value
+                        place += 1
+                    state = whole
+                except Exception:  # noqa: BLE001 - something is no plain number, and `append` says what
+                    state = void
+                finally:
+                    if plans is journal.plans:
+                        words[at] = state
+                    else:  # the segment was sealed meanwhile, and is read without this row
+                        state = void
+                if state == whole:
+                    self._step = step
+                    if self._stop_asked:
+                        self._stop_if_wanted()
+                    return
         if self._writes and journal.append(step, values):
             self._step = step
         if self._stop_asked:  # under torchrun each process looks
@@ -504,9 +521,10 @@ class _Warnings:
         self(f"errno {number}" if number else what, f"{what} cannot be written, training goes on: {error}")
 
 
-# How rows of one tuple of names are packed in the segment at hand: the packer of all but the mark, the size with the
-# mark, the mark, where the names are, the segment's bytes. A plain tuple unpacks fastest.
-_Plan = tuple[Callable[..., bytes], int, bytes, int, Any]
+# How rows of one tuple of names are written into the segment at hand: the segment as integers and as floats, how many
+# of them a row takes with its mark, the mark while it is written, if it is broken off and when it is whole, where the
+# names are. A plain tuple unpacks fastest.
+_Plan = tuple["memoryview[int]", "memoryview[float]", int, int, int, int, int]
 
 
 class _Row:
@@ -526,11 +544,15 @@ class _Row:
 class _Journal:
     """The writing side. A segment belongs to one process: it alone appends, and holds a lock on it while it lives.
 
-    Writing a record touches no file, and is one piece for signals and other threads (`_ATOMIC`): the segment is seen
-    to be still the one at hand, space is taken, the record and its mark are set, with no call of a function in
-    between. So neither Ctrl-C nor a handler that logs leaves a hole, and no lock is taken, which would cost a quarter
-    of a call. What is slower (other names, the next segment, texts, a full disk) is under the lock, and so is every
-    row where an interpreter makes no such promise: there `end` stays 0.
+    Writing a row touches no file. Its space is taken in one piece for signals and other threads (`_ATOMIC`): the
+    segment is seen to be still the one at hand, the size is set as a mark without a kind, and the next one's place,
+    with no call of a function in between. Then the numbers are set, and when all are there the kind, again in one piece
+    with a look whether the segment is still at hand. So neither Ctrl-C nor a handler that logs or ends the run leaves a
+    hole that a reader cannot step over, and no lock is taken, which would cost a quarter of a call. What is slower
+    (other names, the next segment, texts, a full disk) is under the lock, and so is every row where an interpreter
+    makes no such promise: there `end` stays 0.
+
+    `at` and `end` count words of 8 bytes.
     """
 
     def __init__(self, run_dir: Path, warn: _Warnings, *, alone: bool) -> None:
@@ -546,7 +568,8 @@ class _Journal:
         """Own no segment: at first and in a forked child."""
         self.at = self.end = 0
         self.plans: dict[tuple[str, ...], _Plan] = {}
-        self._map: Any = None
+        self._words: memoryview[int] | None = None  # the segment as integers, and as floats
+        self._numbers: memoryview[float] | None = None
         self._path = self._folder
         self._retry_at = 0.0
 
@@ -596,56 +619,64 @@ class _Journal:
         while not row.written:
             plans = self.plans
             plan = plans.get(row.names) or self._planned(row.names)
-            if plan is not None and self._put(plan, plan[0](plan[3], row.step, row.now, *row.numbers), row):
-                return
+            if plan is not None:
+                count = len(row.numbers)
+                record = struct.pack(f"qqd{count}d", plan[-1], row.step, row.now, *row.numbers)
+                if self._put(_ROW, record, plan[0], row):
+                    return
             if plans is self.plans:  # nobody else, a signal's handler say, began a segment meanwhile
                 self._roll(row.names)
 
     def _planned(self, names: tuple[str, ...]) -> _Plan | None:
         """Write these names into the segment; None if there is none, or no room for them."""
-        if len(self.plans) >= _MOST_PLANS:
-            self.plans = {}
-        plans, room = self.plans, self._map
+        plans, words, numbers = self.plans, self._words, self._numbers
+        if words is None or numbers is None:
+            return None
+        if len(plans) >= _MOST_PLANS:
+            plans.clear()
         text = json.dumps(_tidied(names)).encode()
         text += b" " * (-len(text) % 8)
-        size = 8 + len(text)
-        keys_at = self._put((bytes, size, _WORD.pack(_KEYS << 32 | size), 0, room), text) if room is not None else 0
+        keys_at = self._put(_KEYS, text, words)
         if not keys_at:
             return None
-        row = struct.Struct(f"Qqd{len(names)}d")
-        size = 8 + row.size
-        plans[names] = plan = (row.pack, size, _WORD.pack(_ROW << 32 | size), keys_at, room)
+        length = 4 + len(names)
+        size = 8 * length
+        plans[names] = plan = words, numbers, length, size, _VOID << 32 | size, _ROW << 32 | size, 8 * keys_at
         return plan
 
-    def _put(self, plan: _Plan, record: bytes, row: _Row | None = None) -> int:
-        """Write one record; where it is, 0 (the head is there) for no room, another segment or a row that is written.
+    def _put(self, kind: int, record: bytes, words: memoryview[int], row: _Row | None = None) -> int:
+        """Write one record, of whole words, into this segment; its place.
 
-        Of a row, say that it is written.
+        0 (the head is there) for no room, another segment or a row that is written. Of a row, say that it is written.
         """
-        _, size, mark, _, room = plan
-        last = len(room)
+        content = memoryview(record).cast("q")
+        length, last = 1 + len(content), len(words)
+        mark = kind << 32 | 8 * length
         at = self.at
-        end = at + size
-        if end > last or room is not self._map or (row is not None and row.written):  # no call until the mark is set
+        end = at + length
+        if end > last or words is not self._words or (row is not None and row.written):  # no call until the mark is set
             return 0
         self.at = end
-        room[at + 8 : end] = record
-        room[at : at + 8] = mark
+        words[at + 1 : end] = content
+        words[at] = mark
         if row is not None:
             row.written = True
         return at
 
     def _roll(self, names: tuple[str, ...]) -> None:
         """Go on in a new segment that has room for these names and a row. Raises: OSError."""
-        if self._alone and self._map is not None and not (self._follower and self._follower.lives()):
+        if self._alone and self._words is not None and not (self._follower and self._follower.lives()):
             self._convert()
         need = _HEAD_BYTES + 16 + len(json.dumps(_tidied(names))) + _ROW_BYTES + 8 * len(names)
         fresh, path = self._reserve(max(_SEGMENT_BYTES, -(-need // 4096) * 4096))
-        end = len(fresh) if _ATOMIC else 0
+        words: memoryview[int] = fresh.cast("q")
+        numbers: memoryview[float] = fresh.cast("d")
+        end = len(words) if _ATOMIC else 0
         self._look()
-        old, self._map, self._path, self.at, self.end, self.plans = self._map, fresh, path, _HEAD_BYTES, end, {}
-        if old is not None:
-            old[_SEALED] = _SEAL
+        old, self._words, self._numbers, self._path = self._words, words, numbers, path
+        self.at, self.end, self.plans = _HEAD_BYTES // 8, end, {}
+        if old is not None:  # no call since
+            old[_SEALED] = 1
         if self._alone and self._follower is None:
             self._follower = _Follower()
             self._follower.start(self._run_dir, self._warn)
@@ -653,14 +684,14 @@ class _Journal:
     def _look(self) -> None:
         """Warn when the segment at hand is gone: until it is sealed nobody but the training's owner removes it."""
         try:
-            if self._map is not None:
+            if self._words is not None:
                 self._path.stat()
         except FileNotFoundError:
             self._warn("removed", f"{JOURNAL} was removed while training runs: its newest metrics are lost")
         except OSError as error:
             self._warn.of(error, JOURNAL)
 
-    def _reserve(self, size: int) -> tuple[mmap.mmap, Path]:
+    def _reserve(self, size: int) -> tuple[memoryview, Path]:
         """A new segment and its place.
 
         All its blocks are on disk, so that a full disk is an error here and no SIGBUS later.
@@ -679,7 +710,7 @@ class _Journal:
             file = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
             _try_lock(file)  # kept by the mapping, freed by the kernel when the process is gone
             _fill(file, size)
-            fresh = mmap.mmap(file, size, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0))
+            fresh = memoryview(mmap.mmap(file, size, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)))
             fresh[: _HEAD.size] = _HEAD.pack(_MAGIC, size, 0, _HEAD_BYTES, 0, 0)
             names = segments(self._folder)  # again: a handler may have begun one meanwhile, whose rows come before
             number = int(names[-1][:8]) + 1 if names else 1
@@ -707,15 +738,16 @@ class _Journal:
             self._store_late()
             self._retry_at = 0.0
             self._look()
-            mapped, self._map, self.at, self.end, self.plans = self._map, None, 0, 0, {}
-            if mapped is not None:  # no call since; and not closed, for who was interrupted may be about to look at it
-                mapped[_SEALED] = _SEAL
+            words, self._words, self._numbers = self._words, None, None
+            self.at, self.end, self.plans = 0, 0, {}
+            if words is not None:  # no call since; not released either: who was interrupted may be about to write to it
+                words[_SEALED] = 1
         follower = self._follower
         if follower is not None:
             follower.finish(patience)
         self._follower = None
         if self._alone:
-            self._convert(patience, over=mapped is not None or follower is not None)
+            self._convert(patience, over=words is not None or follower is not None)
 
     def _convert(self, patience: float = 0.0, *, over: bool = False) -> None:
         """Convert here; while another process does so, wait until `patience` (of time.monotonic).
@@ -865,18 +897,18 @@ class Converter:
         try:
             segment = _Segment(file)
             over = ended or segment.sealed or _try_lock(file)  # before the rows are read
-            count = self._move(segment, file)
+            count = self._move(segment, file, over=over)
             if over:
                 os.unlink(name, dir_fd=folder)
         finally:
             os.close(file)
         return count
 
-    def _move(self, segment: _Segment, file: int) -> int:
+    def _move(self, segment: _Segment, file: int, *, over: bool) -> int:
         done, count = segment.done, 0
         while True:
             intended = segment.intended if segment.intended > done else 0
-            text, rows, at = segment.read(done, intended or segment.size)
+            text, rows, at = segment.read(done, intended or segment.size, over=over)
             if at == done:
                 return count
             if rows:
@@ -904,25 +936,28 @@ class _Segment:
             self.size, self.sealed = min(size, found.st_size, _MOST_BYTES), bool(sealed)
             self.intended = min(self.intended, self.size)
 
-    def read(self, at: int, end: int) -> tuple[bytes, int, int]:
-        """Lines of the rows from byte `at` on, about `_CHUNK_BYTES` of journal; how many; where they end."""
+    def read(self, at: int, end: int, *, over: bool = False) -> tuple[bytes, int, int]:
+        """Lines of the rows from byte `at` on, about `_CHUNK_BYTES` of journal; how many; where they end.
+
+        `over`: nobody writes any more, and rows that are not whole now are stepped over.
+        """
         data = os.pread(self._file, min(_CHUNK_BYTES, end - at), at) if at < end else b""
         if len(data) >= 8 and len(data) < (size := _WORD.unpack_from(data)[0] & _SIZE) <= end - at:
             data = os.pread(self._file, size, at)  # one record longer than a chunk
-        text, moved = self._lines(data)
+        text, moved = self._lines(data, over)
         # Within one read a processor copies in whatever order it likes, while the training writes: a mark may come
         # along without what was written before it (x86 `rep movsb`: seen at one read in 600 at the journal's end).
         # What is read after a mark was seen is whole.
         whole = os.pread(self._file, moved, at) if moved else b""
         if whole != data[:moved]:
-            text, moved = self._lines(whole)
+            text, moved = self._lines(whole, over)
         joined = "".join(text)
         if ":nan" in joined or ":inf" in joined or ":-inf" in joined:  # no name of ours holds a colon
             for said, meant in ((":nan", ':"NaN"'), (":inf", ':"Infinity"'), (":-inf", ':"-Infinity"')):
                 joined = joined.replace(said, meant)
         return joined.encode(), len(text), at + moved
 
-    def _lines(self, data: bytes) -> tuple[list[str], int]:
+    def _lines(self, data: bytes, over: bool) -> tuple[list[str], int]:
         """Lines of the rows whose marks are set, and how many bytes of `data` they and their names take."""
         text: list[str] = []
         moved = 0
@@ -933,7 +968,7 @@ class _Segment:
                 break  # not there yet, or in the next chunk
             if kind == _ROW and size >= _ROW_BYTES:
                 moved = self._line_up(data, moved, mark, text)
-            elif kind == _KEYS:
+            elif kind in (_KEYS, _VOID) or (over and not kind):
                 moved += size
             else:
                 break
@@ -1071,7 +1106,7 @@ def journal_steps(run_dir: Path) -> list[int]:
         try:
             segment = _Segment(file)
             at = segment.done
-            while (read := segment.read(at, segment.size))[2] != at:
+            while (read := segment.read(at, segment.size, over=True))[2] != at:
                 at = read[2]
                 found += [step] if (step := _step_of(read[0].splitlines()[-1] if read[0] else b"")) is not None else []
         finally:
