@@ -157,7 +157,7 @@ class TrainingRuntime:
 
     # --- what people see
 
-    def log_metrics(self, /, step: int, **values: Any) -> None:
+    def log_metrics(self, /, step: int, **values: Any) -> None:  # noqa: C901 - in one frame, see below
         """Keep one row of numbers; once this returns, no kill of the process loses it. About a microsecond.
 
         Accepts numpy and torch scalars, arrays of one element, Decimals, bools, NaN and infinities, and texts such as
@@ -165,37 +165,43 @@ class TrainingRuntime:
         out with one warning per name. After a SIGTERM, a script that registered something to save and never reads
         `should_stop` is saved and ended here, between two steps.
         """
-        # All of a usual row is done here, in one frame and by built-in types: at one call in some milliseconds each
-        # layer and each other module is a cold cache.
+        # All of a usual row is done here, in one frame, by built-in types and with an index instead of an iterator: at
+        # one call in some milliseconds each layer, each module and each kind of instruction more is a cold cache.
         journal = self._journal
-        plans = journal.plans
-        plan = plans.get(tuple(values))
-        if plan is not None:
-            words, numbers, length, taken, void, whole, keys_at = plan
-            now = _now()
-            at = journal.at
-            end = at + length
-            if end <= journal.end and plans is journal.plans:
-                words[at] = taken  # no call until the space is: see _Journal
-                journal.at = end
-                state = void
-                try:
-                    words[at + 1] = keys_at
-                    words[at + 2] = step
-                    numbers[at + 3] = now
-                    place = at + 4
-                    for value in values.values():
-                        numbers[place] = value
-                        place += 1
-                    state = whole
-                except Exception:  # noqa: BLE001 - something is no plain number, and `append` says what
-                    state = void
-                finally:
-                    if plans is journal.plans:
-                        words[at] = state
-                    else:  # the segment was sealed meanwhile, and is read without this row
-                        state = void
-                if state == whole:
+        names, words, numbers, count, length, taken, void, whole, keys_at = journal.plan
+        others = len(values) != count
+        known = 0
+        while known < count:
+            if names[known] not in values:
+                others = True
+                break
+            known += 1
+        if others:
+            names, words, numbers, count, length, taken, void, whole, keys_at = journal.plan_for(tuple(values))
+        now = _now()
+        at = journal.at
+        end = at + length
+        if end <= journal.end and words is journal.words:
+            words[at] = taken  # no call until the space is: see _Journal
+            journal.at = end
+            try:
+                words[at + 1] = keys_at
+                words[at + 2] = step
+                numbers[at + 3] = now
+                place = at + 4
+                kept = 0
+                while kept < count:
+                    numbers[place + kept] = values[names[kept]]
+                    kept += 1
+            except BaseException as error:
+                if words is journal.words:
+                    words[at] = void
+                if not isinstance(error, Exception):
+                    raise
+                # something is no plain number: `append` says what
+            else:
+                if words is journal.words:  # else it was sealed meanwhile, and is read without this row
+                    words[at] = whole
                     self._step = step
                     if self._stop_asked:
                         self._stop_if_wanted()
@@ -521,10 +527,12 @@ class _Warnings:
         self(f"errno {number}" if number else what, f"{what} cannot be written, training goes on: {error}")
 
 
-# How rows of one tuple of names are written into the segment at hand: the segment as integers and as floats, how many
-# of them a row takes with its mark, the mark while it is written, if it is broken off and when it is whole, where the
-# names are. A plain tuple unpacks fastest.
-_Plan = tuple["memoryview[int]", "memoryview[float]", int, int, int, int, int]
+# How rows of some names are written into the segment at hand: the names, the segment as integers and as floats, how
+# many numbers there are, how many words a row takes with its mark, the mark while it is written, if it is broken off
+# and when it is whole, where the names are. A plain tuple unpacks fastest.
+_Plan = tuple[tuple[str, ...], "memoryview[int]", "memoryview[float]", int, int, int, int, int, int]
+_NOWHERE = memoryview(bytes(8))
+_NO_PLAN: _Plan = ((), _NOWHERE.cast("q"), _NOWHERE.cast("d"), -1, 0, 0, 0, 0, 0)  # no row is like it
 
 
 class _Row:
@@ -567,11 +575,22 @@ class _Journal:
     def _forget(self) -> None:
         """Own no segment: at first and in a forked child."""
         self.at = self.end = 0
+        self.plan = _NO_PLAN  # of the newest row: most are alike
         self.plans: dict[tuple[str, ...], _Plan] = {}
-        self._words: memoryview[int] | None = None  # the segment as integers, and as floats
+        self.words: memoryview[int] | None = None  # the segment as integers, and as floats
         self._numbers: memoryview[float] | None = None
         self._path = self._folder
         self._retry_at = 0.0
+
+    def plan_for(self, names: tuple[str, ...]) -> _Plan:
+        """How to write a row of other names than the newest one, and then those that are like it.
+
+        `_NO_PLAN` for new names.
+        """
+        plan = self.plans.get(names, _NO_PLAN)
+        if plan[1] is self.words:
+            self.plan = plan
+        return plan
 
     def append(self, step: Any, values: Mapping[str, Any]) -> bool:
         """Keep one row that was not packed at once; False for one that has no step.
@@ -622,14 +641,14 @@ class _Journal:
             if plan is not None:
                 count = len(row.numbers)
                 record = struct.pack(f"qqd{count}d", plan[-1], row.step, row.now, *row.numbers)
-                if self._put(_ROW, record, plan[0], row):
+                if self._put(_ROW, record, plan[1], row):
                     return
             if plans is self.plans:  # nobody else, a signal's handler say, began a segment meanwhile
                 self._roll(row.names)
 
     def _planned(self, names: tuple[str, ...]) -> _Plan | None:
         """Write these names into the segment; None if there is none, or no room for them."""
-        plans, words, numbers = self.plans, self._words, self._numbers
+        plans, words, numbers = self.plans, self.words, self._numbers
         if words is None or numbers is None:
             return None
         if len(plans) >= _MOST_PLANS:
@@ -639,9 +658,10 @@ class _Journal:
         keys_at = self._put(_KEYS, text, words)
         if not keys_at:
             return None
-        length = 4 + len(names)
-        size = 8 * length
-        plans[names] = plan = words, numbers, length, size, _VOID << 32 | size, _ROW << 32 | size, 8 * keys_at
+        count = len(names)
+        size = 8 * (4 + count)
+        plan = names, words, numbers, count, 4 + count, size, _VOID << 32 | size, _ROW << 32 | size, 8 * keys_at
+        plans[names] = plan
         return plan
 
     def _put(self, kind: int, record: bytes, words: memoryview[int], row: _Row | None = None) -> int:
@@ -654,7 +674,7 @@ class _Journal:
         mark = kind << 32 | 8 * length
         at = self.at
         end = at + length
-        if end > last or words is not self._words or (row is not None and row.written):  # no call until the mark is set
+        if end > last or words is not self.words or (row is not None and row.written):  # no call until the mark is set
             return 0
         self.at = end
         words[at + 1 : end] = content
@@ -665,7 +685,7 @@ class _Journal:
 
     def _roll(self, names: tuple[str, ...]) -> None:
         """Go on in a new segment that has room for these names and a row. Raises: OSError."""
-        if self._alone and self._words is not None and not (self._follower and self._follower.lives()):
+        if self._alone and self.words is not None and not (self._follower and self._follower.lives()):
             self._convert()
         need = _HEAD_BYTES + 16 + len(json.dumps(_tidied(names))) + _ROW_BYTES + 8 * len(names)
         fresh, path = self._reserve(max(_SEGMENT_BYTES, -(-need // 4096) * 4096))
@@ -673,8 +693,8 @@ class _Journal:
         numbers: memoryview[float] = fresh.cast("d")
         end = len(words) if _ATOMIC else 0
         self._look()
-        old, self._words, self._numbers, self._path = self._words, words, numbers, path
-        self.at, self.end, self.plans = _HEAD_BYTES // 8, end, {}
+        old, self.words, self._numbers, self._path = self.words, words, numbers, path
+        self.at, self.end, self.plan, self.plans = _HEAD_BYTES // 8, end, _NO_PLAN, {}
         if old is not None:  # no call since
             old[_SEALED] = 1
         if self._alone and self._follower is None:
@@ -684,7 +704,7 @@ class _Journal:
     def _look(self) -> None:
         """Warn when the segment at hand is gone: until it is sealed nobody but the training's owner removes it."""
         try:
-            if self._words is not None:
+            if self.words is not None:
                 self._path.stat()
         except FileNotFoundError:
             self._warn("removed", f"{JOURNAL} was removed while training runs: its newest metrics are lost")
@@ -738,8 +758,8 @@ class _Journal:
             self._store_late()
             self._retry_at = 0.0
             self._look()
-            words, self._words, self._numbers = self._words, None, None
-            self.at, self.end, self.plans = 0, 0, {}
+            words, self.words, self._numbers = self.words, None, None
+            self.at, self.end, self.plan, self.plans = 0, 0, _NO_PLAN, {}
             if words is not None:  # no call since; not released either: who was interrupted may be about to write to it
                 words[_SEALED] = 1
         follower = self._follower
