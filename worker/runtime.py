@@ -828,9 +828,9 @@ class _Follower:
     def start(self, run_dir: Path, warn: _Warnings) -> None:
         """Interrupted, it may leave a process that nobody knows, which ends at once as its input does."""
         reading, writing = os.pipe()
-        self._output, output = os.pipe()
+        its_output, output = os.pipe()
         # not before the last method has ended, in which a handler may have called another one
-        weakref.finalize(self, os.close, self._output).atexit = False
+        weakref.finalize(self, os.close, its_output).atexit = False
         argv = [sys.executable, "-I", "-S", "-c", _LEAVE_BEHIND, os.path.abspath(__file__), str(run_dir)]  # noqa: PTH100 - spawn takes text
         actions = [
             (os.POSIX_SPAWN_DUP2, reading, 0),
@@ -850,7 +850,9 @@ class _Follower:
         finally:
             os.close(reading)
             os.close(output)
-            if not started:  # else a handler may have ended it meanwhile, and closed that
+            if started:  # not before: while we hold the other end too, a handler that ends the run would wait in vain
+                self._output = its_output
+            else:  # else a handler may have ended it meanwhile, and closed that
                 os.close(writing)
 
     def lives(self) -> bool:

@@ -15,6 +15,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -167,7 +168,9 @@ def log(story: Story) -> None:
 
 
 def end(story: Story) -> None:
+    began = time.monotonic()
     story.rt.finish("stopped")
+    assert time.monotonic() - began < runtime._FINISH_S / 2  # it waited for nobody who could not come
     raise SystemExit(0)
 
 
