@@ -63,8 +63,9 @@ _HEAD = struct.Struct("QQQQQQ")
 _DONE_AT, _DONE = 24, struct.Struct("QQQ")
 _WORD = struct.Struct("Q")
 _SEALED = 2  # as a word
-# Kinds: (where its names are, step, seconds since the epoch, numbers…); names as JSON; a row that was broken off.
-_ROW, _KEYS, _VOID = 1, 2, 3
+# Kinds: (where its names are, step, seconds since the epoch, numbers…); names as JSON, or what was broken off: no row
+# says that its names are there.
+_ROW, _KEYS = 1, 2
 _ROW_BYTES = 32
 _SIZE = 0xFFFF_FFFF
 
@@ -169,14 +170,10 @@ class TrainingRuntime:
         # one call in some milliseconds each layer, each module and each kind of instruction more is a cold cache.
         journal = self._journal
         names, words, numbers, count, length, taken, void, whole, keys_at = journal.plan
-        others = len(values) != count
         known = 0
-        while known < count:
-            if names[known] not in values:
-                others = True
-                break
+        while known < count and names[known] in values:
             known += 1
-        if others:
+        if known != count or len(values) != count:
             names, words, numbers, count, length, taken, void, whole, keys_at = journal.plan_for(tuple(values))
         now = _now()
         at = journal.at
@@ -196,9 +193,8 @@ class TrainingRuntime:
             except BaseException as error:
                 if words is journal.words:
                     words[at] = void
-                if not isinstance(error, Exception):
+                if not isinstance(error, Exception) or not _by_value(error, values):
                     raise
-                # something is no plain number: `append` says what
             else:
                 if words is journal.words:  # else it was sealed meanwhile, and is read without this row
                     words[at] = whole
@@ -527,9 +523,10 @@ class _Warnings:
         self(f"errno {number}" if number else what, f"{what} cannot be written, training goes on: {error}")
 
 
-# How rows of some names are written into the segment at hand: the names, the segment as integers and as floats, how
-# many numbers there are, how many words a row takes with its mark, the mark while it is written, if it is broken off
-# and when it is whole, where the names are. A plain tuple unpacks fastest.
+# How rows of some names are written into the segment at hand: the names, the segment as integers (`words`) and as
+# floats (`numbers`), how many numbers there are, how many words a row takes with its mark; the mark while it is written
+# (`taken`), when it was broken off (`void`) and when it is `whole`; the byte at which the names are. A plain tuple
+# unpacks fastest.
 _Plan = tuple[tuple[str, ...], "memoryview[int]", "memoryview[float]", int, int, int, int, int, int]
 _NOWHERE = memoryview(bytes(8))
 _NO_PLAN: _Plan = ((), _NOWHERE.cast("q"), _NOWHERE.cast("d"), -1, 0, 0, 0, 0, 0)  # no row is like it
@@ -660,7 +657,7 @@ class _Journal:
             return None
         count = len(names)
         size = 8 * (4 + count)
-        plan = names, words, numbers, count, 4 + count, size, _VOID << 32 | size, _ROW << 32 | size, 8 * keys_at
+        plan = names, words, numbers, count, 4 + count, size, _KEYS << 32 | size, _ROW << 32 | size, 8 * keys_at
         plans[names] = plan
         return plan
 
@@ -674,10 +671,11 @@ class _Journal:
         mark = kind << 32 | 8 * length
         at = self.at
         end = at + length
-        if end > last or words is not self.words or (row is not None and row.written):  # no call until the mark is set
-            return 0
+        where = slice(at + 1, end)  # before: to make one may start the collector, which calls methods of others
+        if at != self.at or end > last or words is not self.words or (row is not None and row.written):
+            return 0  # no call until the mark is set
         self.at = end
-        words[at + 1 : end] = content
+        words[where] = content
         words[at] = mark
         if row is not None:
             row.written = True
@@ -930,7 +928,7 @@ class Converter:
         done, count = segment.done, 0
         while True:
             intended = segment.intended if segment.intended > done else 0
-            text, rows, at = segment.read(done, intended or segment.size, over=over)
+            text, rows, at = segment.read(done, intended or segment.size, over=over or bool(intended))
             if at == done:
                 return count
             if rows:
@@ -990,7 +988,7 @@ class _Segment:
                 break  # not there yet, or in the next chunk
             if kind == _ROW and size >= _ROW_BYTES:
                 moved = self._line_up(data, moved, mark, text)
-            elif kind in (_KEYS, _VOID) or (over and not kind):
+            elif kind == _KEYS or (over and not kind):
                 moved += size
             else:
                 break
@@ -1202,6 +1200,11 @@ def _tidied(names: Sequence[str]) -> list[str]:
             tidy, number = f"{tidy.removesuffix(f'_{number - 1}') if number > 2 else tidy}_{number}", number + 1
         found[tidy] = None
     return list(found)
+
+
+def _by_value(error: Exception, values: Mapping[str, Any]) -> bool:
+    """Whether a value that is no plain number raised this, and not a signal's handler while it was asked."""
+    return isinstance(error, (TypeError, ValueError, RuntimeError)) or None in map(_number, values.values())
 
 
 def _number(value: Any) -> float | None:

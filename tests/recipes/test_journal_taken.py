@@ -69,6 +69,92 @@ def test_when_it_is_broken_off_a_live_reader_steps_over_it(rt: TrainingRuntime, 
     assert [step for step, _ in read(tmp_path)] == [1, 3, 4]
 
 
+class Told(Exception):
+    """What a script's own handler of a signal raises, say."""
+
+
+def test_what_a_handler_raises_meanwhile_reaches_the_script(rt: TrainingRuntime, tmp_path: Path) -> None:
+    def act() -> None:
+        raise Told
+
+    with pytest.raises(Told):
+        rt.log_metrics(2, a=1, b=Acting(act))
+    rt.log_metrics(3, a=3, b=3)
+    Converter(tmp_path).run()
+    assert [step for step, _ in read(tmp_path)] == [1, 3]
+
+
+def test_what_a_value_raises_whenever_it_is_read_harms_nobody(
+    rt: TrainingRuntime, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Broken:
+        def __float__(self) -> float:
+            raise Told
+
+    rt.log_metrics(2, a=2, b=Broken())
+    Converter(tmp_path).run()
+    assert read(tmp_path) == [(1, {"a": 1, "b": 1}), (2, {"a": 2})]
+    assert "metric 'b' left out" in capfd.readouterr().err
+
+
+def test_a_handlers_exception_at_any_turn_of_a_busy_loop_reaches_the_script(
+    rt: TrainingRuntime, tmp_path: Path
+) -> None:
+    told = 0
+
+    def handle(*_: object) -> None:
+        nonlocal told
+        told += 1
+        raise Told
+
+    before = signal.signal(signal.SIGALRM, handle)
+    heard, step = 0, 2
+    try:
+        while heard < 50:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.001)
+                while True:
+                    step += 1
+                    rt.log_metrics(step, a=1, b=1)
+            except Told:
+                heard += 1
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert told == heard
+    rt.finish()
+    Converter(tmp_path).run(ended=True)
+    steps = [step for step, _ in read(tmp_path)]
+    assert len(steps) == len(set(steps))
+    assert len(steps) >= step - 2 - heard
+
+
+def test_a_converter_that_died_while_it_stepped_over_a_row_doubles_none(
+    rt: TrainingRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told that the writer is gone; the next one finds it alive, and goes on where the last one meant to."""
+    pwrite = os.pwrite
+    noted = []
+
+    def dying(file: int, data: bytes, at: int) -> int:
+        noted.append(data)
+        if len(noted) == 2:
+            raise KeyboardInterrupt
+        return pwrite(file, data, at)
+
+    def act() -> None:
+        rt.log_metrics(3, a=3, b=3)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", dying)
+            with pytest.raises(KeyboardInterrupt):
+                Converter(tmp_path).run(ended=True)
+        Converter(tmp_path).run()
+
+    rt.log_metrics(2, a=1, b=Acting(act))
+    Converter(tmp_path).run()
+    steps = [step for step, _ in read(tmp_path)]
+    assert steps == [1, 3]
+
+
 @pytest.mark.parametrize("again", [True, False])
 def test_a_run_that_is_ended_meanwhile_gets_it_once(rt: TrainingRuntime, tmp_path: Path, again: bool) -> None:
     def act() -> None:
