@@ -1203,8 +1203,12 @@ def _tidied(names: Sequence[str]) -> list[str]:
 
 
 def _by_value(error: Exception, values: Mapping[str, Any]) -> bool:
-    """Whether a value that is no plain number raised this, and not a signal's handler while it was asked."""
-    return isinstance(error, (TypeError, ValueError, RuntimeError)) or None in map(_number, values.values())
+    """Whether a value that is no plain number raised this, and not a signal's handler while it was asked.
+
+    Also one that warns, once in a process, where warnings are errors: a tensor that requires its gradient.
+    """
+    usual = (TypeError, ValueError, RuntimeError, Warning)
+    return isinstance(error, usual) or None in map(_number, values.values())
 
 
 def _number(value: Any) -> float | None:

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,6 +96,15 @@ def test_what_a_value_raises_whenever_it_is_read_harms_nobody(
     Converter(tmp_path).run()
     assert read(tmp_path) == [(1, {"a": 1, "b": 1}), (2, {"a": 2})]
     assert "metric 'b' left out" in capfd.readouterr().err
+
+
+def test_a_value_that_warns_once_where_warnings_are_errors_is_kept(rt: TrainingRuntime, tmp_path: Path) -> None:
+    """As torch does for a tensor that requires its gradient."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rt.log_metrics(2, a=1, b=Acting(lambda: warnings.warn("better detach it", UserWarning, stacklevel=1)))
+    Converter(tmp_path).run()
+    assert read(tmp_path) == [(1, {"a": 1, "b": 1}), (2, {"a": 1, "b": 2})]
 
 
 def test_a_handlers_exception_at_any_turn_of_a_busy_loop_reaches_the_script(
