@@ -10,7 +10,6 @@ import json
 import logging
 import math
 import os
-import re
 import stat
 import time
 from collections.abc import Iterable
@@ -28,11 +27,6 @@ _READ_BYTES = 256 * 1024
 _TAKE_S = 0.5  # for looking for the next row
 _LOSS_NAMES = ("loss", "train_loss")
 _MEASURED, _VALUES = b'"body":{"kind":"measured","rows":[', b'"values":{'  # as spools have them; `_VALUES` once a row
-_NUMBER = rb"(?:-?(?:0|[1-9]\d{0,17})\.\d++(?:e[-+]?\d\d?)?+|-?(?:0|[1-9]\d{0,17}+)(?:e[-+]?\d\d?)?+|NaN|-?Infinity)"
-_NAMED = rb'"[ !#-\[\]-~]*":' + _NUMBER
-_PLAIN_ROWS = re.compile(  # lines as `Converter` writes nearly all: rows without a closer look
-    rb'(?:\{"step":-?(?:0|[1-9]\d{0,17}),"at":%b,"values":\{(?:%b(?:,%b)*+)?+\}\}\n)*+' % (_NUMBER, _NAMED, _NAMED)
-)
 
 log = logging.getLogger(__name__)
 
@@ -201,28 +195,13 @@ def _after(path: Path, rows: int) -> int:
     """Where the first `rows` rows end, or all that are there."""
     whole = 0
     for start, piece in _pieces(path) if rows else ():
-        at, whole = 0, start + len(piece)
-        while at < len(piece):
-            plain = _PLAIN_ROWS.match(piece, at)
-            end = plain.end() if plain is not None else at
-            count = piece.count(b"\n", at, end)
-            if count >= rows:
-                return start + _end_of_line(piece, at, rows)
-            rows, at = rows - count, end
-            line = piece[at : _end_of_line(piece, at, 1)] if at < len(piece) else b""
-            for part in line.splitlines(keepends=True):  # where reading cuts it, too
-                at += len(part)
-                rows -= _row(part) is not None
-                if not rows:
-                    return start + at
+        whole = start
+        for line in piece.splitlines(keepends=True):
+            whole += len(line)
+            rows -= _row(line) is not None
+            if not rows:
+                return whole
     return whole
-
-
-def _end_of_line(text: bytes, at: int, number: int) -> int:
-    """Where the line ends that is `number`-th from `at` on."""
-    for _ in range(number):
-        at = text.index(b"\n", at) + 1
-    return at
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
