@@ -7,6 +7,7 @@ Owns the rules for names inside tars. Trusts nothing that the training script wr
 import json
 import logging
 import os
+import shutil
 import stat
 import tarfile
 from collections.abc import Callable, Collection, Mapping
@@ -92,8 +93,13 @@ def archive_script(folder: Path, bundle: Mapping[str, bytes]) -> str:
 def unpack(tar_path: Path, into: Path) -> None:
     """Unpack plain files below `into`. Raises `BadOutput` for links, absolute paths and `..`."""
     with tarfile.open(tar_path) as tar:
-        members = [_plain(member) for member in tar.getmembers()]
-        tar.extractall(into, members, filter="data")
+        for member in [_plain(member) for member in tar.getmembers()]:
+            path = into / member.name
+            file = tar.extractfile(member)
+            (path if file is None else path.parent).mkdir(parents=True, exist_ok=True)
+            if file is not None:
+                with path.open("wb") as copy:
+                    shutil.copyfileobj(file, copy)
 
 
 def read_bundle(tar_path: Path) -> dict[str, bytes]:
