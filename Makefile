@@ -13,7 +13,8 @@ help:  ## list the targets
 setup: $(READY)  ## make the virtual environment from the lock
 
 $(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Trainyard needs Python 3.11 or newer; set PYTHON=python3.11")'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v <= (3, 14) else "Trainyard needs Python 3.11 to 3.14, and $(PYTHON) is %d.%d; set PYTHON=python3.11" % v)'
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "$(PYTHON) has no venv module (Debian: apt install python3-venv)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	@echo "Installing from requirements.lock (a few minutes the first time) …"
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 -c requirements.lock

@@ -14,14 +14,14 @@ from pydantic import SecretStr
 from agent.brain import Options, build
 from agent.clock import SystemClock
 from agent.domain.charts import ChartSpec
-from agent.domain.errors import Conflict, NotFound, Unavailable
+from agent.domain.errors import AppError, Conflict, NotFound, Unavailable
 from agent.domain.pictures import PictureSpec
 from agent.llm.chain import GatewayModel, ModelChain
 from agent.llm.offline import OfflinePlanner
-from agent.ports import Door
 from agent.runs.service import Timings
 from agent.storage import sql_stores
 from agent.storage.database import Database
+from bot.connection import Adapter, Failed
 from bot.processes import Children
 from bot.relay import relay
 from bot.settings import Settings, gateway_environment, worker_environment
@@ -90,10 +90,12 @@ class PackedBundles:
 class App:
     """One bot: doors, sessions, run service, relay. `async with App(settings, doors)` serves until the block ends."""
 
-    def __init__(self, settings: Settings, doors: list[Door], *, worker: bool, timings: Timings | None = None) -> None:
+    def __init__(
+        self, settings: Settings, doors: list[Adapter], *, worker: bool, timings: Timings | None = None
+    ) -> None:
         """`worker` starts a worker on this host as a child. `timings` are the run service's."""
         self.settings = settings
-        self.doors: dict[str, Door] = {door.platform: door for door in doors}
+        self.doors: dict[str, Adapter] = {door.platform: door for door in doors}
         self._with_worker = worker
         self._timings = timings
         self._stack = contextlib.AsyncExitStack()
@@ -128,7 +130,11 @@ class App:
         self._wire()
         await self.brain.recover()
         for door in self.doors.values():
-            self._background(f"door {door.platform}", lambda door=door: door.run(self.brain.desk.accept))  # type: ignore[misc]
+            self._background(
+                f"door {door.platform}",
+                lambda door=door: door.run(self.brain.desk.accept),  # type: ignore[misc]
+                failed=door.connection.failed,
+            )
         self._background("relay", lambda: relay(self.feed, self.brain.service))
         self._background("cards", self.brain.cards.run)
         if self.brain.monitor is not None:
@@ -199,8 +205,11 @@ class App:
             self.children.revive()
             await asyncio.sleep(self.settings.tick_s)
 
-    def _background(self, name: str, start: Callable[[], Awaitable[None]], *, forever: bool = True) -> None:
-        self._tasks.append(asyncio.create_task(_kept_running(name, start, forever=forever), name=name))
+    def _background(
+        self, name: str, start: Callable[[], Awaitable[None]], *, forever: bool = True, failed: Failed | None = None
+    ) -> None:
+        running = _kept_running(name, start, forever=forever, failed=failed)
+        self._tasks.append(asyncio.create_task(running, name=name))
 
     async def until_a_door_closes(self) -> None:
         """Wait for the end of the first door that ends by itself (a terminal at the end of its input)."""
@@ -234,14 +243,21 @@ async def _reach(redis_url: str) -> None:
         await client.aclose()
 
 
-async def _kept_running(name: str, start: Callable[[], Awaitable[None]], *, forever: bool) -> None:
+async def _kept_running(
+    name: str, start: Callable[[], Awaitable[None]], *, forever: bool, failed: Failed | None = None
+) -> None:
     """Run a background service; one that breaks is started again after a pause that grows."""
     pause_s, longest_s = RESTART_S
     while True:
         try:
             await start()
-        except Exception:
+        except Exception as error:
             log.exception("service broke and is started again", extra={"service": name, "pause_s": pause_s})
+            if failed is not None:
+                reason = (
+                    error.text if isinstance(error, AppError) else f"it broke ({type(error).__name__}, see the log)"
+                )
+                failed(reason, retry_s=pause_s)
         else:
             return
         if not forever:
@@ -265,9 +281,9 @@ def only_one(home: Path) -> Iterator[IO[str]]:
         yield lock
 
 
-def platform_doors(settings: Settings) -> list[Door]:
+def platform_doors(settings: Settings) -> list[Adapter]:
     """The doors whose tokens are set."""
-    doors: list[Door] = []
+    doors: list[Adapter] = []
     if settings.slack_bot_token:
         from bot.slack.door import SLACK, SlackDoor  # noqa: PLC0415 - half a second that only Slack's users pay
 

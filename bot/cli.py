@@ -1,6 +1,7 @@
 """The command line: `trainyard chat | up | bot | worker | doctor | chart | demo | manifest`."""
 
 import asyncio
+import importlib.metadata
 import importlib.util
 import os
 import signal
@@ -14,9 +15,22 @@ from pydantic import ValidationError
 from agent.domain.errors import AppError
 from bot.allocator import use_one_heap
 
-app = typer.Typer(
-    help="The ML engineer that lives in a team's Slack and Discord.", no_args_is_help=True, add_completion=False
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print("trainyard", importlib.metadata.version("trainyard"))
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """The ML engineer that lives in a team's Slack and Discord."""
 
 
 def main() -> None:
@@ -59,7 +73,7 @@ def _run(coroutine: object) -> int:
         return 130
 
 
-@app.command()
+@app.command(epilog="Example: `trainyard chat --as ann`")
 def chat(
     thread: Annotated[str, typer.Option(help="Name of the conversation; the same name goes on with it.")] = "main",
     as_: Annotated[str, typer.Option("--as", help="Who you are.")] = "you",
@@ -97,13 +111,13 @@ def chat(
     raise SystemExit(_run(talk()))
 
 
-@app.command()
+@app.command(epilog="Example: `trainyard up`")
 def up() -> None:
     """Serve Slack and Discord with the tokens in `.env`, with a worker and Redis on this host."""
     _serve(worker=True)
 
 
-@app.command()
+@app.command(epilog="Example: `trainyard bot`")
 def bot() -> None:
     """Serve Slack and Discord; workers run on other hosts (`trainyard worker`)."""
     _serve(worker=False)
@@ -123,21 +137,23 @@ def _serve(*, worker: bool) -> None:
             "(see .env.example), or try `trainyard chat`, which needs none."
         )
 
+    for door in doors:
+        door.connection.report = lambda text: print(text, flush=True)
+
     async def serve() -> None:
         async with App(settings, doors, worker=worker):
-            print("serving", ", ".join(door.platform for door in doors), flush=True)
             await asyncio.Event().wait()
 
     raise SystemExit(_run(serve()))
 
 
-@app.command()
+@app.command(epilog="Example: `TRAINYARD_REDIS_URL=redis://chat-host:6379/0 trainyard worker`")
 def worker() -> None:
     """Run training jobs on this host (needs the extra `worker`: pip install 'trainyard[worker]')."""
     os.execv(sys.executable, [sys.executable, "-m", "worker"])  # noqa: S606 - no shell: argv is a list
 
 
-@app.command()
+@app.command(epilog="Example: `trainyard doctor`")
 def doctor() -> None:
     """Say what is configured, reachable and missing, with the command that mends each."""
     from bot.doctor import examine, refused
@@ -150,7 +166,7 @@ def doctor() -> None:
     raise SystemExit(asyncio.run(examine(settings)))
 
 
-@app.command()
+@app.command(epilog="Example: `trainyard chart metrics.jsonl --metric loss --last 500 -o loss.png`")
 def chart(  # noqa: PLR0913 - an argument an option
     file: Annotated[Path, typer.Argument(help="A metrics.jsonl, or a picture that a script logged.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The PNG; beside the file if unsaid.")] = None,
@@ -187,7 +203,7 @@ def chart(  # noqa: PLR0913 - an argument an option
     raise SystemExit(_run(drawing.follow() if follow else drawing.once()))
 
 
-@app.command()
+@app.command(epilog="Example: `trainyard demo --data examples/doctor_visits.csv`")
 def demo(
     data: Annotated[Path, typer.Option(help="The csv to train on.")] = Path("examples/doctor_visits.csv"),
     fresh: Annotated[Path, typer.Option(help="The csv to predict.")] = Path("examples/new_visits.csv"),
@@ -205,7 +221,7 @@ def demo(
     raise SystemExit(_run(play(settings, data=data, fresh=fresh, record=record)))
 
 
-@app.command()
+@app.command(epilog="Example: `trainyard manifest > slack_manifest.json`")
 def manifest() -> None:
     """Print the Slack app manifest, to create the app from."""
     import json

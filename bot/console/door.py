@@ -16,6 +16,7 @@ from agent.domain.errors import BadData
 from agent.domain.ids import new_ulid
 from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room, Said
 from agent.ports import Accept, MessageRef, Whisper
+from bot.connection import Connection
 from bot.console.paint import file_lines, harmless, painted, progress_line
 
 LEAVE = frozenset({"exit", "quit", ":q"})
@@ -34,13 +35,13 @@ class ConsoleDoor:
         self._read = read
         self._console = console or Console()
         self._accept: Accept | None = None
-        self._ready = asyncio.Event()
+        self.connection = Connection(self.platform)
         self._changed = asyncio.Condition()
 
     async def run(self, accept: Accept) -> None:
         """Take lines until the end of the input."""
         self._accept = accept
-        self._ready.set()
+        self.connection.established()
         if not self._read:
             await asyncio.Event().wait()
         lines: asyncio.Queue[str | None] = asyncio.Queue()
@@ -57,9 +58,9 @@ class ConsoleDoor:
 
     async def say(self, line: str) -> None:
         """What the person types. Raises `BadData` for a file that is not there."""
-        await self._ready.wait()
+        await self.connection.wait()
         words, files = _without_files(line)
-        assert self._accept is not None  # noqa: S101 - set before `_ready`
+        assert self._accept is not None  # noqa: S101 - set before it is connected
         act = Said(text=words, attachments=files)
         await self._accept(
             Inbound(event_id=new_ulid(), room=self.room, person=self.person, act=act, at=datetime.now(UTC))

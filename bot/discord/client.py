@@ -5,6 +5,7 @@ discord.py resumes dropped connections itself; Discord then replays what was mis
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import discord
@@ -47,9 +48,10 @@ class GatewayClient(discord.Client):
         message_content: bool,
         guild_ids: tuple[int, ...],
         logged_in: asyncio.Event,
+        connected: Callable[[], None],
         identify_pause_s: float,
     ) -> None:
-        """`logged_in` is set once calls to the REST interface are possible."""
+        """`logged_in` is set once calls to the REST interface are possible; `connected` is called when events come."""
         intents = discord.Intents(
             guilds=True,
             guild_messages=True,
@@ -68,6 +70,7 @@ class GatewayClient(discord.Client):
         self._shared = shared
         self._guild_ids = guild_ids
         self._logged_in = logged_in
+        self._connected = connected
         self._identify_pause_s = identify_pause_s
         self._places: Recent[int, Where] = Recent()
         self._tree = command_tree(self, self._on_command)
@@ -88,6 +91,10 @@ class GatewayClient(discord.Client):
         if self._syncing is not None:
             self._syncing.cancel()
         await super().close()
+
+    async def on_ready(self) -> None:
+        """The gateway has a session of ours."""
+        self._connected()
 
     async def on_message(self, message: discord.Message) -> None:
         """A message anywhere; our own ones tell their nonce, which is how an uncertain post is found again."""

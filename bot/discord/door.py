@@ -14,6 +14,7 @@ from agent.domain.content import Content
 from agent.domain.errors import TransientError, Unavailable
 from agent.domain.rooms import Attachment, Platform, Room
 from agent.ports import Accept, MessageRef, Whisper
+from bot.connection import Connection
 from bot.discord.addresses import whispered_by
 from bot.discord.client import GatewayClient, Shared
 from bot.discord.failures import FOREIGN, translated
@@ -65,6 +66,7 @@ class DiscordDoor:
         self._edit_pace_s = edit_pace_s
         self._shared = Shared()
         self._sessions = Sessions()
+        self.connection = Connection(self.platform)
         self._link = Link(wait_s=login_wait_s, call_s=call_s)
         self._outbound = Outbound(self._link, self._shared, editable_s=editable_s)
         self._whispers = Whispers(self._outbound, self._shared, self._sessions)
@@ -82,6 +84,7 @@ class DiscordDoor:
                 await self._connect(accept)
             except TransientError as error:
                 log.warning("discord_not_reachable", extra={"reason": error.text, "retry_s": wait_s})
+                self.connection.failed(error.text, retry_s=wait_s)
                 await asyncio.sleep(wait_s)
 
     async def _connect(self, accept: Accept) -> None:
@@ -91,6 +94,7 @@ class DiscordDoor:
             message_content=self._message_content,
             guild_ids=self._guild_ids,
             logged_in=self._link.logged_in,
+            connected=self.connection.established,
             identify_pause_s=self._identify_pause_s,
         )
         self._link.client = client
@@ -101,6 +105,7 @@ class DiscordDoor:
             raise translated(error, "read") from error
         finally:
             self._link.logged_in.clear()
+            self.connection.closed()
             self._link.client = None
             for stream in self._streams:
                 stream.abandon()

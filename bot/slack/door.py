@@ -23,6 +23,7 @@ from agent.domain.content import Content
 from agent.domain.errors import AppError, TransientError
 from agent.domain.rooms import Attachment, Platform, Room
 from agent.ports import Accept, MessageRef, ReplyStream, Whisper
+from bot.connection import Connection
 from bot.slack.api import SlackApi
 from bot.slack.downloads import Downloads
 from bot.slack.errors import code_of
@@ -88,7 +89,7 @@ class SlackDoor:
         self._askers: OrderedDict[str, str | None] = OrderedDict()
         self._me: Self | None = None
         self._accept: Accept | None = None
-        self._listening = asyncio.Event()
+        self.connection = Connection(self.platform)
         self.address = ("", 0)  # where HTTP mode listens, once it does
 
     async def run(self, accept: Accept) -> None:
@@ -105,12 +106,12 @@ class SlackDoor:
             )
             await (self._by_socket(app, self._app_token) if self._app_token else self._by_http(app))
         finally:
-            self._listening.clear()
+            self.connection.closed()
             await self._api.close()
 
     async def ready(self) -> None:
         """Return once Slack can reach us."""
-        await self._listening.wait()
+        await self.connection.wait()
 
     async def close(self) -> None:
         """Let go of the connections of a door that only writes."""
@@ -151,14 +152,20 @@ class SlackDoor:
             except TransientError as error:
                 if wait_s is None:
                     raise
-                log.warning("slack.not_reachable", extra={"reason": error.text, "retry_s": wait_s})
-                await asyncio.sleep(error.retry_after_s or wait_s)
+                await self._pause(error, wait_s)
             else:
                 self._api.bot_name = str(answer.get("user", "the bot"))
                 self._api.bot_id = str(answer.get("bot_id", ""))
                 self._api.bot_user = str(answer["user_id"])
                 return Self(str(answer["user_id"]), self._api.bot_id, str(answer["team_id"]))
         raise AssertionError("the loop returns or raises")
+
+    async def _pause(self, error: TransientError, wait_s: float) -> None:
+        """Say that Slack cannot be reached now, and wait."""
+        wait_s = error.retry_after_s or wait_s
+        log.warning("slack.not_reachable", extra={"reason": error.text, "retry_s": wait_s})
+        self.connection.failed(error.text, retry_s=wait_s)
+        await asyncio.sleep(wait_s)
 
     async def _receive(self, request: AsyncBoltRequest, next_: Next) -> BoltResponse:
         """Store what a person did, then let Bolt acknowledge. Everything else is acknowledged at once."""
@@ -193,7 +200,7 @@ class SlackDoor:
         handler.client.wss_uri = url
         try:
             await handler.connect_async()  # type: ignore[no-untyped-call]
-            self._listening.set()
+            self.connection.established()
             await asyncio.Event().wait()
         finally:
             await handler.close_async()  # type: ignore[no-untyped-call]
@@ -206,7 +213,7 @@ class SlackDoor:
             except TransientError as error:
                 if wait_s is None:
                     raise
-                await asyncio.sleep(error.retry_after_s or wait_s)
+                await self._pause(error, wait_s)
             except AppError as error:
                 text = f"Slack refuses the app token ({code_of(error)}): use one with connections:write."
                 raise AppError(text) from error
@@ -218,7 +225,7 @@ class SlackDoor:
         try:
             await web.TCPSite(runner, *self._http).start()
             self.address = runner.addresses[0][:2]
-            self._listening.set()
+            self.connection.established()
             await asyncio.Event().wait()
         finally:
             await runner.cleanup()

@@ -1,0 +1,55 @@
+"""Whether people can reach the bot through one platform, and what is in the way.
+
+Adapters report to it, the command line prints what it says.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from agent.ports import Door
+
+
+class Failed(Protocol):
+    """Hears why a service broke, and after how many seconds it is started again."""
+
+    def __call__(self, reason: str, *, retry_s: float) -> None: ...
+
+
+class Connection:
+    """The state of one platform's connection."""
+
+    def __init__(self, platform: str) -> None:
+        """Not connected yet; nobody listens."""
+        self.report: Callable[[str], None] = lambda _: None
+        self._platform = platform
+        self._up = asyncio.Event()
+        self._trouble = ""
+
+    def established(self) -> None:
+        """People can reach the bot."""
+        if not self._up.is_set():
+            self._up.set()
+            self._trouble = ""
+            self.report(f"serving {self._platform}")
+
+    def failed(self, reason: str, *, retry_s: float) -> None:
+        """It cannot be reached, and is tried again in `retry_s` seconds. The same reason is reported once."""
+        self._up.clear()
+        if reason != self._trouble:
+            self._trouble = reason
+            self.report(f"{self._platform} is not connected: {reason.rstrip('.')}. Trying again in {retry_s:.0f} s.")
+
+    def closed(self) -> None:
+        """The connection is gone; nothing is known about why."""
+        self._up.clear()
+
+    async def wait(self) -> None:
+        """Return once people can reach the bot."""
+        await self._up.wait()
+
+
+class Adapter(Door, Protocol):
+    """A chat platform that says whether it is connected."""
+
+    connection: Connection
