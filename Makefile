@@ -35,7 +35,7 @@ format: $(READY)  ## format the code
 	$(BIN)/ruff check --fix agent bot worker charts_render tests examples
 
 test: $(READY)  ## run the tests
-	$(BIN)/pytest -n 3 --dist loadfile
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 check: $(READY)  ## format, lint, import rules, types, tests: what CI runs
 	$(BIN)/ruff format --check agent bot worker charts_render tests examples

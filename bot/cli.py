@@ -211,14 +211,18 @@ def demo(
     record: Annotated[Path | None, typer.Option(help="Folder that gets a picture of the thread and its chart.")] = None,
 ) -> None:
     """Play the main job on real data: ask, approve, train, compare, predict."""
-    from bot.demo import play
+    from bot.demo import DemoFailed, play
     from bot.logs import configure
     from bot.settings import Settings
 
     home = home.resolve()
     settings = Settings(home=home, redis_url="", database_url="", models="", card_pace_s=0.5)
-    configure(settings.log_level, home.parent / "demo.log")
-    raise SystemExit(_run(play(settings, data=data, fresh=fresh, record=record)))
+    log = home.parent / "demo.log"
+    configure(settings.log_level, log)
+    try:
+        raise SystemExit(_run(play(settings, data=data, fresh=fresh, record=record)))
+    except DemoFailed as error:
+        raise AppError(f"{error.text} The log is {log}.") from None
 
 
 @app.command(epilog="Example: `trainyard manifest > slack_manifest.json`")

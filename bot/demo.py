@@ -3,11 +3,13 @@
 import asyncio
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
 from agent.domain.content import Card, Content
+from agent.domain.errors import AppError
 from agent.domain.runs import RunState
 from bot.app import App
 from bot.console.door import ConsoleDoor
@@ -23,8 +25,20 @@ PICTURE_COLUMNS = 92
 REQUEST = "Train a model that predicts who visited the doctor"
 
 
+class DemoFailed(AppError):
+    """A step of the demo failed."""
+
+    def __init__(self, doing: str, why: str) -> None:
+        """`doing` is the step, such as `training`."""
+        super().__init__(f"The demo failed while {doing}: {why.strip().rstrip('.')}.")
+
+
 async def play(settings: Settings, *, data: Path, fresh: Path, record: Path | None = None) -> int:
-    """The whole story; 0 only if the model really trained and beat the baseline."""
+    """The whole story; 0: the model really trained and beat the baseline.
+
+    Raises:
+        DemoFailed: a step failed; the text says which one and why.
+    """
     console = Console(record=True, width=PICTURE_COLUMNS) if record else Console()
     home = settings.home
     end_all_of(home)
@@ -35,10 +49,10 @@ async def play(settings: Settings, *, data: Path, fresh: Path, record: Path | No
     try:
         async with App(settings, [door], worker=True) as app:
             await _host(app)
-            code = await _story(app, door, console, data=data, fresh=fresh, person_answers=person_answers)
+            await _story(app, door, console, data=data, fresh=fresh, person_answers=person_answers)
             if record:
                 _keep_pictures(console, home, record)
-            return code
+            return 0
     finally:
         end_all_of(home)
 
@@ -52,43 +66,60 @@ def _keep_pictures(console: Console, home: Path, folder: Path) -> None:
 
 async def _story(
     app: App, door: ConsoleDoor, console: Console, *, data: Path, fresh: Path, person_answers: bool
-) -> int:
+) -> None:
     await _say(door, console, f"{REQUEST} @{data}")
-    plan = await door.until(lambda content: _is(content, "approval") or _failed(content), limit_s=PLAN_S)
-    if not _is(plan, "approval"):
-        return 1
+    await _until(door, lambda content: _is(content, "approval"), fails=_failed, doing="planning", limit_s=PLAN_S)
     if person_answers:
         console.print("\nIt is your turn: type approve or reject.", style="bold")
     else:
         console.print("\n(Nobody is at a terminal, so the demo answers by itself.)", style="dim", highlight=False)
         await _say(door, console, "approve")
-    await door.until(lambda content: _is(content, "result") or _over(content), limit_s=ANSWER_S + TRAIN_S)
+    await _until(
+        door, lambda content: _is(content, "result"), fails=_over, doing="training", limit_s=ANSWER_S + TRAIN_S
+    )
     runs = await app.brain.stores.runs.recent(1)
     outcome = runs[0].outcome if runs else None
     if not runs or runs[0].state is not RunState.SUCCEEDED or outcome is None or outcome.scorecard is None:
-        console.print("\nThe run did not succeed; the cards above and the log say why.", style="bold red")
-        return 1
+        raise DemoFailed("training", "the run did not succeed; its card says why")
+    since = len(door.shown)
     await _say(door, console, f"predict on this @{fresh}")
-    await door.until(
-        lambda content: content.card is not None and content.card.title.startswith("Predictions"), limit_s=PLAN_S
-    )
+    await _until(door, _is_predictions, fails=_is_plain, doing="predicting", limit_s=PLAN_S, since=since)
     await app.brain.postman.idle()
     score = outcome.scorecard
     if not score.beats_baseline:
-        console.print("\nThe model did not beat its baseline.", style="bold red")
-        return 1
+        raise DemoFailed("measuring", "the model did not beat its baseline")
     console.print(f"\nDone: {score.metric} {score.model.value:.4f}, best baseline {score.best_baseline.value:.4f}.")
     console.print(f"Chart, model and log: {near(app.settings.home)}", style="dim", highlight=False)
     console.print("Go on by hand: trainyard chat", style="dim")
-    return 0
 
 
 async def _host(app: App) -> None:
-    async with asyncio.timeout(HOST_S):
-        while not await app.fleet.hosts():
-            if "worker" in app.children.ended():
-                raise SystemExit(f"The worker ended:\n{app.children.log_tail('worker')}")
-            await asyncio.sleep(0.1)
+    try:
+        async with asyncio.timeout(HOST_S):
+            while not await app.fleet.hosts():
+                if "worker" in app.children.ended():
+                    raise DemoFailed("starting the worker", app.children.log_tail("worker"))
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise DemoFailed("starting the worker", f"it did not report within {HOST_S:.0f} s") from None
+
+
+async def _until(
+    door: ConsoleDoor,
+    seen: Callable[[Content], bool],
+    *,
+    fails: Callable[[Content], bool],
+    doing: str,
+    limit_s: float,
+    since: int = 0,
+) -> None:
+    """Wait for what a step of the demo shows. Raises `DemoFailed` when it fails or does not come."""
+    try:
+        found = await door.until(lambda content: seen(content) or fails(content), limit_s=limit_s, since=since)
+    except TimeoutError:
+        raise DemoFailed(doing, f"no answer within {limit_s:.0f} s") from None
+    if not seen(found):
+        raise DemoFailed(doing, found.text or (found.card.title if found.card else ""))
 
 
 async def _say(door: ConsoleDoor, console: Console, line: str) -> None:
@@ -98,6 +129,14 @@ async def _say(door: ConsoleDoor, console: Console, line: str) -> None:
 
 def _is(content: Content, kind: str) -> bool:
     return content.card is not None and content.card.kind == kind
+
+
+def _is_predictions(content: Content) -> bool:
+    return content.card is not None and content.card.title.startswith("Predictions")
+
+
+def _is_plain(content: Content) -> bool:
+    return content.card is None
 
 
 def _failed(content: Content) -> bool:

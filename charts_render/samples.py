@@ -1,5 +1,6 @@
 """Results that look like real ones, for the gallery and for tests. Seeded, so only the look can change."""
 
+import functools
 import io
 import math
 
@@ -219,6 +220,7 @@ def tree(count: int = 22) -> Tree:
     return Tree("Experiments", _search(count), "higher", "validation accuracy")
 
 
+@functools.cache
 def _drawing(seed: int, wide: int = 320, high: int = 240) -> tuple[bytes, tuple[float, float, float, float]]:
     """A made-up photo: sky, ground and a ball; and where the ball is."""
     rng = np.random.default_rng(seed)

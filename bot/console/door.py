@@ -66,11 +66,11 @@ class ConsoleDoor:
             Inbound(event_id=new_ulid(), room=self.room, person=self.person, act=act, at=datetime.now(UTC))
         )
 
-    async def until(self, seen: Callable[[Content], bool], *, limit_s: float) -> Content:
-        """Wait for a message that satisfies `seen`; messages that were shown before count too."""
+    async def until(self, seen: Callable[[Content], bool], *, limit_s: float, since: int = 0) -> Content:
+        """Wait for a message that satisfies `seen`; all that were shown count, but for the first `since`."""
         async with asyncio.timeout(limit_s), self._changed:
             while True:
-                for content in self.shown:
+                for content in self.shown[since:]:
                     if seen(content):
                         return content
                 await self._changed.wait()

@@ -83,6 +83,19 @@ def test_a_model_that_cannot_be_trained_is_not_a_success(home: Path, tmp_path: P
     assert processes_of(home) == []
 
 
+def test_a_step_that_fails_ends_the_demo_with_a_sentence(home: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("nothing,of,this\n1,2,3\n")
+    playing = demo(home, "--fresh", str(other))
+    text, _ = playing.communicate(timeout=HANG_S)
+    assert playing.returncode == 1, text
+    last = text.splitlines()[-1]
+    assert last.startswith("trainyard: The demo failed while predicting: "), text
+    assert str(home.parent / "demo.log") in last
+    assert "Traceback" not in text
+    assert processes_of(home) == []
+
+
 @pytest.mark.parametrize("words", ["Train a model that", "running"])
 def test_ctrl_c_leaves_no_process(home: Path, words: str) -> None:
     playing = demo(home)
