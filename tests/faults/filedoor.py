@@ -18,6 +18,7 @@ from agent.domain.content import Content
 from agent.domain.errors import BadData
 from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room
 from agent.ports import Accept, MessageRef, Whisper
+from bot.connection import Connection
 
 ROOM = Room(platform="console", tenant="local", channel="terminal", thread="t-1")
 ALICE = Person(platform="console", tenant="local", id="alice", name="alice")
@@ -69,6 +70,7 @@ class FileDoor:
     platform: Platform = "console"
 
     def __init__(self, folder: Path) -> None:
+        self.connection = Connection(self.platform)
         self._folder = folder
         self._posts: dict[str, MessageRef] = {}  # by key; of the part of the room's file before `_read`
         self._read = 0

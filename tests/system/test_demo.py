@@ -44,7 +44,7 @@ def until(true: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Path(f"/tmp/demo-{os.getpid()}-{time.monotonic_ns()}")
+    return Path(f"/tmp/demo-{os.getpid()}-{time.monotonic_ns()}/home")  # short, and its log lies beside it
 
 
 def demo(home: Path, *more: str, warm: str = "data") -> "subprocess.Popen[str]":
