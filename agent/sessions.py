@@ -223,10 +223,11 @@ class FrontDesk:
                     f"command:{item.id}", inbound.room, Content(text=ON_ITS_WAY), whisper=whisper, urgent=True
                 )
             return
-        session_id = await self._conversations.session_of(inbound.room, create=False) or ""
+        whisper = _whisper(item)  # without one the answer opens a thread, in which people go on
+        session_id = await self._conversations.session_of(inbound.room, create=whisper is None) or ""
         caller = Caller(inbound.person, session_id, inbound.room)
         content = await carry_out(words, caller, self._dispatcher)
-        await self._postman.put(f"command:{item.id}", inbound.room, content, whisper=_whisper(item), urgent=True)
+        await self._postman.put(f"command:{item.id}", inbound.room, content, whisper=whisper, urgent=True)
 
     async def _questions(self, room: Room) -> list[str]:
         """The open questions of a room, oldest first."""

@@ -27,7 +27,7 @@ from bot.connection import Connection
 from bot.slack.api import SlackApi
 from bot.slack.downloads import Downloads
 from bot.slack.errors import code_of
-from bot.slack.inbound import Self, interpret
+from bot.slack.inbound import Self, interpret, sender_of
 from bot.slack.limiter import RATES, Rate
 from bot.slack.outbound import PICTURE_WAITS_S, Outbound
 from bot.slack.pictures import Pictures
@@ -157,7 +157,8 @@ class SlackDoor:
                 self._api.bot_name = str(answer.get("user", "the bot"))
                 self._api.bot_id = str(answer.get("bot_id", ""))
                 self._api.bot_user = str(answer["user_id"])
-                return Self(str(answer["user_id"]), self._api.bot_id, str(answer["team_id"]))
+                enterprise = str(answer.get("enterprise_id") or "") if answer.get("is_enterprise_install") else ""
+                return Self(str(answer["user_id"]), self._api.bot_id, str(answer["team_id"]), enterprise)
         raise AssertionError("the loop returns or raises")
 
     async def _pause(self, error: TransientError, wait_s: float) -> None:
@@ -173,6 +174,9 @@ class SlackDoor:
             return await next_()
         if self._accept is None or self._me is None:
             return BoltResponse(status=503, body="")
+        if other := sender_of(request.body, self._me):
+            log.warning("slack.other_workspace_refused", extra={"team": other, "ours": self._me.team_id})
+            return BoltResponse(status=200, body="")
         inbound = interpret(request.body, self._me)
         if inbound is not None:
             self._remember(inbound.room, None if inbound.person.external else inbound.person.id)

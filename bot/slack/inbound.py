@@ -20,6 +20,7 @@ Payload = Mapping[str, Any]
 SPOKEN = {"", "file_share", "thread_broadcast", "me_message"}  # subtypes of `message` that a person has said
 MARKUP = re.compile(r"<([^<>|]+)(?:\|([^<>]*))?>")
 BANG = "!train"
+DIRECT = "D"  # how the ids of direct messages begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,18 @@ class Self:
     user_id: str
     bot_id: str
     team_id: str
+    enterprise_id: str = ""  # where the app is installed for a whole organisation
+
+
+def sender_of(body: Payload, me: Self) -> str:
+    """The workspace that a delivery is of where it is another one than ours, else empty."""
+    if body.get("type") == "event_callback":
+        team = _tenant(body, me)
+    else:
+        team = str(body.get("team_id") or (body.get("team") or {}).get("id") or me.team_id)
+    enterprise = body.get("enterprise_id") or (body.get("enterprise") or {}).get("id")
+    ours = team == me.team_id or bool(me.enterprise_id and enterprise == me.enterprise_id)
+    return "" if ours else team
 
 
 def interpret(body: Payload, me: Self) -> Inbound | None:
@@ -73,12 +86,14 @@ def _event(body: Payload, event: Payload, me: Self) -> Inbound | None:
     if not ts or not channel or not (named or event.get("thread_ts")):
         return None
     tenant = _tenant(body, me)
+    # Direct messages are one conversation, but for threads that people or the platform make in them.
+    thread = str(event.get("thread_ts") or ("" if event.get("channel_type") == "im" else ts))
     files = tuple(_attachment(file) for file in event.get("files") or ())
     external = bool(body.get("is_ext_shared_channel")) and (event.get("user_team") or event.get("team")) != tenant
     return Inbound(
         event_id=str(body.get("event_id", "")),
         twin=f"{channel}:{ts}",
-        room=Room(platform="slack", tenant=tenant, channel=channel, thread=str(event.get("thread_ts") or ts)),
+        room=Room(platform="slack", tenant=tenant, channel=channel, thread=thread),
         person=Person(platform="slack", tenant=tenant, id=str(person), name=_name(event), external=external),
         act=Commanded(words=tuple(words[1:])) if banged and not files else Said(text=text, attachments=files),
         mentions_bot=named,
@@ -93,7 +108,6 @@ def _command(body: Payload, me: Self) -> Inbound:
         tenant=tenant,
         id=str(body["user_id"]),
         name=str(body.get("user_name", "")),
-        external=tenant != me.team_id and not body.get("enterprise_id"),
     )
     return Inbound(
         event_id=str(body["trigger_id"]),
@@ -114,14 +128,16 @@ def _click(body: Payload, me: Self) -> Inbound | None:
     message, channel = body.get("message") or {}, body.get("channel") or {}
     tenant = str((body.get("team") or {}).get("id") or me.team_id)
     ts = str(container.get("message_ts") or message.get("ts") or "")
-    thread = message.get("thread_ts") or container.get("thread_ts") or ("" if container.get("is_ephemeral") else ts)
+    place = str(channel.get("id") or container.get("channel_id") or "")
+    alone = container.get("is_ephemeral") or place.startswith(DIRECT)
+    thread = message.get("thread_ts") or container.get("thread_ts") or ("" if alone else ts)
     action_ts = str(action.get("action_ts", ""))
     return Inbound(
         event_id=f"{ts}:{action_ts}:{user.get('id', '')}",
         room=Room(
             platform="slack",
             tenant=tenant,
-            channel=str(channel.get("id") or container.get("channel_id") or ""),
+            channel=place,
             thread=str(thread),
         ),
         person=Person(
