@@ -64,6 +64,10 @@ class Postman:
         self.wake(room.key)
         return version
 
+    async def has(self, key: str) -> bool:
+        """Whether something is to be shown under `key`, or was."""
+        return await self._outbox.get(key) is not None
+
     def wake(self, room_key: str) -> None:
         """There is something to deliver in a room."""
         if room_key not in self._couriers:

@@ -171,11 +171,16 @@ def _usage_facts(run: Run) -> list[Fact]:
     return facts
 
 
-def result_card(run: Run, picture: Picture | None = None, ways: Sequence[Button] = ()) -> Card:
-    """What a finished run achieved, against its baselines, on the sealed test part; `ways` lead to its pictures."""
+def result_card(
+    run: Run, picture: Picture | None = None, ways: Sequence[Button] = (), *, rows: Sequence[MetricRow] = ()
+) -> Card:
+    """What a finished run achieved, against its baselines, on the sealed test part; `ways` lead to its pictures.
+
+    `rows` are its newest metrics: all that there is to say of a program that left nothing to measure.
+    """
     outcome = run.outcome
     if outcome is None or outcome.scorecard is None:
-        return Card(kind="result", title=f"{run.id} {state_words(run)}", tone=TONES.get(run.state, "neutral"))
+        return _unmeasured_card(run, rows, ways)
     score = outcome.scorecard
     table = Table(
         columns=("model", metric_name(score.metric)),
@@ -199,6 +204,21 @@ def result_card(run: Run, picture: Picture | None = None, ways: Sequence[Button]
         picture=picture,
         buttons=(*(ways or _ways(run)), *run_buttons(run)),
         footer=f"Try it: predict with {run.id} and attach a csv with the same columns",
+    )
+
+
+def _unmeasured_card(run: Run, rows: Sequence[MetricRow], ways: Sequence[Button]) -> Card:
+    """The end of a program that left no predictions: its own numbers, said to be its own."""
+    model = run.outcome is not None and run.outcome.artifact is not None
+    return Card(
+        kind="result",
+        title=f"{run.id} {state_words(run)}",
+        tone=TONES.get(run.state, "neutral"),
+        body="`train.py` ended without an error. It left no `predictions/model.csv`, so nothing was measured on the "
+        f"sealed test rows. {'Its `artifacts/` are kept.' if model else 'It left no `artifacts/`.'}",
+        facts=tuple(_metric_facts(rows)),
+        buttons=(*ways, *run_buttons(run)),
+        footer="Numbers as reported by train.py" if rows else "",
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Button, Card, Content, Picture
 from agent.domain.errors import TransientError
+from agent.domain.events import MetricRow
 from agent.domain.runs import ENDED, Run, RunState
 from agent.ports import Blobs, Clock
 from agent.postman import Postman
@@ -71,9 +72,10 @@ class LiveCards:
         self._news.set()
 
     async def recover(self) -> None:
-        """After a start every run that may have moved on is drawn again."""
+        """After a start every run that may have moved on is drawn again, but for those whose end was reported."""
         for run in await self._runs.recent(200):
-            self.changed(run.id)
+            if run.state not in ENDED or not await self._postman.has(_result_key(run)):
+                self.changed(run.id)
 
     async def run(self) -> None:
         """Redraw until cancelled."""
@@ -132,9 +134,9 @@ class LiveCards:
                 drawing.cancel()
         await show(picture if spec else None, missed="" if picture or not spec else " · its chart could not be drawn")
         self._remember(run.id, digest, picture if spec else None)
-        key = f"result:{run.id}" + (f":{run.attempt}" if run.attempt > 1 else "")
+        key = _result_key(run)
         if run.state is RunState.SUCCEEDED:
-            await self._postman.put(key, room, Content(card=await self._result(run, told=told)), urgent=True)
+            await self._postman.put(key, room, Content(card=await self._result(run, newest, told=told)), urgent=True)
         elif ended:
             await self._postman.put(key, room, Content(text=_ending(run)), urgent=True)
 
@@ -151,7 +153,7 @@ class LiveCards:
         while len(self._drawn) > _REMEMBERED:
             del self._drawn[next(iter(self._drawn))]
 
-    async def _result(self, run: Run, *, told: bool) -> Card:
+    async def _result(self, run: Run, newest: Sequence[MetricRow], *, told: bool) -> Card:
         """The result card with its picture; a store of files that is away costs the picture only."""
         try:
             facts = await facts_of(run, self._blobs)
@@ -160,7 +162,7 @@ class LiveCards:
             facts = None
         spec = picture_of(run, facts.found, "overview") if facts else None
         if facts is None or spec is None:
-            return result_card(run)
+            return result_card(run, rows=newest)
         once = run.outcome.results[:16] if run.outcome else ""
         picture = await self._files.draw(spec, about=f"result/{run.id}", once=once)
         ways = result_buttons(run.id, views_of(facts.found), shown="overview", told=told)
@@ -202,6 +204,11 @@ class LiveCards:
         found = [*await self._runs.windows(run.id, [name for name in names if name not in to_beat], steps)]
         found += await self._runs.windows(run.id, to_beat) if to_beat else []
         return {one.name: one for one in found if len(one.spans)}
+
+
+def _result_key(run: Run) -> str:
+    """The key of the message that says how a run ended, which is the last one of its attempt."""
+    return f"result:{run.id}" + (f":{run.attempt}" if run.attempt > 1 else "")
 
 
 def _digest(spec: ChartSpec | None) -> str:

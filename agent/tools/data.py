@@ -172,7 +172,7 @@ async def finished_run(runs: Runs, caller: Caller, run_id: str | None) -> Run:
             raise BadRequest(f"Run `{run.id}` is {run.state.value}, so it has no finished model to predict with.")
         return run
     for run in await of_thread(runs, caller, LOOKED_AT):
-        if run.state is RunState.SUCCEEDED:
+        if run.state is RunState.SUCCEEDED and run.outcome and run.outcome.artifact:
             return run
     raise NotFound("No run of this thread has finished with a model yet. Train one first.")
 

@@ -105,7 +105,7 @@ class Looking:
         rows = await self._runs.newest_metrics(run.id, NEWEST)
         text = state_text(run)
         if run.state is RunState.SUCCEEDED:
-            return Result(text, {"run": run.id, "state": run.state.value}, result_card(run))
+            return Result(text, {"run": run.id, "state": run.state.value}, result_card(run, rows=rows))
         left_s = seconds_left(run, rows)
         if left_s is not None:
             text += f" About {duration(left_s)} are left."

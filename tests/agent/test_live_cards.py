@@ -128,3 +128,49 @@ async def test_a_state_alone_draws_no_chart_anew(house: House) -> None:
         await stage.says(run, Ended(outcome=Outcome(state=RunState.FAILED, reason="It broke.")))
         await house.until(lambda: any(fact.value == "failed" for card in shown() for fact in card.facts))
         assert len(charts.drawn) == drawn + 2
+
+
+async def test_a_restart_leaves_what_is_over_alone(house: House) -> None:
+    ended = Outcome(state=RunState.STOPPED, reason="Stopped by people.")
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        over = await stage.running()
+        await stage.says(over, rows(1, 2, 3, train_loss=0.5), Ended(outcome=ended))
+        await house.until(lambda: any("was stopped" in text for text in house.door.texts()))
+        live = await stage.running()
+        await stage.says(live, rows(1, 2, train_loss=0.5))
+        await house.until(lambda: any("step 2" in text or "2 of" in text for text in _shown(house)))
+        await brain.postman.idle()
+    drawn, before = len(house.charts.drawn), {ref: len(versions) for ref, versions in house.door.messages.items()}
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        live = await brain.stores.runs.get(live.id)
+        await brain.service.stop(live.id)
+        await house.until(lambda: any("stopping" in text for text in _shown(house)))
+        await brain.postman.idle()
+    changed = {ref for ref, versions in house.door.messages.items() if len(versions) != before.get(ref)}
+    assert {card.title.split()[0] for ref in changed if (card := house.door.messages[ref][-1].card)} == {live.id}
+    assert len(house.charts.drawn) - drawn == 1
+
+
+async def test_a_program_that_left_nothing_to_measure_has_succeeded(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        done = Outcome(state=RunState.SUCCEEDED, exit_code=0)
+        await stage.says(run, rows(1, 2, 3, train_loss=0.25), Ended(outcome=done))
+        await house.until(lambda: any(card.kind == "result" for card in _cards(house)))
+        (card,) = [card for card in _cards(house) if card.kind == "result"]
+        assert card.title == f"{run.id} succeeded"
+        assert "nothing was measured" in card.body
+        assert [(fact.name, fact.value) for fact in card.facts] == [("train loss", "0.25")]
+        assert card.footer == "Numbers as reported by train.py"
+        assert "left no model" in (await stage.asks("predict", run.id, "age=3")).text
+
+
+def _cards(house: House) -> list[Card]:
+    return [content.card for content in house.door.shown if content.card]
+
+
+def _shown(house: House) -> list[str]:
+    return [f"{card.title} {[fact.value for fact in card.facts]}" for card in _cards(house)]

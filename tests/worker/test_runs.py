@@ -1,11 +1,13 @@
 """A run from the order to its outcome, on a real host."""
 
 import math
+from pathlib import Path
 
 from agent.domain.events import Accepted, Logged, Measured, Started
 from agent.domain.orders import StopOrder
 from agent.domain.runs import ExitClass, RunState
 from tests.worker.conftest import ENDLESS, GOOD, Yard
+from tests.worker.test_sup_example import RUNTIME
 
 
 async def test_a_run_goes_from_order_to_outcome(yard: Yard) -> None:
@@ -39,11 +41,16 @@ async def test_a_crash_is_reported_with_its_traceback(yard: Yard) -> None:
     assert outcome.traceback[-1] == "ValueError: no such column: age"
 
 
-async def test_leaving_early_with_exit_code_0_is_a_failure(yard: Yard) -> None:
-    await yard.launch(yard.order("r-early0", "start()\nsys.exit(0)\n"))
-    outcome = yard.outcome("r-early0")
-    assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.USER_ERROR)
-    assert "too early" in outcome.reason
+async def test_the_script_of_the_docs_succeeds_as_it_is_written(yard: Yard) -> None:
+    """Nothing is missed that a program did not leave; what its pictures need is here."""
+    text = (Path(__file__).parents[2] / "docs" / "scripts.md").read_text()
+    script = "\n".join(part.partition("```")[0] for part in text.split("```python\n")[1:])
+    await yard.launch(yard.order("r-docs00", script, files=RUNTIME))
+    outcome, events = yard.outcome("r-docs00"), yard.events("r-docs00")
+    assert (outcome.state, outcome.exit_code, outcome.reason) == (RunState.SUCCEEDED, 0, "")
+    assert (outcome.scorecard, outcome.artifact) == (None, None)
+    rows = [row for event in events if isinstance(event.body, Measured) for row in event.body.rows]
+    assert len(rows) == 100
 
 
 async def test_bad_data_says_what_the_step_said(yard: Yard) -> None:

@@ -234,13 +234,15 @@ class _Attempt:
         stage.run(train, tier=tier)
         if why := outputs.check_training(self._folder.path):
             return failed(ExitClass.USER_ERROR, why, code=0)
-        room.clear(self._folder)
-        stage.make_ready(evaluate, tier=tier)
-        self._patiently(records, self._furnish_for_evaluation, despite=(Why.TIME,))
-        stage.run(evaluate, tier=tier)
-        scorecard = outputs.read_scorecard(self._folder.room)
-        results = outputs.read_results(self._folder.room, clean=records.capture.redacted)
-        room.take_results(self._folder)
+        scorecard = results = None
+        if outputs.has_predictions(self._folder.path):
+            room.clear(self._folder)
+            stage.make_ready(evaluate, tier=tier)
+            self._patiently(records, self._furnish_for_evaluation, despite=(Why.TIME,))
+            stage.run(evaluate, tier=tier)
+            scorecard = outputs.read_scorecard(self._folder.room)
+            results = outputs.read_results(self._folder.room, clean=records.capture.redacted)
+            room.take_results(self._folder)
         name = f"{self._order.run}.tar"
         # All is done: neither its hours nor a store that is away for a while may cost the result.
         artifact = self._patiently(

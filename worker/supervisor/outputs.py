@@ -193,11 +193,12 @@ def check_training(folder: Path) -> str:
             if not is_too_deep(error):
                 raise
             return f"train.py left folders inside folders in {name}/, too many levels to look at."
-    if not (folder / "predictions" / "model.csv").is_file():
-        return "train.py ended without an error, but too early: it left no predictions/model.csv."
-    if not any(found.is_file() for found in (folder / "artifacts").rglob("*")):
-        return "train.py ended without an error, but it left no model in artifacts/."
     return ""
+
+
+def has_predictions(folder: Path) -> bool:
+    """Whether train.py left predictions, which are what can be measured."""
+    return (folder / "predictions" / "model.csv").is_file()
 
 
 def read_scorecard(folder: Path) -> Scorecard:
@@ -258,10 +259,12 @@ def read_error(folder: Path) -> tuple[ExitClass, str]:
         return ExitClass.BAD_DATA, general
 
 
-def pack_artifact(folder: Path, blobs: BlobStore, *, name: str) -> Artifact:
-    """Store artifacts/ as one tar: plain files only, the same bytes for the same content."""
+def pack_artifact(folder: Path, blobs: BlobStore, *, name: str) -> Artifact | None:
+    """Store artifacts/ as one tar: plain files only, the same bytes for the same content. None where there is none."""
     root = folder / "artifacts"
     files = sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    if not files:
+        return None
     aside = folder / ".artifact.tar"
     remove(aside)  # the training may write here too: no link that it laid out is followed
     try:
