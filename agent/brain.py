@@ -35,6 +35,7 @@ class Options:
     pictures: Path
     approvers: frozenset[str] = frozenset()
     approval_lifetime: timedelta = timedelta(hours=24)
+    answer_s: float = 300.0  # for one answer of a model, from the request to its last word
     edit_gap_s: Mapping[str, float] | None = None
     card_pace_s: float = 1.0
     timings: Timings | None = None
@@ -118,7 +119,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         approvers=options.approvers,
         lifetime=options.approval_lifetime,
     )
-    loop = TurnLoop(stores.conversations, model, dispatcher, approvals, postman)
+    loop = TurnLoop(stores.conversations, model, dispatcher, approvals, postman, answer_s=options.answer_s)
     desk = FrontDesk(stores, loop, approvals, dispatcher, postman, blobs, doors, clock)
     monitor = None
     if options.monitor:

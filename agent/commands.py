@@ -297,6 +297,11 @@ POLITE = frozenset({"please", "thanks", "thank", "you", "it", "this", "that", "d
 _TOLD = frozenset(
     {"is", "isn't", "are", "was", "has", "looks", "shows", "says", "does", "doesn't", "why", "what", "how"}
 )
+_ENOUGH = re.compile(
+    r"(?:(?:please|ok(?:ay)?|no)\W+)*(?:stop|cancel|halt|abort|(?:be )?quiet|shut up|hush|(?:that['’]?s )?enough)"
+    r"(?:\W+(?:it|this|that|talking|answering|writing|there|here|now|please|thanks|thank you))*\W*",
+    re.IGNORECASE,
+)
 EXAMPLES = (
     "train a model that predicts `visited_doctor` from the attached csv",
     "predict on the attached csv with r-abc123",
@@ -385,6 +390,11 @@ def _decision(head: str, rest: Sequence[str]) -> tuple[str, ...] | None:
 def may_be_talk(words: Sequence[str]) -> bool:
     """Whether a decision can also be the answer to something that was asked in words."""
     return len(words) == 1 and words[0] in {"yes", "no"}
+
+
+def ends_answer(text: str) -> bool:
+    """Whether these words, with nothing else, end an answer that is being given: `stop`, `cancel`, `stop talking`."""
+    return bool(_ENOUGH.fullmatch(text.strip()))
 
 
 def is_decision(words: Sequence[str]) -> bool:

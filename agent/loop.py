@@ -3,14 +3,18 @@
 Resumable at every row: `run` looks at what is stored and goes on from there. Knows no platform and no vendor.
 """
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
 
 from agent.approvals import ApprovalDesk
+from agent.cards import duration
 from agent.commands import call_in, command_answer
 from agent.domain.content import Button, Card, Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.policy import Effect
+from agent.domain.rooms import Person
 from agent.ports import Model, ModelMessage, ModelReply, ToolCall
 from agent.postman import LiveReply, Postman
 from agent.prompt import conversation
@@ -19,12 +23,48 @@ from agent.tools.dispatch import Dispatcher, NeedsApproval, answer_of, failure_o
 from agent.tools.tool import Caller, Result
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 MOST_MODEL_CALLS = 16
 ASKED, NOTICED = "t-", "n-"  # how the ids of turns begin that a person asked for, and that nobody did
 UNKNOWN_OUTCOME = (
     '{"error": "This call was begun before a restart and its outcome is unknown. '
     'Check the state before you repeat it."}'
 )
+NOT_ASKED = '{"text": "People stopped this turn before they were asked about the call. Nothing was done."}'
+
+
+class Interrupt:
+    """How people end a turn that is being carried out; one for each time that a turn is. `by` is who did."""
+
+    def __init__(self, person: Person) -> None:
+        """`person` is whose turn it is."""
+        self.person = person
+        self.by: Person | None = None
+        self._limit: asyncio.Timeout | None = None
+
+    def press(self, by: Person) -> None:
+        """End the model's answer now; a tool that is at work is waited for."""
+        self.by = self.by or by
+        if self._limit is not None:
+            self._limit.reschedule(_now_s())
+
+    async def wait(self, coming: Awaitable[T], *, until_s: float) -> T:
+        """What comes next. Raises `TimeoutError` when somebody interrupts, and at `until_s` on the loop's clock."""
+        if self.by is not None:
+            raise TimeoutError
+        try:
+            async with asyncio.timeout_at(until_s) as self._limit:
+                return await coming
+        finally:
+            self._limit = None
+
+
+class _CutOffError(Exception):
+    """The model's answer was ended; `said` is what it had said by then."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.said = said
 
 
 class TurnLoop:
@@ -37,42 +77,40 @@ class TurnLoop:
         dispatcher: Dispatcher,
         desk: ApprovalDesk,
         postman: Postman,
+        *,
+        answer_s: float,
     ) -> None:
-        """One loop serves every session; it keeps no state between calls."""
+        """One loop serves every session; it keeps no state between calls. `answer_s` is the most for one answer."""
         self._conversations = conversations
         self._model = model
         self._dispatcher = dispatcher
         self._desk = desk
         self._postman = postman
+        self._answer_s = answer_s
 
-    async def run(self, turn: Turn, context: Context | None = None) -> None:
-        """Go on with a turn until its answer, an approval that waits, or the limit. `context` is read if not given."""
-        context = context or await self._conversations.context(turn.session_id)
+    async def run(self, turn: Turn, context: Context, interrupt: Interrupt) -> None:
+        """Go on with a turn until its answer, an approval that waits, or a limit."""
         history = list(context.history)
         for _ in range(MOST_MODEL_CALLS):
-            if await self._answer_calls(turn, history) or await self._command(turn, history):
+            if await self._answer_calls(turn, history, interrupt) or await self._command(turn, history, interrupt):
                 return
-            if await self._step(turn, history, context.files):
+            if await self._step(turn, history, context.files, interrupt):
                 return
-        content = Content(
-            text=f"I stopped after {MOST_MODEL_CALLS} steps without an end in sight.",
-            card=Card(
-                kind="notice",
-                title="Go on?",
-                tone="warn",
-                buttons=(Button(action="continue", subject=turn.id, label="Continue", style="primary"),),
-            ),
-        )
-        await self._conversations.end_turn(
-            turn, ModelMessage("assistant", content.text), key=f"reply:{turn.id}:limit", content=content
-        )
+        text = f"I stopped after {MOST_MODEL_CALLS} steps without an end in sight."
+        await self._end(turn, f"reply:{turn.id}:limit", Content(text=text, card=_go_on(turn)))
+
+    async def _end(self, turn: Turn, key: str, content: Content) -> None:
+        said = ModelMessage("assistant", content.text)
+        await self._conversations.end_turn(turn, said, key=key, content=content)
         self._postman.wake(turn.room.key)
 
-    async def _answer_calls(self, turn: Turn, history: list[ModelMessage]) -> bool:
+    async def _answer_calls(self, turn: Turn, history: list[ModelMessage], interrupt: Interrupt) -> bool:
         """Carry out calls that have no answer yet; whether one of them waits for people."""
         waits = False
         for call in unanswered(history):
-            answer = await self._carry_out(turn, call)
+            if interrupt.by:
+                break
+            answer = await self._carry_out(turn, call, interrupt)
             if answer is None:
                 waits = True
                 continue
@@ -81,7 +119,7 @@ class TurnLoop:
             history.append(said)
         return waits
 
-    async def _command(self, turn: Turn, history: list[ModelMessage]) -> bool:
+    async def _command(self, turn: Turn, history: list[ModelMessage], interrupt: Interrupt) -> bool:
         """Where the request is a command: make its call, or answer with what that gave; whether the turn is over.
 
         No model is asked. That the call waits for people, and goes on after their click, is the same as for a model's.
@@ -94,18 +132,16 @@ class TurnLoop:
             said = ModelMessage("assistant", "", (call,))
             await self._conversations.append(turn, [said])
             history.append(said)
-            if await self._answer_calls(turn, history):
+            if await self._answer_calls(turn, history, interrupt):
                 return True
             last = history[-1]
         text = command_answer(last.call_id, last.text) if last.role == "tool" else None
         if text is None:
             return False
-        key = f"reply:{turn.id}:{len(history)}"
-        await self._conversations.end_turn(turn, ModelMessage("assistant", text), key=key, content=Content(text=text))
-        self._postman.wake(turn.room.key)
+        await self._end(turn, f"reply:{turn.id}:{len(history)}", Content(text=text))
         return True
 
-    async def _carry_out(self, turn: Turn, call: ToolCall) -> str | None:
+    async def _carry_out(self, turn: Turn, call: ToolCall, interrupt: Interrupt) -> str | None:
         unattended = turn.id.startswith(NOTICED)
         caller = Caller(turn.person, turn.session_id, turn.room, turn.id, unattended=unattended)
         effect = self._dispatcher.effect(call.name)
@@ -119,6 +155,8 @@ class TurnLoop:
         except Exception as error:  # noqa: BLE001 - a failing tool answers its call; the turn goes on
             return failure_of(error, call)
         if isinstance(result, NeedsApproval):
+            if interrupt.by:
+                return NOT_ASKED
             await self._desk.ask(turn, call, result)
             return None
         await self._show(turn, call, result)
@@ -131,14 +169,20 @@ class TurnLoop:
             content = Content(text=text, card=result.card, files=result.files)
             await self._postman.put(f"card:{turn.id}:{call.id}", turn.room, content, urgent=True)
 
-    async def _step(self, turn: Turn, history: list[ModelMessage], files: Sequence[DatasetRef]) -> bool:
+    async def _step(
+        self, turn: Turn, history: list[ModelMessage], files: Sequence[DatasetRef], interrupt: Interrupt
+    ) -> bool:
         """Ask the model once and store its reply; whether that was the answer."""
         key = f"reply:{turn.id}:{len(history)}"
         async with self._postman.open(key, turn.room) as live:
-            reply = await self._ask(conversation(history, files), live)
+            try:
+                reply = await self._ask(conversation(history, files), live, interrupt)
+                content = Content(text=reply.text)
+            except _CutOffError as cut:
+                content = self._cut_off(turn, cut.said, interrupt.by)
+                reply = ModelReply(content.text, (), "")
             said = ModelMessage("assistant", reply.text, reply.calls)
             history.append(said)
-            content = Content(text=reply.text)
             if not reply.calls:
                 version = await self._conversations.end_turn(turn, said, key=key, content=content)
                 await live.finish(content, version)
@@ -148,16 +192,40 @@ class TurnLoop:
                     await live.finish(content, await self._postman.put(key, turn.room, content, urgent=True))
         return not reply.calls
 
-    async def _ask(self, messages: Sequence[ModelMessage], live: LiveReply) -> ModelReply:
-        reply: ModelReply | None = None
-        async for piece in self._model.stream(messages, self._dispatcher.schemas()):
-            if isinstance(piece, ModelReply):
-                reply = piece
-            elif piece:
-                await live.append(piece)
-        if reply is None:
-            return ModelReply("The language model ended without an answer. Ask again.", (), "none")
-        return reply
+    async def _ask(self, messages: Sequence[ModelMessage], live: LiveReply, interrupt: Interrupt) -> ModelReply:
+        """The model's whole reply.
+
+        Raises:
+            _CutOffError: somebody ended it, or it took too long.
+        """
+        said, reply, until_s = "", None, _now_s() + self._answer_s
+        pieces = aiter(self._model.stream(messages, self._dispatcher.schemas()))
+        try:
+            while (piece := await interrupt.wait(anext(pieces, None), until_s=until_s)) is not None:
+                if isinstance(piece, ModelReply):
+                    reply = piece
+                elif piece:
+                    said += piece
+                    await live.append(piece)
+        except TimeoutError:
+            raise _CutOffError(said) from None
+        return reply or ModelReply("The language model ended without an answer. Ask again.", (), "none")
+
+    def _cut_off(self, turn: Turn, said: str, by: Person | None) -> Content:
+        """What stays of an answer that was ended, and why."""
+        if by is not None:
+            return Content(text=f"{said.rstrip()}\n\n_Stopped by {by.name or by.id}._".lstrip())
+        why = f"I ended this answer: it took longer than {duration(self._answer_s)}."
+        return Content(text=f"{said.rstrip()}\n\n_{why}_".lstrip(), card=_go_on(turn))
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _go_on(turn: Turn) -> Card:
+    button = Button(action="continue", subject=turn.id, label="Continue", style="primary")
+    return Card(kind="notice", title="Go on?", tone="warn", buttons=(button,))
 
 
 def unanswered(history: Sequence[ModelMessage]) -> list[ToolCall]:

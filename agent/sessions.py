@@ -1,23 +1,27 @@
-"""The front desk: one actor per room, so that a thread keeps its order and no thread waits for another.
+"""The front desk: two actors per room, one for what acts at once and one for turns; no thread waits for another.
 
-Owns the life of an inbox item: stored, handled, done. Bugs stop here: they get an id in the room and a traceback in
-the log.
+Commands, clicks and decisions act beside a turn, in their own order; what becomes a turn is handed on and keeps its
+order there. Owns the life of an inbox item: stored, handled, done. Bugs stop here: they get an id in the room and a
+traceback in the log.
 """
 
 import asyncio
+import contextlib
 import logging
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from agent.approvals import ApprovalDesk
-from agent.commands import DECISIONS, asks_people, carry_out, is_decision, may_be_talk, words_of
+from agent.commands import DECISIONS, asks_people, carry_out, ends_answer, is_decision, may_be_talk, words_of
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Content
-from agent.domain.errors import AppError, BadData, BadRequest, NotFound, TransientError
+from agent.domain.errors import AppError, BadData, BadRequest, NotAllowed, NotFound, TransientError
 from agent.domain.ids import new_ulid
-from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Noticed, Room, Said
-from agent.loop import ASKED, NOTICED, TurnLoop
+from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Noticed, Person, Room, Said
+from agent.loop import ASKED, NOTICED, Interrupt, TurnLoop
 from agent.ports import Blobs, Clock, Door, ModelMessage, Whisper
 from agent.postman import Postman
 from agent.prompt import NOTICE
@@ -36,6 +40,9 @@ BUTTON_COMMANDS = frozenset(
     }
 )
 ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
+STOPPED = "I stopped that answer."
+NOT_YOURS = "Guests of another organisation end only answers to themselves."
+Work = InboxItem | Turn
 
 
 class FrontDesk:
@@ -63,7 +70,9 @@ class FrontDesk:
         self._blobs = blobs
         self._doors = doors
         self._clock = clock
-        self._actors: dict[str, _Actor] = {}
+        self._acts: dict[str, _Actor] = {}  # by room: what acts at once
+        self._turns: dict[str, _Actor] = {}  # by room: turns, one after the other
+        self._answering: dict[str, Interrupt] = {}  # by room: the turn that is carried out
         self._taken: set[int] = set()  # inbox items that an actor has, or whose turn one has
 
     async def accept(self, inbound: Inbound) -> bool:
@@ -86,14 +95,26 @@ class FrontDesk:
         """
         return await self.accept(inbound)
 
-    def _hand(self, room: Room, work: "InboxItem | Turn") -> None:
-        """Give work to its room's actor; what belongs to a platform that is not connected now stays stored."""
+    def _hand(self, room: Room, work: Work) -> None:
+        """Give work to its room; what belongs to a platform that is not connected now stays stored."""
         if room.platform not in self._doors:
             return
-        self._taken.add(work.id if isinstance(work, InboxItem) else work.inbox_id)
-        if room.key not in self._actors:
-            self._actors[room.key] = _Actor(self.handle, ended=lambda: self._actors.pop(room.key, None))
-        self._actors[room.key].put(work)
+        self._taken.add(_item_id(work))
+        if isinstance(work, Turn):
+            self._queue(room, work)
+        else:
+            self._put(self._acts, room, work, self._act)
+
+    def _queue(self, room: Room, work: Work) -> bool:
+        """Let a turn, or what becomes one, wait for the turns before it; False, since nothing was done yet."""
+        self._put(self._turns, room, work, self._turn)
+        return False
+
+    def _put(self, actors: "dict[str, _Actor]", room: Room, work: Work, do: Callable[[Any], Awaitable[bool]]) -> None:
+        if room.key not in actors:
+            ended = partial(actors.pop, room.key, None)
+            actors[room.key] = _Actor(lambda work: self._handle(work, do), ended=ended)
+        actors[room.key].put(work)
 
     async def recover(self) -> None:
         """Go on with everything that a stopped bot had left."""
@@ -114,20 +135,27 @@ class FrontDesk:
 
     async def idle(self) -> None:
         """Wait until everything that was accepted has been handled."""
-        while busy := [actor for actor in self._actors.values() if actor.busy]:
+        while busy := [actor for actor in self._all_actors() if actor.busy]:
             await asyncio.gather(*(actor.idle() for actor in busy))
 
     async def close(self) -> None:
         """Stop handling; what is left is handled after the next start."""
-        tasks = [actor.task for actor in self._actors.values()]
+        tasks = [actor.task for actor in self._all_actors()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def handle(self, work: "InboxItem | Turn") -> None:
-        """Carry one piece of work to its end. Raises only what keeps even the error from being stored."""
+    def _all_actors(self) -> "list[_Actor]":
+        return [*self._acts.values(), *self._turns.values()]
+
+    async def _handle(self, work: Work, do: Callable[[Any], Awaitable[bool]]) -> None:
+        """Carry one piece of work to its end, or hand it on. Raises only what keeps even the error from being stored.
+
+        `do` says whether the work is done; where it is not, the room's turns have it now.
+        """
         try:
-            await (self._loop.run(work) if isinstance(work, Turn) else self._handle_item(work))
+            if not await do(work):
+                return
         except AppError as error:
             await self._fail(work, error.text)
         except Exception:
@@ -136,9 +164,9 @@ class FrontDesk:
             await self._fail(work, f"Something broke here (id {bug}); the log has the details. Please ask again.")
         if isinstance(work, InboxItem):
             await self._inbox.done(work.id)
-        self._taken.discard(work.id if isinstance(work, InboxItem) else work.inbox_id)
+        self._taken.discard(_item_id(work))
 
-    async def _fail(self, work: "InboxItem | Turn", text: str) -> None:
+    async def _fail(self, work: Work, text: str) -> None:
         """Say what went wrong, once; a turn ends with it, so that no later start takes it up again."""
         key, content = f"error:{work.id}", Content(text=text)
         turn = await self._turn_of(work)
@@ -148,41 +176,82 @@ class FrontDesk:
         elif isinstance(work, InboxItem):
             await self._postman.put(key, work.inbound.room, content, whisper=_whisper(work), urgent=True)
 
-    async def _turn_of(self, work: "InboxItem | Turn") -> Turn | None:
+    async def _turn_of(self, work: Work) -> Turn | None:
         if isinstance(work, Turn):
             return await self._conversations.turn(work.id)
         return await self._conversations.turn_of_item(work.id)
 
-    async def _handle_item(self, item: InboxItem) -> None:
+    async def _act(self, item: InboxItem) -> bool:
+        """Do at once what needs no turn; False where it became one, which waits for the turns before it."""
         inbound = item.inbound
         match inbound.act:
             case Commanded(words=words):
-                await self._command(item, words)
+                return await self._command(item, words)
             case Clicked() as click:
-                await self._click(item, click)
-            case Noticed(text=text):
-                await self._turn(item, Said(text=NOTICE + text), prefix=NOTICED)
+                return await self._click(item, click)
             case Said(text=text) as said:
-                if not inbound.mentions_bot and not await self._conversations.session_of(inbound.room, create=False):
+                if not (inbound.mentions_bot or await self._is_ours(inbound.room)):
                     await self._inbox.forget(item.id)  # a thread of others
-                    return
+                    return True
                 typed = None if said.attachments else words_of(text)
                 if typed is not None and not (may_be_talk(typed) and not await self._questions(inbound.room)):
-                    await self._command(item, typed)
-                else:
-                    await self._turn(item, said)
+                    return await self._command(item, typed)
+                if ends_answer(text) and self._interrupt(inbound):
+                    return True
+            case Noticed():
+                pass
+        return self._queue(inbound.room, item)
 
-    async def _turn(self, item: InboxItem, said: Said, *, prefix: str = ASKED) -> None:
+    async def _is_ours(self, room: Room) -> bool:
+        """Whether this is a thread of ours, or becomes one with a turn that waits."""
+        waits = room.key in self._turns and self._turns[room.key].busy
+        return waits or await self._conversations.session_of(room, create=False) is not None
+
+    async def _turn(self, work: Work) -> bool:
+        """Carry out a turn, unless it has ended since somebody handed it on."""
+        room, person = (work.room, work.person) if isinstance(work, Turn) else (work.inbound.room, work.inbound.person)
+        with self._interruptible(room, person) as interrupt:
+            if isinstance(work, InboxItem):
+                await self._begin_turn(work, interrupt)
+            elif (context := await self._conversations.resume_turn(work)) is not None:
+                await self._loop.run(work, context, interrupt)
+        return True
+
+    @contextlib.contextmanager
+    def _interruptible(self, room: Room, person: Person) -> Iterator[Interrupt]:
+        self._answering[room.key] = interrupt = Interrupt(person)
+        try:
+            yield interrupt
+        finally:
+            del self._answering[room.key]
+
+    def _interrupt(self, inbound: Inbound) -> bool:
+        """End the answer that is being given in this thread, and keep what was said; False where there is none.
+
+        Raises:
+            NotAllowed: a guest ends answers to others.
+        """
+        interrupt = self._answering.get(inbound.room.key)
+        if interrupt is None:
+            return False
+        if inbound.person.external and inbound.person.key != interrupt.person.key:
+            raise NotAllowed(NOT_YOURS)
+        interrupt.press(inbound.person)
+        return True
+
+    async def _begin_turn(self, item: InboxItem, interrupt: Interrupt) -> None:
         inbound = item.inbound
+        said = _said(inbound)
+        prefix = NOTICED if isinstance(inbound.act, Noticed) else ASKED
         turn = Turn(f"{prefix}{new_ulid()}", "", item.id, inbound.room, inbound.person, "running")
         asked = ModelMessage("user", "\n".join((said.text, *await self._take_files(item, said))))
         begun = await self._conversations.begin_turn(turn, asked)
+        if begun is None:  # it has one from before a restart
+            found = await self._conversations.turn_of_item(item.id)
+            context = await self._conversations.resume_turn(found) if found and found.state == "running" else None
+            begun = (found, context) if found and context else None
         if begun is not None:
-            await self._loop.run(*begun)
-            return
-        found = await self._conversations.turn_of_item(item.id)
-        if found is not None and found.state == "running":
-            await self._loop.run(found)
+            await self._loop.run(*begun, interrupt)
 
     async def _take_files(self, item: InboxItem, said: Said) -> list[str]:
         """Download what came with a message, unless it has a turn already; a line for the model about each file."""
@@ -210,24 +279,30 @@ class FrontDesk:
         await self._conversations.add_file(session_id, dataset, self._clock.now())
         return f"[file: {dataset.name}, {dataset.size_bytes} bytes]"
 
-    async def _command(self, item: InboxItem, words: Sequence[str]) -> None:
+    async def _command(self, item: InboxItem, words: Sequence[str]) -> bool:
+        """Carry out a command; False where it became a turn, since people are asked about it."""
         inbound = item.inbound
         if is_decision(words):
             approval_id = words[1].lower() if len(words) > 1 else await self._only_question(inbound.room)
             await self._decide(item, approval_id, approve=DECISIONS[words[0].lower()], digest=None)
-            return
+            return True
+        if ends_answer(" ".join(words)) and self._interrupt(inbound):
+            await self._whisper(item, Content(text=STOPPED))
+            return True
         if asks_people(words, self._dispatcher):
-            await self._turn(item, Said(text=" ".join(("/train", *words))))
-            if (whisper := _whisper(item)) is not None:  # a slash command is owed an answer of its own
-                await self._postman.put(
-                    f"command:{item.id}", inbound.room, Content(text=ON_ITS_WAY), whisper=whisper, urgent=True
-                )
-            return
+            await self._whisper(item, Content(text=ON_ITS_WAY))  # a slash command is owed an answer of its own
+            return self._queue(item.inbound.room, item)
         whisper = _whisper(item)  # without one the answer opens a thread, in which people go on
         session_id = await self._conversations.session_of(inbound.room, create=whisper is None) or ""
         caller = Caller(inbound.person, session_id, inbound.room)
         content = await carry_out(words, caller, self._dispatcher)
         await self._postman.put(f"command:{item.id}", inbound.room, content, whisper=whisper, urgent=True)
+        return True
+
+    async def _whisper(self, item: InboxItem, content: Content) -> None:
+        """Tell it to the person alone, where the platform waits for that."""
+        if (whisper := _whisper(item)) is not None:
+            await self._postman.put(f"command:{item.id}", item.inbound.room, content, whisper=whisper, urgent=True)
 
     async def _questions(self, room: Room) -> list[str]:
         """The open questions of a room, oldest first."""
@@ -248,22 +323,40 @@ class FrontDesk:
         )
         raise BadRequest(f"{len(mine)} questions are open here. Say which one:\n{listed}")
 
-    async def _click(self, item: InboxItem, click: Clicked) -> None:
-        inbound = item.inbound
+    async def _click(self, item: InboxItem, click: Clicked) -> bool:
         if click.action in {"approve", "reject"}:
             await self._decide(item, click.subject, approve=click.action == "approve", digest=click.digest)
-        elif click.action == "continue":
-            await self._turn(item, Said(text="Go on."))
-        elif click.action in BUTTON_COMMANDS:
-            await self._command(item, (click.action, click.subject))
-        else:
-            log.warning("unknown button", extra={"action": click.action, "room": inbound.room.key})
-            raise BadRequest("This button belongs to an older version of me; say in words what you want.")
+            return True
+        if click.action == "continue":
+            return self._queue(item.inbound.room, item)
+        if click.action in BUTTON_COMMANDS:
+            return await self._command(item, (click.action, click.subject))
+        log.warning("unknown button", extra={"action": click.action, "room": item.inbound.room.key})
+        raise BadRequest("This button belongs to an older version of me; say in words what you want.")
 
     async def _decide(self, item: InboxItem, approval_id: str, *, approve: bool, digest: str | None) -> None:
         turn = await self._desk.decide(approval_id, item.inbound.person, approve=approve, digest=digest)
         if turn is not None:
             self._hand(turn.room, turn)
+
+
+def _said(inbound: Inbound) -> Said:
+    """The words that a turn begins with."""
+    match inbound.act:
+        case Said() as said:
+            return said
+        case Noticed(text=text):
+            return Said(text=NOTICE + text)
+        case Commanded(words=words):
+            return Said(text=" ".join(("/train", *words)))
+        case Clicked(action="continue"):
+            return Said(text="Go on.")
+        case Clicked(action=action, subject=subject):
+            return Said(text=f"/train {action} {subject}")
+
+
+def _item_id(work: Work) -> int:
+    return work.id if isinstance(work, InboxItem) else work.inbox_id
 
 
 def _whisper(item: InboxItem) -> Whisper | None:
@@ -275,17 +368,17 @@ def _whisper(item: InboxItem) -> Whisper | None:
 
 
 class _Actor:
-    """One room's worker: handles work in order, ends after a quiet time."""
+    """Handles work of one room in order, ends after a quiet time."""
 
-    def __init__(self, handle: Callable[[InboxItem | Turn], Awaitable[None]], *, ended: Callable[[], object]) -> None:
+    def __init__(self, handle: Callable[[Work], Awaitable[None]], *, ended: Callable[[], object]) -> None:
         """`ended` is called in the moment from which nothing more is taken."""
         self._handle = handle
         self._ended = ended
-        self._waiting: asyncio.Queue[InboxItem | Turn] = asyncio.Queue()
+        self._waiting: asyncio.Queue[Work] = asyncio.Queue()
         self._open = 0
         self.task = asyncio.create_task(self._run())
 
-    def put(self, work: InboxItem | Turn) -> None:
+    def put(self, work: Work) -> None:
         self._open += 1
         self._waiting.put_nowait(work)
 
@@ -305,7 +398,7 @@ class _Actor:
         finally:
             self._ended()
 
-    async def _next(self) -> InboxItem | Turn | None:
+    async def _next(self) -> Work | None:
         """The next piece of work; None after a quiet time."""
         try:
             async with asyncio.timeout(IDLE_S):
@@ -313,7 +406,7 @@ class _Actor:
         except TimeoutError:
             return None if self._waiting.empty() else self._waiting.get_nowait()  # it may have come in this moment
 
-    async def _carry(self, work: InboxItem | Turn) -> None:
+    async def _carry(self, work: Work) -> None:
         """Handle it; while not even an error can be stored, try again, so that nothing behind it overtakes it."""
         pause_s, longest_s = STORE_AWAY_S
         while True:

@@ -104,6 +104,9 @@ class Conversations(Protocol):
     async def turn(self, turn_id: str) -> Turn:
         """A turn by id. Raises `NotFound`."""
 
+    async def resume_turn(self, turn: Turn) -> Context | None:
+        """What a turn goes on with: the answers to its calls last; None where it has ended."""
+
     async def history(self, session_id: str) -> Sequence[ModelMessage]:
         """All messages of a session, oldest first."""
 

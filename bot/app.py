@@ -188,6 +188,7 @@ class App:
                 pictures=settings.home / "charts",
                 approvers=settings.approver_ids,
                 approval_lifetime=settings.approval_lifetime,
+                answer_s=settings.answer_s,
                 edit_gap_s=settings.edit_gap_s,
                 card_pace_s=settings.card_pace_s,
                 monitor=settings.monitor,

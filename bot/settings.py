@@ -99,6 +99,7 @@ class Settings(BaseSettings):
     models: str = ""  # LiteLLM names, comma-separated, asked in this order; `name@url` for an OpenAI-compatible server
     approvers: str = ""  # ids of people who may decide for others, comma-separated
     approval_hours: Finite = Field(24.0, gt=0, le=MOST_HOURS)
+    answer_s: Finite = Field(300.0, gt=0, le=86_400)  # for one answer of a language model, to its last word
     tick_s: Finite = Field(2.0, gt=0)
     card_pace_s: Finite = Field(1.0, gt=0)
     monitor: bool = True  # watch live runs and give advice in their threads

@@ -145,6 +145,26 @@ class SqlConversations:
         """`history` and `files` at once."""
         return await self._database.read(lambda connection: _context(connection, session_id))
 
+    async def resume_turn(self, turn_: Turn) -> Context | None:
+        """What a turn goes on with: the answers to its calls last; None where it has ended.
+
+        What people decided while another turn ran was answered in the middle of that one.
+        """
+
+        def store(connection: Connection) -> Context | None:
+            if connection.execute(select(turn.c.state).where(turn.c.id == turn_.id)).scalar_one() == "done":
+                return None
+            rows = connection.execute(_HISTORY, {"session": turn_.session_id}).all()
+            newest = max((row.id for row in rows if row.turn_id != turn_.id), default=0)
+            asked = max((row.id for row in rows if row.turn_id == turn_.id and row.role == "assistant"), default=newest)
+            for row in rows:
+                if row.turn_id == turn_.id and row.role == "tool" and asked < row.id < newest:
+                    connection.execute(delete(message).where(message.c.id == row.id))
+                    add_message(connection, turn_, _as_message(row))
+            return _context(connection, turn_.session_id)
+
+        return await self._database.write(store)
+
     async def append(self, turn_: Turn, messages: Sequence[ModelMessage]) -> None:
         """Add messages to a running turn."""
 

@@ -268,7 +268,7 @@ async def test_a_quiet_room_lets_go_of_its_actor_and_takes_the_next_message(
         for count in (1, 2, 3):
             await brain.desk.accept(commanded("hosts"))
             await house.until(lambda: len(house.door.whispers) == count)  # noqa: B023 - awaited in the same round
-            await house.until(lambda: not brain.desk._actors)
+            await house.until(lambda: not brain.desk._acts)
 
 
 async def test_trouble_of_the_database_is_a_sentence_that_callers_can_wait_for(tmp_path: Path) -> None:

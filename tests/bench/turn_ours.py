@@ -27,7 +27,7 @@ from agent.postman import Postman
 from agent.sessions import FrontDesk
 from agent.storage import sql_stores
 from agent.storage.database import Database
-from agent.stores import InboxItem, Stores, Turn
+from agent.stores import Stores
 from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Arguments, Caller, Result, Tool
 from tests.bench.memory_stores import memory_stores
@@ -154,21 +154,10 @@ async def _add(caller: Caller, asked: _Sum) -> Result:
 ADD = Tool("add", "Add two whole numbers.", _Sum, Effect.READ, run=_add)
 
 
-class _Desk(FrontDesk):
-    """A front desk that tells when a piece of work is done with all of its rows."""
-
-    done: asyncio.Event
-
-    async def handle(self, work: InboxItem | Turn) -> None:
-        """As the real one."""
-        await super().handle(work)
-        self.done.set()
-
-
 class OurTurn:
     """A brain that stands ready for turns, each in a new thread."""
 
-    def __init__(self, desk: _Desk, model: HandModel, door: NoDoor, postman: Postman) -> None:
+    def __init__(self, desk: FrontDesk, model: HandModel, door: NoDoor, postman: Postman) -> None:
         """Made by `ready`."""
         self._desk, self._model, self._door, self._postman = desk, model, door, postman
         self._threads = itertools.count(1)
@@ -181,14 +170,14 @@ class OurTurn:
         event = new_ulid()
         now = SystemClock().now()
         inbound = Inbound(event_id=event, room=room, person=ALICE, act=act, at=now, mentions_bot=True)
-        self._desk.done, self._model.spent_s = asyncio.Event(), 0.0
+        self._model.spent_s = 0.0
         self._door.finished.clear()
         self._door.answered.clear()
         began = time.perf_counter()
         await self._desk.accept(inbound)
         await self._door.answered.wait()
         seconds = time.perf_counter() - began - self._model.spent_s
-        await self._desk.done.wait()
+        await self._desk.idle()
         self.settled_s.append(time.perf_counter() - began - self._model.spent_s)
         await self._postman.idle()
         if not self._door.finished or not self._door.finished[-1].startswith("word"):
@@ -213,8 +202,8 @@ async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTu
             approvers=frozenset(),
             lifetime=timedelta(hours=1),
         )
-        loop = TurnLoop(stores.conversations, model, dispatcher, approvals, postman)
-        desk = _Desk(stores, loop, approvals, dispatcher, postman, FolderBlobs(folder / "blobs"), doors, clock)
+        loop = TurnLoop(stores.conversations, model, dispatcher, approvals, postman, answer_s=300.0)
+        desk = FrontDesk(stores, loop, approvals, dispatcher, postman, FolderBlobs(folder / "blobs"), doors, clock)
         try:
             yield OurTurn(desk, model, door, postman)
         finally:

@@ -43,7 +43,7 @@ def answers(slack: SlackServer, asked: Message) -> list[Message]:
     return [message for message in slack.thread(asked.ts) if message.ts != asked.ts]
 
 
-async def test_an_answer_grows_in_the_thread(
+async def test_an_answer_grows_in_the_thread_and_is_stopped_there(
     yard: Yard, slack: SlackServer, server: ModelServer, tmp_path: Path
 ) -> None:
     rest = asyncio.Event()
@@ -60,6 +60,15 @@ async def test_an_answer_grows_in_the_thread(
             "Gradient boosting it is. " * 4 + "That is all."
         ]
         assert server.requests[0].body["tools"]
+        server.script(Hang(after=6))
+        slack.user("alice").mention("and now a long story", thread=asked.ts)
+        await seen(slack, asked.ts, "word0 word1")
+        slack.user("bob").say("cluster", thread=asked.ts)
+        await seen(slack, asked.ts, "Cluster:")  # beside the answer
+        slack.user("bob").say("stop", thread=asked.ts)
+        async with asyncio.timeout(HANG_S):
+            await server.requests[1].gone.wait()
+        await seen(slack, asked.ts, "word0 word1", "Stopped by")
 
 
 async def test_a_model_plans_a_training(
