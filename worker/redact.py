@@ -59,13 +59,15 @@ SHAPES: tuple[Shape, ...] = (
     _shape("pypi", "pypi-Ag", r"(?<![A-Za-z0-9])pypi-Ag[\w-]{40,}"),
     _shape("npm", "npm_", r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}"),
     _shape("stripe", "k_live_ k_test_", r"(?<![A-Za-z0-9])[sr]k_(?:live|test)_[A-Za-z0-9]{20,}"),
-    _shape("jwt", "eyJ", r"(?<![A-Za-z0-9])eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}"),
+    # From where its run of characters begins, so that each is read once, however many "eyJ" are in it.
+    _shape("jwt", "eyJ", r"(?<![\w-])(?=[\w-]*eyJ[\w-]{10})[\w-]+\.eyJ[\w-]{10,}\.[\w-]{10,}"),
 )
 # These have no prefix that is rare enough, or are no one run of token characters.
 _DISCORD = re.compile(rb"\.[\w-]{6}\.[\w-]{27,}")
 _DISCORD_HEAD = re.compile(rb"[MNO][\w-]{23,27}\Z")
 _DISCORD_HEAD_BYTES = 28
 _URL_PASSWORD = re.compile(rb"(?<=://)[^\s/:@'\"]{0,128}:[^\s/@'\"]{1,512}(?=@)")
+_BEGINS = b"-----BEGIN "
 _KEY_BEGINS = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_ENDS = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LINE = re.compile(rb"\s*(?:[A-Za-z0-9+/=]|\\[nr])*\s*\Z|[A-Z][A-Za-z-]{2,20}: [^\n]{0,120}\s*\Z")
@@ -96,13 +98,21 @@ class Redactor:
                 data = data.replace(form, _mark("granted"))
         if cut:
             data = self._without_beginning(data)
-        if self._key_lines_left or b"-----BEGIN " in data:
+        if self._key_lines_left or _BEGINS in data:
             data = self._without_key(data)
         if _LONG_RUN in data.translate(_RUNS):
             data = _without_tokens(data)
         if b"://" in data and b"@" in data:
             data = _URL_PASSWORD.sub(_mark("password"), data)
         return data
+
+    def skip(self, data: bytes) -> None:
+        """Lines that nobody will see: all that counts is whether a private key goes on after them."""
+        begins = data.rfind(_BEGINS)
+        if begins >= 0:
+            self._key_lines_left = 0
+        for line in data[max(begins, 0) :].split(b"\n", _KEY_LINES + 1) if self._key_lines_left or begins >= 0 else ():
+            self._without_key(line)
 
     def _without_beginning(self, data: bytes) -> bytes:
         for form in self._forms:

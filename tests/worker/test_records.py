@@ -1,10 +1,13 @@
 """Spool, metrics and log on their own: no gaps, no halves, no floods."""
 
 import errno
+import fcntl
 import math
 import os
 import random
+import re
 import struct
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +25,7 @@ from worker.spool import Spool, attempt_of, has_ended, last_seq, lines_between, 
 from worker.supervisor import follow
 from worker.supervisor import records as records_module
 from worker.supervisor.attempt import from_os_error
-from worker.supervisor.capture import LINE_BYTES, Capture
+from worker.supervisor.capture import LINE_BYTES, Bucket, Capture
 from worker.supervisor.checkpoints import CheckpointWatch, newest_step
 from worker.supervisor.exits import Death, classify, traceback_tail
 from worker.supervisor.follow import ROWS, MetaWatch, MetricsTail, rows_in
@@ -266,6 +269,77 @@ def test_what_is_over_the_rate_is_counted(tmp_path: Path) -> None:
     assert logged is not None
     assert len(logged.lines) + logged.dropped == count + 1
     assert logged.dropped > 0
+
+
+NOISE = {
+    "lines": b"step 12 loss 0.4567 lr 1e-4 hf_none grad 0.44\n",
+    "no breaks": b"loss 0.45 [####   ] https://h.example/x @",
+    "progress bars": b"\r 12%|###    | 12/100 [00:12<10:22, 12.34it/s, loss=0.4]",
+    "halves of tokens": b"-eyJaaaaaaaaaa",
+}
+
+
+@pytest.mark.parametrize("kind", NOISE)
+def test_what_is_dropped_costs_next_to_nothing(tmp_path: Path, kind: str) -> None:
+    """In processor time: what is kept is searched for secrets, what is over the rate only counted."""
+    piece = (NOISE[kind] * 2**20)[: 2**20]
+    capture = Capture(tmp_path / "output.log", secrets=["a-secret-of-this-run"])
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, len(piece))
+    spent = []
+    for _ in range(80):
+        os.write(writing, piece)
+        began = time.thread_time()
+        capture.pump(reading, wait_s=30)
+        spent.append(time.thread_time() - began)
+    os.close(reading)
+    os.close(writing)
+    capture.take()
+    assert min(spent[8:]) < min(spent[:8]) / 4
+    assert sum(spent[:8]) < 1000 * sum(sorted(spent[8:])[:8])  # and to search takes no quadratic time
+    logged = capture.take()
+    assert capture.bytes_seen == 80 * 2**20
+    assert "lines left out" in (tmp_path / "output.log").read_text()
+    assert logged is None
+
+
+def test_no_secret_is_kept_where_lines_were_left_out(tmp_path: Path) -> None:
+    """The first half of a line, or of a private key, is dropped; the second would be kept by its time."""
+    key = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n" * 4
+    capture = Capture(tmp_path / "output.log", secrets=["a-secret-of-this-run"])
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 2**20)
+
+    def told(data: bytes, *, dropped: bool) -> None:
+        capture._file_bucket = Bucket(1, 1 if dropped else 2**20)
+        os.write(writing, data)
+        capture.pump(reading, wait_s=30)
+
+    told(b"before\nx a-secret-", dropped=False)
+    told(b"of-this", dropped=True)
+    told(b"-run and on\nnext\n", dropped=False)
+    told(b"left out\n" + key[:9], dropped=True)
+    told(key[9:60], dropped=True)
+    told(key[60:80], dropped=True)
+    told(key[80:] + b"and after it\n", dropped=False)
+    capture.drain(reading, limit_s=30)
+    logged = capture.take()
+    os.close(reading)
+    os.close(writing)
+    kept = (tmp_path / "output.log").read_text()
+    assert logged is not None
+    assert logged.dropped == 5  # one that held a secret, one left out, three of the key
+    for text in (kept, "\n".join(logged.lines), capture.tail):
+        assert not re.search("a-secret|this-run|MIIE|9w0B", text)
+        assert {"next", "and after it"} <= set(text.split("\n"))
+
+
+def test_the_tail_begins_after_the_key_that_was_printed_before(tmp_path: Path) -> None:
+    key = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n" * 90
+    capture = captured(tmp_path, b"a line\n" * 40_000 + key + b"k" * 60 * 1024 + b"\nlast")
+    assert len(capture.tail) < 80 * 1024
+    assert "MIIE" not in capture.tail
+    assert capture.tail.endswith("k\nlast")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """What a step prints: from its pipe into output.log and, thinner, into events.
 
 Owns line splitting and every cap. Knows no process. A payload can print for ever and as fast as it likes: the file, the
-events and this process's memory stay small. Lines longer than the cap are split; what is over a rate is counted.
+events and this process's memory stay small. Lines longer than the cap are split. What is over a rate is counted and
+dropped before anything is looked for in it, so that whoever prints it does not wait.
 output.log is rotated: the newest lines are in it, older ones in output.log.1 and so on. Secrets are taken out before a
 line is kept anywhere.
 """
@@ -27,6 +28,8 @@ _EVENT_RATE, _EVENT_BURST = 32 * 1024, 256 * 1024
 _EVENT_LINE_CHARS = 4096
 _EVENT_LINES = 200
 _TAIL_BYTES = 64 * 1024
+_RAW_TAIL_BYTES = 128 * 1024
+_KEY_HEAD_BYTES = 128  # no first line of a private key is longer
 
 
 class Bucket:
@@ -62,6 +65,7 @@ class Capture:
     ) -> None:
         """Opens the log for appending. `secrets` are values that no line may show."""
         self._path, self._file_bytes, self._files = path, file_bytes, files
+        self._secrets = tuple(secrets)
         self._redactor = Redactor(secrets)
         self._ahead = max(_AHEAD_BYTES, self._redactor.longest)
         self._fd = _open(path)
@@ -69,6 +73,8 @@ class Capture:
         self._file_bucket = Bucket(_FILE_RATE, _FILE_BURST)
         self._event_bucket = Bucket(_EVENT_RATE, _EVENT_BURST)
         self._partial = b""
+        self._dropping = False  # the line that is being printed
+        self._kept: list[bytes] = []  # lines that are to be written
         self._lines: list[str] = []
         self._dropped = 0
         self._unwritten = 0
@@ -77,8 +83,17 @@ class Capture:
 
     @property
     def tail(self) -> str:
-        """The last lines that were printed, whether they were kept or not."""
-        return bytes(self._tail).decode(errors="replace")
+        """The last lines that were printed, whether they were kept or not, without secrets.
+
+        What lies before them is searched too, so that a private key is known by its first line.
+        """
+        redactor, left, shown = Redactor(self._secrets), len(self._tail), []
+        for line in bytes(self._tail).split(b"\n"):
+            left -= len(line) + 1
+            clean = redactor.line(line, cut=left < 0)
+            if left < _TAIL_BYTES:
+                shown.append(clean[-_EVENT_LINE_CHARS:])
+        return b"\n".join(shown).decode(errors="replace")
 
     def pump(self, fd: int, *, wait_s: float) -> bool:
         """Read what there is, waiting at most `wait_s` for it. False when nobody holds the other end any more."""
@@ -98,9 +113,10 @@ class Capture:
         end = time.monotonic() + limit_s
         while select.select([fd], [], [], 0.0)[0] and self.pump(fd, wait_s=0.0) and time.monotonic() < end:
             pass
-        if self._partial:
+        if self._partial and not self._dropping:
             self._line(self._partial, cut=True)  # whoever wrote it may have died in the middle of a secret
-            self._partial = b""
+            self._write()
+        self._partial, self._dropping = b"", False
 
     def redacted(self, text: str) -> str:
         """`text` without secrets, for what a step said in other ways than by printing."""
@@ -109,12 +125,14 @@ class Capture:
     def say(self, text: str) -> None:
         """A line of our own."""
         self._piece(f"[trainyard] {text}".encode())
+        self._write()
 
     def take(self) -> Logged | None:
         """The lines since the last call, None for none."""
         if self._unwritten and self._file_bucket.take(64):
-            self._write(f"[trainyard] {self._unwritten} lines left out: the script prints too much\n".encode())
+            self._kept.append(f"[trainyard] {self._unwritten} lines left out: the script prints too much".encode())
             self._unwritten = 0
+            self._write()
         if not self._lines and not self._dropped:
             return None
         logged = Logged(lines=tuple(self._lines), dropped=self._dropped)
@@ -126,11 +144,45 @@ class Capture:
         os.close(self._fd)
 
     def _feed(self, data: bytes) -> None:
-        *lines, self._partial = (self._partial + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        """What is over the rate is counted and dropped as it came: only what is kept is split and searched."""
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        self._tail += data[-_RAW_TAIL_BYTES:]
+        if len(self._tail) > 2 * _RAW_TAIL_BYTES:
+            del self._tail[:-_RAW_TAIL_BYTES]
+        if not self._file_bucket.take(len(data)):
+            self._drop(data)
+            return
+        if self._dropping:
+            data = self._after_dropped_line(data)
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0], self._partial = self._partial + lines[0], b""
         for line in lines:
             self._line(line)
+        self._partial += rest
         while len(self._partial) >= LINE_BYTES + self._ahead:
             self._partial = self._cut(self._partial)
+        self._write()
+
+    def _drop(self, data: bytes) -> None:
+        """Count each line once, where it begins. A line that is dropped in part is dropped to its end."""
+        counted, self._dropping = self._dropping, not data.endswith(b"\n")
+        lines = data.count(b"\n") + self._dropping - counted
+        self._unwritten += lines
+        self._dropped += lines
+        self._skip(data)
+
+    def _after_dropped_line(self, data: bytes) -> bytes:
+        rest, end, data = data.partition(b"\n")
+        self._dropping = not end
+        self._skip(rest + end)
+        return data
+
+    def _skip(self, data: bytes) -> None:
+        """A few bytes of the line stay, so that a key's first line is found in pieces, too."""
+        data = self._partial + data
+        self._redactor.skip(data)
+        self._partial = data[data.rfind(b"\n") + 1 :][-_KEY_HEAD_BYTES:] if self._dropping else b""
 
     def _cut(self, line: bytes) -> bytes:
         """Keep the first piece of a line that is too long; what is left of it.
@@ -149,28 +201,26 @@ class Capture:
         self._piece(self._redactor.line(line, cut=cut))
 
     def _piece(self, line: bytes) -> None:
-        self._tail += line[-_EVENT_LINE_CHARS:] + b"\n"
-        if len(self._tail) > 2 * _TAIL_BYTES:
-            del self._tail[:-_TAIL_BYTES]
-        if self._file_bucket.take(len(line) + 1):
-            self._write(line + b"\n")
-        else:
-            self._unwritten += 1
+        self._kept.append(line)
         cost = min(len(line), _EVENT_LINE_CHARS) + 1
         if len(self._lines) < _EVENT_LINES and self._event_bucket.take(cost):
             self._lines.append(_printable(line))
         else:
             self._dropped += 1
 
-    def _write(self, data: bytes) -> None:
+    def _write(self) -> None:
+        lines, self._kept = self._kept, []
+        if not lines:
+            return
+        data = b"".join(line + b"\n" for line in lines)
         try:
             if self._size + len(data) > self._file_bytes:
                 self._rotate()
             self._size += os.write(self._fd, data)
-        except OSError as error:  # a full disk: the line still goes into the events, and the disk guard speaks up
+        except OSError as error:  # a full disk: the lines still go into the events, and the disk guard speaks up
             if error.errno not in FULL:
                 raise
-            self._unwritten += 1
+            self._unwritten += len(lines)
 
     def _rotate(self) -> None:
         """The newest file begins anew; the oldest is dropped. Renames never follow what a payload may have laid out.

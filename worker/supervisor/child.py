@@ -4,6 +4,7 @@ Owns the process and its group. Knows nothing of what the step does. Used by `wo
 """
 
 import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -23,6 +24,7 @@ from worker.warm.start import ColdStart, WarmProcess
 
 # Before the step, in its process: bubblewrap's own are deaf to SIGTERM, and what they start would be too.
 _HEAR_TERM = "import os,_signal as s,sys; s.pthread_sigmask(s.SIG_SETMASK, ()); os.execv(sys.argv[1], sys.argv[1:])"
+_PIPE_BYTES = 1024 * 1024  # printed while nobody reads, without that the step waits
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +59,8 @@ class Child:
         walls.
         """
         self._way: _Cold | WarmProcess = _begun(warm) or _Cold(command, cwd=cwd, env=env)
+        with contextlib.suppress(OSError):  # a user has a limit for all pipes; the usual 64 KiB do, too
+            fcntl.fcntl(self.output, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     @property
     def output(self) -> int:
