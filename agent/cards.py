@@ -100,8 +100,13 @@ NETWORKS: dict[str, str] = {
 RETRIED = "tried again by itself after a lost host, a hang or a GPU fault"
 
 
-def approval_card(spec: RunSpec, report: DataReport, *, plan: Sequence[str], priority: int = 0) -> Card:
-    """What will be done and what it costs, from the exact specification that is executed."""
+def approval_card(
+    spec: RunSpec, report: DataReport, *, plan: Sequence[str], priority: int = 0, warnings: Sequence[str] = ()
+) -> Card:
+    """What will be done and what it costs, from the exact specification that is executed.
+
+    `warnings` are those about the data that no card beside it has shown.
+    """
     facts = [
         Fact(name="Task", value=TASK_NAMES[spec.task]),
         Fact(name="Data", value=f"{spec.dataset.name}, {report.rows:,} rows"),
@@ -109,8 +114,10 @@ def approval_card(spec: RunSpec, report: DataReport, *, plan: Sequence[str], pri
         *spec_facts(spec, priority=priority),
     ]
     body = "\n".join(f"{number_}. {step}" for number_, step in enumerate(plan, 1))
-    if report.warnings:
-        body += "\n\n" + "\n".join(f"- {warning}" for warning in report.warnings)
+    if warnings:
+        body += "\n\n" + "\n".join(f"- {warning}" for warning in warnings)
+    if len(warnings) < len(report.warnings):
+        body += f"\n\n{counted(len(report.warnings) - len(warnings), 'warning')} about the data: see its card above."
     if gaps := gaps_words(spec.sandbox):
         body += "\n\n" + gaps
     return Card(kind="approval", title=f"Train a model for {spec.target}?", tone="busy", body=body, facts=tuple(facts))

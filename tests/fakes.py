@@ -171,6 +171,8 @@ class FakeFleet:
         self.stopped: list[StopOrder] = []
         self.connected = True
         self.problems: tuple[str, ...] = ()
+        self.refusal = ""  # of every plan
+        self.effort = 1.0
 
     async def launch(self, order: LaunchOrder) -> None:
         self.launched.append(order)
@@ -183,7 +185,9 @@ class FakeFleet:
 
     async def inspect(self, order: InspectOrder) -> DataReport:
         names = ("age", "health", "visited_doctor")
-        if order.target is not None and order.target not in names:
+        if order.plan is not None and self.refusal:
+            raise BadData(self.refusal)
+        if order.plan is None and order.target is not None and order.target not in names:
             raise BadData(f"There is no column `{order.target}`. The columns: age, health, visited_doctor.")
         return DataReport(
             dataset=order.dataset,
@@ -201,6 +205,7 @@ class FakeFleet:
             suggested_task="tabular_classification",
             suggested_target="visited_doctor",
             problems=self.problems,
+            effort=self.effort,
         )
 
     async def predict(self, order: PredictOrder) -> Predictions:

@@ -55,6 +55,7 @@ class Scripts:
         argv = [sys.executable, "-m", "worker.recipes.inspect", "--file", str(data), "--name", order.dataset.name]
         argv += ["--target", order.target] if order.target else []
         argv += ["--task", order.task] if order.task else []
+        argv += ["--plan", order.plan.model_dump_json()] if order.plan else []
         with tempfile.TemporaryDirectory(prefix="trainyard-") as folder:
             what = f"Looking at {order.dataset.name}"
             found = self._run(

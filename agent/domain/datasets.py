@@ -51,7 +51,8 @@ class DataReport(Value):
 
     `problems` are sentences that stop a run; `warnings` are sentences that people should read first.
     `target`, `suggested_task` and `suggested_target` are guesses where nobody named a target.
-    `preview` holds the first rows, each cell cut at 80 characters.
+    `preview` holds the first rows, each cell cut at 80 characters. `effort` is how much more work the settings of a
+    planned run make than the recipe's own.
     """
 
     dataset: DatasetRef
@@ -68,3 +69,4 @@ class DataReport(Value):
     leaks: tuple[Leak, ...] = ()
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    effort: float = 1.0

@@ -35,11 +35,15 @@ class StopOrder(Value):
 
 
 class InspectOrder(Value):
-    """Audit a data file. With `target` the audit includes classes and leaks."""
+    """Audit a data file. With `target` the audit includes classes and leaks.
+
+    With `plan` it is refused where the steps of this run could not work, and leaks are left out, which the plan knows.
+    """
 
     dataset: DatasetRef
     target: str | None = None
     task: TaskType | None = None
+    plan: RunSpec | None = None
     signature: str = ""
 
 

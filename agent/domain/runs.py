@@ -156,6 +156,9 @@ class Artifact(Value):
     files: tuple[str, ...]
 
 
+REFUSED_EXIT = 65  # of a step that leaves `error.json`
+
+
 class Outcome(Value):
     """How an attempt ended. Written to `outcome.json` before it is sent.
 
@@ -174,6 +177,11 @@ class Outcome(Value):
     seconds: float = 0.0
     checkpoint_step: int | None = None  # of the newest whole checkpoint in the run's folder when it ended
     results: str = ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether a step said in a sentence of its own that data or settings cannot work: no crash."""
+        return self.exit_code == REFUSED_EXIT and self.exit_class in {ExitClass.USER_ERROR, ExitClass.BAD_DATA}
 
 
 class GpuUsage(Value):

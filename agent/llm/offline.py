@@ -33,6 +33,7 @@ from agent.llm.phrases import (
     shortened,
     target_in,
     wants_csv,
+    words_of,
 )
 from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
 from agent.prompt import NOTICE
@@ -61,6 +62,7 @@ TALK = {
     ),
     "cannot": f"I cannot do that yet. I know:\n{UNDERSTANDS}",
 }
+_MOST_ABOUT = 300  # characters of a request that say what to predict
 NOTHING_TO_ADD = "I have nothing to add to what the card above says."
 _NO_PLAN = {
     "start_training": "All right, nothing was started. Tell me what to change, and I ask again.",
@@ -121,7 +123,8 @@ def _to_request(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
     match wanted:
         case "train" | "yes":
             target = quoted_target(asked) or _offered(messages)
-            return _call("inspect_dataset", "I look at the data first.", file=name, target=target)
+            about = None if target else words_of(asked)[:_MOST_ABOUT]
+            return _call("inspect_dataset", "I look at the data first.", file=name, target=target, about=about)
         case "again":
             return _again(asked, name, messages)
         case "predict":
@@ -217,7 +220,7 @@ def _after_tool(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
         return _say(answer["error"])
     tool = _tool_of(messages)
     if tool == "inspect_dataset":
-        plans = _wanted(asked, messages) in {"train", "again", "yes"}
+        plans = _wanted(asked, messages) in {"train", "again", "yes"} and not answer.get("problems")
         return _plan(asked, answer, messages) if plans else _say(_what_next(answer))
     if tool in _NO_PLAN and "approval" in answer:
         return _say(_NO_PLAN[tool])

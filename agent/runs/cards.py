@@ -56,8 +56,8 @@ def state_words(run: Run) -> str:
     return run.state.value.replace("_", " ")
 
 
-def state_text(run: Run) -> str:
-    """A run's state in a sentence."""
+def state_text(run: Run, *, why: bool = True) -> str:
+    """A run's state in a sentence; `why`: with the reason."""
     ended = {
         _S.SUCCEEDED: "has succeeded",
         _S.FAILED: "has failed",
@@ -71,10 +71,10 @@ def state_text(run: Run) -> str:
         text += f", step {run.step:,} of {run.total_steps:,}"
     text += "."
     reason = run.note if run.state in {_S.QUEUED, _S.PAUSED, *LIVE} else run.outcome.reason if run.outcome else ""
-    if reason:
+    if reason and why:
         text += f" {reason}"
-    if run.started_at and run.ended_at:
-        text += f" It took {duration((run.ended_at - run.started_at).total_seconds())}."
+    if run.used_s and run.ended_at:
+        text += f" It took {duration(run.used_s)}."
     return text
 
 
@@ -118,7 +118,7 @@ def run_card(
         title=f"{run.id} · {run.spec.target} from {run.spec.dataset.name}",
         tone=TONES.get(run.state, "busy"),
         body=reason,
-        facts=(*_time_facts(run, rows, now), *_metric_facts(rows), *_usage_facts(run)),
+        facts=(*_time_facts(run, rows, attempts, now), *_metric_facts(rows), *_usage_facts(run)),
         progress=progress,
         log=traceback[-TRACEBACK_LINES_SHOWN:] if traceback else tuple(log)[-LOG_LINES_SHOWN:],
         picture=picture,
@@ -128,13 +128,12 @@ def run_card(
     )
 
 
-def _time_facts(run: Run, rows: Sequence[MetricRow], now: datetime) -> list[Fact]:
+def _time_facts(run: Run, rows: Sequence[MetricRow], attempts: Sequence[Attempt], now: datetime) -> list[Fact]:
     facts = [Fact(name="State", value=state_words(run))]
     if run.step or run.total_steps:
         facts.append(Fact(name="Step", value=f"{run.step:,}" + (f" of {run.total_steps:,}" if run.total_steps else "")))
-    if run.started_at is not None and run.state is not _S.PAUSED:
-        ended = run.ended_at or now
-        facts.append(Fact(name="Time", value=duration(max(0.0, (ended - run.started_at).total_seconds()))))
+    if trained_s := _trained_s(run, attempts, now):
+        facts.append(Fact(name="Time", value=duration(trained_s)))
     if run.state not in LIVE:
         return facts
     left_s, pace = seconds_left(run, rows), steps_a_second(rows)
@@ -143,6 +142,14 @@ def _time_facts(run: Run, rows: Sequence[MetricRow], now: datetime) -> list[Fact
     if pace is not None:
         facts.append(Fact(name="Speed", value=pace_words(pace)))
     return facts
+
+
+def _trained_s(run: Run, attempts: Sequence[Attempt], now: datetime) -> float:
+    """For how long it has trained: its ended attempts, and the one that goes on; waiting is no part of it."""
+    attempt = attempts[-1] if attempts else None
+    if attempt is None or attempt.outcome is not None or run.state not in LIVE or run.started_at is None:
+        return run.used_s
+    return run.used_s + max(0.0, (now - (attempt.dispatched_at or attempt.sent_at)).total_seconds())
 
 
 def pace_words(pace: float) -> str:

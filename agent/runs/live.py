@@ -34,6 +34,7 @@ from agent.runs.charts import (
     panel_names,
     restarts,
 )
+from agent.runs.findings import AFTER
 from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
 from agent.runs.results import picture_of, result_buttons, views_of
@@ -114,7 +115,7 @@ class LiveCards:
 
         async def show(picture: Picture | None, *, missed: str = "") -> None:
             card = run_card(run, newest, lines, picture, now=self._clock.now(), attempts=attempts, ways=ways)
-            card = card.model_copy(update={"footer": card.footer + missed})
+            card = _said_once(card, run, lines).model_copy(update={"footer": card.footer + missed})
             await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
 
         before, picture = await self._newest(run.id)
@@ -216,13 +217,24 @@ def _digest(spec: ChartSpec | None) -> str:
     return hashlib.sha256(pickle.dumps(spec)).hexdigest()
 
 
+def _said_once(card: Card, run: Run, lines: Sequence[str]) -> Card:
+    """The card of a run that is over is without the reason, which the message beside it says."""
+    return card.model_copy(update={"body": "", "log": tuple(lines)}) if run.state in ENDED else card
+
+
 def _ending(run: Run) -> str:
-    reason = run.outcome.reason if run.outcome else ""
+    """How it ended and why, and after a crash what may help."""
+    outcome = run.outcome
     words = {RunState.FAILED: "failed", RunState.STOPPED: "was stopped", RunState.LOST: "is lost"}
-    text = f"Run `{run.id}` {words.get(run.state, run.state.value)}."
-    if reason:
-        text += f" {reason}"
-    if run.state is RunState.FAILED and run.outcome and run.outcome.traceback:
-        tail = "\n".join(run.outcome.traceback[-8:])
+    at = f" at step {run.step:,}" if run.step else ""
+    text = f"Run `{run.id}` {words.get(run.state, run.state.value)}{at}."
+    if outcome is None:
+        return text
+    if outcome.reason:
+        text += f" {outcome.reason}"
+    if run.state is RunState.FAILED and outcome.traceback:
+        tail = "\n".join(outcome.traceback[-8:])
         text += f"\n```\n{tail}\n```"
+    if run.state is not RunState.STOPPED and outcome.exit_class is not None and not outcome.refused:
+        text += f"\n**What may help:** {AFTER[outcome.exit_class]}"
     return text

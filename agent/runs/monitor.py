@@ -2,8 +2,9 @@
 
 Owns what is remembered of live runs between looks, and the keys `advice:<run>:<n>` of the outbox, which are also the
 count that survives a restart. Knows no platform. It is told of changes (`changed`), looks a few times a minute, and
-asks nobody while nothing is new. What the rules found is posted as a card; where there is a language model, the same
-event starts a turn in the run's room, in which the model may look and propose: what changes anything waits for people.
+asks nobody while nothing is new. What the rules found is posted as a card (but not a failure, of which the thread has
+read already); where there is a language model, the same event starts a turn in the run's room, in which the model may
+look and propose: what changes anything waits for people.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from agent.stores import Outbox
 
 MOST = 3  # pieces of advice a run
 _CONFIRM = 2  # looks in a row that have to find it, unless it cannot pass by itself
-_AT_ONCE = frozenset({Kind.CRASH, Kind.NON_FINITE})
+_AT_ONCE = frozenset({Kind.NON_FINITE})
 _HEARD_S = 60.0  # a host that was not heard for longer may be cut off: no word about a stall
 _RECENT = timedelta(minutes=15)  # a failure that a stopped bot has not spoken of
 _SLICE = 200  # rows that are taken in one go: a hundredth of a second with ten metrics
@@ -164,6 +165,9 @@ class Monitor:
             watched.heard_at = attempt.heard_at
             watched.rules.used(run.usage, now_s=now_s)
         found = watched.rules.judge(run, now_s=now_s, gpu_bytes=await self._sizes(run))
+        if attempt is None:
+            await self._think_about_failure(run, watched, found)
+            return
         if not self._is_heard(attempt):
             found = [finding for finding in found if finding.kind is not Kind.STALL]
         watched.standing = {finding.kind: watched.standing.get(finding.kind, 0) + 1 for finding in found}
@@ -175,6 +179,12 @@ class Monitor:
         ]
         if ready:
             await self._advise(run, watched, ready, aside)
+
+    async def _think_about_failure(self, run: Run, watched: _Watched, found: Sequence[Finding]) -> None:
+        """Let a model think about it, once an attempt; people have read of it in the thread."""
+        if found:
+            card = advice_card(run, found, count=1, most=1)
+            await self._begin_turn(run, f"advice:{run.id}:failed:{run.attempt}", card, (), watched.newest)
 
     async def _read(self, run: Run, watched: _Watched) -> None:
         """Take in what is new of the metrics, in slices, so that a long history does not hold up everybody."""

@@ -101,7 +101,7 @@ class RunRules:
 
     def _crash(self, run: Run) -> Finding | None:
         outcome = run.outcome
-        if outcome is None or outcome.exit_class is None:
+        if outcome is None or outcome.exit_class is None or outcome.refused:
             return None
         at = f" at step {run.step:,}" if run.step else " before its first step"
         text = f"It failed{at} ({outcome.exit_class.value.replace('_', ' ')}). {outcome.reason}".strip()

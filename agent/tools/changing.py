@@ -13,6 +13,7 @@ from agent.cards import counted, gaps_words, number, priority_words, shows_all, 
 from agent.domain.content import Card, Document, Fact, Table
 from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadData, BadRequest
+from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
 from agent.domain.runs import ENDED, LIVE, PRIORITIES, Network, Run, RunSpec, RunState
 from agent.ports import Blobs, Bundles, Fleet
@@ -24,7 +25,7 @@ from agent.stores import Runs
 from agent.tools.control import Control
 from agent.tools.data import DataFiles
 from agent.tools.finding import named_or_newest
-from agent.tools.placing import books, choose_host
+from agent.tools.placing import books, choose_host, estimate_s
 from agent.tools.scripts import Diff, Replacement, check, diff_of, replaced
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 
@@ -227,7 +228,17 @@ class Changing:
             wanted=asked.host,
             liked=before.host,
         )
-        return RunSpec.model_validate(spec.model_dump() | {"host": host.host, "sandbox": host.sandbox})
+        spec = RunSpec.model_validate(spec.model_dump() | {"host": host.host, "sandbox": host.sandbox})
+        return await self._checked(spec, host)
+
+    async def _checked(self, spec: RunSpec, host: HostInfo) -> RunSpec:
+        """It with its time; a script of somebody's own knows settings of its own. Raises `BadData`: it cannot work."""
+        usual = await self._bundles.read(await self._bundles.pack(spec.recipe), SCRIPT)
+        if await self._bundles.read(spec.bundle_sha256, SCRIPT) != usual:
+            await self._data.checked(spec.model_copy(update={"settings": {}}))
+            return spec
+        report = await self._data.checked(spec)
+        return spec.model_copy(update={"estimate_s": estimate_s(report, spec, host)})
 
     async def clone(self, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Create the approved run; a repetition with the same token finds it."""

@@ -10,7 +10,8 @@ from agent.domain.datasets import DataReport, DatasetRef, TaskType
 from agent.domain.errors import BadRequest, NotFound
 from agent.domain.orders import InspectOrder, Predictions, PredictOrder
 from agent.domain.policy import Effect
-from agent.domain.runs import Run, RunState
+from agent.domain.runs import Run, RunSpec, RunState
+from agent.llm.phrases import target_in
 from agent.ports import Blobs, Fleet
 from agent.stores import Conversations, Runs
 from agent.tools.finding import LOOKED_AT, named, of_thread
@@ -32,6 +33,7 @@ class DataFiles:
         self._conversations = conversations
         self._fleet = fleet
         self._reports: dict[InspectOrder, DataReport] = {}
+        self._shown: dict[tuple[str, str], frozenset[str]] = {}  # warnings by session and file
 
     async def find(self, session_id: str, name: str | None) -> DatasetRef:
         """A file by name; the newest one when no name is given.
@@ -69,6 +71,22 @@ class DataFiles:
             return report
         return self._reports[order]
 
+    async def checked(self, spec: RunSpec) -> DataReport:
+        """The audit for a planned run. Raises `BadData` with the sentence with which one of its steps would fail."""
+        order = InspectOrder(dataset=spec.dataset, target=spec.target, task=spec.task, plan=spec)
+        return await self._fleet.inspect(order)
+
+    def shown(self, session_id: str, report: DataReport) -> None:
+        """People of this session see the card of this audit."""
+        self._shown[session_id, report.dataset.sha256] = frozenset(report.warnings)
+        while len(self._shown) > REPORTS_KEPT:
+            del self._shown[next(iter(self._shown))]
+
+    def unseen(self, session_id: str, report: DataReport) -> tuple[str, ...]:
+        """Its warnings that no card of the session has shown, as far as is remembered."""
+        seen = self._shown.get((session_id, report.dataset.sha256), frozenset())
+        return tuple(warning for warning in report.warnings if warning not in seen)
+
     def _keep(self, order: InspectOrder, report: DataReport) -> None:
         self._reports[order] = report
         while len(self._reports) > REPORTS_KEPT:
@@ -88,6 +106,9 @@ class InspectArguments(Arguments):
 
     file: str | None = Field(None, description="Name of a file attached in this thread; the newest if unsaid.")
     target: str | None = Field(None, description="Column to predict, if the person named one.")
+    about: str | None = Field(
+        None, description="What the person wants to predict in their own words, if they named no column exactly."
+    )
     task: TaskType | None = Field(None, description="Task type, if it is clear from the request.")
 
 
@@ -134,6 +155,11 @@ class Data:
         """The audit of a file."""
         dataset = await self._files.find(caller.session_id, asked.file)
         report = await self._files.report(dataset, asked.target, asked.task)
+        if asked.target is None and asked.about is not None:
+            meant, _ = target_in(asked.about, [column.name for column in report.columns])
+            if meant not in (None, report.suggested_target):
+                report = await self._files.report(dataset, meant, asked.task)
+        self._files.shown(caller.session_id, report)
         return Result(report_text(report), _for_model(report), data_card(report))
 
     async def predict(self, caller: Caller, asked: PredictArguments) -> Result:
@@ -179,7 +205,7 @@ async def finished_run(runs: Runs, caller: Caller, run_id: str | None) -> Run:
 
 def _for_model(report: DataReport) -> dict[str, JsonValue]:
     """The audit without the rows; of a wide file each column's name and kind only."""
-    data: dict[str, JsonValue] = report.model_dump(mode="json", exclude={"preview", "columns"})
+    data: dict[str, JsonValue] = report.model_dump(mode="json", exclude={"preview", "columns", "effort"})
     wide = len(report.columns) > WIDE
     shown = {"name", "kind"} if wide else None
     return data | {"columns": [column.model_dump(mode="json", include=shown) for column in report.columns]}
@@ -189,7 +215,7 @@ def report_text(report: DataReport) -> str:
     """The audit in one sentence; the card has the rest."""
     text = f"`{report.dataset.name}` has {report.rows:,} rows and {len(report.columns)} columns."
     if report.problems:
-        text += " It cannot be used as it is: " + " ".join(report.problems)
+        text += " It cannot be used as it is: the card says why."
     return text
 
 

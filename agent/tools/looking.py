@@ -103,7 +103,7 @@ class Looking:
         """Where a run stands."""
         run = await named_or_newest(self._runs, caller, asked.run)
         rows = await self._runs.newest_metrics(run.id, NEWEST)
-        text = state_text(run)
+        text = state_text(run, why=False)
         if run.state is RunState.SUCCEEDED:
             return Result(text, {"run": run.id, "state": run.state.value}, result_card(run, rows=rows))
         left_s = seconds_left(run, rows)
@@ -112,7 +112,7 @@ class Looking:
         log, attempts = await self._runs.log(run.id, 6), await self._runs.attempts(run.id)
         card = run_card(run, rows, log, None, now=self._clock.now(), attempts=attempts)
         last: dict[str, JsonValue] = {name: number(value) for name, value in rows[-1].values.items()} if rows else {}
-        data: dict[str, JsonValue] = {"run": run.id, "state": run.state.value, "last": last}
+        data: dict[str, JsonValue] = {"run": run.id, "state": run.state.value, "last": last, "why": card.body}
         if run.outcome is not None and run.outcome.exit_class is not None:
             data["exit_class"] = run.outcome.exit_class.value
         return Result(text, data, card)

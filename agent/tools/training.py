@@ -17,7 +17,7 @@ from agent.runs.service import RunService
 from agent.stores import Runs
 from agent.tools.changing import planned, start
 from agent.tools.data import DataFiles
-from agent.tools.placing import Books, books, choose_host, default_network
+from agent.tools.placing import Books, books, choose_host, default_network, estimate_s
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 
 PLAN_TIMEOUT_S = 120.0
@@ -124,11 +124,13 @@ class Training:
             sandbox=host.sandbox,
             auto_resume=asked.auto_resume,
             bundle_sha256=await self._bundles.pack(task),
-            estimate_s=estimate_s(task, report, host, gpus=gpus),
         )
+        checked = await self._files.checked(spec)
+        spec = spec.model_copy(update={"estimate_s": estimate_s(checked, spec, host)})
         priority = PRIORITIES[asked.priority]
         exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
-        card = approval_card(spec, report, plan=STEPS[task], priority=priority)
+        unseen = self._files.unseen(caller.session_id, report)
+        card = approval_card(spec, report, plan=STEPS[task], priority=priority, warnings=unseen)
         return await planned(self._drawn, caller, exact, card)
 
     async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str, TaskType, DataReport]:
@@ -164,15 +166,3 @@ def _text_column(asked: TrainArguments, report: DataReport) -> str:
 def default_gpus(task: TaskType, hosts: Sequence[HostInfo], known: Books) -> int:
     """One GPU where the recipe is quicker on one and a host has one that nobody uses; else none."""
     return 1 if task in GPU_TASKS and any(known.free(host) for host in hosts) else 0
-
-
-def estimate_s(task: TaskType, report: DataReport, host: HostInfo, *, gpus: int = 0) -> float:
-    """Rough training time from the size of the data.
-
-    Source: fitted to the files in `examples/` on 2 cores; meant to be right within a factor of three. The share that a
-    GPU takes of a text recipe's time on two cores (a twentieth) is an assumption.
-    """
-    if task == "tabular_classification":
-        cells = report.rows * len(report.columns)
-        return 8.0 + 2.5e-5 * cells * 2 / max(1, min(host.cpus, 8))
-    return 25.0 + 0.02 * report.rows * (1 / 20 if gpus else 2 / max(1, min(host.cpus, 8)))

@@ -334,7 +334,9 @@ async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: 
 
 async def test_the_end_of_a_very_long_text_is_not_read_but_its_file_is() -> None:
     (call,) = (await reply(user("train a model " + "so good " * 2000 + "\n[file: a.csv, 9 bytes]"))).calls
-    assert (call.name, json.loads(call.arguments)) == ("inspect_dataset", {"file": "a.csv"})
+    asked = json.loads(call.arguments)
+    assert (call.name, asked["file"]) == ("inspect_dataset", "a.csv")
+    assert len(asked["about"]) <= 300
     answer = await reply(user("purple " * 2000 + "stop r-abc123"))
     assert not answer.calls
 

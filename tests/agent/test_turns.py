@@ -83,6 +83,29 @@ async def test_train_is_asked_first_and_runs_after_the_click(house: House, csv: 
         assert "Approved by alice" in card.footer
 
 
+async def test_a_plan_that_cannot_work_is_refused_and_nobody_is_asked(house: House, csv: Path) -> None:
+    house.fleet.refusal = "The setting rounds takes a whole number from 1 to 100,000, not 0."
+    async with house.open() as brain:
+        await brain.desk.accept(said("train on it and predict health, with 0 rounds", files=attached(csv)))
+        await house.until(lambda: house.fleet.refusal in house.door.texts())
+        await brain.desk.idle()
+        await brain.postman.idle()
+    assert not [c.card for c in house.door.shown if c.card and c.card.kind == "approval"]
+    assert sum(house.fleet.refusal in text for text in house.door.texts()) == 1
+
+
+async def test_the_data_card_shows_the_target_that_came_with_the_file(house: House, csv: Path) -> None:
+    house.fleet.effort = 10.0
+    async with house.open() as brain:
+        await brain.desk.accept(said("train a model that predicts health, with 6000 rounds", files=attached(csv)))
+        await house.until(lambda: any(c.card and c.card.kind == "approval" for c in house.door.shown))
+    data, plan = (next(c.card for c in house.door.shown if c.card and c.card.kind == k) for k in ("data", "approval"))
+    assert data is not None
+    assert plan is not None
+    assert [fact.name for fact in data.facts if "arget" in fact.name] == ["Target health"]
+    assert {fact.name: fact.value for fact in plan.facts}["Cost"] == "about 9 s, stops at 1 h 00 min"
+
+
 async def test_a_second_click_and_a_strangers_click_do_nothing(house: House, csv: Path) -> None:
     async with house.open() as brain:
         await asked_to_train(house, brain, csv)

@@ -202,3 +202,69 @@ def test_a_label_inside_of_the_text_is_a_leak(tmp_path: Path) -> None:
     report = report_of("text,library\n" + told, tmp_path, target="library")
     assert [leak["column"] for leak in report["leaks"]] == ["text"]
     assert report["suggested_task"] == "text_classification"
+
+
+def planned(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], **spec: Any) -> dict[str, Any]:
+    """What the audit says about a planned run."""
+    (tmp_path / "f.csv").write_text(data)
+    spec = {"recipe": "tabular_classification", "target": "kind", "dataset": {"name": "f.csv"}} | spec
+    arguments = ["--file", str(tmp_path / "f.csv"), "--name", "f.csv", "--target", spec["target"]]
+    code = main([*arguments, "--task", spec["recipe"], "--plan", json.dumps(spec)])
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert code == (65 if "error" in found else 0)
+    return found
+
+
+ONE_COLUMN = "id,kind\n" + "".join(f"{n},{'yes' if n % 3 else 'no'}\n" for n in range(40))
+NAMES = (
+    "rounds, learning_rate, num_leaves, early_stopping_patience, max_depth, min_data_in_leaf, lambda_l2, "
+    "feature_fraction, bagging_fraction, valid_frac"
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "spec", "sentence"),
+    [
+        (ONE_COLUMN, {}, "No column is left to predict “kind” from: id (looks like an identifier)."),
+        (GOOD, {"drop_columns": ["a", "b"]}, "No column is left to predict “kind” from."),
+        (GOOD, {"drop_columns": ["c"]}, "There is no column “c”"),
+        (GOOD.replace(",no\n", ",yes\n"), {}, "The target “kind” is always “yes”; there is nothing to tell apart."),
+        (
+            GOOD,
+            {"settings": {"early_stopping": 5000}},
+            "There is no setting “early_stopping”. Did you mean “early_stopping_patience”, which takes a whole number "
+            f"from 1 to 100,000? The settings are: {NAMES}.",
+        ),
+        (
+            GOOD,
+            {"settings": {"patience": 500_000}},
+            "The setting patience takes a whole number from 1 to 100,000, not 500000.",
+        ),
+        (
+            GOOD,
+            {"recipe": "text_classification", "text_column": "b", "settings": {"hidden_size": 100, "heads": 3}},
+            "hidden_size (100) must be a multiple of heads (3).",
+        ),
+    ],
+)
+def test_a_plan_that_must_fail_is_refused_with_the_sentence_of_its_step(
+    data: str, spec: dict[str, Any], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = planned(data, tmp_path, capsys, **spec)
+    assert found["error"].startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "effort"),
+    [
+        ("tabular_classification", {}, 1.0),
+        ("tabular_classification", {"n_estimators": "6000"}, 10.0),
+        ("text_classification", {"epochs": 4}, 0.5),
+        ("text_classification", {"max_steps": 160, "layers": 4}, 20.0),  # of 8 epochs in 2 batches each
+    ],
+)
+def test_the_work_of_a_plan_follows_its_settings(
+    recipe: str, settings: dict[str, Any], effort: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = {"recipe": recipe, "settings": settings, "text_column": "b" if recipe.startswith("text") else None}
+    assert planned(GOOD, tmp_path, capsys, **spec)["effort"] == pytest.approx(effort)

@@ -226,7 +226,7 @@ def test_settings_are_honoured(make: Make) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"learning_rat": 0.1}, "There is no setting “learning_rat”. Did you mean “learning_rate”? The settings are:"),
+        ({"learning_rat": 0.1}, "There is no setting “learning_rat”. Did you mean “learning_rate”, which takes"),
         ({"rounds": 1.5}, "The setting rounds takes a whole number from 1"),
         ({"learning_rate": "fast"}, "not 'fast'"),
         ({"feature_fraction": 3}, "a number from 0.01 to 1"),

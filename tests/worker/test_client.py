@@ -14,7 +14,7 @@ import redis
 from agent.domain.errors import BadData, NotFound, Unavailable
 from agent.domain.events import Accepted, Beat, Ended, WorkerEvent
 from agent.domain.orders import InspectOrder, PredictOrder
-from agent.domain.runs import Outcome, RunState, Usage
+from agent.domain.runs import Outcome, RunSpec, RunState, Usage
 from tests.worker.conftest import ENDLESS, GOOD, Yard
 from worker.client.blobs import FolderBlobs, RedisBlobs
 from worker.client.bundle import pack
@@ -144,6 +144,14 @@ async def test_inspect_answers_or_says_what_is_wrong(yard: Yard) -> None:
     data = yard.blobs.put_bytes(CSV, name="people.csv")
     report = await fleet.inspect(InspectOrder(dataset=data, target="churn"))
     assert (report.rows, report.dataset) == (60, data)
+    plan = RunSpec(
+        task="tabular_classification", recipe="tabular_classification", dataset=data, target="churn", host="h1",
+        bundle_sha256="b" * 64, settings={"rounds": 6000},
+    )  # fmt: skip
+    assert (await fleet.inspect(InspectOrder(dataset=data, target="churn", plan=plan))).effort == 10.0
+    plan = plan.model_copy(update={"settings": {"early_stopping": 5000}})
+    with pytest.raises(BadData, match="early_stopping_patience”, which takes a whole number from 1 to 100,000"):
+        await fleet.inspect(InspectOrder(dataset=data, target="churn", plan=plan))
     with pytest.raises(BadData):
         await fleet.inspect(InspectOrder(dataset=yard.blobs.put_bytes(b"\x00\x01\x02", name="noise.csv")))
     with pytest.raises(NotFound):

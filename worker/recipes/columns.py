@@ -88,7 +88,22 @@ def find_column(table: Table, wanted: str, *, role: str = "target") -> str:
     close = difflib.get_close_matches(wanted.lower(), folded, n=1, cutoff=0.6)
     guess = f" Did you mean “{folded[close[0]]}”?" if close else ""
     names = ", ".join(table.names[:30]) + (f" and {len(table.names) - 30} more" if len(table.names) > 30 else "")
-    raise BadData(f"There is no {role} column “{wanted}”.{guess} The columns are: {names}.")
+    raise BadData(f"There is no {f'{role} ' if role else ''}column “{wanted}”.{guess} The columns are: {names}.")
+
+
+def text_column(columns: list[dict[str, Any]], *, leave_out: str | None, asked: bool = False) -> str | None:
+    """The text column with the longest cells. When a text task was asked for, any column of words will do."""
+    others = [column for column in columns if column["name"] != leave_out]
+    texts = [column for column in others if column["kind"] == "text"]
+    if not texts and asked:
+        texts = [c for c in others if c["kind"] in {"category", "identifier"} and c["low"] is None]
+    return str(max(texts, key=lambda column: column["mean_chars"])["name"]) if texts else None
+
+
+def require_words(cells: list[str], column: str) -> None:
+    """Raises: BadData where a text column holds nothing."""
+    if not any(cell.strip() for cell in cells):
+        raise BadData(f"The text column “{column}” is empty.")
 
 
 def describe_target(table: Table, target: str) -> dict[str, Any]:

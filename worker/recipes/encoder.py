@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worker.recipes.job import BadSettings, Setting, usable_cpus
+from worker.recipes.job import BadSettings, Setting, read_settings, usable_cpus
 from worker.recipes.text_model import EncoderModel
 
 SETTINGS = {
@@ -67,6 +67,14 @@ class Encoder:
         self.tokenizer.save(str(folder / "tokenizer.json"))
 
 
+def encoder_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The value of each setting. Raises: BadSettings where one does not fit, alone or with another."""
+    settings = read_settings(given, SETTINGS)
+    if not settings["model"] and settings["hidden_size"] % settings["heads"]:
+        raise BadSettings(f"hidden_size ({settings['hidden_size']}) must be a multiple of heads ({settings['heads']}).")
+    return settings
+
+
 def build(texts: Sequence[str], classes: Sequence[str], settings: dict[str, Any], *, seed: int) -> Encoder:
     """The encoder to train. Sets the learning rate where nobody said one. Raises: BadSettings."""
     import torch
@@ -105,8 +113,6 @@ def _pretrained(name: str, classes: Sequence[str]) -> tuple[Any, Any]:
 def _from_scratch(texts: Sequence[str], classes: Sequence[str], settings: dict[str, Any]) -> tuple[Any, Any]:
     from transformers import BertConfig, BertForSequenceClassification
 
-    if settings["hidden_size"] % settings["heads"]:
-        raise BadSettings(f"hidden_size ({settings['hidden_size']}) must be a multiple of heads ({settings['heads']}).")
     tokenizer = learned_tokenizer(texts, settings["vocabulary"])
     config = BertConfig(
         vocab_size=tokenizer.get_vocab_size(),

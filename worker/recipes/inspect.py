@@ -1,7 +1,8 @@
 """The audit of one data file: `python -m worker.recipes.inspect --file F --name NAME [--target T] [--task X]`.
 
-Prints the fields of a DataReport without `dataset` as JSON and exits 0; for a file that cannot be used prints
-`{"error": "<sentence>"}` and exits 65. Guesses target and task where nobody named them.
+Prints the fields of a DataReport without `dataset` as JSON and exits 0; for a file that cannot be used, or a `--plan`
+that cannot work with it, prints `{"error": "<sentence>"}` and exits 65. Guesses target and task
+where nobody named them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from worker.recipes.columns import EXAMPLE_CHARS, describe, describe_target, find_column, target_problems
+from worker.recipes.columns import (
+    EXAMPLE_CHARS,
+    describe,
+    describe_target,
+    find_column,
+    target_problems,
+    text_column,
+)
+from worker.recipes.job import BadSettings, Job, job_of
 from worker.recipes.leaks import find_leaks
+from worker.recipes.plan import effort
 from worker.recipes.split import repeated_entities
 from worker.recipes.table import LIMIT_BYTES, BadData, Table, read_table
 
@@ -23,8 +33,14 @@ _IMBALANCE = 10.0
 _FEW = 10
 
 
-def audit(table: Table, *, target: str | None = None, task: str | None = None) -> dict[str, Any]:
-    """The fields of a DataReport except `dataset`. Raises: BadData when the named target does not exist."""
+def audit(
+    table: Table, *, target: str | None = None, task: str | None = None, job: Job | None = None
+) -> dict[str, Any]:
+    """The fields of a DataReport except `dataset`. With `job` it is checked that this run can work.
+
+    Raises: BadData when the named target does not exist; with `job` also what its steps would raise.
+    """
+    work = effort(table, job) if job else 1.0
     columns = [describe(name, table.columns[name]) for name in table.names]
     named = find_column(table, target) if target else None
     guess = named or suggest_target(columns, rows=table.rows)
@@ -48,9 +64,10 @@ def audit(table: Table, *, target: str | None = None, task: str | None = None) -
         "suggested_task": suggested if guess else None,
         "suggested_target": guess,
         "text_column": text,
-        "leaks": find_leaks(table, guess) if guess and not (named and problems) else [],
+        "leaks": find_leaks(table, guess) if guess and not job and not (named and problems) else [],
         "problems": problems,
         "warnings": warnings,
+        "effort": work,
     }
 
 
@@ -68,15 +85,6 @@ def suggest_target(columns: list[dict[str, Any]], *, rows: int) -> str | None:
             return str(by_name[word])
     classes = [column["name"] for column in fitting if column["kind"] != "number" or column["unique"] <= 10]
     return str(classes[-1]) if classes else None
-
-
-def text_column(columns: list[dict[str, Any]], *, leave_out: str | None, asked: bool = False) -> str | None:
-    """The text column with the longest cells. When a text task was asked for, any column of words will do."""
-    others = [column for column in columns if column["name"] != leave_out]
-    texts = [column for column in others if column["kind"] == "text"]
-    if not texts and asked:
-        texts = [c for c in others if c["kind"] in {"category", "identifier"} and c["low"] is None]
-    return str(max(texts, key=lambda column: column["mean_chars"])["name"]) if texts else None
 
 
 def suggest_task(columns: list[dict[str, Any]], target: str | None, text: str | None) -> str | None:
@@ -151,12 +159,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--name", default="")
     parser.add_argument("--target")
     parser.add_argument("--task", choices=["tabular_classification", "text_classification"])
+    parser.add_argument("--plan", type=json.loads, help="specification of a run whose steps should be able to work")
     parser.add_argument("--limit-bytes", type=int, default=LIMIT_BYTES)
     given = parser.parse_args(arguments)
     try:
         table = read_table(given.file, name=given.name, limit_bytes=given.limit_bytes)
-        report = audit(table, target=given.target, task=given.task)
-    except BadData as error:
+        job = job_of({"spec": given.plan}, Path()) if given.plan else None
+        report = audit(table, target=given.target, task=given.task, job=job)
+    except (BadData, BadSettings) as error:
         print(json.dumps({"error": str(error)}))
         return 65
     print(json.dumps(report))

@@ -67,10 +67,25 @@ class Setting:
     high: float | None = None
     also: tuple[str, ...] = ()
 
+    @property
+    def takes(self) -> str:
+        """What it may be, in words."""
+        if not isinstance(self.default, int | float):
+            return "a text"
+        if isinstance(self.default, bool):
+            return "true or false"
+        low, high = self.low or 0.0, self.high
+        span = f"from {_plain(low)} to {_plain(high)}" if high is not None else f"of {_plain(low)} or more"
+        return f"{'a whole number' if isinstance(self.default, int) else 'a number'} {span}"
+
 
 def read_job(run_dir: Path) -> Job:
     """The job from `config.json`."""
-    config = json.loads((run_dir / "config.json").read_text(encoding="utf-8"))
+    return job_of(json.loads((run_dir / "config.json").read_text(encoding="utf-8")), run_dir)
+
+
+def job_of(config: Mapping[str, Any], run_dir: Path) -> Job:
+    """The job that a configuration describes."""
     spec = config["spec"]
     dataset = spec.get("dataset") or {}
     return Job(
@@ -98,8 +113,9 @@ def read_settings(given: Mapping[str, Any], known: Mapping[str, Setting]) -> dic
     found = {name: setting.default for name, setting in known.items()}
     for said, value in given.items():
         if said not in names:
-            close = difflib.get_close_matches(said, names, n=1)
-            guess = f" Did you mean “{close[0]}”?" if close else ""
+            close = difflib.get_close_matches(said.lower(), names, n=1)
+            meant = names[close[0]] if close else ""
+            guess = f" Did you mean “{meant}”, which takes {known[meant].takes}?" if meant else ""
             raise BadSettings(f"There is no setting “{said}”.{guess} The settings are: {', '.join(known)}.")
         if value is not None:
             found[names[said]] = _fitting(said, value, known[names[said]])
@@ -109,27 +125,25 @@ def read_settings(given: Mapping[str, Any], known: Mapping[str, Setting]) -> dic
 def _fitting(name: str, value: Any, setting: Setting) -> Any:
     """`value` in the type of the setting's default. A text such as "0.1" may stand for a number."""
     default = setting.default
+    refusal = BadSettings(f"The setting {name} takes {setting.takes}, not {value!r}.")
     if isinstance(default, bool) or default is None or isinstance(default, str):
-        wanted = bool if isinstance(default, bool) else str
-        if not isinstance(value, wanted):
-            raise BadSettings(f"The setting {name} takes {_KINDS[wanted]}, not {value!r}.")
+        if not isinstance(value, bool if isinstance(default, bool) else str):
+            raise refusal
         return value
     whole = isinstance(default, int)
     try:
         number = float(value)
     except (TypeError, ValueError):
-        number = float("nan")
+        raise refusal from None
     low, high = setting.low or 0.0, setting.high
     fits = number >= low and (high is None or number <= high) and (not whole or number.is_integer())
     if isinstance(value, bool) or not fits:
-        span = f"from {low:g} to {high:g}" if high is not None else f"of {low:g} or more"
-        raise BadSettings(
-            f"The setting {name} takes {'a whole number' if whole else 'a number'} {span}, not {value!r}."
-        )
+        raise refusal
     return int(number) if whole else number
 
 
-_KINDS = {bool: "true or false", str: "a text"}
+def _plain(bound: float) -> str:
+    return f"{bound:,.0f}" if float(bound).is_integer() and bound < 1e9 else f"{bound:g}"
 
 
 def step(run_dir: Path, act: Callable[[], object]) -> int:

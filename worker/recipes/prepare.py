@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from worker.recipes.columns import describe, find_column, target_problems
-from worker.recipes.inspect import text_column
+from worker.recipes.columns import describe, find_column, target_problems, text_column
 from worker.recipes.job import Job, leave, read_job, step, write_json
 from worker.recipes.split import inputs, repeated_entities, split_rows
 from worker.recipes.table import BadData, Table, read_table, write_rows
@@ -30,10 +29,10 @@ def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
             source.unlink(missing_ok=True)
         return
     table = read_table(source, name=job.dataset_name)
-    target = find_column(table, job.target)
-    _refuse(target_problems(table, target))
-    table = _without(table, job, target)
-    text = _text_column(table, job, target)
+    whole = table.names
+    table, target, text = usable(table, job)
+    if "row_id" in whole and "row_id" not in (*table.names, *job.drop_columns):
+        print("The column row_id is left out: the split numbers its rows under this name.")
     labels = [cell.strip() for cell in table.columns[target]]
     groups = inputs(table, target) if repeated_entities(table, target) else None
     train, test = split_rows(labels, frac=job.test_frac, seed=job.seed, groups=groups)
@@ -56,6 +55,14 @@ def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
         source.unlink()
     together = "; rows with equal inputs stay on one side" if groups is not None else ""
     print(f"Split {table.rows} rows: {len(train)} to train, {len(test)} sealed to measure{together}.")
+
+
+def usable(table: Table, job: Job) -> tuple[Table, str, str | None]:
+    """What a recipe is given of a table, its target, and the text column where it reads one. Raises: BadData."""
+    target = find_column(table, job.target)
+    _refuse(target_problems(table, target))
+    table = _without(table, job, target)
+    return table, target, _text_column(table, job, target)
 
 
 def _is_split(job: Job, source: Path, sealed_dir: Path) -> bool:
@@ -88,7 +95,6 @@ def _without(table: Table, job: Job, target: str) -> Table:
         raise BadData(f"“{target}” is the target; it cannot be dropped.")
     if "row_id" in table.columns and target != "row_id":
         dropped.add("row_id")
-        print("The column row_id is left out: the split numbers its rows under this name.")
     names = [name for name in table.names if name not in dropped]
     if names == [target]:
         raise BadData(f"No column is left to predict “{target}” from.")

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes import importance, text_model
-from worker.recipes.encoder import SETTINGS, Encoder, build
+from worker.recipes.columns import require_words
+from worker.recipes.encoder import Encoder, build, encoder_settings
 from worker.recipes.finish import Finished, finish, read_parts
-from worker.recipes.job import Job, majority_shares, read_settings, write_json
+from worker.recipes.job import Job, majority_shares, write_json
 from worker.recipes.kept import kept
 from worker.recipes.loop import Held, Loop, total_steps
 from worker.recipes.scores import decisive_metric, log_baseline, measure
@@ -68,14 +69,13 @@ class _Found:
 
 def train(job: Job, runtime: TrainingRuntime) -> None:
     """Train, choose, and leave artifacts and predictions. Raises: BadData, BadSettings, Diverged."""
-    settings = read_settings(job.settings, SETTINGS)
+    settings = encoder_settings(job.settings)
     table, test, split = read_parts(job)
     column = split["text_column"]
     labels = table.columns[split["target"]]
     classes = sorted(set(labels))
     data = Texts(table.columns[column], labels, classes, decisive_metric(len(classes)))
-    if not any(text.strip() for text in data.texts):
-        raise BadData(f"The text column “{column}” is empty.")
+    require_words(data.texts, column)
     groups = data.texts if split["equal_inputs_kept_together"] else None
     fit, held = split_rows(labels, frac=settings["valid_frac"], seed=job.seed, groups=groups)
     steps = total_steps(settings, len(fit))

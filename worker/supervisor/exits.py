@@ -8,9 +8,9 @@ import signal
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from agent.domain.runs import ExitClass, Outcome, RunState
+from agent.domain.runs import REFUSED_EXIT, ExitClass, Outcome, RunState
 
-BAD_DATA_EXIT = 65
+BAD_DATA_EXIT = REFUSED_EXIT
 PREEMPTED_EXITS = (75, 143, -signal.SIGTERM)
 TRACEBACK_LINES = 15
 _PREEMPTED = "The host ended {step} (SIGTERM); it was not asked for here."

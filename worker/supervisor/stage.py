@@ -264,7 +264,7 @@ class Stage:
             return
         if BAD_DATA_EXIT in (code, real_code(code, tail)):
             exit_class, reason = outputs.read_error(place_of(step, self._folder))
-            raise StepFailed(failed(exit_class, reason, code=code))
+            raise StepFailed(failed(exit_class, reason, code=BAD_DATA_EXIT))
         own_oom, oom = memory.killed_here, memory.killed_anywhere
         raise StepFailed(classify(Death(step=step.name, code=code, tail=tail, oom=oom, own_oom=own_oom)))
 
