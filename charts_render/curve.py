@@ -17,7 +17,9 @@ from agent.domain.charts import Series
 Floats = NDArray[np.float64]
 LARGEST = 1e300  # beyond it, sums and differences of limits would overflow
 _POINTS_PER_COLUMN = 4
-_NOISY_POINTS, _NOISY_RANGES, _SAMPLE = 4, 8.0, 5_000
+_DENSE, _NOISY_RANGES, _SAMPLE = 800, 8.0, 5_000
+_FEWEST_STEPS, _USUAL_STEPS, _WIDE_STEPS = 4, 5.0, 3.0  # a gap is so many times the usual distance, and the wide ones
+_MOST_GAPS = 2  # that follow each other; more wide distances in a row are another spacing
 _AVERAGED = 1e200  # larger values have no trend: their sum would overflow
 
 
@@ -33,7 +35,8 @@ class Curve:
     """`x` finite and rising, the others finite or NaN, all of shape (n,); `up` and `down` are the x of infinite values.
 
     `y` lies between `low` and `high`; the three are one array where each entry is a single point. `counts`, also (n,),
-    are the points that entries stand for, None for one each; at the x of `breaks` something began anew.
+    are the points that entries stand for, None for one each; at the x of `breaks` something began anew. A stretch
+    without entries that is long beside the others is a gap: an entry of NaN in its middle.
     """
 
     name: str
@@ -65,6 +68,15 @@ class Curve:
         """The highest value; NaN without any."""
         return self.highest.y if self.highest else np.nan
 
+    @property
+    def path(self) -> tuple[Floats, Floats]:
+        """What a line through all values runs along: of entries that stand for many, through both their extremes."""
+        if not self.ranged:
+            return self.x, self.y
+        rises = np.append(np.diff(self.y) >= 0, False)
+        first, second = np.where(rises, self.low, self.high), np.where(rises, self.high, self.low)
+        return np.repeat(self.x, 2), np.stack([first, second], axis=1).ravel()
+
     def best(self, better: Literal["", "lower", "higher"]) -> Point | None:
         """The earliest lowest or highest finite point; None when nothing is better."""
         return {"": None, "lower": self.lowest, "higher": self.highest}[better]
@@ -85,6 +97,7 @@ def clean(series: Series) -> Curve:
     if (x[1:] < x[:-1]).any():
         order = np.argsort(x, kind="stable")
         x, values = x[order], [v[order] for v in values]
+    x, values = _with_gaps(x, values)
     counts = values.pop() if counted else None
     breaks = floats(series.breaks)
     y = values[0]
@@ -98,6 +111,27 @@ def clean(series: Series) -> Curve:
     lowest, highest = _extremes(series, x, low, high)
     first = _outer(x, y, finite, 0)
     return Curve(series.name, x, y, low, high, up, down, first, last, lowest, highest, counts, breaks)
+
+
+def _with_gaps(x: Floats, values: list[Floats]) -> tuple[Floats, list[Floats]]:
+    """With an entry of NaN in the middle of every stretch that has no rows, though they are usually much nearer."""
+    steps = np.diff(x)
+    known = steps[:: max(1, steps.size // _SAMPLE)]
+    known = np.sort(known[known > 0])
+    if known.size < _FEWEST_STEPS:
+        return x, values
+    usual, wide = (known[int((known.size - 1) * share)] for share in (0.5, 0.9))
+    starts, ends = _runs(steps > max(_USUAL_STEPS * usual, _WIDE_STEPS * wide))
+    before = np.where(starts > 0, steps[starts - 1], 0.0)
+    after = np.where(ends < steps.size, steps[np.minimum(ends, steps.size - 1)], 0.0)
+    kept = ends - starts <= _MOST_GAPS
+    starts, lengths = starts[kept], (ends - starts)[kept]
+    places = np.repeat(starts, lengths) + np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    places = places[steps[places] > _USUAL_STEPS * np.repeat(np.maximum(before, after)[kept], lengths)]
+    if not places.size:
+        return x, values
+    middles = x[places] / 2 + x[places + 1] / 2
+    return np.insert(x, places + 1, middles), [np.insert(v, places + 1, np.nan) for v in values]
 
 
 def bounded(values: Floats) -> Floats:
@@ -139,17 +173,6 @@ def decimate(x: Floats, y: Floats, *, columns: int) -> tuple[Floats, Floats]:
     return np.stack([left, second, third, right], axis=1).ravel(), ys.ravel()
 
 
-def envelope(curve: Curve, *, columns: int) -> tuple[Floats, Floats, Floats]:
-    """Edges (columns + 1,) of equal stretches of x, and the lowest and highest value in each (columns,).
-
-    An empty stretch takes what the next entry is.
-    """
-    edges = np.linspace(curve.x[0], curve.x[-1], columns + 1)
-    starts = np.minimum(_cut(curve.x, columns)[0], curve.x.size - 1)
-    low, high = np.fmin.reduceat(curve.low, starts), np.fmax.reduceat(curve.high, starts)  # of an empty one: the next
-    return edges, low, high
-
-
 def _cut(x: Floats, columns: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Half-open index ranges of equal stretches of x."""
     cuts = np.searchsorted(x, np.linspace(x[0], x[-1], columns + 1)[1:-1])
@@ -157,11 +180,11 @@ def _cut(x: Floats, columns: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def trend(curve: Curve, *, buckets: int, breaks: Floats) -> tuple[Floats, Floats] | None:
-    """Means over `buckets` equal stretches of x, or None where the curve is too short or too calm to need them.
+    """Means over `buckets` equal stretches of x, or None where the line itself can be followed: short, or calm.
 
     A stretch that holds one of the `breaks` (x of gaps) has no mean, so a gap is not bridged.
     """
-    if curve.first is None or curve.x.size < _NOISY_POINTS * buckets or not _noisy(curve):
+    if curve.first is None or not (curve.ranged or curve.x.size >= _DENSE) or not _noisy(curve):
         return None
     edges = np.linspace(curve.x[0], curve.x[-1], buckets + 1)
     starts, ends = _cut(curve.x, buckets)
@@ -176,7 +199,8 @@ def trend(curve: Curve, *, buckets: int, breaks: Floats) -> tuple[Floats, Floats
 
 def _noisy(curve: Curve) -> bool:
     """Whether neighbours differ so much that the line, laid straight, would be many ranges long."""
-    y = curve.y[:: max(1, curve.y.size // _SAMPLE)]
+    y = curve.path[1]
+    y = y[:: max(1, y.size // _SAMPLE)]
     y = y[np.isfinite(y)]
     if y.size < 2 or max(-curve.lo, curve.hi) > _AVERAGED:
         return False
@@ -186,8 +210,14 @@ def _noisy(curve: Curve) -> bool:
 
 def finite_runs(y: Floats) -> list[tuple[int, int]]:
     """Half-open index ranges of the stretches between gaps."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], np.isfinite(y), [False]]).astype(np.int8)))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+    starts, ends = _runs(np.isfinite(y))
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))
+
+
+def _runs(mask: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Half-open index ranges of the stretches that are true."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    return edges[::2], edges[1::2]
 
 
 def _outer(x: Floats, y: Floats, present: NDArray[np.bool_], end: Literal[0, -1]) -> Point | None:

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from charts_render.canvas import Sheet
-from charts_render.curve import Curve, Floats, decimate, envelope, finite_runs
+from charts_render.curve import Curve, Floats, decimate, finite_runs
 from charts_render.layout import END_GAP, NOTE, SWATCH, TICK, Entry, Frame
 from charts_render.lettering import ASCENT, DESCENT, Letters, plain, shorten, width
 from charts_render.numerals import value_text
@@ -21,13 +21,12 @@ from charts_render.scene import Align, Dot, Ink, Pen
 from charts_render.theme import HEADING_PX, LINE_PX, MARKER_PX, NOTE_PX, SHAPES, VALUE_PX, blend
 
 _COLUMN = 2.0  # units of width that decimation keeps apart
-_BAND_COLUMN, _BAND_LEAST = 3.0, 3.0  # units of width of a step of a band, and of its least height
 _X_TICK_ROOM = 95.0
 _SPARSE = 5  # markers along a curve, to tell it from the others without colour
 _MARKS_SHOWN = 60
 _MARK_NAME_ROOM = 190.0
 _CROWD = 60  # lone points that are drawn large
-_FAINT = 1 / 3  # of the colour, for the band behind a mean; a step of the picture's palette
+_SOFT, _SOFT_PX = 4 / 9, 3.0  # of the colour and its width, for all values behind their average
 
 
 @dataclass(slots=True)
@@ -133,49 +132,29 @@ class PanelPainter:
                 self.sheet.line([area.x0, area.x1], [level, level], pen, self._gid("baseline", i))
 
     def _curve(self, i: int, curve: Curve) -> None:
-        """The line, its lone points as dots; where it is noisy, a faint band of all values behind a bold mean.
+        """The line through all values, its lone points as dots.
 
-        Where it is smoothed, that line is in front, and the values are faint behind it.
+        Where it is smoothed, or too dense and noisy to be followed, the average is a bold line before it.
         """
-        area, mean, smooth = self.plot.area, self.frame.plan.trends[i], self.frame.plan.smooths[i]
+        area, average = self.plot.area, self.frame.plan.smooths[i] or self.frame.plan.trends[i]
         columns = max(8, int(area.width * min(self.sheet.scale, 2.0) / _COLUMN))
+        xs, ys = self._places(*decimate(*curve.path, columns=columns))
         pen = Pen(self._colour(i), LINE_PX, layer=3.0 - i * 0.01)
-        if mean is not None:
-            self._band(i, curve)
-        elif smooth is not None:
-            self._faint(i, *self._places(*decimate(curve.x, curve.y, columns=columns)))
-        if smooth is not None:
-            what, (xs, ys) = "smooth", self._places(*decimate(*smooth, columns=columns))
-        elif mean is not None:
-            what, (xs, ys) = "mean", self._places(*mean)
-        else:
-            what, (xs, ys) = "series", self._places(*decimate(curve.x, curve.y, columns=columns))
-        if what != "mean":
+        if average is None:
             self._lone_dots(i, xs, ys)
-        self.sheet.line(xs, ys, pen, self._gid(what, i), area)
+            self.sheet.line(xs, ys, pen, self._gid("series", i), area)
+        else:
+            soft = blend(self._colour(i), self.sheet.palette.ground, _SOFT)
+            self.sheet.line(xs, ys, Pen(soft, _SOFT_PX, layer=2.0 - i * 0.01), self._gid("raw", i), area)
+            self.plot.trace(xs, ys)
+            xs, ys = self._places(*decimate(*average, columns=columns))
+            if self.frame.plan.smooths[i]:
+                self._lone_dots(i, xs, ys)
+            self.sheet.line(xs, ys, pen, self._gid("smooth" if self.frame.plan.smooths[i] else "mean", i), area)
         self.plot.trace(xs, ys)
         if self.frame.plan.keyed:
             dot = Dot(self._shape(i), self._colour(i), self.sheet.palette.ground, MARKER_PX, layer=3.2)
             self._sparse_dots(i, xs, ys, dot)
-
-    def _faint(self, i: int, xs: Floats, ys: Floats) -> None:
-        """The values behind their moving average."""
-        colour = blend(self._colour(i), self.sheet.palette.ground, _FAINT)
-        pen = Pen(colour, LINE_PX, layer=2.0 - i * 0.01)
-        self.sheet.line(xs, ys, pen, self._gid("raw", i), self.plot.area)
-        self.plot.trace(xs, ys)
-
-    def _band(self, i: int, curve: Curve) -> None:
-        """From the lowest to the highest value of each few units of width."""
-        area = self.plot.area
-        edges, low, high = envelope(curve, columns=max(8, int(area.width / _BAND_COLUMN)))
-        middles = edges[:-1] / 2 + edges[1:] / 2
-        bottom, top = self._places(middles, low)[1], self._places(middles, high)[1]
-        room = np.maximum(0.0, _BAND_LEAST - (top - bottom)) / 2
-        xs = area.x0 + self.x.fractions(edges) * area.width
-        colour = blend(self._colour(i), self.sheet.palette.ground, _FAINT)
-        self.sheet.area(xs, bottom - room, top + room, colour, 2.0 - i * 0.01, self._gid("band", i), area)
-        self.plot.trace(np.repeat((xs[:-1] + xs[1:]) / 2, 3), np.stack([bottom, top, top * np.nan], axis=1).ravel())
 
     def _places(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         area = self.plot.area

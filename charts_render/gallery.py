@@ -176,7 +176,7 @@ def real(theme: Theme) -> dict[str, PictureSpec]:
 
 # What the page says about each picture, in its order.
 _CHARTS = {
-    "one": "One metric: raw values as a band behind their mean, the best ringed, restarts and checkpoints marked.",
+    "one": "One metric: all values behind their mean, the best ringed, restarts and checkpoints marked.",
     "two": "Two metrics over one axis, with baselines to beat.",
     "four": "Four panels. A gap stays a gap, one wild value is marked at the edge and does not flatten the rest.",
     "six": "Small multiples of several runs: one legend for all, a run keeps its colour where it is alone.",

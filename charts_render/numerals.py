@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
+_SPELLED_OUT = 1e10  # a smaller tick label needs no unit where that would give it two decimals
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -100,7 +101,9 @@ def tick_texts(ticks: Sequence[float]) -> list[str]:
         return ["0"] * len(ticks)
     step = min((b - a for a, b in pairwise(ticks) if b > a), default=largest)
     unit, suffix = _unit(largest)
-    decimals = next((d for d in range(8) if _is_whole(step / unit * 10**d)), 8)
+    decimals = next((d for d in range(15) if (size := step / unit * 10**d) > 0.5 and _is_whole(size)), 15)
+    if decimals > (1 if largest < _SPELLED_OUT else 3) and 1 < unit <= largest < 1e15:  # `999,920`, not `999.92k`
+        decimals, unit, suffix = next((d for d in range(3) if _is_whole(step * 10**d)), 3), 1.0, ""
     return [_trim(f"{t / unit:,.{decimals}f}", suffix) for t in ticks]
 
 

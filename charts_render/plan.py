@@ -180,11 +180,7 @@ def _panel(index: int, panel: Panel, curves: tuple[Curve, ...], x: Scale, manner
     lines = [_lines(curve, y, panel.smooth) for curve in curves]
     trends, smooths = tuple(mean for mean, _ in lines), tuple(smooth for _, smooth in lines)
     notes = _best_note(panel, curves, best_of) + _scale_notes(panel, curves, y)
-    band = any(trends)
-    if any(smooths):
-        reading = (smooth_text(panel.smooth), *(["band: range"] if band else []))
-    else:
-        reading = ("line: mean, band: range",) if band else ()
+    reading = (smooth_text(panel.smooth),) if any(smooths) else ("bold: mean",) if any(trends) else ()
     notes += [*reading, *_left_out(panel, curves, baselines, x)]
     tones, keyed = _tones(curves, manner.legend)
     return PanelPlan(
@@ -209,22 +205,15 @@ def _panel(index: int, panel: Panel, curves: tuple[Curve, ...], x: Scale, manner
 def _lines(curve: Curve, y: Scale, weight: float) -> tuple[Trend | None, Trend | None]:
     """The mean of what lies on the scale, and its moving average; None for either where there is none.
 
-    What lies beyond the scale is marked at the edge and would only bend them. Where the mean is one over stretches, it
-    is those that are averaged: so the smoothed line is never rougher than the line of the same chart without smoothing.
+    What lies beyond the scale is marked at the edge and would only bend them.
     """
-    xs, ys = decimate(curve.x, curve.y, columns=_BREAK_COLUMNS)
     aside = (curve.high > y.hi) | (curve.low < y.lo) if curve.hi > y.hi or curve.lo < y.lo else None
-    near = curve if aside is None else replace(curve, y=np.where(aside, np.nan, curve.y))
-    found = trend(near, buckets=_BUCKETS, breaks=xs[np.isnan(ys)])
-    mean = (xs, ys) if found is None and curve.ranged else found
-    if not weight > 0:
-        return mean, None
-    if found is None:
+    if weight > 0:
         smooth = smoothed(curve, weight, aside=aside)
-        return mean, None if smooth is None else (curve.x, smooth)
-    half = (curve.x[-1] - curve.x[0]) / (2 * _BUCKETS)  # a stretch that holds a break begins anew
-    smooth = smoothed(replace(curve, x=found[0], y=found[1], counts=None, breaks=curve.breaks - half), weight)
-    return mean, None if smooth is None else (found[0], smooth)
+        return None, None if smooth is None else (curve.x, smooth)
+    xs, ys = decimate(*curve.path, columns=_BREAK_COLUMNS)
+    near = curve if aside is None else replace(curve, y=np.where(aside, np.nan, curve.y))
+    return trend(near, buckets=_BUCKETS, breaks=xs[np.isnan(ys)]), None
 
 
 def smooth_text(weight: float) -> str:

@@ -16,6 +16,7 @@ _WILD_RATIO = 6.0  # a range is spoilt when a few points make it this many times
 _FEW = 500  # one point in so many counts as few
 _FEWEST_TO_JUDGE = 8
 _NARROWEST = 1e-4  # relative to the values: a narrower range would only magnify rounding
+_ROUNDING = 1e-14  # relative to the size of places: nearer ones are the same
 _PAD_FRAC = 0.07
 _LOWEST_LOG = -200.0  # smaller values lie off the scale; the padding must not underflow
 _HIGHEST_LOG = 307.0  # its ticks are numbers too
@@ -58,7 +59,10 @@ class Scale:
 
 
 def x_scale(curves: Iterable[Curve], marks: Iterable[float]) -> Scale:
-    """The common x axis: all data, and the marks that lie within a quarter of its length."""
+    """The common x axis: from the first to the last place with data, and marks within a quarter of its length.
+
+    Steps are places, not values: however near they are beside their size, they have the whole axis.
+    """
     ends = [float(v) for c in curves if c.x.size for v in (c.x[0], c.x[-1])]
     places = [m for m in marks if abs(m) <= LARGEST]
     if not ends:
@@ -66,7 +70,12 @@ def x_scale(curves: Iterable[Curve], marks: Iterable[float]) -> Scale:
     lo, hi = min(ends), max(ends)
     reach = (hi - lo) / 4
     near = [m for m in places if lo - reach <= m <= hi + reach]
-    return Scale(*_opened(min([lo, *near]), max([hi, *near])))
+    lo, hi = min([lo, *near]), max([hi, *near])
+    size = max(abs(lo), abs(hi))
+    if hi - lo > max(size * _ROUNDING, 1e-290):
+        return Scale(lo, hi)
+    room = max(min(1.0, size * 0.1), size * 2 * _ROUNDING) if size > 0 else 1.0
+    return Scale(lo - room, hi + room)
 
 
 def y_scale(

@@ -16,11 +16,10 @@ _NEGLIGIBLE = 2.0**-60  # a weight below it changes no float
 def smoothed(curve: Curve, weight: float, *, aside: NDArray[np.bool_] | None = None) -> Floats | None:
     """The moving average at every entry of a curve, of shape (n,); None where nothing is averaged.
 
-    It counts entries as they are drawn: the entry `k` before counts `weight` to the power of `k`, and where entries are
-    means of many points, times their number. So a curve whose line is drawn through spans or stretches of many points
-    is smoothed over more steps than one that shows each point. Entries `aside` (shape (n,)) count nothing. NaN stays
-    NaN; gaps and `curve.breaks` separate. None for a weight of 0, and where no stretch has two values: a single point
-    is not smoothed.
+    It counts points, whatever stands for them: the point `k` before counts `weight` to the power of `k`, and the sum is
+    divided by what all of them count, as TensorBoard does. An entry that is the mean of many points counts as so many
+    that all have its value. Entries `aside` (shape (n,)) count nothing. NaN stays NaN; gaps and `curve.breaks`
+    separate. None for a weight of 0, and where no stretch has two values: a single point is not smoothed.
     """
     y, weight = curve.y, min(weight, HIGHEST)
     finite = np.isfinite(y)
@@ -32,11 +31,13 @@ def smoothed(curve: Curve, weight: float, *, aside: NDArray[np.bool_] | None = N
         return None
     counted = finite if aside is None else finite & ~aside
     counts = np.ones(y.shape) if curve.counts is None else np.nan_to_num(curve.counts, posinf=0.0, neginf=0.0)
-    amounts = np.where(counted, np.clip(counts, 0.0, _MOST), 0.0)
+    counts = np.clip(counts, 0.0, _MOST)
+    faded = np.exp(counts * np.log(weight))  # what is left of all before an entry
+    amounts = np.where(counted, (1 - faded) / (1 - weight), 0.0)
     # In parts of a power of two beside the largest value: their sums cannot overflow, and no digit changes.
     size = 2.0 ** (int(np.frexp(np.abs(y[finite]).max())[1]) - 1)
-    total = _sums(amounts * np.where(counted, y / size, 0.0), weight, index - starts)
-    amount = _sums(amounts, weight, index - starts)
+    total = _sums(amounts * np.where(counted, y / size, 0.0), faded, index - starts)
+    amount = _sums(amounts, faded, index - starts)
     means = np.divide(total, amount, out=np.full(y.shape, np.nan), where=finite & (amount > 0)) * size
     held: Floats = np.clip(means, np.min(y[finite]), np.max(y[finite]))  # rounding must not leave the range; NaN stays
     return held
@@ -52,15 +53,17 @@ def _starts(curve: Curve, finite: NDArray[np.bool_]) -> NDArray[np.intp]:
     return np.maximum.accumulate(np.where(begins, np.arange(begins.size), 0))
 
 
-def _sums(values: Floats, weight: float, reach: NDArray[np.intp]) -> Floats:
-    """For each entry the sum of those up to `reach` (n,) before it, `weight` to the power of their distance each.
+def _sums(values: Floats, faded: Floats, reach: NDArray[np.intp]) -> Floats:
+    """For each entry the sum of those up to `reach` (n,) before it, each times the `faded` (n,) of those behind it.
 
     By doubling: sums over 2, 4, 8 ... entries, until what would be added is nothing. Only sums of one sign of weight,
     so that no digits are lost.
     """
-    sums, step = values.copy(), 1
-    while step < sums.size and weight**step > _NEGLIGIBLE:
+    sums, faded, step = values.copy(), faded.copy(), 1
+    while step < sums.size and faded.any():
         near = reach[step:] >= step
-        sums[step:] += np.where(near, weight**step * sums[:-step], 0.0)
+        sums[step:] += np.where(near, faded[step:] * sums[:-step], 0.0)
+        faded[step:] *= faded[:-step]
+        faded[faded < _NEGLIGIBLE] = 0.0
         step *= 2
     return sums

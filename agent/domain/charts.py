@@ -24,6 +24,7 @@ class Series:
     Where entries stand for many points, `y` are their means, and `low` and `high`, of the same length, what they span;
     `extremes` then says what no longer can be read off them, and `counts`, also of that length, how many points each
     mean is of. At `breaks` (values of x) something began anew, such as an attempt: smoothing does not reach across.
+    At `nans` (values of x) a value was NaN; NaN in `y` elsewhere is a gap only.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Series:
     extremes: Extremes | None = None
     counts: Sequence[float] = ()
     breaks: Sequence[float] = ()
+    nans: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)

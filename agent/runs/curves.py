@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.domain.charts import Extremes, Series
+from agent.series.columns import Entries
 from agent.series.window import Window
 
 Axis = Literal["step", "time", "epoch"]
 Floats = NDArray[np.float64]
+_TORN = 6.0  # times as long as its points usually take
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,26 +56,53 @@ def series_of(
     `anew` are the steps behind which later attempts went on.
     """
     spans = found.spans
-    x = spans["first"] / 2 + spans["last"] / 2
-    if axis == "time":
-        x = (spans["began"] / 2 + spans["ended"] / 2 - since) / 3600
-    elif axis == "epoch" and clock is not None:
-        x = clock.at(x)
+    starts, stops = (spans["began"], spans["ended"]) if axis == "time" else (spans["first"], spans["last"])
+    starts, stops = (_placed(ends, axis, since, clock) for ends in (starts, stops))
+    x = starts / 2 + stops / 2
     # The first entries that hold a value of such an attempt: it logs nothing before it has made a step.
     began = np.searchsorted(spans["last"], sorted(anew), side="right")
     breaks = x[np.unique(began[began < len(spans)])]
+    nans = x[spans["nans"] > 0]
     beyond = [(spans["ups"] > 0, np.inf), (spans["downs"] > 0, -np.inf)]
     if found.exact:
         y = spans["mean"].copy()
         for where, value in beyond:
             y[where] = value
-        return Series(name, x, y, breaks=breaks)  # type: ignore[arg-type]  # an array is as good as a sequence
-    columns = [np.stack([x, spans["mean"], spans["low"], spans["high"], spans["count"]])]
+        return Series(name, x, y, breaks=breaks, nans=nans)  # type: ignore[arg-type]  # an array is a sequence, too
+    columns = [_columns(spans, x, starts, stops)]
     columns += [
         np.stack([x[where], *[np.full(where.sum(), value)] * 3, np.ones(where.sum())]) for where, value in beyond
     ]
     x, y, low, high, counts = (joined := np.concatenate(columns, axis=1))[:, np.argsort(joined[0], kind="stable")]
-    return Series(name, x, y, low, high, _extremes(found, axis, since, clock), counts, breaks)  # type: ignore[arg-type]
+    extremes = _extremes(found, axis, since, clock)
+    return Series(name, x, y, low, high, extremes, counts, breaks, nans)  # type: ignore[arg-type]
+
+
+def _placed(places: Floats, axis: Axis, since: float, clock: Clock | None) -> Floats:
+    """Steps or moments as x."""
+    if axis == "time":
+        return (places - since) / 3600
+    return clock.at(places) if axis == "epoch" and clock is not None else places.astype(np.float64)
+
+
+def _columns(spans: Entries, x: Floats, starts: Floats, stops: Floats) -> Floats:
+    """x, mean, low, high and count (5, n) of spans in the middle of their places.
+
+    One that is far too long for its points holds a stretch without any, and has an entry at each of its ends.
+    """
+    count = spans["count"]
+    several = count > 1
+    if not several.any():
+        return np.stack([x, spans["mean"], spans["low"], spans["high"], count])
+    usual = np.median((stops - starts)[several] / count[several])
+    torn = several & (stops - starts > _TORN * usual * count)
+    whole, held = ~torn, spans[torn]
+    early = {name: held[name + "_step"] / 2 < held["first"] / 4 + held["last"] / 4 for name in ("low", "high")}
+    parts = [np.stack([x[whole], *(spans[name][whole] for name in ("mean", "low", "high")), count[whole]])]
+    for places, ours in ((starts[torn], early), (stops[torn], {name: ~mask for name, mask in early.items()})):
+        low, high = (np.where(ours[name], held[name], held["mean"]) for name in ("low", "high"))
+        parts.append(np.stack([places, held["mean"], low, high, count[torn] / 2]))
+    return np.concatenate(parts, axis=1)
 
 
 def _extremes(found: Window, axis: Axis, since: float, clock: Clock | None) -> Extremes | None:

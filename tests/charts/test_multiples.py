@@ -105,7 +105,7 @@ def test_how_to_read_lines_and_what_marks_are_called_is_said_once() -> None:
     noise = Series("a", range(4000), np.random.default_rng(1).normal(0, 1, 4000).tolist())
     few = [Panel("metric", (noise,), "", (), marks)] * 6
     sheet = sheet_of(*few)
-    assert [t.text for t in texts(sheet, "reading")] == ["line: mean, band: range"]
+    assert [t.text for t in texts(sheet, "reading")] == ["bold: mean"]
     assert not any("mean" in t.text for t in texts(sheet, "note"))
     assert [t.gid for t in texts(sheet, "mark-name")] == ["mark-name:0", "mark-name:1"]
     assert all(line(sheet, f"mark:{i}:0") is not None for i in range(6))

@@ -10,13 +10,19 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agent.domain.charts import Baseline, ChartSpec, Extremes, Mark, Panel, Series, Theme
+from agent.runs.curves import series_of
+from agent.series.growing import Growing
+from agent.series.slices import Slice
+from charts_render.canvas import Sheet
+from charts_render.curve import clean, finite_runs
 from charts_render.gallery import examples
 from charts_render.lettering import Letters, plain
 from charts_render.numerals import value_text
+from charts_render.plan import plan
 from charts_render.render import compose, render
-from charts_render.scene import Area, Line
+from charts_render.scene import Line
 from charts_render.strips import strip
-from tests.charts.pictures import ODD, SCRIPTS, chart, collisions, crowded, curve, line, million, shape, texts
+from tests.charts.pictures import ODD, SCRIPTS, chart, collisions, crowded, curve, line, million, texts
 
 
 def _ys(spec: ChartSpec, gid: str) -> np.ndarray:
@@ -243,24 +249,100 @@ def test_no_data_raises(spec: ChartSpec) -> None:
     assert render(spec).startswith(b"\x89PNG")
 
 
-def test_spans_are_drawn_as_a_band_around_their_means_with_the_exact_extremes() -> None:
+def test_spans_are_drawn_as_a_line_through_their_extremes_which_are_said_exactly() -> None:
     x = np.arange(0.5, 4000, 16.0)
     mean = np.exp(-x / 900)
     known = Extremes(17.0, -0.25, 3.0, 1.5)
     series = Series("a", x, mean, mean - 0.1, mean + 0.1, known)  # type: ignore[arg-type]
     sheet = compose(chart(series, better="lower"))
-    band, drawn = shape(sheet, "band:0:0"), shape(sheet, "mean:0:0")
-    assert isinstance(band, Area)
-    assert isinstance(drawn, Line)
-    assert (band.high > band.low).all()
+    assert line(sheet, "mean:0:0") is not None
+    assert (raw := line(sheet, "raw:0:0")) is not None
+    assert raw.ys.size == 2 * x.size
     assert "best -0.25 at 17" in texts(sheet, "note")[0].text
     assert [t.text for t in texts(sheet, "value")] == [value_text(float(mean[-1]))]
 
 
-def test_a_gap_stays_a_gap_in_a_band() -> None:
+def drawn(sheet: Sheet) -> Line:
+    """What runs through all values of the first curve."""
+    found = line(sheet, "raw:0:0") or line(sheet, "series:0:0")
+    assert found is not None
+    return found
+
+
+def level(sheet: Sheet, value: float) -> float:
+    """How high a value lies, by the lines of the grid."""
+    ticks = [float(t.text) for t in texts(sheet, "y-tick")]
+    levels = [float(s.ys[0]) for s in sheet.shapes if isinstance(s, Line) and s.gid == "grid:0"]
+    return levels[0] + (levels[-1] - levels[0]) * (value - ticks[0]) / (ticks[-1] - ticks[0])
+
+
+def folded(y: list[float], steps: list[int] | None = None) -> Series:
+    """As a run's card reads it, through the pyramid."""
+    growing, count = Growing(), len(y)
+    rows = np.arange(count)
+    places = rows if steps is None else np.array(steps)
+    growing.add(Slice(places, np.full(count, math.nan), {"a": (rows, np.array(y))}))
+    return series_of(growing.window("a", most=400), "a")
+
+
+@pytest.mark.parametrize("spanned", [False, True])
+@pytest.mark.parametrize("count", [60, 400, 4_000, 100_000])
+def test_a_spike_of_one_step_is_on_the_line_at_every_density(count: int, *, spanned: bool) -> None:
+    ys = np.random.default_rng(5).normal(0.5, 0.1, count).clip(0.2, 0.8)
+    ys[count // 3], ys[count // 2] = 2.0, -1.0
+    sheet = compose(chart(folded(ys.tolist()) if spanned else Series("a", range(count), ys.tolist())))
+    found, area = drawn(sheet), plan(chart(Series("a", range(count), ys.tolist()))).x
+    assert found.pen.width >= 3.0
+    assert (found.ys.max(), found.ys.min()) == pytest.approx((level(sheet, 2.0), level(sheet, -1.0)), abs=1.0)
+    (axis,) = [s for s in sheet.shapes if isinstance(s, Line) and s.gid == "axis:0"]
+    left, right = float(axis.xs[0]), float(axis.xs[-1])
+    where = left + (right - left) * area.fraction(count // 3)
+    assert abs(float(found.xs[np.nanargmax(found.ys)]) - where) < 4.0
+
+
+@pytest.mark.parametrize("spanned", [False, True])
+def test_a_stretch_without_rows_is_a_gap(*, spanned: bool) -> None:
+    steps = [*range(3000), *range(60_000, 63_000), *range(63_100, 66_000)]  # the second stretch is too short to be seen
+    ys = [math.sin(step / 900) for step in steps]
+    sheet = compose(chart(folded(ys, steps) if spanned else Series("a", steps, ys)))
+    found = drawn(sheet)
+    seen = np.isfinite(found.ys)
+    left, right = float(found.xs[0]), float(found.xs[-1])
+    shares = (found.xs[seen] - left) / (right - left)
+    assert not ((shares > 0.06) & (shares < 0.9)).any()
+    assert len(finite_runs(found.ys)) == 2
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        range(0, 20_000, 500),  # an evaluation now and then
+        [0, *range(500, 20_000, 500)],
+        [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000],
+        [*range(100), *range(100, 3000, 50)],
+        [n * 10 + n % 3 for n in range(300)],
+        [1, 900],
+        [1, 2, 900],
+    ],
+)
+def test_a_series_that_has_few_rows_has_no_gap(steps: list[int]) -> None:
+    assert len(finite_runs(clean(Series("a", steps, [1.0] * len(steps))).y)) == 1
+
+
+@pytest.mark.parametrize(("first", "last"), [(999_901, 1_000_000), (10**12, 10**12 + 5), (7, 8), (123, 123)])
+def test_steps_have_the_whole_axis_however_high_they_are(first: int, last: int) -> None:
+    steps = list(range(first, last + 1))
+    found = plan(chart(Series("a", steps, [1.0] * len(steps)))).x
+    if first < last:
+        assert (found.lo, found.hi) == (first, last)
+    assert found.hi - found.lo <= max(last - first, 2)
+    labels = [t.text for t in texts(compose(chart(Series("a", steps, [1.0] * len(steps)))), "x-tick")]
+    assert labels
+    assert len(set(labels)) == len(labels)
+
+
+def test_a_gap_stays_a_gap_behind_a_mean() -> None:
     x, y = np.arange(4000.0), np.random.default_rng(1).normal(size=4000)
     y[1000:2000] = np.nan
-    band = shape(compose(chart(Series("a", x, y))), "band:0:0")  # type: ignore[arg-type]
-    assert isinstance(band, Area)
-    empty = np.isnan(band.low)
-    assert 0.2 < empty.mean() < 0.3
+    found = drawn(compose(chart(Series("a", x, y))))  # type: ignore[arg-type]
+    assert len(finite_runs(found.ys)) == 2
