@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.approvals import ApprovalDesk
+from agent.backlog import Backlog
 from agent.commands import DECISIONS, asks_people, carry_out, ends_answer, is_decision, may_be_talk, words_of
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Content
@@ -73,14 +74,21 @@ class FrontDesk:
         self._acts: dict[str, _Actor] = {}  # by room: what acts at once
         self._turns: dict[str, _Actor] = {}  # by room: turns, one after the other
         self._answering: dict[str, Interrupt] = {}  # by room: the turn that is carried out
+        self._backlog = Backlog(self._store)
         self._taken: set[int] = set()  # inbox items that an actor has, or whose turn one has
 
     async def accept(self, inbound: Inbound) -> bool:
         """Store an act durably and hand it to its room; False when it was here before.
 
-        An act may be stored although storing it raised, because the connection was lost at the commit: the platform
-        delivers it again, and then it is handed over.
+        An act may be stored although storing it raised, because the connection was lost at the commit: it is delivered
+        again, and then it is handed over. Words that cannot be stored now are, as soon as that works.
+
+        Raises:
+            TransientError: it is not stored, so it must not be acknowledged.
         """
+        return await self._backlog.store(inbound)
+
+    async def _store(self, inbound: Inbound) -> bool:
         item = await self._inbox.add(inbound) or await self._inbox.left(inbound)
         if item is None or item.id in self._taken:
             return False
@@ -140,6 +148,7 @@ class FrontDesk:
 
     async def close(self) -> None:
         """Stop handling; what is left is handled after the next start."""
+        await self._backlog.close()
         tasks = [actor.task for actor in self._all_actors()]
         for task in tasks:
             task.cancel()

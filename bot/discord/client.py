@@ -22,7 +22,6 @@ from bot.discord.recent import Recent
 
 log = logging.getLogger(__name__)
 
-ACCEPT_PAUSES_S = (0.5, 2.0, 5.0)
 OLD_BUTTON = "This button or menu is of an older version of me. Ask me for the status to get a fresh card."
 RATELIMIT_WAIT_S = 30.0  # discord.py's least; a longer wait is raised, not slept through
 TITLE_CHARS = 80
@@ -119,16 +118,11 @@ class GatewayClient(discord.Client):
             self._shared.posted.put(str(message.nonce), ref)
 
     async def _accept_message(self, came: Inbound) -> None:
-        """Discord never delivers a message twice, so a store that is busy is asked again."""
-        for pause_s in ACCEPT_PAUSES_S:
-            try:
-                await self._accept(came)
-            except TransientError as error:
-                log.warning("discord_accept_delayed", extra={"event_id": came.event_id, "reason": error.text})
-                await asyncio.sleep(pause_s)
-            else:
-                return
-        await self._accept(came)
+        """Discord delivers a message once; `accept` keeps what cannot be stored now."""
+        try:
+            await self._accept(came)
+        except TransientError as error:
+            log.warning("discord_accept_delayed", extra={"event_id": came.event_id, "reason": error.text})
 
     async def on_interaction(self, interaction: Interaction) -> None:
         """A click on a button or a choice in a menu; slash commands come through the tree."""

@@ -28,7 +28,7 @@ class Chat(House):
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Brain]:
-        database = Database(f"sqlite:///{self.folder / 'test.db'}")
+        database = self.database = Database(f"sqlite:///{self.folder / 'test.db'}")
         await database.start()
         slack = self.slack
         adapter = SlackDoor(bot_token=slack.bot_token, app_token=slack.app_token, api_url=slack.url, tuning=FAST)
@@ -54,6 +54,10 @@ class Chat(House):
             await asyncio.gather(*tasks, return_exceptions=True)
             await brain.close()
             await database.close()
+
+    async def limit_pages(self, count: int) -> None:
+        """Let the database grow to so many pages; it is full where it has them."""
+        await self.database.write(lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count = {count}"))
 
     async def seen(self, ts: str, *words: str, count: int = 1) -> Message:
         """The newest message of a thread that shows all of `words` (buttons count), once there are `count`."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from agent.backlog import Backlog
 from agent.domain.rooms import Inbound, Room
 from bot.discord.door import DiscordDoor
 from tests.platforms.discord_server import DiscordServer
@@ -12,7 +13,7 @@ from tests.platforms.discord_world import Channel, Interaction, Message
 
 
 class Bot:
-    """A running door. `came` is its inbox; `gate` may be cleared to make accepting slow."""
+    """A running door. `came` is its inbox, behind a real backlog; `gate` may be cleared to make accepting slow."""
 
     def __init__(self, server: DiscordServer, **options: object) -> None:
         self.server = server
@@ -29,8 +30,13 @@ class Bot:
         self.entered = 0
         self.fail_with: list[Exception] = []
         self.task: asyncio.Task[None] | None = None
+        self.backlog = Backlog(self._store)
 
     async def accept(self, inbound: Inbound) -> bool:
+        """As the sessions do."""
+        return await self.backlog.store(inbound)
+
+    async def _store(self, inbound: Inbound) -> bool:
         """The inbox."""
         self.entered += 1
         await self.gate.wait()
@@ -53,6 +59,7 @@ class Bot:
         if self.task is not None:
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)
+        await self.backlog.close()
 
     async def next(self, n: int = 1) -> Inbound:
         """The n-th thing that came."""

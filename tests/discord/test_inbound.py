@@ -208,10 +208,15 @@ async def test_a_reconnect_that_discord_asks_for(server: DiscordServer, bot: Bot
     assert (await bot.next()).act == Said(text="still there?")
 
 
-async def test_a_busy_store_is_asked_again(server: DiscordServer, bot: Bot) -> None:
-    bot.fail_with = [Unavailable("busy")]
-    await server.user("alice").mention(server.general, "keep me")
-    assert (await bot.next()).act == Said(text="keep me")
+async def test_what_a_full_disk_kept_out_is_stored_afterwards_in_its_order(
+    server: DiscordServer, bot: Bot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.backlog.PAUSES_S", (0.01, 0.01))
+    bot.fail_with = [Unavailable("database or disk is full")] * 20
+    alice = server.user("alice")
+    for text in ("keep me", "and me"):
+        await alice.direct(text)
+    assert [(await bot.next(n)).act for n in (1, 2)] == [Said(text="keep me"), Said(text="and me")]
 
 
 async def test_a_click_that_cannot_be_stored_says_so(server: DiscordServer, bot: Bot) -> None:
