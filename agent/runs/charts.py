@@ -4,9 +4,9 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
+from agent.domain.metrics import Direction, better
 from agent.domain.runs import Attempt, Run
 from agent.runs.curves import Axis, Clock, series_of
 from agent.series.window import Window
@@ -19,8 +19,6 @@ EPOCHS = ("epoch", "epochs")
 LEARNING_RATE = "learning_rate"
 _RATE = re.compile(r"(?:^|[/_. -])(?:lr|learning[_ -]?rate)(?:$|[/_. -])", re.IGNORECASE)
 PART = re.compile(r"^(train|valid|val|eval|test)[_/](?=.)")
-LOWER_IS_BETTER = ("loss", "error", "rmse", "mae", "perplexity", "log_loss")
-HIGHER_IS_BETTER = ("accuracy", "auc", "f1", "precision", "recall", "r2")
 
 
 Curves = Mapping[str, Window]
@@ -100,12 +98,12 @@ def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) 
     first = runs[0]
     panels: list[Panel] = []
     if len(runs) == 1:
-        panels = _panels_of(curves[first.id], look, first.id, since=began[first.id])
+        panels = _panels_of(curves[first.id], look, first, since=began[first.id])
     else:
         every = dict.fromkeys(name for run in runs for name in curves[run.id] if not name.startswith(BASELINE))
         for name in every:
             lines = tuple(line(run, name, run.id) for run in runs if name in curves[run.id])
-            panels.append(_panel(name, _metric(name), lines, curves[first.id], look))
+            panels.append(_panel(name, _metric(name), lines, curves[first.id], look, runs))
     sheet, more = _sheet(panels, look)
     unit = "boosting round" if first.spec.recipe == "tabular_classification" else "step"
     spec = ChartSpec(
@@ -134,14 +132,15 @@ def file_chart(title: str, curves: Curves, look: Look, *, since: float) -> tuple
 
     The clock of `look`, if any, is that of the run `""`.
     """
-    shown, more = _sheet(_panels_of(curves, look, "", since=since), look)
+    shown, more = _sheet(_panels_of(curves, look, None, since=since), look)
     x_label = {"time": "hours", "epoch": "epoch", "step": "step"}[look.axis]
     return ChartSpec(title=title, panels=shown, x_label=x_label, theme=look.theme), more
 
 
-def _panels_of(curves: Curves, look: Look, run: str, *, since: float) -> list[Panel]:
+def _panels_of(curves: Curves, look: Look, run: Run | None, *, since: float) -> list[Panel]:
     """One a metric; its parts (train, valid) share it."""
-    clock, anew = look.clocks.get(run), look.anew.get(run, ())
+    key = run.id if run else ""
+    clock, anew = look.clocks.get(key), look.anew.get(key, ())
     panels: list[Panel] = []
     for metric, names in _groups(curves).items():
         lines = tuple(
@@ -149,16 +148,18 @@ def _panels_of(curves: Curves, look: Look, run: str, *, since: float) -> list[Pa
             for name in sorted(names)
         )
         title = names[0] if metric == LEARNING_RATE and len(names) == 1 else metric
-        panels.append(_panel(title, metric, lines, curves, look))
+        panels.append(_panel(title, metric, lines, curves, look, (run,) if run else ()))
     return panels
 
 
-def _panel(title: str, metric: str, lines: tuple[Series, ...], curves: Curves, look: Look) -> Panel:
+def _panel(
+    title: str, metric: str, lines: tuple[Series, ...], curves: Curves, look: Look, runs: Sequence[Run]
+) -> Panel:
     return Panel(
         title=title.replace("_", " "),
         series=lines,
         baselines=_baselines(curves, metric),
-        better=_better(metric),
+        better=_better(metric, runs),
         marks=() if look.axis == "time" else look.marks,
         log_scale=look.log_scale,
         smooth=look.smooth,
@@ -229,8 +230,8 @@ def _part(name: str) -> str:
     return part.group(1) if part else name
 
 
-def _better(metric: str) -> Literal["", "lower", "higher"]:
-    lowered = metric.lower()
-    if any(word in lowered for word in LOWER_IS_BETTER):
-        return "lower"
-    return "higher" if any(word in lowered for word in HIGHER_IS_BETTER) else ""
+def _better(metric: str, runs: Sequence[Run] = ()) -> Direction:
+    """As the evaluator of one of the runs said of its decisive metric, else as the name says."""
+    scores = (run.outcome.scorecard for run in runs if run.outcome is not None)
+    said = next((score for score in scores if score is not None and score.metric == metric), None)
+    return better(metric) if said is None else "higher" if said.higher_is_better else "lower"

@@ -5,11 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from agent.runs.charts import Look, file_chart
+from agent.domain.runs import Outcome, RunState
+from agent.runs.charts import Look, chart_of, file_chart
 from agent.runs.curves import clock_of, series_of
 from agent.series.columns import POINT
 from agent.series.pyramid import FAN, cover, fold, spans
 from agent.series.window import Window, window
+from tests.agent.facts import CARD
+from tests.agent.test_usage import A_RUN
 
 
 def a_window(values: list[float], *, folded: bool) -> Window:
@@ -103,3 +106,16 @@ def test_a_look_smooths_every_panel() -> None:
     curves = {"loss": a_window([1.0, 2.0], folded=False), "lr": a_window([1.0, 2.0], folded=False)}
     spec, _ = file_chart("a file", curves, Look(smooth=0.6), since=0.0)
     assert [panel.smooth for panel in spec.panels] == [0.6, 0.6]
+
+
+def test_what_a_run_was_measured_by_goes_before_the_name_of_a_metric() -> None:
+    curves = {"accuracy": a_window([1.0, 2.0], folded=False), "churn": a_window([1.0, 2.0], folded=False)}
+    card = CARD.model_copy(update={"metric": "churn", "higher_is_better": False})
+    outcome = Outcome(state=RunState.SUCCEEDED, scorecard=card, chosen="lightgbm", seconds=9.0)
+    for run, directions in (
+        (A_RUN, ["higher", ""]),
+        (A_RUN.model_copy(update={"outcome": outcome}), ["higher", "lower"]),
+    ):
+        spec = chart_of(run, curves, Look())
+        assert spec is not None
+        assert [panel.better for panel in spec.panels] == directions
