@@ -58,8 +58,8 @@ def _run(coroutine: object) -> int:
 
         def stop() -> None:
             if not work.cancelling():  # a second one must not cut off what lets go of everything
-                print("stopping …", file=sys.stderr, flush=True)
                 work.cancel()
+                _remark("stopping …")
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -69,8 +69,16 @@ def _run(coroutine: object) -> int:
     try:
         return asyncio.run(with_signals())
     except (asyncio.CancelledError, KeyboardInterrupt):
-        print("stopped", file=sys.stderr)
+        _remark("stopped")
         return 130
+
+
+def _remark(text: str) -> None:
+    """Print to standard error, unless whoever read it is gone."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 @app.command(epilog="Example: `trainyard chat --as ann`")

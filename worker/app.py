@@ -4,8 +4,11 @@ Owns wiring and the background threads of the main process. Entered by `python -
 """
 
 import logging
+import os
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import redis
@@ -22,6 +25,7 @@ from worker.client.redis_url import shown
 from worker.consuming import Watch, is_consuming
 from worker.disk import disk_is_low
 from worker.folders import HostFolder
+from worker.host_name import HostName
 from worker.hostbeat import HostBeat
 from worker.launching import Launcher
 from worker.sandbox import choose_tier, networks_of
@@ -37,6 +41,8 @@ from worker.warm.sets import ready_sets, wanted_sets
 _POOL_SIZE = 2
 _WARM_EVERY_S = 2.0
 _STANDBY_EVERY_S = 0.5
+_PARENT_EVERY_S = 1.0
+_ORPHAN_S = 20.0  # for a soft shutdown, as long as Celery's own
 
 log = logging.getLogger(__name__)
 
@@ -59,30 +65,47 @@ def main() -> None:
         wanted_sets(settings.warm)
         tier = choose_tier(settings.sandbox)
         _require_redis(settings.redis_url)
+        name = HostName(settings.host_id, HostFolder.of(settings.home, settings.host_id).path, settings.redis_url)
+        name.take()
     except (AppError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(1)
-    HostFolder.of(settings.home, settings.host_id).path.mkdir(parents=True, exist_ok=True)
+    if settings.parent:
+        threading.Thread(target=_end_after, args=(settings.parent,), name="parent", daemon=True).start()
     log.info("worker_starting host=%s redis=%s sandbox=%s", settings.host_id, shown(settings.redis_url), tier)
     app = build(settings, tier=tier)
-    _start_threads_when_ready(settings, tier)
-    app.worker_main(
-        [
-            "worker",
-            "--pool",
-            "prefork",
-            "--concurrency",
-            str(_POOL_SIZE),
-            "--loglevel",
-            "INFO",
-            "--queues",
-            f"host.{settings.host_id},{CONTROL_QUEUE}",
-            "--hostname",
-            f"trainyard@{settings.host_id}",
-            "--without-gossip",
-            "--without-mingle",
-        ]
-    )
+    _start_threads_when_ready(settings, tier, name)
+    try:
+        app.worker_main(
+            [
+                "worker",
+                "--pool",
+                "prefork",
+                "--concurrency",
+                str(_POOL_SIZE),
+                "--loglevel",
+                "INFO",
+                "--queues",
+                f"host.{settings.host_id},{CONTROL_QUEUE}",
+                "--hostname",
+                f"trainyard@{settings.host_id}",
+                "--without-gossip",
+                "--without-mingle",
+            ]
+        )
+    finally:
+        name.release()
+
+
+def _end_after(parent: int) -> None:
+    """End this worker and its pool for good some time after its parent died.
+
+    SIGTERM has come by then (`bot.tether`), but Celery may wait for ever for a Redis that died with the parent.
+    """
+    while os.getppid() == parent:
+        time.sleep(_PARENT_EVERY_S)
+    time.sleep(_ORPHAN_S)
+    os.killpg(0, signal.SIGKILL)  # supervisors of attempts have groups of their own and go on
 
 
 def _require_redis(url: str) -> None:
@@ -95,7 +118,7 @@ def _require_redis(url: str) -> None:
         ) from error
 
 
-def _start_threads_when_ready(settings: Settings, tier: str) -> None:
+def _start_threads_when_ready(settings: Settings, tier: str, name: HostName) -> None:
     """Threads begin after the pool has forked its processes: a fork copies locks that another thread may hold."""
     home = HostFolder.of(settings.home, settings.host_id)
     beat = HostBeat(
@@ -120,6 +143,7 @@ def _start_threads_when_ready(settings: Settings, tier: str) -> None:
 
     def start(**_signal: object) -> None:
         _every(settings.host_beat_s, "host-beat", beat.beat)
+        _every(settings.host_beat_s, "host-name", name.renew)
         _every(settings.sweep_s, "sweep", sweep.run)
         _every(settings.noop_s, "consuming", watch.tick)
         if sets:

@@ -41,6 +41,7 @@ class Settings(BaseSettings):
     stack_dump_s: float = 30.0  # from SIGUSR1, which asks a hung process where it stands, to the first SIGTERM
     fence_s: float = 600.0  # without one answer of Redis for this long an attempt saves and ends; below the bot's 900 s
     gpu_foreign_bytes: int = 500 * 1024**2  # of others on a GPU: with more no attempt starts there
+    parent: int = 0  # the bot's process that started this worker, with which it ends; nobody else sets this
     tier: str = ""  # a launcher tells its supervisors which sandbox passed the self-test; nobody else sets this
     warm: str = "auto"  # sets of libraries that stand loaded for the next step: `auto`, `off`, or names with commas
     warm_memory_bytes: int = 3 * 1024**3  # that all of them may hold together

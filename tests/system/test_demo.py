@@ -109,6 +109,24 @@ def test_ctrl_c_leaves_no_process(home: Path, words: str) -> None:
     until(lambda: processes_of(home) == [])
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_also_when_nobody_reads_what_it_prints(home: Path, number: signal.Signals) -> None:
+    chat = subprocess.Popen(
+        [*TRAINYARD, "chat"],
+        env=environment(home),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert chat.stdout is not None
+    assert "Trainyard is here" in chat.stdout.readline()
+    chat.stdout.close()  # as `tee` does, which Ctrl-C ends first
+    chat.send_signal(number)
+    assert chat.wait(HANG_S) == 130
+    until(lambda: processes_of(home) == [])
+
+
 def test_kill_9_of_the_terminal_leaves_no_server_and_no_worker(home: Path) -> None:
     chat = subprocess.Popen(
         [*TRAINYARD, "chat"], env=environment(home), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
