@@ -4,6 +4,7 @@ Adapters stand in `bot/`, `worker/client`, `charts_render` and `agent/llm`; what
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -74,6 +75,9 @@ class Door(Protocol):
 
     async def stream(self, room: Room, *, key: str) -> "ReplyStream":
         """Open an answer that grows."""
+
+    def busy(self, room: Room, asked: Inbound | None) -> AbstractAsyncContextManager[None]:
+        """Show that the bot is at work on what `asked` wants, as long as the block lasts; a cancelled one leaves it."""
 
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         """Download an attachment. Raises `BadData` when it is larger than `limit_bytes` or not what it claims to be."""

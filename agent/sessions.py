@@ -26,6 +26,7 @@ from agent.loop import ASKED, NOTICED, Interrupt, TurnLoop
 from agent.ports import Blobs, Clock, Door, ModelMessage, Whisper
 from agent.postman import Postman
 from agent.prompt import NOTICE
+from agent.signs import Signs
 from agent.stores import InboxItem, Stores, Turn
 from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Caller
@@ -75,6 +76,7 @@ class FrontDesk:
         self._turns: dict[str, _Actor] = {}  # by room: turns, one after the other
         self._answering: dict[str, Interrupt] = {}  # by room: the turn that is carried out
         self._backlog = Backlog(self._store)
+        self._signs = Signs(doors)
         self._taken: set[int] = set()  # inbox items that an actor has, or whose turn one has
 
     async def accept(self, inbound: Inbound) -> bool:
@@ -129,10 +131,12 @@ class FrontDesk:
         turns = await self._desk.recover()
         known = {turn.id for turn in turns}
         turns += [turn for turn in await self._conversations.running_turns() if turn.id not in known]
+        begun = {turn.inbox_id for turn in turns}
+        waiting = await self._inbox.waiting()
+        self._signs.left = begun.union(item.id for item in waiting)
         for turn in turns:
             self._hand(turn.room, turn)
-        begun = {turn.inbox_id for turn in turns}
-        for item in await self._inbox.waiting():
+        for item in waiting:
             if item.id not in begun | self._taken:
                 self._hand(item.inbound.room, item)
 
@@ -152,7 +156,7 @@ class FrontDesk:
         tasks = [actor.task for actor in self._all_actors()]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, self._signs.close(), return_exceptions=True)
 
     def _all_actors(self) -> "list[_Actor]":
         return [*self._acts.values(), *self._turns.values()]
@@ -173,6 +177,7 @@ class FrontDesk:
             await self._fail(work, f"Something broke here (id {bug}); the log has the details. Please ask again.")
         if isinstance(work, InboxItem):
             await self._inbox.done(work.id)
+        self._signs.end(_item_id(work))
         self._taken.discard(_item_id(work))
 
     async def _fail(self, work: Work, text: str) -> None:
@@ -195,13 +200,17 @@ class FrontDesk:
         inbound = item.inbound
         match inbound.act:
             case Commanded(words=words):
+                if not inbound.reply_handle:  # the platform shows that a slash command is worked on
+                    self._signs.begin(item.id, inbound.room, inbound)
                 return await self._command(item, words)
             case Clicked() as click:
+                self._signs.begin(item.id, inbound.room, inbound)
                 return await self._click(item, click)
             case Said(text=text) as said:
                 if not (inbound.mentions_bot or await self._is_ours(inbound.room)):
                     await self._inbox.forget(item.id)  # a thread of others
                     return True
+                self._signs.begin(item.id, inbound.room, inbound)
                 typed = None if said.attachments else words_of(text)
                 if typed is not None and not (may_be_talk(typed) and not await self._questions(inbound.room)):
                     return await self._command(item, typed)
@@ -219,6 +228,9 @@ class FrontDesk:
     async def _turn(self, work: Work) -> bool:
         """Carry out a turn, unless it has ended since somebody handed it on."""
         room, person = (work.room, work.person) if isinstance(work, Turn) else (work.inbound.room, work.inbound.person)
+        asked = await self._inbox.get(work.inbox_id) if isinstance(work, Turn) else work.inbound
+        if not (asked and isinstance(asked.act, Noticed)):
+            self._signs.begin(_item_id(work), room, asked)
         with self._interruptible(room, person) as interrupt:
             if isinstance(work, InboxItem):
                 await self._begin_turn(work, interrupt)

@@ -76,6 +76,9 @@ class Inbox(Protocol):
     async def left(self, inbound: Inbound) -> InboxItem | None:
         """The item of this very event, if it was stored before and not handled."""
 
+    async def get(self, item_id: int) -> Inbound | None:
+        """What was stored, unless it was forgotten."""
+
     async def done(self, item_id: int) -> None:
         """It was handled."""
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -82,6 +83,7 @@ class FakeDoor:
         self.whispers: list[tuple[str, Content]] = []
         self.failures: list[AppError] = []
         self.lose_answers = 0
+        self.busy_with: list[Inbound | None] = []
 
     async def run(self, accept: Accept) -> None:
         raise AssertionError("tests accept by themselves")
@@ -113,6 +115,12 @@ class FakeDoor:
 
     async def stream(self, room: Room, *, key: str) -> ReplyStream:
         return FakeStream(self, room, key)
+
+    @asynccontextmanager
+    async def busy(self, room: Room, asked: Inbound | None) -> AsyncIterator[None]:
+        self.busy_with.append(asked)
+        yield
+        self.busy_with.remove(asked)
 
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         if not attachment.locator:

@@ -52,6 +52,12 @@ class SqlInbox:
         item_id = await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
         return None if item_id is None else InboxItem(int(item_id), inbound)
 
+    async def get(self, item_id: int) -> Inbound | None:
+        """What was stored, unless it was forgotten."""
+        query = select(inbox.c.payload).where(inbox.c.id == item_id)
+        payload = await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
+        return wire.decode(Inbound, payload) if payload else None
+
     async def done(self, item_id: int) -> None:
         """It was handled."""
         await self._database.write(lambda connection: connection.execute(_DONE, {"item": item_id}))

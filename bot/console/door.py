@@ -5,7 +5,8 @@ import mimetypes
 import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room, Said
 from agent.ports import Accept, MessageRef, Whisper
 from bot.connection import Connection
 from bot.console.paint import file_lines, harmless, painted, progress_line
+from bot.console.spinner import Spinner
 
 LEAVE = frozenset({"exit", "quit", ":q"})
 
@@ -34,6 +36,7 @@ class ConsoleDoor:
         self.shown: list[Content] = []
         self._read = read
         self._console = console or Console()
+        self._spinner = Spinner(self._console)
         self._accept: Accept | None = None
         self.connection = Connection(self.platform)
         self._changed = asyncio.Condition()
@@ -54,6 +57,7 @@ class ConsoleDoor:
                 try:
                     await self.say(line)
                 except BadData as error:
+                    self._spinner.clear()
                     self._console.print(harmless(error.text), style="red", markup=False, highlight=False)
 
     async def say(self, line: str) -> None:
@@ -79,6 +83,7 @@ class ConsoleDoor:
         """Print a message; of its files the paths, since they lie on this machine."""
         del whisper
         if room == self.room:
+            self._spinner.clear()
             self._console.print()
             self._console.print(painted(content))
         await self._note(content)
@@ -87,6 +92,7 @@ class ConsoleDoor:
     async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
         """Print what changed: one line for progress, the whole card when it is decided or over."""
         if room == self.room:
+            self._spinner.clear()
             card = content.card
             if card is not None and card.kind == "run" and card.tone == "busy":
                 self._console.print(progress_line(card))
@@ -108,12 +114,23 @@ class ConsoleDoor:
         """Print words as they come."""
         return ConsoleStream(self, room, key)
 
+    @asynccontextmanager
+    async def busy(self, room: Room, asked: Inbound | None) -> AsyncIterator[None]:
+        """Turn a spinner below what stands there."""
+        del asked
+        if room != self.room:
+            yield
+            return
+        with self._spinner.turning():
+            yield
+
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         """Copy a local file. Raises `BadData`."""
         await asyncio.to_thread(_copy, Path(attachment.locator), into, limit_bytes)
 
     def write(self, text: str) -> None:
         """Print without a line break."""
+        self._spinner.clear(ended=text.endswith("\n"))
         self._console.print(harmless(text), end="", markup=False, highlight=False)
 
     async def _note(self, content: Content) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import itertools
 import logging
 import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from discord.gateway import DiscordWebSocket
@@ -11,11 +13,11 @@ from discord.http import Route
 from yarl import URL
 
 from agent.domain.content import Content
-from agent.domain.errors import TransientError, Unavailable
-from agent.domain.rooms import Attachment, Platform, Room
+from agent.domain.errors import AppError, TransientError, Unavailable
+from agent.domain.rooms import Attachment, Inbound, Platform, Room
 from agent.ports import Accept, MessageRef, Whisper
 from bot.connection import Connection
-from bot.discord.addresses import whispered_by
+from bot.discord.addresses import place_of, whispered_by
 from bot.discord.client import GatewayClient, Shared
 from bot.discord.failures import FOREIGN, translated
 from bot.discord.files import Files
@@ -26,6 +28,7 @@ from bot.discord.whisper import Whispers
 
 log = logging.getLogger(__name__)
 
+TYPING_S = 8.0  # Discord shows "is typing" for 10
 RECONNECT_S = (1.0, 5.0, 30.0, 120.0)  # Discord allows 1,000 new sessions a day
 
 
@@ -135,6 +138,27 @@ class DiscordDoor:
         stream = DiscordStream(self._outbound, room, key=key, pace_s=self._edit_pace_s)
         self._streams.add(stream)
         return stream
+
+    @asynccontextmanager
+    async def busy(self, room: Room, asked: Inbound | None) -> AsyncIterator[None]:
+        """Show "is typing", in the thread that will have the answer."""
+        del asked
+        typing = asyncio.create_task(self._keep_typing(room))
+        try:
+            yield
+        finally:
+            typing.cancel()
+
+    async def _keep_typing(self, room: Room) -> None:
+        while True:
+            try:
+                await self._outbound.typing(place_of(room))
+            except TransientError as error:
+                log.info("discord_typing_delayed", extra={"room": room.key, "reason": error.text})
+            except AppError as error:
+                log.info("discord_not_typing", extra={"room": room.key, "reason": error.text})
+                return
+            await asyncio.sleep(TYPING_S)
 
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         """Download an attachment to the file `into`."""

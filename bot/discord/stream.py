@@ -8,14 +8,11 @@ from agent.domain.content import Content
 from agent.domain.errors import AppError, TransientError
 from agent.domain.rooms import Room
 from agent.ports import MessageRef
-from bot.discord.addresses import place_of
 from bot.discord.embeds import Piece, pieces
 from bot.discord.outbound import Outbound
 
 log = logging.getLogger(__name__)
 
-TYPING_S = 8.0  # Discord shows "is typing" for 10
-TYPING_TIMES = 15
 STREAM_PIECES = 10  # more than in a post: they are in the thread already
 EMPTY = "…"
 
@@ -39,7 +36,7 @@ class DiscordStream:
         self._grown = asyncio.Event()
         self._lock = asyncio.Lock()
         self._closed = False
-        self._tasks = [asyncio.create_task(self._keep_typing()), asyncio.create_task(self._keep_showing())]
+        self._showing = asyncio.create_task(self._keep_showing())
 
     async def append(self, text: str) -> MessageRef | None:
         """Show more text soon; the address of the newest message once there is one."""
@@ -67,8 +64,7 @@ class DiscordStream:
 
     def abandon(self) -> None:
         """Stop working in the background."""
-        for task in self._tasks:
-            task.cancel()
+        self._showing.cancel()
 
     async def _keep_showing(self) -> None:
         while not self._closed:
@@ -106,15 +102,3 @@ class DiscordStream:
             if self._shown[n] != piece:
                 await self._outbound.change(self._room, self._refs[n], piece)
                 self._shown[n] = piece
-
-    async def _keep_typing(self) -> None:
-        """Something to see until there are words; that it fails matters to nobody."""
-        for _ in range(TYPING_TIMES):
-            if self._refs or self._closed:
-                return
-            try:
-                await self._outbound.typing(place_of(self._room))
-            except AppError as error:
-                log.debug("discord_not_typing", extra={"reason": error.text})
-                return
-            await asyncio.sleep(TYPING_S)

@@ -10,6 +10,7 @@ import logging
 import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.content import Content
 from agent.domain.errors import AppError, TransientError
-from agent.domain.rooms import Attachment, Platform, Room
+from agent.domain.rooms import Attachment, Inbound, Platform, Room
 from agent.ports import Accept, MessageRef, ReplyStream, Whisper
 from bot.connection import Connection
 from bot.slack.api import SlackApi
@@ -31,6 +32,7 @@ from bot.slack.inbound import Self, interpret, sender_of
 from bot.slack.limiter import RATES, Rate
 from bot.slack.outbound import PICTURE_WAITS_S, Outbound
 from bot.slack.pictures import Pictures
+from bot.slack.signs import Signs
 from bot.slack.stream import Desk, Pace, SlackStream
 
 log = logging.getLogger(__name__)
@@ -77,6 +79,7 @@ class SlackDoor:
         self._http = (http_host, http_port)
         self._api = SlackApi(token=bot_token, base_url=api_url, rates=tuning.rates or RATES)
         self._downloads = Downloads(self._api, hosts=tuning.download_hosts)
+        self._signs = Signs(self._api)
         self._pictures = Pictures(self._api)
         self._outbound = Outbound(
             self._api,
@@ -140,6 +143,10 @@ class SlackDoor:
         stream = SlackStream(self._desk, room, key=key, recipient=self._askers.get(room.key))
         self._streams.add(stream)
         return stream
+
+    def busy(self, room: Room, asked: Inbound | None) -> AbstractAsyncContextManager[None]:
+        """Show a status in the thread, or a reaction on the message that asks."""
+        return self._signs.busy(room, asked)
 
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         """Download to the file `into`, whole or not at all."""

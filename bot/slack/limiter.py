@@ -26,6 +26,8 @@ RATES: Mapping[str, Rate] = {
     "chat.startStream": Rate(20, 6),
     "chat.appendStream": Rate(95, 6),
     "chat.stopStream": Rate(20, 6),
+    "reactions.add": Rate(45, 6),
+    "reactions.remove": Rate(20, 6),
     "conversations.replies": Rate(45, 6),
     "files.getUploadURLExternal": Rate(95, 6),
     "files.completeUploadExternal": Rate(95, 6),

@@ -28,6 +28,10 @@ class MemoryInbox:
         self._seen.add(inbound.event_id)
         return InboxItem(len(self._seen), inbound)
 
+    async def get(self, item_id: int) -> Inbound | None:
+        """Nothing is kept."""
+        return None
+
     async def done(self, item_id: int) -> None:
         """Nothing to remember."""
 

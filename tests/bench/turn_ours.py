@@ -125,6 +125,11 @@ class NoDoor:
         """Take an answer that grows."""
         return _NoStream(self, MessageRef(room.channel, str(next(self._numbers))))
 
+    @contextlib.asynccontextmanager
+    async def busy(self, room: Room, asked: Inbound | None) -> AsyncIterator[None]:
+        """Nobody looks."""
+        yield
+
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         """There are no files."""
 

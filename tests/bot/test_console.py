@@ -1,5 +1,6 @@
 """The terminal shows files as paths, once; menus as lines; and nothing that would steer it."""
 
+import asyncio
 import io
 from pathlib import Path
 
@@ -135,3 +136,33 @@ async def test_nothing_that_is_shown_can_steer_the_terminal() -> None:
     assert not {char for char in printed.getvalue() if char < " " or "\x7f" <= char <= "\x9f"} - {"\n"}
     assert printed.getvalue().count("red") >= 13
     assert door.shown[0] == content
+
+
+async def test_a_spinner_turns_while_the_bot_is_at_work_and_makes_room_for_words() -> None:
+    printed, piped = io.StringIO(), io.StringIO()
+    terminal = Console(file=printed, force_terminal=True, width=80, color_system=None, _environ={"TERM": "xterm"})
+    for console in (terminal, Console(file=piped, width=80)):
+        door = ConsoleDoor(thread="t", person="ann", read=False, console=console)
+        async with door.busy(door.room, None), door.busy(door.room, None):
+            await turned(console, printed)
+            stream = await door.stream(door.room, key="k")
+            await stream.append("half a ")
+            await asyncio.sleep(0)
+            await stream.append("line")
+            await stream.finish(Content(text="half a line"))
+            await door.post(door.room, Content(text="Done."), key="k2")
+            await turned(console, printed)
+
+    assert piped.getvalue().split() == ["half", "a", "line", "Done."]
+    screen = printed.getvalue()
+    assert "half a line\n" in screen  # nothing turns within a line
+    assert screen.endswith("\r\x1b[K")
+    before, _, after = screen.partition("half a")
+    assert before.endswith("\r\x1b[K\n")
+    assert " working… " in after
+
+
+async def turned(console: Console, printed: io.StringIO) -> None:
+    """Wait until the spinner is drawn below what stands there."""
+    while console.file is printed and not printed.getvalue().rpartition("\x1b[K")[2].endswith(" working… "):
+        await asyncio.sleep(0.005)

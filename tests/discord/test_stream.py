@@ -3,6 +3,8 @@
 import asyncio
 import itertools
 
+import pytest
+
 from agent.domain.content import Card, Content
 from tests.discord.conftest import Bot
 from tests.platforms.discord_server import DiscordServer
@@ -86,10 +88,25 @@ async def test_a_stream_that_begins_again_goes_on_in_its_message(server: Discord
     await other.stop()
 
 
-async def test_typing_until_there_are_words(server: DiscordServer, bot: Bot) -> None:
+async def test_an_answer_without_words(server: DiscordServer, bot: Bot) -> None:
     asked = await server.user("alice").mention(server.general, "go")
     stream = await bot.door.stream((await bot.next()).room, key="k")
-    await server.wait_for(lambda: any("/typing 204" in line for line in server.requests))
-    assert asked.thread is not None
     await stream.finish(Content(text=""))
-    assert [m.content for m in server.messages(asked.thread)] == ["…"]
+    assert [m.content for m in server.messages(await server.thread_of(asked))] == ["…"]
+
+
+async def test_typing_while_it_is_at_work(server: DiscordServer, bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.discord.door.TYPING_S", 0.01)
+    asked = await server.user("alice").mention(server.general, "go")
+    came = await bot.next()
+
+    def typed() -> int:
+        return sum(line.endswith(f"{asked.id}/typing 204") for line in server.requests)
+
+    server.fail("POST .*typing", 500)
+    async with bot.door.busy(came.room, came):
+        await server.wait_for(lambda: typed() > 2)  # it outlives trouble of Discord's own
+        assert asked.thread is not None
+    server.fail("POST .*typing", 403, code=50013)
+    async with bot.door.busy(came.room, came):
+        await server.wait_for(lambda: any(line.endswith("typing 403") for line in server.requests))

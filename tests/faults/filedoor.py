@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import shutil
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,10 @@ class FileDoor:
 
     async def stream(self, room: Room, *, key: str) -> "FileStream":
         return FileStream(self, room, key)
+
+    @contextlib.asynccontextmanager
+    async def busy(self, room: Room, asked: Inbound | None) -> AsyncIterator[None]:
+        yield
 
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         if attachment.size_bytes > limit_bytes:

@@ -25,6 +25,8 @@ PER_MINUTE = {
     "files.getUploadURLExternal": 100,
     "files.completeUploadExternal": 100,
     "agents.sessions.setStatus": 50,
+    "reactions.add": 50,
+    "reactions.remove": 20,
     "users.info": 100,
 }
 BY_CHANNEL = {"chat.postMessage"}
@@ -46,6 +48,8 @@ SCOPES = {
     "files.getUploadURLExternal": "files:write",
     "files.completeUploadExternal": "files:write",
     "agents.sessions.setStatus": "assistant:write",
+    "reactions.add": "reactions:write",
+    "reactions.remove": "reactions:write",
 }
 
 

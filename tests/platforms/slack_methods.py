@@ -263,8 +263,37 @@ def validate(server: "SlackServer", params: Params) -> dict[str, Any]:
 
 @method("agents.sessions.setStatus")
 def set_status(server: "SlackServer", params: Params) -> dict[str, Any]:
-    server.statuses.append((params.get("channel_id", ""), params.get("thread_ts", ""), params.get("status", "")))
+    if params.get("status") not in {"active", "processing", "suspended", "closed"}:
+        raise Refused("invalid_arguments")
+    channel = _channel(server, {"channel": params.get("channel_id")})
+    _thread(server, channel, params)
+    server.statuses.append((channel.id, params.get("thread_ts", ""), params["status"]))
+    return {"status": params["status"]}
+
+
+@method("reactions.add")
+def add_reaction(server: "SlackServer", params: Params) -> dict[str, Any]:
+    message = _reacted(server, params)
+    if params["name"] in message.reactions:
+        raise Refused("already_reacted")
+    message.reactions.append(params["name"])
     return {}
+
+
+@method("reactions.remove")
+def remove_reaction(server: "SlackServer", params: Params) -> dict[str, Any]:
+    message = _reacted(server, params)
+    if params["name"] not in message.reactions:
+        raise Refused("no_reaction")
+    message.reactions.remove(params["name"])
+    return {}
+
+
+def _reacted(server: "SlackServer", params: Params) -> Message:
+    message = server.message(_channel(server, params).id, params.get("timestamp", ""))
+    if message is None:
+        raise Refused("message_not_found")
+    return message
 
 
 def _channel(server: "SlackServer", params: Params) -> Channel:

@@ -41,6 +41,7 @@ class Message:
     metadata: dict[str, Any] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     edits: list[tuple[str, list[dict[str, Any]]]] = field(default_factory=list)
+    reactions: list[str] = field(default_factory=list)  # the bot's
     deleted: bool = False
     only_for: str = ""  # an ephemeral message
     streaming: bool = False
