@@ -8,7 +8,7 @@ from agent.domain.approvals import SHOWN_DIGEST_CHARS, Approval, ApprovalState, 
 from agent.domain.content import Button, Content
 from agent.domain.errors import Conflict, NotAllowed, TransientError
 from agent.domain.ids import new_approval_id, new_ulid
-from agent.domain.policy import may_decide
+from agent.domain.policy import Effect, may_decide
 from agent.domain.rooms import Person
 from agent.ports import Clock, ToolCall
 from agent.postman import Postman
@@ -17,6 +17,7 @@ from agent.tools.dispatch import Dispatcher, NeedsApproval, answer_of, failure_o
 from agent.tools.tool import Caller
 
 log = logging.getLogger(__name__)
+LEFT_ALONE = "Nothing was done: the run is left alone."
 DECIDED = (ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.EXPIRED)
 
 
@@ -49,10 +50,11 @@ class ApprovalDesk:
         now = self._clock.now()
         expires = now + self._lifetime
         exact = needed.plan.exact
+        decides = needed.plan.owner or turn.person.key
         digest = digest_of(
             tool=needed.tool.name,
             arguments=exact,
-            requester=turn.person.key,
+            requester=decides,
             session_id=turn.session_id,
             expires_at=expires,
             nonce=new_ulid(),
@@ -64,7 +66,7 @@ class ApprovalDesk:
             call_id=call.id,
             tool=needed.tool.name,
             arguments=exact,
-            requester=turn.person.key,
+            requester=decides,
             digest=digest,
             state=ApprovalState.PENDING,
             created_at=now,
@@ -101,7 +103,8 @@ class ApprovalDesk:
         approval = await self._approvals.get(approval_id)
         turn = await self._conversations.turn(approval.turn_id)
         if not may_decide(person, requester=approval.requester, approvers=self._approvers, room=turn.room):
-            raise NotAllowed("Only the person who asked, or an approver of this workspace, can decide this.")
+            who = "who asked" if approval.requester == turn.person.key else "whose run this is"
+            raise NotAllowed(f"Only the person {who}, or an approver of this workspace, can decide this.")
         now = self._clock.now()
         decided = await self._approvals.decide(
             approval_id,
@@ -155,7 +158,8 @@ class ApprovalDesk:
         if approval.state is ApprovalState.APPROVED:
             answer = await self._execute(approval, turn, call)
         else:
-            answer = f'{{"approval": "{approval.state.value}", "text": "Nothing was started."}}'
+            undone = "Nothing was started." if self._dispatcher.effect(call.name) is Effect.SPEND else LEFT_ALONE
+            answer = f'{{"approval": "{approval.state.value}", "text": "{undone}"}}'
         shown = await self._approvals.card(approval.id)
         if shown.card is not None:
             at = approval.decided_at or self._clock.now()

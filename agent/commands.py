@@ -258,8 +258,8 @@ COMMANDS: Mapping[str, Command] = {
         Command("predict", "predict", "what its model says of your newest csv, or of one row", "look", _ROW, _predict),
         Command("pause", "pause_run", "save a checkpoint and free the GPUs", "control"),
         Command("resume", "resume_run", "go on from the checkpoint", "control"),
-        Command("stop", "stop_run", "end it, with a checkpoint", "control"),
-        Command("kill", "kill_run", "end it at once, without one", "control"),
+        Command("stop", "stop_run", "end it, with a checkpoint; asks unless you name a run of yours", "control"),
+        Command("kill", "kill_run", "end it at once, without one; asks first", "control"),
         Command("retry", "retry_run", "try a failed or stopped run again", "control"),
         Command(
             "card",
@@ -403,9 +403,9 @@ def is_decision(words: Sequence[str]) -> bool:
 
 
 def asks_people(words: Sequence[str], dispatcher: Dispatcher) -> bool:
-    """Whether a command is one that people approve first. Raises `BadRequest` where it cannot be read."""
+    """Whether a command is one that people always approve first. Raises `BadRequest` where it cannot be read."""
     command = command_of(words[0]) if words else None
-    if command is None or dispatcher.effect(command.tool) is not Effect.SPEND:
+    if command is None or dispatcher.effect(command.tool) not in {Effect.SPEND, Effect.DESTROY}:
         return False
     command.arguments(words[1:])
     return True
@@ -424,9 +424,9 @@ def call_in(text: str, turn_id: str, dispatcher: Dispatcher) -> ToolCall | None:
     files = [line.removeprefix(FILE_NOTE).rpartition(", ")[0] for line in lines if line.startswith(FILE_NOTE)]
     said = "\n".join(line for line in lines if not line.startswith("[file"))
     words = words_of(said)
-    if not words or not asks_people(words, dispatcher):
+    command = command_of(words[0]) if words else None
+    if not words or command is None or not dispatcher.asks(command.tool):
         return None
-    command = COMMANDS[ALIASES.get(words[0].lower(), words[0].lower())]
     arguments = command.arguments(words[1:])
     if command.name in {"update", "start"} and files:
         arguments.setdefault("file", files[0])
@@ -441,8 +441,8 @@ def command_answer(call_id: str, answer: str) -> str | None:
     return str(told.get("error") or told.get("text") or "Done.")
 
 
-async def carry_out(words: Sequence[str], caller: Caller, dispatcher: Dispatcher) -> Content:
-    """What a command answers.
+async def carry_out(words: Sequence[str], caller: Caller, dispatcher: Dispatcher) -> Content | None:
+    """What a command answers; None where people have to be asked about it, in a turn.
 
     Raises:
         AppError: it cannot be done; the text says why.
@@ -457,7 +457,7 @@ async def carry_out(words: Sequence[str], caller: Caller, dispatcher: Dispatcher
     call = ToolCall(new_ulid(), command.tool, json.dumps(command.arguments(words[1:])))
     result = await dispatcher.call(caller, call)
     if isinstance(result, NeedsApproval):
-        raise BadRequest(f"`{name}` has to be asked for in a thread, so that people can approve it.")
+        return None
     return Content(text="" if result.card else result.text, card=result.card, files=result.files)
 
 

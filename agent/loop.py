@@ -25,7 +25,8 @@ from agent.tools.tool import Caller, Result
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 MOST_MODEL_CALLS = 16
-ASKED, NOTICED = "t-", "n-"  # how the ids of turns begin that a person asked for, and that nobody did
+# How the ids of turns begin that a person asked for, that nobody did, and that are commands, which need no model.
+ASKED, NOTICED, COMMANDED = "t-", "n-", "c-"
 UNKNOWN_OUTCOME = (
     '{"error": "This call was begun before a restart and its outcome is unknown. '
     'Check the state before you repeat it."}'
@@ -144,10 +145,10 @@ class TurnLoop:
     async def _carry_out(self, turn: Turn, call: ToolCall, interrupt: Interrupt) -> str | None:
         unattended = turn.id.startswith(NOTICED)
         caller = Caller(turn.person, turn.session_id, turn.room, turn.id, unattended=unattended)
-        effect = self._dispatcher.effect(call.name)
-        if effect is Effect.SPEND and await self._desk.waits(turn, call):
+        asks = self._dispatcher.asks(call.name)
+        if asks and await self._desk.waits(turn, call):
             return None
-        writes = effect in {Effect.WRITE, Effect.DESTROY}
+        writes = not asks and self._dispatcher.effect(call.name) is not Effect.READ
         if writes and not await self._conversations.start_call(turn.id, call.id):
             return UNKNOWN_OUTCOME
         try:

@@ -22,7 +22,7 @@ from agent.domain.content import Content
 from agent.domain.errors import AppError, BadData, BadRequest, NotAllowed, NotFound, TransientError
 from agent.domain.ids import new_ulid
 from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Noticed, Person, Room, Said
-from agent.loop import ASKED, NOTICED, Interrupt, TurnLoop
+from agent.loop import ASKED, COMMANDED, NOTICED, Interrupt, TurnLoop
 from agent.ports import Blobs, Clock, Door, ModelMessage, Whisper
 from agent.postman import Postman
 from agent.prompt import NOTICE
@@ -110,7 +110,7 @@ class FrontDesk:
         if room.platform not in self._doors:
             return
         self._taken.add(_item_id(work))
-        if isinstance(work, Turn):
+        if isinstance(work, Turn) and not work.id.startswith(COMMANDED):
             self._queue(room, work)
         else:
             self._put(self._acts, room, work, self._act)
@@ -195,8 +195,14 @@ class FrontDesk:
             return await self._conversations.turn(work.id)
         return await self._conversations.turn_of_item(work.id)
 
-    async def _act(self, item: InboxItem) -> bool:
-        """Do at once what needs no turn; False where it became one, which waits for the turns before it."""
+    async def _act(self, work: Work) -> bool:
+        """Do at once what needs no model; False where it became a turn that waits for those before it."""
+        if isinstance(work, Turn):
+            await self._resume(work, Interrupt(work.person))
+            return True
+        return await self._act_on(work)
+
+    async def _act_on(self, item: InboxItem) -> bool:
         inbound = item.inbound
         match inbound.act:
             case Commanded(words=words):
@@ -226,17 +232,24 @@ class FrontDesk:
         return waits or await self._conversations.session_of(room, create=False) is not None
 
     async def _turn(self, work: Work) -> bool:
-        """Carry out a turn, unless it has ended since somebody handed it on."""
+        """Carry out what needs a model, or may."""
         room, person = (work.room, work.person) if isinstance(work, Turn) else (work.inbound.room, work.inbound.person)
         asked = await self._inbox.get(work.inbox_id) if isinstance(work, Turn) else work.inbound
         if not (asked and isinstance(asked.act, Noticed)):
             self._signs.begin(_item_id(work), room, asked)
         with self._interruptible(room, person) as interrupt:
             if isinstance(work, InboxItem):
-                await self._begin_turn(work, interrupt)
-            elif (context := await self._conversations.resume_turn(work)) is not None:
-                await self._loop.run(work, context, interrupt)
+                prefix = NOTICED if isinstance(work.inbound.act, Noticed) else ASKED
+                await self._begin_turn(work, prefix, interrupt)
+            else:
+                await self._resume(work, interrupt)
         return True
+
+    async def _resume(self, turn: Turn, interrupt: Interrupt) -> None:
+        """Go on with a turn, unless it has ended since somebody handed it on."""
+        context = await self._conversations.resume_turn(turn)
+        if context is not None:
+            await self._loop.run(turn, context, interrupt)
 
     @contextlib.contextmanager
     def _interruptible(self, room: Room, person: Person) -> Iterator[Interrupt]:
@@ -260,19 +273,16 @@ class FrontDesk:
         interrupt.press(inbound.person)
         return True
 
-    async def _begin_turn(self, item: InboxItem, interrupt: Interrupt) -> None:
+    async def _begin_turn(self, item: InboxItem, prefix: str, interrupt: Interrupt) -> None:
         inbound = item.inbound
         said = _said(inbound)
-        prefix = NOTICED if isinstance(inbound.act, Noticed) else ASKED
         turn = Turn(f"{prefix}{new_ulid()}", "", item.id, inbound.room, inbound.person, "running")
         asked = ModelMessage("user", "\n".join((said.text, *await self._take_files(item, said))))
         begun = await self._conversations.begin_turn(turn, asked)
-        if begun is None:  # it has one from before a restart
-            found = await self._conversations.turn_of_item(item.id)
-            context = await self._conversations.resume_turn(found) if found and found.state == "running" else None
-            begun = (found, context) if found and context else None
         if begun is not None:
             await self._loop.run(*begun, interrupt)
+        elif found := await self._conversations.turn_of_item(item.id):  # from before a restart
+            await self._resume(found, interrupt)
 
     async def _take_files(self, item: InboxItem, said: Said) -> list[str]:
         """Download what came with a message, unless it has a turn already; a line for the model about each file."""
@@ -301,7 +311,7 @@ class FrontDesk:
         return f"[file: {dataset.name}, {dataset.size_bytes} bytes]"
 
     async def _command(self, item: InboxItem, words: Sequence[str]) -> bool:
-        """Carry out a command; False where it became a turn, since people are asked about it."""
+        """Carry out a command, in a turn of its own where people are asked about it; True, since it is done."""
         inbound = item.inbound
         if is_decision(words):
             approval_id = words[1].lower() if len(words) > 1 else await self._only_question(inbound.room)
@@ -311,13 +321,20 @@ class FrontDesk:
             await self._whisper(item, Content(text=STOPPED))
             return True
         if asks_people(words, self._dispatcher):
-            await self._whisper(item, Content(text=ON_ITS_WAY))  # a slash command is owed an answer of its own
-            return self._queue(item.inbound.room, item)
+            return await self._ask(item)
         whisper = _whisper(item)  # without one the answer opens a thread, in which people go on
         session_id = await self._conversations.session_of(inbound.room, create=whisper is None) or ""
         caller = Caller(inbound.person, session_id, inbound.room)
         content = await carry_out(words, caller, self._dispatcher)
+        if content is None:
+            return await self._ask(item)
         await self._postman.put(f"command:{item.id}", inbound.room, content, whisper=whisper, urgent=True)
+        return True
+
+    async def _ask(self, item: InboxItem) -> bool:
+        """Ask people about a command."""
+        await self._whisper(item, Content(text=ON_ITS_WAY))  # a slash command is owed an answer of its own
+        await self._begin_turn(item, COMMANDED, Interrupt(item.inbound.person))
         return True
 
     async def _whisper(self, item: InboxItem, content: Content) -> None:

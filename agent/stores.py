@@ -108,10 +108,10 @@ class Conversations(Protocol):
         """A turn by id. Raises `NotFound`."""
 
     async def resume_turn(self, turn: Turn) -> Context | None:
-        """What a turn goes on with: the answers to its calls last; None where it has ended."""
+        """What a turn goes on with, itself last; None where it has ended."""
 
     async def history(self, session_id: str) -> Sequence[ModelMessage]:
-        """All messages of a session, oldest first."""
+        """All messages of a session, turn by turn, the turn with the newest one last."""
 
     async def context(self, session_id: str) -> Context:
         """`history` and `files` at once."""

@@ -23,7 +23,10 @@ class ApprovalState(StrEnum):
 
 
 class Approval(Value):
-    """One question. `digest` covers everything that decides what happens (see `digest_of`)."""
+    """One question. `requester` is the key of the person who decides it: who asked, or whose run it is about.
+
+    `digest` covers everything that decides what happens (see `digest_of`).
+    """
 
     id: str
     session_id: str

@@ -60,8 +60,8 @@ def may_decide(person: Person, *, requester: str, approvers: frozenset[str], roo
 
 
 def may_control(person: Person, *, requester: str, approvers: frozenset[str], room: Room) -> bool:
-    """Whether this person may kill somebody's run, or change the program that it executes: the same people.
+    """Whether this person may end somebody's run, or change the program that it executes: the same people.
 
-    `room` is the run's. Pausing, resuming, stopping and retrying lose nothing and are open to the whole team.
+    `room` is the run's. Pausing, resuming and retrying lose nothing and are open to the whole team.
     """
     return may_decide(person, requester=requester, approvers=approvers, room=room)

@@ -56,8 +56,12 @@ _END_TURN = update(turn).where(turn.c.id == bindparam("turn")).values(state="don
 _END_ITEM = update(inbox).where(inbox.c.id == bindparam("item")).values(state="done")
 
 
-def _history(connection: Connection, session_id: str) -> list[ModelMessage]:
-    return [_as_message(row) for row in connection.execute(_HISTORY, {"session": session_id}).all()]
+def _history(connection: Connection, session_id: str, last: str = "") -> list[ModelMessage]:
+    """A session turn by turn, since one may act while another waits or runs; the newest word of each orders them."""
+    rows = list(connection.execute(_HISTORY, {"session": session_id}).all())
+    newest = {row.turn_id: row.id for row in rows}
+    rows.sort(key=lambda row: (row.turn_id == last, newest[row.turn_id]))
+    return [_as_message(row) for row in rows]
 
 
 def _files(connection: Connection, session_id: str) -> list[DatasetRef]:
@@ -65,8 +69,8 @@ def _files(connection: Connection, session_id: str) -> list[DatasetRef]:
     return [wire.decode(DatasetRef, row.dataset) for row in rows]
 
 
-def _context(connection: Connection, session_id: str) -> Context:
-    return Context(_history(connection, session_id), _files(connection, session_id))
+def _context(connection: Connection, session_id: str, last: str = "") -> Context:
+    return Context(_history(connection, session_id, last), _files(connection, session_id))
 
 
 def _find_session(connection: Connection, room: Room) -> str | None:
@@ -138,7 +142,7 @@ class SqlConversations:
         return as_turn(row)
 
     async def history(self, session_id: str) -> Sequence[ModelMessage]:
-        """All messages of a session, oldest first."""
+        """All messages of a session, turn by turn, the turn with the newest one last."""
         return await self._database.read(lambda connection: _history(connection, session_id))
 
     async def context(self, session_id: str) -> Context:
@@ -146,24 +150,13 @@ class SqlConversations:
         return await self._database.read(lambda connection: _context(connection, session_id))
 
     async def resume_turn(self, turn_: Turn) -> Context | None:
-        """What a turn goes on with: the answers to its calls last; None where it has ended.
+        """What a turn goes on with, itself last; None where it has ended."""
 
-        What people decided while another turn ran was answered in the middle of that one.
-        """
+        def find(connection: Connection) -> Context | None:
+            state = connection.execute(select(turn.c.state).where(turn.c.id == turn_.id)).scalar_one()
+            return None if state == "done" else _context(connection, turn_.session_id, turn_.id)
 
-        def store(connection: Connection) -> Context | None:
-            if connection.execute(select(turn.c.state).where(turn.c.id == turn_.id)).scalar_one() == "done":
-                return None
-            rows = connection.execute(_HISTORY, {"session": turn_.session_id}).all()
-            newest = max((row.id for row in rows if row.turn_id != turn_.id), default=0)
-            asked = max((row.id for row in rows if row.turn_id == turn_.id and row.role == "assistant"), default=newest)
-            for row in rows:
-                if row.turn_id == turn_.id and row.role == "tool" and asked < row.id < newest:
-                    connection.execute(delete(message).where(message.c.id == row.id))
-                    add_message(connection, turn_, _as_message(row))
-            return _context(connection, turn_.session_id)
-
-        return await self._database.write(store)
+        return await self._database.read(find)
 
     async def append(self, turn_: Turn, messages: Sequence[ModelMessage]) -> None:
         """Add messages to a running turn."""

@@ -46,6 +46,10 @@ class Dispatcher:
         tool = self._tools.get(name)
         return tool.effect if tool else Effect.READ
 
+    def asks(self, name: str) -> bool:
+        """Whether people may be asked about a call of this tool."""
+        return name in self._tools and self._tools[name].plan is not None
+
     async def call(self, caller: Caller, call: ToolCall) -> Result | NeedsApproval:
         """Carry out a call, or say that people have to be asked.
 
@@ -63,7 +67,8 @@ class Dispatcher:
             return await self._limited(tool, tool.run(caller, arguments))
         if tool.plan is None:
             raise BadRequest(f"`{tool.name}` cannot be called.")
-        return NeedsApproval(tool, await self._limited(tool, tool.plan(caller, arguments)))
+        planned = await self._limited(tool, tool.plan(caller, arguments))
+        return planned if isinstance(planned, Result) else NeedsApproval(tool, planned)
 
     async def execute(self, name: str, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Do what was approved; a repetition with the same token does nothing new."""

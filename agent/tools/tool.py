@@ -46,11 +46,15 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The exact arguments that an approval stores, and the card (with what is too long for it) that shows them."""
+    """The exact arguments that an approval stores, and the card (with what is too long for it) that shows them.
+
+    `owner` is the key of the person whose run it is about, who decides then; empty: the person who asked.
+    """
 
     exact: dict[str, JsonValue]
     card: Card
     files: tuple[Document, ...] = ()
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,8 @@ class Tool:
     """One thing the bot can do.
 
     A tool that is asked about first has `plan` (loose arguments to exact ones, nothing done yet) and `execute` (the
-    exact ones, once; `token` makes a repetition harmless). Every other tool has `run`.
+    exact ones, once; `token` makes a repetition harmless). A plan that finds nothing to ask about does it, and gives
+    the result. Every other tool has `run`.
     """
 
     name: str
@@ -66,7 +71,7 @@ class Tool:
     arguments: type[Arguments]
     effect: Effect
     run: Callable[[Caller, Any], Awaitable[Result]] | None = None
-    plan: Callable[[Caller, Any], Awaitable[Plan]] | None = None
+    plan: Callable[[Caller, Any], Awaitable[Plan | Result]] | None = None
     execute: Callable[[Caller, dict[str, JsonValue], str], Awaitable[Result]] | None = None
     timeout_s: float = 30.0
 

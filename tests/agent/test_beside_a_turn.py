@@ -51,11 +51,14 @@ async def test_commands_clicks_and_control_act_beside_a_slow_answer(house: House
         assert approve is not None
         model = await dripping(house, brain)
         assert (await stage.asks("cluster")).card is not None
-        assert "stopping" in (await stage.asks("stop", other.id)).text
         await brain.desk.accept(said(f"pause {run.id}"))
-        await house.until(lambda: [order.how for order in house.fleet.stopped] == ["stop", "pause"])
+        await stage.asks("kill", other.id)
+        await house.until(lambda: any(c.card.title == f"Kill {other.id}?" for c in house.door.shown if c.card))
+        await brain.desk.accept(clicked(house.door.button("approve")))
+        await house.until(lambda: any("is being killed" in text for text in house.door.texts()))
+        assert [order.how for order in house.fleet.stopped] == ["pause", "kill"]
         await brain.desk.accept(clicked(approve.buttons[0]))
-        await house.until(lambda: any("Approved by alice" in c.card.footer for c in house.door.shown if c.card))
+        await house.until(lambda: sum("Approved by alice" in c.card.footer for c in house.door.shown if c.card) == 2)
         (new,) = [one for one in await brain.stores.runs.recent(9) if one.id not in {run.id, other.id}]
         assert "Slowly now " in house.door.texts()  # it still drips
         model.may_end.set()

@@ -193,7 +193,7 @@ async def test_only_what_people_approve_becomes_a_call_of_a_turn(house: House) -
         call = call_in("/train start churn\n[file: new.csv, 12 bytes]", "t-1", dispatcher)
         assert call is not None
         assert (call.name, json.loads(call.arguments)) == ("start_training", {"target": "churn", "file": "new.csv"})
-        for text in (f"stop {A}", "status", "clone it please", "train a model", "", "\n"):
+        for text in (f"pause {A}", "status", "clone it please", "train a model", "", "\n"):
             assert call_in(text, "t-1", dispatcher) is None
     assert command_answer("command-t-1", '{"text": "Done it."}') == "Done it."
     assert command_answer("command-t-1", '{"error": "No."}') == "No."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.domain.content import Button
+from agent.domain.content import Button, Card
 from agent.domain.policy import is_approver, may_control, may_decide
 from agent.domain.rooms import Inbound, Noticed, Person
 from agent.domain.runs import ExitClass, Run, RunState
@@ -43,7 +43,7 @@ async def test_a_run_is_paused_resumed_and_stopped_by_commands(house: House) -> 
         assert [shown.action for shown in run_buttons(paused)] == ["resume", "stop", "logs"]
         assert "as attempt 2" in (await stage.asks("resume", run.id)).text
         assert house.fleet.launched[-1].attempt == 2
-        assert "stopping" in (await stage.asks("stop")).text  # the only run that fits
+        assert "stopping" in (await stage.asks("stop", run.id)).text
         assert await state(stage, run) is _S.STOPPING
 
 
@@ -52,12 +52,15 @@ async def test_buttons_do_what_commands_do_and_the_card_has_those_that_fit(house
         stage = Stage(house, brain)
         run = await stage.running()
         await house.until(lambda: any(c.card and c.card.kind == "run" for c in house.door.shown))
-        for action, to in (("pause", _S.PAUSING), ("stop", _S.STOPPING), ("kill", _S.STOPPING)):
+        for action, to in (("pause", _S.PAUSING), ("stop", _S.STOPPING)):
             await house.until(lambda action=action: bool(shown_actions(house) & {action}))  # type: ignore[misc]
             before = len(house.door.whispers)
             await brain.desk.accept(clicked(house.door.button(action), person=ALICE))
             await house.until(lambda before=before: len(house.door.whispers) > before)  # type: ignore[misc]
             assert await state(stage, run) is to
+        await house.until(lambda: "kill" in shown_actions(house))
+        await brain.desk.accept(clicked(house.door.button("kill")))
+        await decide(stage, f"Kill {run.id}?", ALICE)
         assert [order.how for order in house.fleet.stopped] == ["pause", "stop", "kill"]
 
 
@@ -102,17 +105,77 @@ async def test_nothing_is_guessed_where_several_runs_fit(house: House) -> None:
         assert house.fleet.stopped == []
 
 
-async def test_killing_is_for_the_owner_and_for_approvers(house: House) -> None:
+async def decide(stage: Stage, title: str, person: Person, *, action: str = "approve") -> None:
+    """Click a button of the open question with this title, and wait for what that did."""
+    await stage.house.until(lambda: any(title in card.title and card.buttons for card in cards(stage.house)))
+    card = next(card for card in cards(stage.house) if title in card.title and card.buttons)
+    (chosen,) = [one for one in card.buttons if one.action == action]
+    await stage.brain.desk.accept(clicked(chosen, person=person))
+    await stage.brain.desk.idle()
+    await stage.brain.postman.idle()
+
+
+def cards(house: House) -> list[Card]:
+    return [content.card for content in house.door.shown if content.card and content.card.kind == "approval"]
+
+
+@pytest.mark.parametrize("verb", ["kill", "stop"])
+async def test_who_ends_the_run_of_another_is_asked_first_and_its_owner_decides(house: House, verb: str) -> None:
     house.options = replace(house.options, approvers=frozenset({"T1/U-carol"}))
     async with house.open() as brain:
         stage = Stage(house, brain)
-        run = await stage.running()
-        assert "only the person who started it" in (await stage.asks("kill", run.id, person=BOB)).text
-        assert "Guests" in (await stage.asks("stop", run.id, person=GUEST)).text
+        run, another = await stage.running(), await stage.running()
+        answer = (await stage.asks(verb, run.id, person=GUEST)).text
+        await house.until(lambda: "Guests" in "".join((answer, *house.door.texts())))
+        button_of_card = BUTTONS[verb].model_copy(update={"subject": run.id})
+        for ask in (said(f"{verb} {run.id}", person=BOB), clicked(button_of_card, person=BOB)):
+            await brain.desk.accept(ask)
+            await decide(stage, run.id, BOB)
+            assert "Only the person whose run this is" in house.door.whispers[-1][1].text
+            await decide(stage, run.id, ALICE, action="reject")
+            assert house.door.texts()[-1] == "Nothing was done: the run is left alone."
         assert house.fleet.stopped == []
-        carol = BOB.model_copy(update={"id": "U-carol"})
-        assert "being killed" in (await stage.asks("kill", run.id, person=carol)).text
-        assert "stopping" in (await stage.asks("stop", (await stage.running()).id, person=BOB)).text
+        await stage.asks(verb, run.id, person=BOB)
+        await decide(stage, run.id, ALICE)
+        assert {"kill": "being killed", "stop": "is stopping"}[verb] in house.door.texts()[-1]
+        carol = BOB.model_copy(update={"id": "U-carol", "name": "carol"})
+        await stage.asks(verb, another.id, person=carol)
+        if verb == "kill":
+            await decide(stage, another.id, carol)
+        assert [order.how for order in house.fleet.stopped] == [verb, verb]
+
+
+async def test_a_stop_that_names_no_run_is_asked_about_and_nothing_is_guessed(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        await stage.asks("stop")
+        await brain.desk.accept(said("stop"))
+        await house.until(lambda: [card.title for card in cards(house)] == [f"Stop {run.id}?"] * 2)
+        assert house.fleet.stopped == []
+        await decide(stage, f"Stop {run.id}?", ALICE)
+        assert await state(stage, run) is _S.STOPPING
+        one, two = await stage.running(), await stage.running()
+        answer = await stage.tells("stop")
+        assert one.id in answer
+        assert two.id in answer
+        await stage.ended(one, _S.STOPPED)
+        await brain.desk.accept(said(f"kill {one.id}"))  # nobody is asked about what is over
+        await house.until(lambda: any("there is nothing to stop" in text for text in house.door.texts()))
+
+
+async def test_a_model_ends_no_run_of_another_without_being_asked_about(house: House) -> None:
+    house.model = ScriptedModel()
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        calls = [ToolCall(f"c{name}", name, json.dumps({"run": run.id})) for name in ("stop_run", "kill_run")]
+        house.model.replies = [ModelReply("", tuple(calls), "m"), ModelReply("It is left alone.", (), "m")]  # type: ignore[attr-defined]
+        await brain.desk.accept(said("end this thing", person=BOB))
+        for title in (f"Stop {run.id}?", f"Kill {run.id}?"):
+            await decide(stage, title, ALICE, action="reject")
+        await house.until(lambda: house.door.texts()[-1] == "It is left alone.")
+        assert house.fleet.stopped == []
 
 
 async def test_the_queue_has_positions_and_priorities(house: House) -> None:
@@ -203,7 +266,8 @@ async def test_the_words_of_people_reach_the_same_tools(house: House) -> None:
         assert "is pausing" in await stage.tells(f"please pause {run.id}")
         await stage.ended(run, _S.PAUSED)
         assert "as attempt 2" in await stage.tells("can you resume it?")
-        assert "nothing to" not in await stage.tells("kill it")
+        await brain.desk.accept(said("kill it"))
+        await decide(stage, f"Kill {run.id}?", ALICE)
         assert await state(stage, run) is _S.STOPPING
 
 

@@ -216,7 +216,7 @@ async def test_a_turn_cut_off_in_the_middle_goes_on_and_says_nothing_twice(house
 
 
 async def test_a_tool_call_of_unknown_outcome_is_told_and_not_repeated(house: House) -> None:
-    call = ToolCall("c1", "stop_run", '{"run": "r-abc123"}')
+    call = ToolCall("c1", "pause_run", '{"run": "r-abc123"}')
     house.model = ScriptedModel(ModelReply("", (call,), "m"), ModelReply("I looked: nothing runs.", (), "m"))
     async with house.open() as brain:
         conversations = brain.stores.conversations
