@@ -334,6 +334,21 @@ def test_no_secret_is_kept_where_lines_were_left_out(tmp_path: Path) -> None:
         assert {"next", "and after it"} <= set(text.split("\n"))
 
 
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_what_is_printed_last_is_kept_however_much_came_before(tmp_path: Path, end: bytes) -> None:
+    lines = 500_000
+    capture = captured(tmp_path, b"a line of forty bytes, more or less, yes\n" * lines + b"final score 0.91" + end)
+    logged = capture.take()
+    kept = (tmp_path / "output.log").read_text()
+    assert kept.rstrip().endswith("\nfinal score 0.91")
+    left_out = sum(int(count) for count in re.findall(r"\[trainyard\] (\d+) lines left out", kept))
+    written = kept.count("\n") - kept.count("[trainyard]")
+    assert left_out > 0
+    assert written + left_out == lines + 1
+    assert logged is not None
+    assert len(logged.lines) + logged.dropped == lines + 1
+
+
 def test_the_tail_begins_after_the_key_that_was_printed_before(tmp_path: Path) -> None:
     key = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n" * 90
     capture = captured(tmp_path, b"a line\n" * 40_000 + key + b"k." * 30 * 1024 + b"\nlast.")

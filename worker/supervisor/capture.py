@@ -74,6 +74,7 @@ class Capture:
         self._event_bucket = Bucket(_EVENT_RATE, _EVENT_BURST)
         self._partial = b""
         self._dropping = False  # the line that is being printed
+        self._left_out_bytes = 0  # that were dropped since something was kept
         self._kept: list[bytes] = []  # lines that are to be written
         self._lines: list[str] = []
         self._dropped = 0
@@ -83,17 +84,8 @@ class Capture:
 
     @property
     def tail(self) -> str:
-        """The last lines that were printed, whether they were kept or not, without secrets.
-
-        What lies before them is searched too, so that a private key is known by its first line.
-        """
-        redactor, left, shown = Redactor(self._secrets), len(self._tail), []
-        for line in bytes(self._tail).split(b"\n"):
-            left -= len(line) + 1
-            clean = redactor.line(line, cut=left < 0)
-            if left < _TAIL_BYTES:
-                shown.append(clean[-_EVENT_LINE_CHARS:])
-        return b"\n".join(shown).decode(errors="replace")
+        """The last lines that were printed, whether they were kept or not, without secrets."""
+        return b"\n".join(self._newest(_TAIL_BYTES)).decode(errors="replace")
 
     def pump(self, fd: int, *, wait_s: float) -> bool:
         """Read what there is, waiting at most `wait_s` for it. False when nobody holds the other end any more."""
@@ -113,10 +105,12 @@ class Capture:
         end = time.monotonic() + limit_s
         while select.select([fd], [], [], 0.0)[0] and self.pump(fd, wait_s=0.0) and time.monotonic() < end:
             pass
-        if self._partial and not self._dropping:
+        if self._left_out_bytes:
+            self._keep_newest()
+        elif self._partial and not self._dropping:
             self._line(self._partial, cut=True)  # whoever wrote it may have died in the middle of a secret
             self._write()
-        self._partial, self._dropping = b"", False
+        self._partial, self._dropping, self._left_out_bytes = b"", False, 0
 
     def redacted(self, text: str) -> str:
         """`text` without secrets, for what a step said in other ways than by printing."""
@@ -130,8 +124,7 @@ class Capture:
     def take(self) -> Logged | None:
         """The lines since the last call, None for none."""
         if self._unwritten and self._file_bucket.take(64):
-            self._kept.append(f"[trainyard] {self._unwritten} lines left out: the script prints too much".encode())
-            self._unwritten = 0
+            self._note_unwritten()
             self._write()
         if not self._lines and not self._dropped:
             return None
@@ -154,6 +147,8 @@ class Capture:
             return
         if self._dropping:
             data = self._after_dropped_line(data)
+        if data:
+            self._left_out_bytes = 0
         *lines, rest = data.split(b"\n")
         if lines:
             lines[0], self._partial = self._partial + lines[0], b""
@@ -166,11 +161,40 @@ class Capture:
 
     def _drop(self, data: bytes) -> None:
         """Count each line once, where it begins. A line that is dropped in part is dropped to its end."""
+        self._left_out_bytes += len(data)
         counted, self._dropping = self._dropping, not data.endswith(b"\n")
         lines = data.count(b"\n") + self._dropping - counted
         self._unwritten += lines
         self._dropped += lines
         self._skip(data)
+
+    def _keep_newest(self) -> None:
+        """Nothing comes any more: what was printed last is what people look for, whatever the rate is."""
+        lines = [line for line in self._newest(min(self._left_out_bytes, _TAIL_BYTES)) if line]
+        self._unwritten = max(0, self._unwritten - len(lines))
+        self._dropped = max(0, self._dropped - len(lines))
+        if self._unwritten:
+            self._note_unwritten()
+        for line in lines:
+            self._piece(line)
+        self._write()
+
+    def _newest(self, most: int) -> list[bytes]:
+        """The lines of the last `most` bytes without secrets, the first of them whole.
+
+        What lies before them is searched too, so that a private key is known by its first line.
+        """
+        redactor, left, shown = Redactor(self._secrets), len(self._tail), []
+        for line in bytes(self._tail).split(b"\n"):
+            left -= len(line) + 1
+            clean = redactor.line(line, cut=left < 0)
+            if left < most:
+                shown.append(clean[-_EVENT_LINE_CHARS:])
+        return shown
+
+    def _note_unwritten(self) -> None:
+        self._kept.append(f"[trainyard] {self._unwritten} lines left out: the script prints too much".encode())
+        self._unwritten = 0
 
     def _after_dropped_line(self, data: bytes) -> bytes:
         rest, end, data = data.partition(b"\n")
