@@ -21,6 +21,7 @@ from agent.domain.approvals import ApprovalState
 from agent.domain.content import Content
 from agent.domain.errors import AppError, BadData, BadRequest, NotAllowed, NotFound, TransientError
 from agent.domain.ids import new_ulid
+from agent.domain.redaction import without_secrets
 from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Noticed, Person, Room, Said
 from agent.loop import ASKED, COMMANDED, NOTICED, Interrupt, TurnLoop
 from agent.ports import Blobs, Clock, Door, ModelMessage, Whisper
@@ -40,6 +41,12 @@ BUTTON_COMMANDS = frozenset(
         *("pause", "resume", "stop", "kill", "retry", "priority", "clone", "update"),
         *("logs", "status", "metrics", "chart", "card", "results"),
     }
+)
+PASTED = (
+    "Your message held what looks like a secret ({kinds}). I took it out before I stored the message: neither a model "
+    "nor a log has seen it, but whoever reads this channel has. Please delete the message and revoke the secret. A run "
+    "gets one from its GPU host: put it into the file `secrets/HF_TOKEN` of the host's home (mode 0600), and "
+    "ask for it by that name. A key of a language model belongs in the bot's `.env`."
 )
 ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
 STOPPED = "I stopped that answer."
@@ -91,6 +98,7 @@ class FrontDesk:
         return await self._backlog.store(inbound)
 
     async def _store(self, inbound: Inbound) -> bool:
+        inbound = _without_secrets(inbound)
         item = await self._inbox.add(inbound) or await self._inbox.left(inbound)
         if item is None or item.id in self._taken:
             return False
@@ -208,6 +216,7 @@ class FrontDesk:
             case Commanded(words=words):
                 if not inbound.reply_handle:  # the platform shows that a slash command is worked on
                     self._signs.begin(item.id, inbound.room, inbound)
+                await self._warn_of_secrets(item)
                 return await self._command(item, words)
             case Clicked() as click:
                 self._signs.begin(item.id, inbound.room, inbound)
@@ -217,6 +226,7 @@ class FrontDesk:
                     await self._inbox.forget(item.id)  # a thread of others
                     return True
                 self._signs.begin(item.id, inbound.room, inbound)
+                await self._warn_of_secrets(item)
                 typed = None if said.attachments else words_of(text)
                 if typed is not None and not (may_be_talk(typed) and not await self._questions(inbound.room)):
                     return await self._command(item, typed)
@@ -337,6 +347,14 @@ class FrontDesk:
         await self._begin_turn(item, COMMANDED, Interrupt(item.inbound.person))
         return True
 
+    async def _warn_of_secrets(self, item: InboxItem) -> None:
+        """Tell the person alone what was taken out of the message, and what to do."""
+        inbound = item.inbound
+        if inbound.secrets:
+            text = PASTED.format(kinds=", ".join(inbound.secrets))
+            whisper = Whisper(inbound.person.id)
+            await self._postman.put(f"secret:{item.id}", inbound.room, Content(text=text), whisper=whisper, urgent=True)
+
     async def _whisper(self, item: InboxItem, content: Content) -> None:
         """Tell it to the person alone, where the platform waits for that."""
         if (whisper := _whisper(item)) is not None:
@@ -395,6 +413,26 @@ def _said(inbound: Inbound) -> Said:
 
 def _item_id(work: Work) -> int:
     return work.id if isinstance(work, InboxItem) else work.inbox_id
+
+
+def _without_secrets(inbound: Inbound) -> Inbound:
+    """The same without secrets in its words and in the names of its files (whose addresses stay as they are)."""
+    kinds: list[str] = []
+
+    def clean(text: str) -> str:
+        text, found = without_secrets(text)
+        kinds.extend(found)
+        return text
+
+    act = inbound.act
+    if isinstance(act, Said):
+        files = tuple(file.model_copy(update={"name": clean(file.name)}) for file in act.attachments)
+        act = act.model_copy(update={"text": clean(act.text), "attachments": files})
+    elif isinstance(act, Commanded):
+        line = " ".join(act.words)
+        cleaned = clean(line)
+        act = act if cleaned == line else act.model_copy(update={"words": tuple(cleaned.split())})
+    return inbound.model_copy(update={"act": act, "secrets": tuple(dict.fromkeys(kinds))}) if kinds else inbound
 
 
 def _whisper(item: InboxItem) -> Whisper | None:

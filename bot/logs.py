@@ -1,7 +1,6 @@
 """Logging of the bot's process: constant event names with fields, secrets scrubbed in one place."""
 
 import logging
-import re
 import sys
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -9,10 +8,8 @@ from typing import Any
 
 import structlog
 
-_SECRET = re.compile(
-    r"xox[abeprs]-[\w-]+|xapp-[\w-]+|sk-[\w-]{16,}|hf_\w{20,}|gh[pousr]_\w{30,}|github_pat_\w{40,}|AKIA\w{16}"
-    r"|AIza[\w-]{35}|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]+|[MNO][\w-]{23,}\.[\w-]{6}\.[\w-]{27,}"
-)
+from agent.domain.redaction import without_secrets
+
 QUIET = ("slack_bolt", "slack_sdk", "discord", "aiohttp", "celery", "kombu", "amqp", "matplotlib", "PIL", "asyncio")
 
 
@@ -20,7 +17,7 @@ def scrub(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mut
     """Replace what looks like a token in every text of an event."""
     for name, value in event.items():
         if isinstance(value, str):
-            event[name] = _SECRET.sub("[secret]", value)
+            event[name] = without_secrets(value)[0]
     return event
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agent.domain.errors import BadRequest, NotFound
-from worker.redact import SHORTEST_SECRET
+from agent.domain.redaction import SHORTEST_SECRET
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 _LARGEST = 64 * 1024

@@ -92,7 +92,8 @@ class Inbound(Value):
     `event_id` is the platform's id of this delivery; `twin` is a second key under which the same act may
     arrive again with another event id (Slack's `message` and `app_mention`), empty if there is none.
     `reply_handle` is the adapter's own token for a private answer (Slack's response_url, a Discord interaction).
-    `mentions_bot` is false for thread replies that do not name the bot.
+    `mentions_bot` is false for thread replies that do not name the bot. `secrets` are the kinds of secrets that were
+    taken out of its words before it was stored.
     """
 
     event_id: str
@@ -102,4 +103,5 @@ class Inbound(Value):
     act: Annotated[Said | Commanded | Clicked | Noticed, Field(discriminator="kind")]
     mentions_bot: bool = True
     reply_handle: str = ""
+    secrets: tuple[str, ...] = ()
     at: datetime

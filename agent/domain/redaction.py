@@ -1,13 +1,15 @@
-"""Takes secrets out of log lines: the values that a run was granted, and whatever looks like a well-known token.
+"""Takes secrets out of log lines and chat messages: granted values, and whatever looks like a well-known token.
 
 Owns the table of token shapes and the forms in which a known value may turn up. Knows neither files nor pipes, and
-keeps nothing but whether a private key is being printed. Called by the supervisor for each line before it is stored.
+keeps nothing but whether a private key is being printed. Called by the supervisor for each line before it is stored, by
+the sessions for each message before it is stored, and by the bot's log.
 Does not find what is cut up, encrypted or encoded in a way of the script's own: a script that has a secret and a wish
 to print it can do so. The walls and the short list of granted names stand against that, not this.
 """
 
 import base64
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,17 +38,17 @@ def _shape(kind: str, hints: str, pattern: str) -> Shape:
 
 # Prefixes and lengths as in the rules of gitleaks 8 and the documentation of each service; the narrower comes first.
 SHAPES: tuple[Shape, ...] = (
-    _shape("huggingface", "hf_", r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}"),
+    _shape("huggingface", "hf_", r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{20,}"),
     _shape("huggingface", "api_org_", r"(?<![A-Za-z0-9])api_org_[A-Za-z0-9]{30,}"),
     _shape("anthropic", "sk-ant-", r"(?<![A-Za-z0-9])sk-ant-[\w-]{20,}"),
     _shape("openrouter", "sk-or-", r"(?<![A-Za-z0-9])sk-or-[\w-]{20,}"),
     _shape("openai", "sk-", r"(?<![A-Za-z0-9])sk-(?:(?:proj|svcacct|admin|None)-[\w-]{20,}|[A-Za-z0-9]{32,})"),
     _shape("slack", "xox", r"(?<![A-Za-z0-9])xox[abeoprs](?:\.xox[bp])?-[\w-]{10,}"),
-    _shape("slack", "xapp-", r"(?<![A-Za-z0-9])xapp-\d-[\w-]{10,}"),
+    _shape("slack", "xapp-", r"(?<![A-Za-z0-9])xapp-\d-[\w-]{8,}"),
     _shape("slack-webhook", "hooks.slack.com/", r"hooks\.slack\.com/(?:services|workflows|triggers)/[\w/-]{20,}"),
     _shape("discord-webhook", "/api/webhooks/", r"(?<=/api/webhooks/)\d{17,20}/[\w-]{30,}"),
     _shape("github", "ghp_ gho_ ghu_ ghs_ ghr_", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{36,}"),
-    _shape("github", "github_pat_", r"github_pat_\w{60,}"),
+    _shape("github", "github_pat_", r"github_pat_\w{40,}"),
     _shape("gitlab", "glpat-", r"(?<![A-Za-z0-9])glpat-[\w-]{20,}"),
     _shape("aws", "AKIA ASIA", r"(?<![A-Za-z0-9])A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])"),
     _shape("aws", "aws_secret", r"(?<=aws_secret_access_key)[\"' ]{0,3}[=:][\"' ]{0,3}[A-Za-z0-9/+]{40}"),
@@ -71,6 +73,14 @@ _BEGINS = b"-----BEGIN "
 _KEY_BEGINS = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_ENDS = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LINE = re.compile(rb"\s*(?:[A-Za-z0-9+/=]|\\[nr])*\s*\Z|[A-Z][A-Za-z-]{2,20}: [^\n]{0,120}\s*\Z")
+_NAMED = re.compile(
+    r"(?i)(?<![a-z])((token|password|passwd|secret|credential|api[ _-]?key|access[ _-]?key)s?[\"'`]?"
+    r"(?:\s{0,3}[:=]\s{0,3}|\s{1,3}is\s{1,3}|\s{1,3})[\"'`]?)([\w+/=.~-]{15,512}[\w+/=])"
+)
+_HEX = re.compile(r"[0-9a-fA-F]{32,}")
+_HUB_ID = re.compile(r"[A-Za-z][\w.-]*/[A-Za-z][\w.-]*")
+_LEAST_BITS = 3.5  # a character of a random value of 16 signs has 3.6 to 4; words have less
+_MARKS = re.compile(r"\[secret: ([\w -]{1,30})\]")
 
 
 class Redactor:
@@ -138,6 +148,33 @@ class Redactor:
             if inside:
                 return data
         return head + _mark("private-key") + (b"\n" if data.endswith(b"\n") else b"")
+
+
+def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
+    """A message of a person without the secrets in it, and of which kinds these were.
+
+    Beside the known shapes: a random value right after a word such as token or password. Such words are common in logs,
+    where this would blot out hashes.
+    """
+    redactor = Redactor(())
+    clean = b"\n".join(redactor.line(line) for line in text.encode(errors="replace").split(b"\n")).decode()
+    clean = _NAMED.sub(_without_value, clean)
+    if clean == text:
+        return text, ()
+    return clean, tuple(sorted(set(_MARKS.findall(clean)) - set(_MARKS.findall(text))))
+
+
+def _without_value(found: re.Match[str]) -> str:
+    return found[1] + _mark(found[2].lower()).decode() if _is_random(found[3]) else found[0]
+
+
+def _is_random(value: str) -> bool:
+    """Whether a value is made by a machine: long hexadecimal digits, or small, capital letters and digits mixed."""
+    if _HEX.fullmatch(value):
+        return True
+    mixed = all(any(test(sign) for sign in value) for test in (str.islower, str.isupper, str.isdigit))
+    counts = [value.count(sign) / len(value) for sign in set(value)]
+    return mixed and not _HUB_ID.fullmatch(value) and -sum(share * math.log2(share) for share in counts) > _LEAST_BITS
 
 
 def _without_tokens(data: bytes) -> bytes:

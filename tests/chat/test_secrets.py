@@ -1,0 +1,67 @@
+"""A secret that somebody pastes in chat goes nowhere: not to a model, into the database, a log or a message."""
+
+import pytest
+
+from agent.domain.redaction import without_secrets
+from agent.ports import ModelReply
+from tests.chat.conftest import Chat
+from tests.fakes import ScriptedModel
+
+HEX = "3fa9c1d27be04f5a9d10c2e8b7a6f5041122aabb"
+MIXED = "qR7tY2uI9oP4aS6dF1gH"
+PASTED = {
+    "use hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345 please": "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345",
+    "key sk-proj-AbCdEfGhIjKlMnOpQrSt1234": "sk-proj-AbCdEfGhIjKlMnOpQrSt1234",
+    "xoxb-123456789012-abcdefABCDEF": "xoxb-123456789012-abcdefABCDEF",
+    "ghp_abcdefghijklmnopqrstuvwxyz0123456789": "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+    "AKIAIOSFODNN7EXAMPLE": "AKIAIOSFODNN7EXAMPLE",
+    "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA1234\n-----END RSA PRIVATE KEY-----": "MIIEowIBAAKCAQEA1234",
+    f"the wandb token is {HEX}": HEX,
+    f'api_key: "{MIXED}"': MIXED,
+    f"password={MIXED}": MIXED,
+    f"The token is {HEX}.": HEX,
+    f"my secret {MIXED}": MIXED,
+}
+HARMLESS = (
+    "train a token classification model with dslim/bert-base-NER-uncased2",
+    "start file=visits.csv target=visited_doctor learning_rate=0.001",
+    f"the file has sha256 {HEX * 2}"[:100],
+    "run r-abc123 of commit 0192a31f1c65556c8b68e94b09a6f1c65556c8b6",
+    "token: distilbert-base-uncased-finetuned-conll03-english",
+    "max_tokens=4096 and the tokenizer meta-llama/Llama-3.2-1B-Instruct",
+    "model meta-llama/Llama-3.2-1B-Instruct, token meta-llama/Llama-3.2-1B-Instruct",
+    "https://huggingface.co/datasets/stanfordnlp/imdb?token=yes",
+    "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+    "password protected spreadsheets are fine",
+)
+
+
+@pytest.mark.parametrize("text", PASTED)
+def test_secrets_are_known(text: str) -> None:
+    clean, kinds = without_secrets(text)
+    assert PASTED[text] not in clean
+    assert len(kinds) == 1
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_is_none_stays(text: str) -> None:
+    assert without_secrets(text) == (text, ())
+
+
+async def test_a_secret_that_was_pasted_goes_nowhere(chat: Chat, caplog: pytest.LogCaptureFixture) -> None:
+    model = chat.model = ScriptedModel(*(ModelReply("I see.", (), "m") for _ in range(2)))
+    alice = chat.slack.user("alice")
+    async with chat.open() as brain:
+        asked = alice.mention("\n".join(PASTED), files=[chat.slack.file("data.csv", b"a,b\n1,2\n")])
+        await chat.seen(asked.ts, "I see.")
+        alice.slash(f"status password={MIXED}")
+        alice.say(f"and one more: secret={MIXED}", thread=asked.ts)
+        await chat.seen(asked.ts, "I see.", count=2)
+        await chat.still(brain)
+        assert len([whisper for whisper in chat.slack.whispers if "revoke the secret" in whisper.shown]) == 3
+    ours = [m.shown for m in (*chat.slack.messages(), *chat.slack.whispers) if m.user == chat.slack.bot_user_id]
+    kept = b"".join(path.read_bytes() for path in chat.folder.glob("test.db*")).decode(errors="replace")
+    for place in (str(ours), kept, repr(model.asked), caplog.text):
+        assert [secret for secret in PASTED.values() if secret in place] == []
+    assert "[secret: huggingface]" in kept
