@@ -14,7 +14,7 @@ from pathlib import Path
 from agent.cards import counted
 from agent.domain.charts import ChartSpec
 from agent.domain.errors import BadData, BadRequest, NotFound
-from agent.runs.charts import BASELINE, Look, clock_name, file_chart
+from agent.runs.charts import BASELINE, Look, clock_name, file_chart, pages, panel_names
 from agent.runs.curves import clock_of
 from agent.series.growing import Growing
 from agent.series.tail import Tail
@@ -22,6 +22,7 @@ from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
 
 LOOK_EVERY_S = 1.0
+PARTS_OF_A_STEP = 10_000  # that steps are counted in where some lie between whole numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class ChartFile:
     def __init__(self, path: Path, output: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
         """`output` is written anew, whole or not at all; `say` shows people what a picture says."""
         self._path, self._output, self._wanted, self._say = path, output, wanted, say
+        self._scale = 1
         self._tail = Tail(path)
         self._rows = Growing()
         self._malformed = 0
@@ -69,6 +71,10 @@ class ChartFile:
         """Take what is new; False where nothing is."""
         try:
             news = await asyncio.to_thread(self._tail.take, last=last)
+            if news.fractional and self._scale == 1:
+                self._scale, self._rows, self._malformed = PARTS_OF_A_STEP, Growing(), 0
+                self._tail = Tail(self._path, self._scale)
+                news = await asyncio.to_thread(self._tail.take, last=last)
         except OSError as error:
             raise BadData(f"{self._path} cannot be read: {error.strerror or error}.") from error
         if news.again:
@@ -89,20 +95,28 @@ class ChartFile:
         png = await pool.render(spec)
         await asyncio.to_thread(_write, self._output, png)
         left_out = f" Left out: {counted(self._malformed, 'line')} without a row." if self._malformed else ""
-        further = f" More metrics are on page {self._wanted.look.page + 2}." if more else ""
-        self._say(f"{self._output}: {self._rows.rows:,} rows.{left_out}{further}\n{describe(spec)}")
+        self._say(f"{self._output}: {self._rows.rows:,} rows.{left_out}{self._pages_said(more=more)}\n{describe(spec)}")
+
+    def _pages_said(self, *, more: bool) -> str:
+        """Where further metrics are, and that a page which is not there was asked for."""
+        page, last = self._wanted.look.page + 1, pages(len(panel_names(self._names())), self._wanted.look)
+        if page > last:
+            return f" There is no page {page}: this is page {last}, the last."
+        return f" More metrics are on page {page + 1}." if more else ""
 
     def _spec(self) -> tuple[ChartSpec, bool]:
         names = self._names()
         low, high = (-(2**62), 2**62)
         if self._wanted.last is not None:
-            low = self._rows.last_step - self._wanted.last + 1
+            low = self._rows.last_step - self._wanted.last * self._scale + 1
         curves = {name: self._rows.window(name, low, high) for name in names}
         shown = {name: found for name, found in curves.items() if len(found.spans)}
         began = min((float(found.spans["began"].min()) for found in shown.values()), default=math.nan)
         if self._wanted.look.by_time and not math.isfinite(began):
             raise BadRequest("The rows of this file have no moment (`at`, `time` or `timestamp`, in seconds).")
-        return file_chart(self._path.name, shown, self._look(), since=began)
+        anew = sorted({step for name in shown for step in self._rows.began_anew(name)})
+        look = replace(self._look(), anew={"": tuple(anew)})
+        return file_chart(self._path.name, shown, look, since=began, scale=self._scale)
 
     def _look(self) -> Look:
         """With the clock of the file, where epochs are wanted. Raises: BadRequest."""

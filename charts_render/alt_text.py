@@ -130,14 +130,15 @@ def _curve(curve: Curve, panel: Panel, unit: str, x_label: str, *, named: bool) 
     start = f"{curve.name or 'unnamed'} " if named else ""
     if curve.last is None:
         return f"{start}has no values yet" if named else "no values yet"
-    at = _place(x_label, curve.last.x)
+    at, span = _place(x_label, curve.last.x), curve.hi - curve.lo
     if curve.first is None or curve.first == curve.last:
-        text = f"{start}is {value_text(curve.last.y)}{unit} at {at}"
+        text = f"{start}is {value_text(curve.last.y, span)}{unit} at {at}"
     else:
-        text = f"{start}goes from {value_text(curve.first.y)} to {value_text(curve.last.y)}{unit} at {at}"
+        text = f"{start}goes from {value_text(curve.first.y, span)} to {value_text(curve.last.y, span)}{unit} at {at}"
     best = curve.best(panel.better)
     if best is not None and curve.first != curve.last:
         where = "the last" if best == curve.last else f"at {_place(x_label, best.x)}"
-        text += f", best {value_text(best.y)} ({panel.better} is better) {where}"
+        text += f", best {value_text(best.y, span)} ({panel.better} is better) {where}"
     count = curve.up.size + curve.down.size
-    return text + (f", {count:,} infinite" if count else "")
+    text += f", {count:,} infinite" if count else ""
+    return text + (f", NaN from {_place(x_label, float(curve.nans[0]))}" if curve.nans.size else "")

@@ -32,7 +32,9 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """`x` finite and rising, the others finite or NaN, all of shape (n,); `up` and `down` are the x of infinite values.
+    """`x` finite and rising, the others finite or NaN, all of shape (n,).
+
+    `up`, `down` and `nans` are the x of infinite values, and of those that are NaN.
 
     `y` lies between `low` and `high`; the three are one array where each entry is a single point. `counts`, also (n,),
     are the points that entries stand for, None for one each; at the x of `breaks` something began anew. A stretch
@@ -52,6 +54,7 @@ class Curve:
     highest: Point | None
     counts: Floats | None
     breaks: Floats
+    nans: Floats
 
     @property
     def ranged(self) -> bool:
@@ -99,7 +102,8 @@ def clean(series: Series) -> Curve:
         x, values = x[order], [v[order] for v in values]
     x, values = _with_gaps(x, values)
     counts = values.pop() if counted else None
-    breaks = floats(series.breaks)
+    breaks, nans = floats(series.breaks), floats(series.nans)
+    nans = np.sort(nans[np.abs(nans) <= LARGEST])
     y = values[0]
     last = _outer(x, y, ~np.isnan(y), -1)
     up, down = x[y == np.inf], x[y == -np.inf]
@@ -107,10 +111,10 @@ def clean(series: Series) -> Curve:
     y, low, high = limited if ranged else limited * 3
     finite = np.isfinite(y)
     if not finite.any():
-        return Curve(series.name, x, y, low, high, up, down, None, last, None, None, counts, breaks)
+        return Curve(series.name, x, y, low, high, up, down, None, last, None, None, counts, breaks, nans)
     lowest, highest = _extremes(series, x, low, high)
     first = _outer(x, y, finite, 0)
-    return Curve(series.name, x, y, low, high, up, down, first, last, lowest, highest, counts, breaks)
+    return Curve(series.name, x, y, low, high, up, down, first, last, lowest, highest, counts, breaks, nans)
 
 
 def _with_gaps(x: Floats, values: list[Floats]) -> tuple[Floats, list[Floats]]:

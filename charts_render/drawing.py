@@ -18,7 +18,7 @@ from charts_render.placement import Box, Plot, spread
 from charts_render.plan import VALUE_LETTERS, VALUE_RISE
 from charts_render.scale import Scale
 from charts_render.scene import Align, Dot, Ink, Pen
-from charts_render.theme import HEADING_PX, LINE_PX, MARKER_PX, NOTE_PX, SHAPES, VALUE_PX, blend
+from charts_render.theme import DASHES, HEADING_PX, LINE_PX, MARKER_PX, NOTE_PX, SHAPES, VALUE_PX, blend
 
 _COLUMN = 2.0  # units of width that decimation keeps apart
 _X_TICK_ROOM = 95.0
@@ -65,6 +65,9 @@ class PanelPainter:
 
     def _shape(self, i: int) -> str:
         return SHAPES[self.frame.plan.tones[i]] if self.frame.plan.keyed else "o"
+
+    def _dash(self, i: int) -> tuple[float, ...]:
+        return DASHES[self.frame.plan.tones[i]] if self.frame.plan.keyed else ()
 
     def _at(self, x: float, y: float) -> tuple[float, float]:
         area = self.plot.area
@@ -139,7 +142,7 @@ class PanelPainter:
         area, average = self.plot.area, self.frame.plan.smooths[i] or self.frame.plan.trends[i]
         columns = max(8, int(area.width * min(self.sheet.scale, 2.0) / _COLUMN))
         xs, ys = self._places(*decimate(*curve.path, columns=columns))
-        pen = Pen(self._colour(i), LINE_PX, layer=3.0 - i * 0.01)
+        pen = Pen(self._colour(i), LINE_PX, self._dash(i), layer=3.0 - i * 0.01)
         if average is None:
             self._lone_dots(i, xs, ys)
             self.sheet.line(xs, ys, pen, self._gid("series", i), area)
@@ -180,13 +183,14 @@ class PanelPainter:
             self.sheet.dots(xs[at], ys[at], dot, self._gid("markers", i), area)
 
     def _beyond(self, i: int, curve: Curve) -> None:
-        """Triangles on the edge: infinite values, and finite ones off the scale."""
+        """On the edge, triangles for infinite values and for finite ones off the scale, crosses for NaN."""
         area, y = self.plot.area, self.frame.plan.y
         above = curve.x[curve.high > y.hi] if curve.hi > y.hi else curve.x[:0]
         below = curve.x[curve.low < y.lo] if curve.lo < y.lo else curve.x[:0]
         for xs, level, shape, what in (
             (np.concatenate([curve.up, above]), area.y1 - 9, "^", "above"),
             (np.concatenate([curve.down, below]), area.y0 + 9, "v", "below"),
+            (curve.nans, area.y0 + 9, "X", "nan"),
         ):
             places = np.unique(np.round(self.x.fractions(xs) * area.width / 14)) * 14 + area.x0
             if places.size:
@@ -256,7 +260,7 @@ class PanelPainter:
 def legend_entry(sheet: Sheet, entry: Entry, tone: int, *, of: int | str) -> None:
     """A stroke and a marker as the curve has them, and its name; `of` says in the gid whose legend it is."""
     x, middle, colour = entry.place.x, entry.place.base + NOTE_PX * 0.34, sheet.palette.lines[tone]
-    sheet.line([x, x + SWATCH - 12], [middle, middle], Pen(colour, LINE_PX), f"swatch:{of}:{entry.curve}")
+    sheet.line([x, x + SWATCH - 12], [middle, middle], Pen(colour, LINE_PX, DASHES[tone]), f"swatch:{of}:{entry.curve}")
     dot = Dot(SHAPES[tone], colour, sheet.palette.ground, MARKER_PX)
     sheet.dots([x + (SWATCH - 12) / 2], [middle], dot, f"swatch-dot:{of}:{entry.curve}")
     ink = Ink(NOTE, sheet.palette.ink)

@@ -200,7 +200,7 @@ def _head(plan: PanelPlan, span: tuple[float, float], depth: float) -> _Head:
 
 def _legend(plan: PanelPlan, span: tuple[float, float], depth: float) -> tuple[Entry, ...]:
     room = min(NAME_ROOM, (span[1] - span[0] - ENTRY_GAP) / 2 - SWATCH)
-    return _entries([shorten(curve.name or "unnamed", NOTE, room) for curve in plan.curves], span, depth)
+    return _entries(tell_apart([curve.name or "unnamed" for curve in plan.curves], NOTE, room), span, depth)
 
 
 def _entries(names: Sequence[str], span: tuple[float, float], depth: float) -> tuple[Entry, ...]:

@@ -5,7 +5,6 @@ warns or fails.
 """
 
 import unicodedata
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -110,18 +109,29 @@ def shorten(text: str, letters: Letters, room_px: float) -> str:
 
 
 def tell_apart(names: Sequence[str], letters: Letters, room_px: float) -> list[str]:
-    """Each name within `room_px`: its beginning, or both its ends where several begin alike."""
-    short = [shorten(name, letters, room_px) for name in names]
-    alike = {text for text, count in Counter(short).items() if count > 1}
-    return [
-        _ends(name, letters, room_px) if text in alike and text.endswith("…") else text
-        for name, text in zip(names, short, strict=True)
-    ]
+    """Each name within `room_px`: its beginning, or where several begin alike, both its ends or what is its own."""
+    texts = [plain(name) for name in names]
+    short = [shorten(text, letters, room_px) for text in texts]
+    for cut in (_ends, _own):
+        groups: dict[str, list[str]] = {}
+        for text, said in zip(texts, short, strict=True):
+            groups.setdefault(said, []).append(text)
+        short = [
+            cut(text, groups[said], letters, room_px) if len(set(groups[said])) > 1 else said
+            for text, said in zip(texts, short, strict=True)
+        ]
+    return short
 
 
-def _ends(text: str, letters: Letters, room_px: float) -> str:
+def _own(text: str, others: Sequence[str], letters: Letters, room_px: float) -> str:
+    """From a little before the place where it differs from others."""
+    first, last = min(others), max(others)
+    shared = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return shorten("…" + text[max(0, shared - 2) :], letters, room_px)
+
+
+def _ends(text: str, others: Sequence[str], letters: Letters, room_px: float) -> str:  # noqa: ARG001 - as `_own`
     """The beginning and the end of a text that is too long."""
-    text = plain(text)
     for kept in range(len(text) // 2, 0, -1):
         short = f"{text[:kept].rstrip()}…{text[-kept:].lstrip()}"
         if width(short, letters) <= room_px:

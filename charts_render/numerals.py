@@ -6,12 +6,18 @@ from itertools import pairwise
 
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 _SPELLED_OUT = 1e10  # a smaller tick label needs no unit where that would give it two decimals
+_SHOWN_FRAC = 0.01  # a span of less needs more than four digits
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
-def value_text(value: float) -> str:
-    """About four significant digits: `0.3127`, `12,346`, `1.5M`, `3.2e-5`, `∞`; minus zero is `0`."""
+def value_text(value: float, span: float = math.inf) -> str:
+    """About four significant digits: `0.3127`, `12,346`, `1.5M`, `3.2e-5`, `∞`; minus zero is `0`.
+
+    More of them where values beside it lie within a `span` that these would not show: `0.99997`.
+    """
     size = abs(value)
+    if 1e-3 <= size < 1e6 and 0 < span < size * _SHOWN_FRAC:
+        return f"{value:,.{min(15, 2 - math.floor(math.log10(span)))}f}".rstrip("0").rstrip(".")
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

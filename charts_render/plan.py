@@ -12,7 +12,7 @@ import numpy as np
 
 from agent.domain.charts import Baseline, ChartSpec, Panel
 from charts_render.curve import Curve, Floats, clean, decimate, trend
-from charts_render.lettering import Letters, pitch, plain, width
+from charts_render.lettering import Letters, pitch, plain, tell_apart, width
 from charts_render.numerals import step_text, value_text
 from charts_render.scale import Scale, x_scale, y_scale
 from charts_render.smoothing import HIGHEST, smoothed
@@ -31,7 +31,7 @@ VALUE_RISE = VALUE_PX * 0.36  # from the base line of an end label to its middle
 _WIDE_LABEL, _NARROW_LABEL = 330.0, 150.0  # units that end labels may take beside a full and a half-width plot
 _BEST_SHOWN = 3  # more rings than that say nothing
 _NARROW_NOTE = 546.0  # units of half a sheet; a best value is not cut off where one among many panels says it
-_NAME_LENGTH = 16
+_NAME_ROOM = 260.0
 _BUCKETS, _BREAK_COLUMNS = 90, 400  # a mean spans about nine units of a wide plot; gaps are seen at two units
 Trend = tuple[Floats, Floats]
 
@@ -168,18 +168,19 @@ def _panel(index: int, panel: Panel, curves: tuple[Curve, ...], x: Scale, manner
     baselines = tuple(b for b in panel.baselines if math.isfinite(b.value))[:MAX_BASELINES]
     ends = panel.floor, panel.ceiling
     y = y_scale(curves, [b.value for b in baselines], log=panel.log_scale, ends=ends)
-    values = [value_text(curve.last.y) if curve.last else "" for curve in curves]
+    span = math.inf if y.log else y.hi - y.lo
+    values = [value_text(curve.last.y, span) if curve.last else "" for curve in curves]
     labels, legend = values, False
     if len(curves) > 1 and not manner.legend:
         named = [f"{value} {plain(c.name)}" if value else "" for value, c in zip(values, curves, strict=True)]
         legend = max(width(text, VALUE_LETTERS) for text in named) > manner.label_room or not all(values)
         labels = values if legend else named
     best_of = _best_of(curves, panel.better, _BEST_SHOWN)
-    if manner.multiple and width("".join(_best_note(panel, curves, best_of)), _NOTE_LETTERS) > _NARROW_NOTE:
+    if manner.multiple and width("".join(_best_note(panel, curves, best_of, span)), _NOTE_LETTERS) > _NARROW_NOTE:
         best_of = _best_of(curves, panel.better, 1)
     lines = [_lines(curve, y, panel.smooth) for curve in curves]
     trends, smooths = tuple(mean for mean, _ in lines), tuple(smooth for _, smooth in lines)
-    notes = _best_note(panel, curves, best_of) + _scale_notes(panel, curves, y)
+    notes = _best_note(panel, curves, best_of, span) + _scale_notes(panel, curves, y)
     reading = (smooth_text(panel.smooth),) if any(smooths) else ("bold: mean",) if any(trends) else ()
     notes += [*reading, *_left_out(panel, curves, baselines, x)]
     tones, keyed = _tones(curves, manner.legend)
@@ -229,12 +230,13 @@ def _best_of(curves: tuple[Curve, ...], better: Literal["", "lower", "higher"], 
     return ((min if better == "lower" else max)(found, key=lambda pair: pair[1])[0],)
 
 
-def _best_note(panel: Panel, curves: tuple[Curve, ...], best_of: tuple[int, ...]) -> list[str]:
+def _best_note(panel: Panel, curves: tuple[Curve, ...], best_of: tuple[int, ...], span: float) -> list[str]:
     """`○ best 0.91 at 2,220`, with names instead of places where there are several curves."""
     found = [(curves[i].name, p) for i in best_of if (p := curves[i].best(panel.better)) is not None]
     if len(found) == 1 and len(curves) == 1:
-        return [f"○ best {value_text(found[0][1].y)} at {step_text(found[0][1].x)}"]
-    texts = [f"{plain(name)[:_NAME_LENGTH]} {value_text(p.y)}" for name, p in found]
+        return [f"○ best {value_text(found[0][1].y, span)} at {step_text(found[0][1].x)}"]
+    names = tell_apart([name for name, _ in found], _NOTE_LETTERS, _NAME_ROOM)
+    texts = [f"{name} {value_text(p.y, span)}" for name, (_, p) in zip(names, found, strict=True)]
     return ["○ best " + ", ".join(texts)] if texts else []
 
 
@@ -253,6 +255,9 @@ def _scale_notes(panel: Panel, curves: tuple[Curve, ...], y: Scale) -> list[str]
     infinite = sum(c.up.size + c.down.size for c in curves)
     if infinite:
         notes.append(f"{infinite:,} infinite")
+    nans = np.concatenate([np.zeros(0), *[c.nans for c in curves]])
+    if nans.size:
+        notes.append(f"× NaN {'at' if nans.size == 1 else 'from'} {step_text(float(nans.min()))}")
     return notes
 
 

@@ -1,8 +1,8 @@
 """Colours, marker shapes and letter sizes of both themes.
 
 Owns every visual constant; knows nothing of data or drawing. Sizes are pixels of a picture 1200 px wide, chosen so
-that a third of them can still be read on a phone. Line colours keep apart under protanopia and deuteranopia (checked
-by a test), and a marker shape repeats what the colour says.
+that a third of them can still be read on a phone. Of the lines of a panel, any two keep apart under
+protanopia and deuteranopia by their colours or their dashes (checked by a test); a marker shape repeats it.
 """
 
 from dataclasses import dataclass
@@ -64,6 +64,9 @@ def _luminance(colour: str) -> float:
 
 
 SHAPES: Final = ("o", "s", "^", "D", "v", "P", "X", "p")
+DASHES: Final[tuple[tuple[float, ...], ...]] = (
+    (), (), (), (), (16.0, 7.0), (5.0, 6.0), (24.0, 6.0, 6.0, 6.0), (2.5, 7.0),
+)  # fmt: skip
 MAX_PANELS: Final = 12
 TWO_COLUMNS_FROM: Final = 4  # panels; fewer have the whole width
 MULTIPLES_FROM: Final = 5  # panels; so many are small multiples: flatter, with one legend

@@ -100,7 +100,10 @@ class BarGroup:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Horizontal bars from zero, in the order given: importance of features, scores of each class."""
+    """Horizontal bars from zero: importance of features, scores of each class.
+
+    In the order given; of too many, the longest, the longest first.
+    """
 
     title: str
     names: tuple[str, ...]

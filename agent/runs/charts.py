@@ -3,7 +3,9 @@
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
 from agent.domain.metrics import Direction, better
@@ -117,9 +119,14 @@ def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) 
 
 
 def _sheet(panels: Sequence[Panel], look: Look) -> tuple[tuple[Panel, ...], bool]:
-    """The panels of the page, of the first where there is no such page; and whether more follow."""
-    start = look.page * look.panels if look.page * look.panels < len(panels) else 0
+    """The panels of the page, of the last where there is no such page; and whether more follow."""
+    start = min(look.page, max(0, pages(len(panels), look) - 1)) * look.panels
     return tuple(panels[start : start + look.panels]), start + look.panels < len(panels)
+
+
+def pages(panels: int, look: Look) -> int:
+    """How many sheets so many panels fill."""
+    return -(-panels // look.panels)
 
 
 def clock_name(names: Iterable[str]) -> str | None:
@@ -127,13 +134,15 @@ def clock_name(names: Iterable[str]) -> str | None:
     return next((name for name in names if _metric(name).lower() in EPOCHS), None)
 
 
-def file_chart(title: str, curves: Curves, look: Look, *, since: float) -> tuple[ChartSpec, bool]:
+def file_chart(title: str, curves: Curves, look: Look, *, since: float, scale: int = 1) -> tuple[ChartSpec, bool]:
     """As `curves_chart`, of a file of metrics of no run; hours count from `since` (seconds since the epoch).
 
-    The clock of `look`, if any, is that of the run `""`.
+    The clock of `look`, if any, is that of the run `""`. Steps of the curves are counted in parts, `scale` in a step.
     """
-    shown, more = _sheet(_panels_of(curves, look, None, since=since), look)
     x_label = {"time": "hours", "epoch": "epoch", "step": "step"}[look.axis]
+    if scale > 1 and look.axis == "step":
+        look = replace(look, clocks={"": Clock(np.array([0.0, scale]), np.array([0.0, 1.0]))})
+    shown, more = _sheet(_panels_of(curves, look, None, since=since), look)
     return ChartSpec(title=title, panels=shown, x_label=x_label, theme=look.theme), more
 
 

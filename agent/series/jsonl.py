@@ -9,6 +9,7 @@ more numbers are taken than JSON has, such as `+0.5`. Pure; `agent.series.tail` 
 import importlib.util
 import math
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,10 +37,14 @@ Text = bytes | bytearray
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The rows in some lines; `malformed` of these are none and left out (blank ones are not counted)."""
+    """The rows in some lines; `malformed` of these are none and left out (blank ones are not counted).
+
+    `fractional`: some steps lie between the whole numbers that they were rounded to.
+    """
 
     rows: Slice
     malformed: int
+    fractional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +85,13 @@ class _Rows:
         return Slice(self.steps[self.known], self.at[self.known], columns)
 
 
-def read(data: Text, first_line: int = 0) -> Lines:
-    """Whole lines; `first_line` is the number of the first one, which is the step of a row that has none."""
+def read(data: Text, first_line: int = 0, scale: int = 1) -> Lines:
+    """Whole lines; `first_line` is the number of the first one, which is the step of a row that has none.
+
+    A step comes back as so many whole parts of one, `scale` in a step.
+    """
+    if first_line == 0 and data.startswith(BOM_UTF8):
+        data = data[len(BOM_UTF8) :]
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
@@ -92,28 +102,31 @@ def read(data: Text, first_line: int = 0) -> Lines:
     left = np.arange(len(ends))
     if len(data) >= _WORTH_BYTES and importlib.util.find_spec("polars") is not None:
         left = _alike(data, begins, ends, rows)
-    malformed = 0
+    rows.steps *= scale
+    malformed, fractional = 0, False
     single: dict[str, tuple[list[int], list[float]]] = {}
     for place, begin, end in zip(left.tolist(), begins[left].tolist(), ends[left].tolist(), strict=True):
         line = data[begin:end]
         row = _row(line)
-        if row is None:
+        if row is None or (row[0] is not None and not -_INT64 <= row[0] * scale < _INT64):
             malformed += bool(line.strip())
             continue
         step, at, values = row
         rows.known[place], rows.at[place] = True, at
-        rows.steps[place] = rows.steps[place] if step is None else step
+        if step is not None:
+            fractional |= isinstance(step, float)
+            rows.steps[place] = round(step * scale)
         for name, value in values.items():
             places, numbers = single.setdefault(name, ([], []))
             places.append(place)
             numbers.append(value)
     for name, (places, numbers) in single.items():
         rows.add(np.array(places, dtype=np.int64), name, np.array(numbers, dtype=np.float64))
-    return Lines(rows.slice(), malformed)
+    return Lines(rows.slice(), malformed, fractional)
 
 
-def _row(line: Text) -> tuple[int | None, float, dict[str, float]] | None:
-    """Step, moment and values; None where the line is no row."""
+def _row(line: Text) -> tuple[float | None, float, dict[str, float]] | None:
+    """Step (a float where it is no whole number), moment and values; None where the line is no row."""
     try:
         found = from_json(line)
     except ValueError:
@@ -123,7 +136,7 @@ def _row(line: Text) -> tuple[int | None, float, dict[str, float]] | None:
     step = next((found[key] for key in STEPS if key in found), None)
     if isinstance(step, float) and step.is_integer():
         step = int(step)
-    if step is not None and (not isinstance(step, int) or isinstance(step, bool) or not -_INT64 <= step < _INT64):
+    if step is not None and not (_is_number(step) and -_INT64 <= step < _INT64):
         return None
     at = next((float(found[key]) for key in MOMENTS if _is_number(found.get(key))), math.nan)
     named: Any = found.get("values")

@@ -31,6 +31,11 @@ class News:
     again: bool
 
     @property
+    def fractional(self) -> bool:
+        """Whether some steps were rounded."""
+        return any(lines.fractional for lines in self.lines)
+
+    @property
     def malformed(self) -> int:
         """Lines that were left out."""
         return sum(lines.malformed for lines in self.lines)
@@ -39,9 +44,9 @@ class News:
 class Tail:
     """The rows of one file."""
 
-    def __init__(self, path: Path) -> None:
-        """The file need not be there yet."""
-        self._path = path
+    def __init__(self, path: Path, scale: int = 1) -> None:
+        """The file need not be there yet; steps are counted in so many parts of one."""
+        self._path, self._scale = path, scale
         self._begin(0)
 
     def _begin(self, inode: int) -> None:
@@ -77,17 +82,20 @@ class Tail:
         first = next(pieces := self._pieces(file, last=last), None)
         second = next(pieces, None) if first else None
         if first is None or second is None:
-            yield from [read(*first)] if first else []
+            yield from [self._read(first)] if first else []
             return
         workers = os.cpu_count() or 1
         with ThreadPoolExecutor(workers) as pool:
-            under_way: deque[Future[Lines]] = deque([pool.submit(read, *first), pool.submit(read, *second)])
+            under_way: deque[Future[Lines]] = deque([pool.submit(self._read, first), pool.submit(self._read, second)])
             for piece in pieces:
-                under_way.append(pool.submit(read, *piece))
+                under_way.append(pool.submit(self._read, piece))
                 if len(under_way) > workers + 1:
                     yield under_way.popleft().result()
             for future in under_way:
                 yield future.result()
+
+    def _read(self, piece: tuple[Text, int]) -> Lines:
+        return read(*piece, self._scale)
 
     def _pieces(self, file: BufferedReader, *, last: bool) -> Iterator[tuple[Text, int]]:
         """Whole lines and the number of their first; the position moves past them."""

@@ -141,7 +141,11 @@ def buttons(
     if half >= _SMALLEST:
         wanted.append(("Zoom in", replace(still, low=last - half, high=None if view.high is None else last)))
     if not whole:
+        wider = max(half, _SMALLEST)
+        wanted.append(("Zoom out", replace(still, low=first - wider, high=None if view.high is None else last + wider)))
         wanted.append(("Earlier", replace(still, low=first - half, high=max(first - half, last - half))))
+        if view.high is not None:
+            wanted.append(("Later", replace(still, low=min(first + half, last), high=last + half)))
         wanted.append(("Whole run", replace(still, low=None, high=None)))
     wanted.append(("Linear scale" if view.log else "Log scale", replace(view, log=not view.log)))
     label, smooth = smoother(view.smooth)

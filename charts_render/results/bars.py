@@ -122,9 +122,16 @@ def _bar(part: Part, shown: _Rows, at: tuple[int, int], place: tuple[float, floa
 def _rows(bars: Bars) -> _Rows:
     groups = bars.groups[:MOST_GROUPS]
     most = max(4, _MOST_BARS // max(len(groups), 1))
-    names = bars.names[: most if len(bars.names) > most else None]
-    values = np.array([_line(g.values, len(names)) for g in groups]).reshape(len(groups), len(names))
-    errors = np.abs(np.array([_line(g.errors, len(names)) for g in groups]).reshape(values.shape))
+    count = len(bars.names)
+    values = np.array([_line(g.values, count) for g in groups]).reshape(len(groups), count)
+    errors = np.abs(np.array([_line(g.errors, count) for g in groups]).reshape(values.shape))
+    if count > most and groups:  # the longest are shown, the longest first
+        longest = np.fmax.reduce(np.abs(values), axis=0)
+        shown = np.argsort(-np.where(np.isnan(longest), -1.0, longest), kind="stable")[:most]
+        values, errors = values[:, shown], errors[:, shown]
+        names = tuple(bars.names[i] for i in shown)
+    else:
+        names = bars.names[:most]
     errors = np.where(errors <= LARGEST, errors, np.nan)
     held = np.clip(values[np.isfinite(values)], -LARGEST, LARGEST)
     reach = np.nan_to_num(errors)[np.isfinite(values)]
@@ -147,6 +154,8 @@ def _line(values: Sequence[float], count: int) -> Floats:
 def _notes(bars: Bars, shown: _Rows) -> list[str]:
     counts = ((len(bars.names) - len(shown.names), "more"), (len(bars.groups) - len(shown.groups), "more groups"))
     notes = [f"+{count:,} {noun}" for count, noun in counts if count]
+    if len(bars.names) > len(shown.names):
+        notes.append("the longest first")
     spare = sum(1 for group in bars.groups if len(group.values) > len(bars.names))
     if spare:
         notes.append("values without a name left out")

@@ -21,18 +21,23 @@ _FAINT = 2 / 9
 _MARKED = (0.15, 0.5, 0.8, 0.95)  # of a group's counts, where its markers are
 _EVEN = 1e-6  # of a width, by which bins may differ and still count as equal
 _ROOM_ABOVE = 1.06
+_ALIKE = 1.2  # groups whose sizes differ by less are compared by count
 _LEAST = 1e-290  # a smaller count cannot be told from none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bins:
-    """`low` and `high` edges of shape (bins,), `counts` of shape (groups, bins); what has no width is left out."""
+    """`low` and `high` edges of shape (bins,), `counts` of shape (groups, bins); what has no width is left out.
+
+    Where `shares`, counts are percents of their group: groups differ in size, and a small one would hardly be seen.
+    """
 
     low: Floats
     high: Floats
     counts: Floats
     left_out: int
     bad: int  # counts that are none
+    shares: bool
 
     @property
     def even(self) -> bool:
@@ -74,13 +79,20 @@ def _bins(histogram: Histogram) -> _Bins:
         given = floats(group.values)[: low.size]
         bad += int((~(np.isfinite(given) & (given >= 0))).sum()) + low.size - given.size
     order = np.argsort(low[sound], kind="stable")
-    return _Bins(low[sound][order], high[sound][order], counts[:, sound][:, order], int((~sound).sum()), bad)
+    counts = counts[:, sound][:, order]
+    sizes = counts.sum(axis=1, keepdims=True)
+    shares = bool((sizes > 0).sum() > 1 and sizes.max() > _ALIKE * sizes[sizes > 0].min())
+    if shares:
+        counts = 100 * (counts / np.where(sizes > 0, sizes, 1.0))
+    return _Bins(low[sound][order], high[sound][order], counts, int((~sound).sum()), bad, shares)
 
 
 def _notes(histogram: Histogram, bins: _Bins) -> list[str]:
     groups = histogram.groups[:MOST_GROUPS]
     notes = [f"{group.name or 'group'}: none" for group, row in zip(groups, bins.counts, strict=True) if not row.any()]
     notes = notes if len(groups) > 1 and bins.low.size else []
+    if bins.shares:
+        notes.append("% of each group")
     if not bins.even:
         notes.append("bins of unequal width")
     if bins.left_out:

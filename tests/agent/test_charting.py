@@ -132,6 +132,12 @@ def test_one_can_zoom_in_and_get_back() -> None:
     inside = {one.label: view_of(one.subject) for one in buttons(labels["Zoom in"], first=500, last=1000, more=False)}
     assert inside["Whole run"] == whole
     assert inside["Earlier"] == ChartView("r-abc123", low=250, high=750)
+    assert "Later" not in inside  # it ends with the newest step
+    assert inside["Zoom out"] == ChartView("r-abc123", low=250)
+    early = {one.label: view_of(one.subject) for one in buttons(inside["Earlier"], first=250, last=750, more=False)}
+    assert early["Later"] == ChartView("r-abc123", low=500, high=1000)
+    assert early["Zoom out"] == ChartView("r-abc123", low=0, high=1000)
+    assert "Zoom out" not in labels
 
 
 @given(
@@ -208,7 +214,7 @@ async def test_chosen_metrics_of_the_newest_steps(house: House) -> None:
         assert list(panel.series[0].x) == list(range(91, 101))
         assert card.picture is not None
         labels = {one.label for one in card.buttons} - {"Earlier"}
-        assert labels <= {"Zoom in", "Whole run", "Linear scale", "Smooth", "Usage"}
+        assert labels <= {"Zoom in", "Zoom out", "Whole run", "Linear scale", "Smooth", "Usage"}
 
 
 async def test_runs_are_laid_over(house: House) -> None:

@@ -113,7 +113,7 @@ BROKEN = [
     b"{", b"[1]", b"3", b"nonsense", b'{"step": 1, "at": 2.0, "val{"step": 2}', b'{"step":1,"at":1.0,"values":{"a":0.5',
     b'{"step":1,"at":1.0,"values":{"a":0.5}', b'{"step":1,"at":1.0,"values":{"a":0.5}}}',
     b'{"step":1,1.0,"values":{"a":0.5}}',
-    b'{"step":true,"loss":1}', b'{"step":1.5,"loss":1}', b'{"step":"1","loss":1}',
+    b'{"step":true,"loss":1}', b'{"step":"1","loss":1}',
     b'{"step":9223372036854775808,"loss":1}',
     b'{"step":1,"at":1.0,"values":{"a":0x10}}', b"\xff\xfe", b"\x00",
     b'{"step":1,"at":1.0,"values":{"a":0.5},"values":{}', b'"step":1,"at":1.0,"values":{"a":0.5}}',
@@ -255,10 +255,10 @@ def test_a_long_file_is_read_in_order_and_only_once(tmp_path: Path, monkeypatch:
     write(path, '{"loss": 1}\n')
     real, read_bytes = tail.read, 0
 
-    def counting(data: jsonl.Text, first: int) -> Lines:
+    def counting(data: jsonl.Text, first: int, scale: int) -> Lines:
         nonlocal read_bytes
         read_bytes += len(data)
-        return real(data, first)
+        return real(data, first, scale)
 
     monkeypatch.setattr(tail, "read", counting)
     assert steps(followed.take()) == [60_000]

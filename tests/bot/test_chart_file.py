@@ -1,5 +1,6 @@
 """`trainyard chart`: a file of metrics as a picture, drawn once, or again while it grows, in a real process."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -7,10 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
+from agent.domain.charts import ChartSpec
+from agent.runs.charts import Look
+from bot.chart_file import ChartFile, Wanted
 from worker.runtime import TrainingRuntime
 
 PATIENCE_S = 60
@@ -159,3 +164,44 @@ def test_what_is_no_picture_is_a_sentence(tmp_path: Path, text: str | None) -> N
     said = chart(path, code=1)
     assert ("There is no file" if text is None else "is no picture that a training logged") in said
     assert "Traceback" not in said
+
+
+def spec_of(path: Path, **wanted: Any) -> ChartSpec:
+    """What is drawn of a file."""
+    drawing = ChartFile(path, path.with_suffix(".png"), Wanted(Look(), **wanted), lambda _: None)
+    asyncio.run(drawing.once())
+    return drawing._spec()[0]
+
+
+def test_of_steps_that_were_trained_anew_the_later_pass_is_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    passes = [(range(5000), 1.0), (range(3000, 4000), 5.0), (range(3500, 9000), 9.0)]
+    path.write_text("".join(json.dumps({"step": n, "loss": y}) + "\n" for steps, y in passes for n in steps))
+    (series,) = spec_of(path).panels[0].series
+    assert (
+        list(zip(series.x, series.y, strict=True))
+        == [(n, 1.0 if n < 3000 else 5.0 if n < 3500 else 9.0) for n in range(9000)]
+        or len(series.x) < 9000
+    )
+    assert set(series.y) <= {1.0, 5.0, 9.0}
+    assert list(series.breaks) == [3000, 3500]
+
+
+def test_a_byte_order_mark_and_steps_between_whole_numbers_cost_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    text = "".join(json.dumps({"step": n / 4, "loss": n}) + "\n" for n in range(200))
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert "metrics.png: 200 rows.\n" in chart(path)
+    spec = spec_of(path)
+    assert (list(spec.panels[0].series[0].x), spec.x_label) == ([n / 4 for n in range(200)], "step")
+    assert list(spec_of(path, last=2).panels[0].series[0].x) == [n / 4 for n in range(192, 200)]
+
+
+def test_a_page_that_is_not_there_is_said_to_be_none(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(json.dumps({"step": n, **{f"m{k}": 1 for k in range(6)}}) + "\n" for n in range(9)))
+    assert "More metrics are on page 2." in chart(path)
+    said = chart(path, "--page", "9")
+    assert "There is no page 9: this is page 2, the last." in said
+    assert "page 10" not in said
+    assert "m5" in said

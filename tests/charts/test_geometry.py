@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent.domain.charts import Series
 from charts_render.curve import clean, decimate, finite_runs
+from charts_render.lettering import Letters, tell_apart, width
 from charts_render.numerals import (
     aligned_texts,
     count_text,
@@ -21,7 +22,7 @@ from charts_render.numerals import (
 )
 from charts_render.placement import Box, Plot, spread
 from charts_render.scale import y_scale
-from charts_render.theme import PALETTES
+from charts_render.theme import DASHES, PALETTES, SHAPES
 
 
 def test_decimation_keeps_extremes_ends_and_order() -> None:
@@ -195,9 +196,12 @@ def _linear(colour: str) -> np.ndarray:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("kind", ["protanopia", "deuteranopia"])
-def test_the_first_four_colours_keep_apart_for_the_colour_blind(theme: str, kind: str) -> None:
-    seen = [_lab(np.clip(np.array(_BLIND[kind]) @ _linear(c), 0, 1)) for c in PALETTES[theme].lines[:4]]  # type: ignore[index]
-    assert min(float(np.linalg.norm(a - b)) for a, b in combinations(seen, 2)) > 12
+def test_any_two_of_eight_lines_keep_apart_for_the_colour_blind(theme: str, kind: str) -> None:
+    seen = [_lab(np.clip(np.array(_BLIND[kind]) @ _linear(c), 0, 1)) for c in PALETTES[theme].lines]  # type: ignore[index]
+    looks = list(zip(seen, DASHES, SHAPES, strict=True))
+    for (a, dash, shape), (b, other, marker) in combinations(looks, 2):
+        assert dash != other or float(np.linalg.norm(a - b)) > 12
+        assert shape != marker
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -210,3 +214,26 @@ def test_values_and_small_print_stand_out_from_the_ground(theme: str) -> None:
     ratios = {c: (max(y, ground) + 0.05) / (min(y, ground) + 0.05) for c, y in luminance.items()}
     assert min(ratios.values()) >= 3.0, ratios  # WCAG for large letters
     assert ratios[look.muted] >= 4.5
+
+
+def test_values_that_are_near_to_each_other_have_the_digits_that_tell_them_apart() -> None:
+    assert [value_text(v, 4e-5) for v in (0.99997, 0.9999866, -1.5)] == ["0.99997", "0.9999866", "-1.5"]
+    assert value_text(12_345.678, 2.0) == "12,345.68"
+    assert value_text(0.5371, 0.2) == "0.5371"
+
+
+def test_a_narrow_range_has_its_axis_to_itself() -> None:
+    values = [0.9999 + 2e-5 * math.sin(n) for n in range(300)]
+    found = y_scale([clean(Series("a", range(300), values))], [], log=False)
+    assert (found.lo, found.hi) == pytest.approx((0.99988, 0.99992), abs=1e-5)
+    assert len({text for _, text in found.ticks(at_most=5)}) >= 3
+    assert y_scale([clean(Series("a", range(3), [1.0, 1.0 + 1e-8, 1.0]))], [], log=False).hi > 1.05  # rounding
+
+
+def test_names_keep_what_tells_them_apart() -> None:
+    letters = Letters(26.0)
+    many = [f"sweep-of-the-learning-rate-{n}-with-a-tail-that-is-the-same" for n in range(8)]
+    for names in (many, [f"{'run' * 30}{n}" for n in range(3)], ["eval/loss", "train/loss"]):
+        short = tell_apart(names, letters, 200)
+        assert len(set(short)) == len(names)
+        assert max(width(text, letters) for text in short) <= 200

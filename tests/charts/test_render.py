@@ -13,6 +13,7 @@ from agent.domain.charts import Baseline, ChartSpec, Extremes, Mark, Panel, Seri
 from agent.runs.curves import series_of
 from agent.series.growing import Growing
 from agent.series.slices import Slice
+from charts_render.alt_text import describe
 from charts_render.canvas import Sheet
 from charts_render.curve import clean, finite_runs
 from charts_render.gallery import examples
@@ -20,7 +21,7 @@ from charts_render.lettering import Letters, plain
 from charts_render.numerals import value_text
 from charts_render.plan import plan
 from charts_render.render import compose, render
-from charts_render.scene import Line
+from charts_render.scene import Dots, Line
 from charts_render.strips import strip
 from tests.charts.pictures import ODD, SCRIPTS, chart, collisions, crowded, curve, line, million, texts
 
@@ -346,3 +347,26 @@ def test_a_gap_stays_a_gap_behind_a_mean() -> None:
     y[1000:2000] = np.nan
     found = drawn(compose(chart(Series("a", x, y))))  # type: ignore[arg-type]
     assert len(finite_runs(found.ys)) == 2
+
+
+@pytest.mark.parametrize("spanned", [False, True])
+def test_a_single_nan_among_many_rows_is_marked(*, spanned: bool) -> None:
+    ys = [1 / (n + 1) for n in range(30_000)]
+    ys[20_000] = math.nan
+    growing = Growing()
+    rows = np.arange(len(ys))
+    growing.add(Slice(rows, np.full(len(ys), math.nan), {"a": (rows, np.array(ys))}))
+    spec = chart(series_of(growing.window("a", most=400 if spanned else 10**6), "a"))
+    sheet = compose(spec)
+    (mark,) = [s for s in sheet.shapes if s.gid == "nan:0:0"]
+    (axis,) = [s for s in sheet.shapes if isinstance(s, Line) and s.gid == "axis:0"]
+    assert isinstance(mark, Dots)
+    share = (float(mark.xs[0]) - float(axis.xs[0])) / (float(axis.xs[-1]) - float(axis.xs[0]))
+    assert share == pytest.approx(2 / 3, abs=0.02)
+    assert "× NaN at" in " ".join(t.text for t in texts(sheet, "note"))
+    assert "NaN from step" in describe(spec)
+
+
+def test_the_legend_of_long_names_says_what_is_their_own() -> None:
+    lines = [Series(f"sweep-lr0.00{n}-batch-of-32-and-so-on-seed1-{'x' * 60}", (0, 1), (n, n + 1)) for n in range(8)]
+    assert len({t.text for t in texts(compose(chart(*lines)), "legend:0")}) == 8

@@ -201,6 +201,24 @@ def test_more_bars_than_can_be_read_are_counted() -> None:
     many = Bars("b", tuple(str(i) for i in range(300)), (BarGroup("g", tuple(range(300))),) * 6)
     assert "+291 more" in notes(many)
     assert "+2 more groups" in notes(many)
+    assert "the longest first" in notes(many)
+    shown = [text.text for text in texts(compose(PictureSpec("t", (many,))), "name")]
+    assert shown == [str(n) for n in range(299, 290, -1)]
+
+
+def test_groups_of_different_sizes_are_held_against_each_other_by_share() -> None:
+    small = Histogram("h", (0, 1, 2, 3), (BarGroup("a", (9000, 900, 100)), BarGroup("b", (1, 1, 8))), "x")
+    assert "% of each group" in notes(small)
+    sheet = compose(PictureSpec("t", (small,)))
+    highest = {s.gid: float(np.nanmax(s.ys)) for s in sheet.shapes if s.gid.startswith("outline")}
+    assert len(highest) == 2
+    floor, tall, less = (
+        min(s.ys.min() for s in sheet.shapes if s.gid in highest),
+        *sorted(highest.values(), reverse=True),
+    )
+    assert (less - floor) / (tall - floor) == pytest.approx(80 / 90, abs=0.01)
+    alike = Histogram("h", (0, 1, 2), (BarGroup("a", (9, 1)), BarGroup("b", (5, 6))), "x")
+    assert "% of each group" not in notes(alike)
 
 
 # Plane
