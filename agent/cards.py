@@ -10,6 +10,7 @@ from html import escape
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Card, Fact, Table
 from agent.domain.datasets import DataReport
+from agent.domain.orders import Limits
 from agent.domain.runs import PRIORITIES, RunSpec
 from agent.domain.walls import gaps_of
 
@@ -101,17 +102,23 @@ RETRIED = "tried again by itself after a lost host, a hang or a GPU fault"
 
 
 def approval_card(
-    spec: RunSpec, report: DataReport, *, plan: Sequence[str], priority: int = 0, warnings: Sequence[str] = ()
+    spec: RunSpec,
+    report: DataReport,
+    *,
+    plan: Sequence[str],
+    priority: int = 0,
+    warnings: Sequence[str] = (),
+    limits: Limits | None = None,
 ) -> Card:
     """What will be done and what it costs, from the exact specification that is executed.
 
-    `warnings` are those about the data that no card beside it has shown.
+    `warnings` are those about the data that no card beside it has shown; `limits` are those of the host.
     """
     facts = [
         Fact(name="Task", value=TASK_NAMES[spec.task]),
         Fact(name="Data", value=f"{spec.dataset.name}, {report.rows:,} rows"),
         Fact(name="Target", value=spec.target),
-        *spec_facts(spec, priority=priority),
+        *spec_facts(spec, priority=priority, limits=limits),
     ]
     body = "\n".join(f"{number_}. {step}" for number_, step in enumerate(plan, 1))
     if warnings:
@@ -123,7 +130,7 @@ def approval_card(
     return Card(kind="approval", title=f"Train a model for {spec.target}?", tone="busy", body=body, facts=tuple(facts))
 
 
-def spec_facts(spec: RunSpec, *, priority: int = 0) -> list[Fact]:
+def spec_facts(spec: RunSpec, *, priority: int = 0, limits: Limits | None = None) -> list[Fact]:
     """What people have to know before they approve: cost, place, walls, what it may reach, what a fault means."""
     facts = [
         Fact(name="Host", value=f"{spec.host}, {gpus_words(spec.gpus)}"),
@@ -133,6 +140,8 @@ def spec_facts(spec: RunSpec, *, priority: int = 0) -> list[Fact]:
         Fact(name="Sandbox", value=sandbox_words(spec.sandbox)),
         Fact(name="If it fails", value=RETRIED if spec.auto_resume else "it is left to you"),
     ]
+    if limits and (words := limits_words(limits)):
+        facts.append(Fact(name="Limits", value=words))
     if spec.secrets:
         facts.append(Fact(name="Secrets", value=", ".join(spec.secrets)))
     if priority:
@@ -143,6 +152,17 @@ def spec_facts(spec: RunSpec, *, priority: int = 0) -> list[Fact]:
     if spec.drop_columns:
         facts.append(Fact(name="Left out", value=", ".join(spec.drop_columns)))
     return facts
+
+
+def limits_words(limits: Limits) -> str:
+    """What a run may take of its host, empty for no limits."""
+    parts = (
+        (limits.memory_bytes, f"{size(limits.memory_bytes)} memory"),
+        (limits.disk_bytes, f"{size(limits.disk_bytes)} disk"),
+        (limits.processes, f"{limits.processes:,} processes"),
+        (limits.files, f"{limits.files:,} open files"),
+    )
+    return ", ".join(words for amount, words in parts if amount)
 
 
 def shows_all(card: Card) -> bool:

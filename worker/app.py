@@ -28,6 +28,7 @@ from worker.folders import HostFolder
 from worker.host_name import HostName
 from worker.hostbeat import HostBeat
 from worker.launching import Launcher
+from worker.limits import limit_open_files, limits_of
 from worker.sandbox import choose_tier, networks_of
 from worker.scripts import Scripts
 from worker.settings import Settings
@@ -72,6 +73,7 @@ def main() -> None:
         sys.exit(1)
     if settings.parent:
         threading.Thread(target=_end_after, args=(settings.parent,), name="parent", daemon=True).start()
+    limit_open_files(settings.open_files)
     log.info("worker_starting host=%s redis=%s sandbox=%s", settings.host_id, shown(settings.redis_url), tier)
     app = build(settings, tier=tier)
     _start_threads_when_ready(settings, tier, name)
@@ -135,6 +137,7 @@ def _start_threads_when_ready(settings: Settings, tier: str, name: HostName) -> 
         warm=lambda: ready_sets(home.warm),
         alert=lambda: last_refusal(home),
         secrets=lambda: secrets.names(settings.home),
+        limits=lambda gpus, of_gpus: limits_of(settings, gpus=gpus, of_gpus=of_gpus),
     )
     sweep = Sweep(home, host=settings.host_id, redis_url=settings.redis_url)
     # Without bubblewrap's namespaces to join, a process with loaded libraries would be outside of the walls.

@@ -1,6 +1,6 @@
-"""A memory control group for one attempt, where this process may make one: version 2 or version 1.
+"""A control group for one attempt, where this process may make one: memory and processes (version 2), or memory (1).
 
-Owns finding the place, the limit, the counter of out-of-memory kills and the end of the group. Knows no runs. Used by
+Owns finding the place, the limits, the counter of out-of-memory kills and the end of the group. Knows no runs. Used by
 the supervisor; the sweep removes groups that a killed supervisor left. Without one, `worker.supervisor.guards` polls.
 """
 
@@ -24,6 +24,15 @@ class Leaf:
     def __init__(self, path: Path, *, second: bool) -> None:
         """`second`: of version 2. Use `make_leaf`."""
         self.path, self._second = path, second
+
+    @property
+    def counts_processes(self) -> bool:
+        """Whether the kernel holds its processes to the limit."""
+        return self._second and (self.path / "pids.max").exists()
+
+    def refused_processes(self) -> int:
+        """How many it was refused."""
+        return _counter((self.path / "pids.events").read_text(), "max") if self.counts_processes else 0
 
     def add(self, pids: list[int]) -> None:
         """Move processes in; what they start later is in it too. One that is gone is left out."""
@@ -64,15 +73,15 @@ class Leaf:
                 return
 
 
-def make_leaf(name: str, *, limit_bytes: int) -> Leaf | None:
-    """A new group below this process's own with a limit (0: none); None where that is not allowed, said in the log.
+def make_leaf(name: str, *, limit_bytes: int, processes: int = 0) -> Leaf | None:
+    """A new group below this process's own with limits (0: none); None where that is not allowed, said in the log.
 
     The kernel refuses version 2 groups below one that holds processes, so there the place beside ours is tried too.
     """
     tried: list[str] = []
     for parent, second in _places():
         try:
-            return _make(parent / name, second=second, limit_bytes=limit_bytes)
+            return _make(parent / name, second=second, limit_bytes=limit_bytes, processes=processes)
         except OSError as error:
             tried.append(f"{parent}: {error.strerror}")
     log.warning("no_memory_cgroup tried=%s", "; ".join(tried) or "no memory controller is mounted")
@@ -84,7 +93,17 @@ def find_leaves(name: str) -> list[Leaf]:
     return [Leaf(parent / name, second=second) for parent, second in _places() if (parent / name).is_dir()]
 
 
-def _make(path: Path, *, second: bool, limit_bytes: int) -> Leaf:
+def limit_around() -> int | None:
+    """The least memory that a group around this process may use; None for no limit, or where nobody says."""
+    found = []
+    for own, second in _places():
+        for path in (own, *own.parents):
+            with contextlib.suppress(OSError, ValueError):  # `max` is none
+                found.append(int((path / ("memory.max" if second else "memory.limit_in_bytes")).read_text()))
+    return min(found, default=None)
+
+
+def _make(path: Path, *, second: bool, limit_bytes: int, processes: int) -> Leaf:
     path.mkdir(exist_ok=True)
     leaf = Leaf(path, second=second)
     try:
@@ -93,6 +112,8 @@ def _make(path: Path, *, second: bool, limit_bytes: int) -> Leaf:
             (path / "memory.oom.group").write_text("1")
         if limit_bytes:
             (path / ("memory.max" if second else "memory.limit_in_bytes")).write_text(str(limit_bytes))
+        if processes and leaf.counts_processes:
+            (path / "pids.max").write_text(str(processes))
     except OSError:
         leaf.remove()
         raise

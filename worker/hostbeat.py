@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import redis
 
-from agent.domain.orders import GpuInfo, HostInfo
+from agent.domain.orders import GpuInfo, HostInfo, Limits
 from agent.domain.runs import Network
 from agent.wire import encode
 from worker.client.connect import connect
@@ -46,17 +46,19 @@ class HostBeat:
         warm: Callable[[], Sequence[str]] = tuple,
         alert: Callable[[], str] = str,
         secrets: Callable[[], Sequence[str]] = tuple,
+        limits: Callable[[int, int], Limits] = lambda _gpus, _of_gpus: Limits(),
         ask_gpus: Callable[[], Look] = look,
     ) -> None:
         """`tier` is the sandbox that passed its self-test, `networks` what it can enforce.
 
         The rest is asked with each beat: whether the disk is low, whether the pool takes orders, which sets of
-        libraries stand ready, what people must hear of, the names of its secrets, what the driver says.
+        libraries stand ready, what people must hear of, the names of its secrets, what a run may take that has so
+        many of so many GPUs, what the driver says.
         """
         self._host, self._home, self._tier = host, home, tier
         self._slots, self._networks = slots, tuple(networks)
         self._disk_low, self._consuming, self._warm, self._alert = disk_low, consuming, warm, alert
-        self._secrets = secrets
+        self._secrets, self._limits = secrets, limits
         self._ask_gpus = ask_gpus
         self._client = connect(redis_url)
         self._watch = GpuWatch()
@@ -99,6 +101,7 @@ class HostBeat:
             disk_low=self._disk_low(),
             alert=self._alert(),
             secrets=tuple(self._secrets()),
+            limits=tuple(self._limits(number, len(self._gpus)) for number in range(len(self._gpus) + 1)),
             at=datetime.now(UTC),
         )
 

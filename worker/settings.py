@@ -19,7 +19,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class Settings(BaseSettings):
     """`TRAINYARD_<FIELD>` in the environment sets `<field>`."""
 
-    model_config = SettingsConfigDict(env_prefix="TRAINYARD_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="TRAINYARD_", frozen=True, extra="ignore", env_ignore_empty=True)
 
     home: Path = Field(default_factory=lambda: Path(user_data_dir("trainyard")))
     redis_url: str = "redis://127.0.0.1:6379/0"
@@ -46,13 +46,20 @@ class Settings(BaseSettings):
     warm: str = "auto"  # sets of libraries that stand loaded for the next step: `auto`, `off`, or names with commas
     warm_memory_bytes: int = 3 * 1024**3  # that all of them may hold together
     memory_by: Literal["auto", "poll"] = "auto"  # `auto`: a control group where this user may make one, else `poll`
-    memory_limit_bytes: int = 0  # of an attempt's processes together; 0: no limit of ours
+    memory_limit_bytes: int | None = Field(
+        default=None, ge=0
+    )  # of an attempt's processes together; 0: no limit of ours,
+    # None: what the host has for runs, shared among its slots, or among its GPUs for a run with some
+    process_limit: int = Field(default=4096, ge=0)  # of an attempt, with threads; 0: none
+    open_files: int = Field(default=65_536, ge=256)  # of each process
     guard_s: float = 1.0  # how often memory is looked at where the kernel does not do it
     disk_every_s: float = 30.0  # how often the disk is looked at
     disk_floor_bytes: int = 5 * 1024**3  # with less free than the larger of these two the disk counts as low:
     disk_floor_share: float = 0.05  # people are told, and the bot places nothing more there
     disk_hard_bytes: int = 512 * 1024**2  # with less free than this, an attempt saves and ends
-    run_limit_bytes: int = 0  # of one run's folder, the same; 0: none
+    run_limit_bytes: int | None = Field(
+        default=None, ge=0
+    )  # of one run's folder, the same; 0: none, None: as of memory
     noop_s: float = 30.0  # how often a worker looks if its own pool consumes
     send_limit_s: float = 3600.0  # how long a finished supervisor waits for Redis before it leaves that to the sweep
     sweep_s: float = 60.0

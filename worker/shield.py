@@ -1,7 +1,7 @@
 """`python -I -S shield.py PARENT_PID MEMORY_BYTES -- ARGV…`: becomes ARGV, and dies with its parent.
 
 Sets PR_SET_PDEATHSIG to SIGKILL (kept through exec), checks that the parent still is PARENT_PID, limits core dumps,
-open files, file sizes and, if MEMORY_BYTES is not 0, the address space. A process of its own, because code between fork
+file sizes and, if MEMORY_BYTES is not 0, the address space. A process of its own, because code between fork
 and exec is not safe in a program with threads. To be started by the parent's main thread: the signal comes when the
 starting thread ends.
 Does not protect from grandchildren that outlive ARGV: the sweep finds those by their environment.
@@ -14,7 +14,6 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
-_OPEN_FILES = 65536
 _FILE_BYTES = 200 * 1024**3
 
 
@@ -26,7 +25,7 @@ def main() -> None:
     if os.getppid() != parent:  # it died before the signal was set
         sys.exit(1)
     _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_NOFILE, _OPEN_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)  # as the host says
     _limit(resource.RLIMIT_FSIZE, _FILE_BYTES)
     if memory:
         _limit(resource.RLIMIT_AS, memory)

@@ -5,11 +5,12 @@ heartbeat; no call waits longer than `WAIT_S`, because its loop also climbs the 
 of many files, a driver that hangs) is measured by a thread of its own and is as old as that takes.
 """
 
+import contextlib
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -23,6 +24,7 @@ from worker.processes import descendants_of
 WAIT_S = 0.1
 DISK_EVERY_S = 30.0
 GPUS_EVERY_S = 10.0
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 T = TypeVar("T")
 
@@ -47,9 +49,9 @@ class Sampler:
         self._tree = Tree(pid)
         self._uuids = frozenset(gpus)
         self._ask_gpus = ask_gpus
-        self._quick = _Measured(self._tree.look, every_s=0.0)
-        self._disk = _Measured(lambda: folder_bytes(folder), every_s=DISK_EVERY_S)
-        self._gpus = _Measured(self._look_at_gpus, every_s=GPUS_EVERY_S)
+        self._quick = Measured(self._tree.look, every_s=0.0)
+        self._disk = Measured(lambda: folder_bytes(folder), every_s=DISK_EVERY_S)
+        self._gpus = Measured(self._look_at_gpus, every_s=GPUS_EVERY_S)
         self._quick.newest(wait_s=0.0)
 
     def sample(self) -> Usage:
@@ -76,6 +78,15 @@ class Tree:
         self._spent_s: float | None = None
         self._at = 0.0
 
+    def count(self) -> tuple[int, int]:
+        """Threads of all processes, and bytes of memory with pages that they share counted for each: never too few."""
+        threads = memory = 0
+        for pid in self._pids():
+            with contextlib.suppress(OSError):  # ended in this moment
+                words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                threads, memory = threads + int(words[17]), memory + int(words[21]) * _PAGE_BYTES
+        return threads, memory
+
     def look(self) -> tuple[float, int]:
         """Whole cores since the last look (0.0 at the first), and bytes of memory.
 
@@ -83,7 +94,7 @@ class Tree:
         their parent count once. The time of children that ended is found in their parents, which waited for them.
         """
         now, spent, memory = time.monotonic(), 0.0, 0
-        for pid in dict.fromkeys(pid for root in self._roots for pid in (root, *descendants_of(root))):
+        for pid in self._pids():
             try:
                 process = psutil.Process(pid)
                 times = process.cpu_times()
@@ -96,6 +107,9 @@ class Tree:
             cpus = max(0.0, spent - self._spent_s) / (now - self._at)
         self._spent_s, self._at = spent, now
         return round(cpus, 3), memory
+
+    def _pids(self) -> Iterable[int]:
+        return dict.fromkeys(pid for root in self._roots for pid in (root, *descendants_of(root)))
 
 
 def _memory_of(process: psutil.Process) -> int:
@@ -126,7 +140,7 @@ def folder_bytes(folder: Path) -> int:
     return total
 
 
-class _Measured(Generic[T]):
+class Measured(Generic[T]):
     """A value that a thread of its own measures, at most one at a time; a measurement that hangs costs that thread."""
 
     def __init__(self, measure: Callable[[], T], *, every_s: float) -> None:

@@ -92,6 +92,18 @@ class GpuInfo(Value):
     minor: int = -1
 
 
+class Limits(Value):
+    """What one run may take of a host, with all its processes together; 0: no limit.
+
+    `processes` counts their threads too; `disk_bytes` is what its folder may grow by; `files` are open ones, of each.
+    """
+
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+    processes: int = 0
+    files: int = 0
+
+
 class HostInfo(Value):
     """What a host says about itself. `sandbox` is the tier that passed its self-test.
 
@@ -99,7 +111,8 @@ class HostInfo(Value):
     `boot_id` changes when the machine starts anew; `warm` names the sets of libraries that stand ready;
     `consuming` is false when its pool does not take orders though its main process lives; `alert` is a sentence that
     people should hear, as of an order that nobody had signed; `secrets` are the names of what it keeps, never a value
-    (None: it does not say).
+    (None: it does not say). `limits` are those of a run without a GPU, with one, with two and so on; empty: it does
+    not say.
     """
 
     host: str
@@ -116,4 +129,9 @@ class HostInfo(Value):
     disk_low: bool = False
     alert: str = ""
     secrets: tuple[str, ...] | None = None
+    limits: tuple[Limits, ...] = ()
     at: datetime
+
+    def limits_with(self, gpus: int) -> Limits | None:
+        """Those of a run with so many GPUs, where the host says."""
+        return self.limits[min(gpus, len(self.limits) - 1)] if self.limits else None

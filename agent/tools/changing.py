@@ -13,7 +13,7 @@ from agent.cards import counted, gaps_words, number, priority_words, shows_all, 
 from agent.domain.content import Card, Document, Fact, Table
 from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadData, BadRequest
-from agent.domain.orders import HostInfo
+from agent.domain.orders import HostInfo, Limits
 from agent.domain.policy import Effect
 from agent.domain.runs import ENDED, LIVE, PRIORITIES, Network, Run, RunSpec, RunState
 from agent.ports import Blobs, Bundles, Fleet
@@ -190,17 +190,23 @@ class Changing:
     async def plan_clone(self, caller: Caller, asked: CloneArguments) -> Plan:
         """The exact new run and what differs from the original; nothing is started."""
         original = await named_or_newest(self._runs, caller, asked.run)
-        spec = (await self._changed(original.spec, asked)).model_copy(update={"cloned_from": original.id})
+        spec, host = await self._changed(original.spec, asked)
+        spec = spec.model_copy(update={"cloned_from": original.id})
         priority = PRIORITIES[asked.priority] if asked.priority else 0
         exact: dict[str, JsonValue] = {
             "spec": spec.model_dump(mode="json"),
             "priority": priority,
             "clone_of": original.id,
         }
-        return await planned(self._files, caller, exact, clone_card(original, spec, priority=priority))
+        return await planned(
+            self._files,
+            caller,
+            exact,
+            clone_card(original, spec, priority=priority, limits=host.limits_with(spec.gpus)),
+        )
 
-    async def _changed(self, before: RunSpec, asked: CloneArguments) -> RunSpec:
-        """The original's specification with what was asked otherwise, on a host that can keep to it."""
+    async def _changed(self, before: RunSpec, asked: CloneArguments) -> tuple[RunSpec, HostInfo]:
+        """The original's specification with what was asked otherwise, and a host that can keep to it."""
         settings = before.settings | {SHORT_NAMES.get(name, name): value for name, value in asked.settings.items()}
         changes: dict[str, object] = {
             "settings": {name: value for name, value in settings.items() if value is not None}
@@ -229,7 +235,7 @@ class Changing:
             liked=before.host,
         )
         spec = RunSpec.model_validate(spec.model_dump() | {"host": host.host, "sandbox": host.sandbox})
-        return await self._checked(spec, host)
+        return await self._checked(spec, host), host
 
     async def _checked(self, spec: RunSpec, host: HostInfo) -> RunSpec:
         """It with its time; a script of somebody's own knows settings of its own. Raises `BadData`: it cannot work."""
@@ -303,7 +309,7 @@ def update_card(run: Run, diff: Diff, *, why: str) -> Card:
     )
 
 
-def clone_card(original: Run, spec: RunSpec, *, priority: int) -> Card:
+def clone_card(original: Run, spec: RunSpec, *, priority: int, limits: Limits | None = None) -> Card:
     """What differs from the original, and what the new run costs and may do."""
     rows = differences(original.spec, spec)
     if priority != original.priority:
@@ -317,7 +323,7 @@ def clone_card(original: Run, spec: RunSpec, *, priority: int) -> Card:
         facts=(
             Fact(name="Data", value=spec.dataset.name),
             Fact(name="Target", value=spec.target),
-            *spec_facts(spec, priority=priority),
+            *spec_facts(spec, priority=priority, limits=limits),
         ),
         table=Table(columns=("what", "was", "becomes"), rows=tuple(rows)) if rows else None,
     )

@@ -130,7 +130,8 @@ class Training:
         priority = PRIORITIES[asked.priority]
         exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
         unseen = self._files.unseen(caller.session_id, report)
-        card = approval_card(spec, report, plan=STEPS[task], priority=priority, warnings=unseen)
+        limits = host.limits_with(gpus)
+        card = approval_card(spec, report, plan=STEPS[task], priority=priority, warnings=unseen, limits=limits)
         return await planned(self._drawn, caller, exact, card)
 
     async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str, TaskType, DataReport]:

@@ -11,7 +11,7 @@ from agent.cards import shows_all, spec_facts
 from agent.domain.content import Card, Content, Table
 from agent.domain.errors import BadRequest, TransientError
 from agent.domain.events import Ended
-from agent.domain.orders import GpuInfo, HostInfo
+from agent.domain.orders import GpuInfo, HostInfo, Limits
 from agent.domain.policy import Effect
 from agent.domain.rooms import Attachment
 from agent.domain.runs import ExitClass, Outcome, RunSpec, RunState
@@ -41,6 +41,10 @@ HOST = HostInfo(
     gpus=GPUS,
     sandbox="bwrap",
     networks=("none", "hub", "open"),
+    limits=(
+        Limits(memory_bytes=11 * 10**9, disk_bytes=5 * 10**10, processes=4096, files=65_536),
+        Limits(memory_bytes=22 * 10**9, processes=4096),
+    ),
     at=START,
 )
 
@@ -212,6 +216,7 @@ async def test_a_clone_shows_what_differs_and_runs_once_approved(house: House) -
         }
         assert "model hubs only" in facts(asked)["Network"]
         assert facts(asked)["Host"] == "gpu-1, 1 GPU"
+        assert facts(asked)["Limits"] == "22.0 GB memory, 4,096 processes"
         assert len(house.fleet.launched) == 1
         approve = card_of(asked).buttons[0]
         await brain.desk.accept(clicked(approve))
@@ -385,6 +390,7 @@ async def test_the_card_of_a_training_says_walls_gpus_and_what_a_fault_means(hou
         (card,) = open_cards(house)
         shown = {fact.name: fact.value for fact in card.facts}
         assert shown["Host"] == "gpu-1, CPU"
+        assert shown["Limits"] == "11.0 GB memory, 50.0 GB disk, 4,096 processes, 65,536 open files"
         assert shown["Network"].startswith("none")
         assert shown["Sandbox"] == "bubblewrap"
         assert "tried again by itself" in shown["If it fails"]

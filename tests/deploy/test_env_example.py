@@ -15,9 +15,7 @@ EXAMPLE = ROOT / ".env.example"
 LINES = EXAMPLE.read_text().splitlines()
 ENTRY = re.compile(r"#([A-Z][A-Z0-9_]*)=(.*)")
 ENTRIES = {match[1]: match[2] for line in LINES if (match := ENTRY.fullmatch(line))}
-OF_HOSTS = {"TRAINYARD_HOST_ID", "TRAINYARD_PUBLIC_KEY", "TRAINYARD_SANDBOX", "TRAINYARD_SLOTS"} | {
-    "TRAINYARD_WARM", "TRAINYARD_WARM_MEMORY_BYTES"
-}  # fmt: skip
+FOR_CHILDREN = {"TRAINYARD_TIER", "TRAINYARD_PARENT"}  # one process of ours tells another; nobody else sets these
 OF_PROVIDERS = {"ANTHROPIC_API_KEY", "OPENAI_API_KEY"}
 
 
@@ -33,7 +31,9 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_every_setting_is_named_and_nothing_else_is():
     of_compose = {name for path in COMPOSE_FILES for name in interpolated(path)}
 
-    assert set(ENTRIES) == names_of(Settings) | OF_HOSTS | OF_PROVIDERS | of_compose
+    of_hosts = names_of(HostSettings) - FOR_CHILDREN
+
+    assert set(ENTRIES) == names_of(Settings) | of_hosts | OF_PROVIDERS | of_compose
 
 
 def test_every_setting_stands_once_below_a_comment():
@@ -51,13 +51,17 @@ def test_as_it_stands_it_changes_nothing(bare):
     assert Settings() == Settings(_env_file=None)
 
 
-def test_what_it_says_of_a_hosts_defaults_is_true(bare):
-    host = HostSettings()
+def test_what_it_says_of_a_hosts_defaults_is_true(bare, monkeypatch):
+    for name in names_of(HostSettings):
+        monkeypatch.delenv(name, raising=False)
+    default = HostSettings()
+    for name in names_of(HostSettings) - FOR_CHILDREN:
+        monkeypatch.setenv(name, ENTRIES[name])
+    of_this_host = {"home", "redis_url", "host_id", "public_key"}
 
-    assert ENTRIES["TRAINYARD_WARM"] == host.warm
-    assert int(ENTRIES["TRAINYARD_WARM_MEMORY_BYTES"]) == host.warm_memory_bytes
-    assert int(ENTRIES["TRAINYARD_SLOTS"]) == host.slots
-    assert ENTRIES["TRAINYARD_SANDBOX"] == host.sandbox
+    shown = HostSettings()
+
+    assert shown.model_dump(exclude=of_this_host) == default.model_dump(exclude=of_this_host)
 
 
 def test_every_value_is_one_that_the_setting_takes(bare):

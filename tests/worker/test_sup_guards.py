@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import resource
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.domain.events import MetricRow, WorkerEvent
-from agent.domain.orders import StopOrder
+from agent.domain.orders import HostInfo, Limits, StopOrder
 from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import decode
 from tests.worker.conftest import ENDLESS, EVALUATE, GOOD, Yard, eventually
@@ -18,8 +20,10 @@ from tests.worker.test_sup_control import LOOP, SAVING, notes_of, steps_of
 from worker import cgroup
 from worker.disk import disk_is_low, floor_of
 from worker.folders import cgroup_name
+from worker.limits import limits_of
 from worker.processes import catches, children_of, moved_bytes
 from worker.spool import last_seq
+from worker.supervisor.guards import DiskGuard
 from worker.supervisor.silence import Silence
 
 
@@ -230,6 +234,7 @@ async def test_a_run_that_takes_more_than_its_share_is_ended(own_yard: Yard) -> 
     outcome = own_yard.outcome("r-disk02")
     assert outcome.exit_class is ExitClass.DISK_FULL
     assert "a run may take 4 MiB" in outcome.reason
+    assert "TRAINYARD_RUN_LIMIT_BYTES in the environment of the worker on h1 changes that" in outcome.reason
 
 
 def test_the_floor_of_a_disk_is_the_larger_of_two(tmp_path: Path) -> None:
@@ -253,6 +258,7 @@ async def test_memory_over_the_limit_is_seen_by_polling(own_yard: Yard) -> None:
     outcome = own_yard.outcome("r-mem000")
     assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.HOST_OOM)
     assert "may use 200 MiB" in outcome.reason
+    assert "TRAINYARD_MEMORY_LIMIT_BYTES" in outcome.reason
     assert "SIGKILL" in notes_of(own_yard, "r-mem000")[-1]
 
 
@@ -269,6 +275,7 @@ async def test_memory_over_the_limit_ends_in_the_kernel(own_yard: Yard) -> None:
     for run in ("r-mem001", "r-mem002"):  # also where the kernel picks a process that is not the first
         outcome = own_yard.outcome(run)
         assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.HOST_OOM), outcome
+        assert "a run may use 200 MiB" in outcome.reason
         own_yard.gone(run)
         eventually(lambda run=run: not cgroup.find_leaves(cgroup_name(own_yard.folder(run))), what="no group left")
 
@@ -278,6 +285,73 @@ async def test_a_kill_that_is_not_for_memory_is_told_apart(own_yard: Yard) -> No
     own_yard.start_worker()
     await own_yard.launch(own_yard.order("r-mem003", "os.kill(os.getpid(), signal.SIGKILL)\n"))
     assert own_yard.outcome("r-mem003").exit_class is ExitClass.KILLED
+
+
+# --- processes and open files
+
+CROWD = """
+start()
+metric(1, loss=1.0)
+crowd = []
+while True:
+    crowd.append(subprocess.Popen(["sleep", "600"]))
+    time.sleep(0.01)
+"""
+OPENING = "start()\nmetric(1, loss=1.0)\nheld = []\nwhile True:\n    held.append(open('/dev/null'))\n"
+
+
+async def test_processes_and_files_over_a_limit_end_a_run_and_are_named(own_yard: Yard) -> None:
+    own_yard.extra = {"TRAINYARD_PROCESS_LIMIT": "60", "TRAINYARD_OPEN_FILES": "300"}
+    own_yard.start_worker()
+    await own_yard.launch(
+        own_yard.order("r-crowd0", "import subprocess\n" + CROWD), own_yard.order("r-files0", OPENING)
+    )
+    crowd, files = own_yard.outcome("r-crowd0"), own_yard.outcome("r-files0")
+    assert (crowd.state, crowd.exit_class) == (RunState.FAILED, ExitClass.USER_ERROR)
+    assert re.match(r"It (had \d+|wanted more) processes and threads", crowd.reason)
+    assert "60. TRAINYARD_PROCESS_LIMIT in the environment of the worker on h1 changes that" in crowd.reason
+    own_yard.gone("r-crowd0")
+    assert (files.state, files.exit_class) == (RunState.FAILED, ExitClass.USER_ERROR)
+    assert "had 300 files open" in files.reason
+    assert "TRAINYARD_OPEN_FILES" in files.reason
+
+
+async def test_without_a_setting_a_run_has_a_share_of_its_host(own_yard: Yard) -> None:
+    own_yard.start_worker()
+    word = own_yard.redis().get(f"trainyard:host:{own_yard.host}")
+    assert word is not None
+    info = decode(HostInfo, word)
+    (limits,) = info.limits
+    assert 0 < limits.memory_bytes <= info.memory_bytes / info.slots
+    assert 0 < limits.disk_bytes <= info.disk_free_bytes / info.slots * 1.01
+    files = min(65_536, resource.getrlimit(resource.RLIMIT_NOFILE)[1])  # the system may allow fewer
+    assert (limits.processes, limits.files) == (4096, files)
+    assert info.limits_with(3) == limits
+
+
+def test_runs_with_gpus_share_by_gpus(own_yard: Yard) -> None:
+    settings = own_yard.settings()
+    cpu, one, all_of_them = (limits_of(settings, gpus=gpus, of_gpus=4) for gpus in (0, 1, 4))
+    assert one.memory_bytes == pytest.approx(all_of_them.memory_bytes / 4, rel=0.01)
+    assert cpu.memory_bytes == pytest.approx(all_of_them.memory_bytes / 2, rel=0.01)
+    assert one.disk_bytes < all_of_them.disk_bytes
+    said = settings.model_copy(update={"memory_limit_bytes": 5, "run_limit_bytes": 0, "process_limit": 7})
+    assert limits_of(said, gpus=1, of_gpus=4).model_dump(exclude={"files"}) == {
+        "memory_bytes": 5, "disk_bytes": 0, "processes": 7,
+    }  # fmt: skip
+
+
+def test_a_share_of_the_disk_is_what_a_folder_may_grow_by(tmp_path: Path, own_yard: Yard) -> None:
+    settings = own_yard.settings().model_copy(update={"disk_every_s": 0.0})
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "kept").write_bytes(bytes(3 * 1024**2))
+    guard = DiskGuard(folder, Limits(disk_bytes=2 * 1024**2), settings)
+    eventually(lambda: (guard.look(), guard._limit)[1], what="a first count")
+    (folder / "more").write_bytes(bytes(1024**2))
+    assert not guard.look().end
+    (folder / "more").write_bytes(bytes(3 * 1024**2))
+    assert "a run may take 5 MiB there" in eventually(lambda: guard.look().end, what="an end")
 
 
 # --- after a worker's or a machine's restart

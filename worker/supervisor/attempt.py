@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from agent.domain.errors import AppError, TransientError
 from agent.domain.events import Accepted, Beat, Ended
-from agent.domain.orders import LaunchOrder
+from agent.domain.orders import GpuInfo, LaunchOrder, Limits
 from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import decode, encode
 from worker import cgroup, secrets
@@ -25,6 +25,7 @@ from worker.client.blobs import BlobStore, make_blobs
 from worker.disk import FULL
 from worker.folders import HostFolder, RunFolder, cgroup_name, remove, write_atomically
 from worker.gpus import gpus
+from worker.limits import limit_open_files, limits_of
 from worker.processes import adopt_orphans, boot_id
 from worker.sandbox import tier_for
 from worker.sender import Sender, note_sent
@@ -36,7 +37,7 @@ from worker.supervisor.exits import failed
 from worker.supervisor.layout import Layout
 from worker.supervisor.records import Records
 from worker.supervisor.stage import Kit, Stage, StepFailed
-from worker.supervisor.steps import Granted, device_numbers, steps_for
+from worker.supervisor.steps import Granted, device_numbers, gpu_count, steps_for
 from worker.supervisor.wishes import Why, Wishes
 from worker.warm.early import EarlyProcesses
 
@@ -71,11 +72,14 @@ def supervise(
     sender = Sender(spool, redis_url=settings.redis_url, flush_s=settings.flush_s, alive_s=settings.heartbeat_s)
     spool.append(Accepted(boot_id=boot_id()))
     sender.start()
+    limit_open_files(settings.open_files)
+    there = gpus() if gpu_count(order) else ()
+    limits = limits_of(settings, gpus=gpu_count(order), of_gpus=len(there))
     leaf = None
     if settings.memory_by == "auto":
-        leaf = cgroup.make_leaf(cgroup_name(folder), limit_bytes=settings.memory_limit_bytes)
+        leaf = cgroup.make_leaf(cgroup_name(folder), limit_bytes=limits.memory_bytes, processes=limits.processes)
     try:
-        outcome = _Attempt(folder, order, wishes, early).run(spool, sender, leaf)
+        outcome = _Attempt(folder, order, wishes, early, there).run(spool, sender, leaf, limits)
     finally:
         if early is not None:
             early.close()
@@ -132,8 +136,17 @@ def _finish(folder: RunFolder, spool: Spool, outcome: Outcome, wishes: Wishes, *
 class _Attempt:
     """One attempt's work. Every way out of `run` is an `Outcome`."""
 
-    def __init__(self, folder: RunFolder, order: LaunchOrder, wishes: Wishes, early: EarlyProcesses | None) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        order: LaunchOrder,
+        wishes: Wishes,
+        early: EarlyProcesses | None,
+        there: Sequence[GpuInfo],
+    ) -> None:
+        """`there` are the host's GPUs, where the order is for some."""
         self._folder, self._order, self._wishes, self._early = folder, order, wishes, early
+        self._gpus = there
         self._settings = settings = settings_of_this_process()
         self._began = time.monotonic()
         self._records: Records | None = None
@@ -145,10 +158,10 @@ class _Attempt:
         )
         self._layout = Layout(folder, order, self._blobs)
 
-    def run(self, spool: Spool, sender: Sender, leaf: cgroup.Leaf | None) -> Outcome:
+    def run(self, spool: Spool, sender: Sender, leaf: cgroup.Leaf | None, limits: Limits) -> Outcome:
         """Do all steps; never raises."""
         try:
-            outcome = self._work(spool, sender, leaf)
+            outcome = self._work(spool, sender, leaf, limits)
         except StepFailed as error:
             outcome = error.outcome
         except TransientError as error:  # nothing is wrong with the run itself
@@ -196,13 +209,13 @@ class _Attempt:
         self._records.close()
         return outcome
 
-    def _work(self, spool: Spool, sender: Sender, leaf: cgroup.Leaf | None) -> Outcome:
+    def _work(self, spool: Spool, sender: Sender, leaf: cgroup.Leaf | None, limits: Limits) -> Outcome:
         granted = secrets.granted(self._settings.home, self._order.spec.secrets)
         self._records = records = Records(self._folder, spool, secrets=tuple(granted.values()))
         if self._wishes.ending:
             return self._wishes.outcome()
-        given = Granted(secrets=granted, minors=device_numbers(self._order, gpus))
-        own = (self._folder, self._order, self._settings, records, self._wishes, sender, leaf)
+        given = Granted(secrets=granted, minors=device_numbers(self._order, self._gpus))
+        own = (self._folder, self._order, self._settings, records, self._wishes, sender, leaf, limits)
         stage = Stage(Kit(*own, given, self._early))
         self._layout.begin()  # nothing is in the way of a first step now
         try:

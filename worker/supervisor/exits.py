@@ -37,6 +37,8 @@ _PATTERNS: tuple[tuple[ExitClass, re.Pattern[str], str], ...] = (
         "The host ran out of memory. A smaller batch or less data needs less.",
     ),
 )
+_NO_PROCESS = re.compile(r"Errno 11\b|[Rr]esource temporarily unavailable|can't start new thread|Cannot fork")
+_NO_FILE = re.compile(r"Errno 24\b|Too many open files")
 # What CUDA and the driver say when the device itself stopped: asserts in kernels, bad addresses, Xid, ECC.
 _DEVICE_FAULT = re.compile(
     r"device-side assert|illegal memory access|illegal instruction was encountered|misaligned address"
@@ -55,6 +57,8 @@ class Death:
     """How a step ended: `code` is negative for a signal.
 
     `oom`: the kernel killed for memory meanwhile, somewhere on the host; `own_oom`: it killed a process of this step.
+    `too_large`, `files` and `crowded` are sentences about the limits of memory, of open files and of processes, the
+    last only where the kernel refused it one; empty: there is none.
     """
 
     step: str
@@ -62,6 +66,9 @@ class Death:
     tail: str
     oom: bool = False
     own_oom: bool = False
+    too_large: str = ""
+    files: str = ""
+    crowded: str = ""
 
 
 def failed(exit_class: ExitClass, reason: str, *, code: int | None = None, traceback: tuple[str, ...] = ()) -> Outcome:
@@ -89,6 +96,8 @@ def preempted(step: str) -> Outcome:
 
 
 def _from_signal(death: Death) -> tuple[ExitClass, str] | None:
+    if death.own_oom and death.too_large:
+        return ExitClass.HOST_OOM, death.too_large
     if death.own_oom or (death.oom and death.code in (-signal.SIGKILL, 137)):
         return (
             ExitClass.HOST_OOM,
@@ -109,6 +118,9 @@ def _from_words(death: Death, traceback: tuple[str, ...]) -> tuple[ExitClass, st
     for exit_class, pattern, sentence in _PATTERNS:
         if pattern.search(words):
             return exit_class, sentence
+    for pattern, said in ((_NO_PROCESS, death.crowded), (_NO_FILE, death.files)):
+        if said and pattern.search(words):
+            return ExitClass.USER_ERROR, said
     fault = _DEVICE_FAULT.search(words) or (_DEVICE_FAULT.search(death.tail) if death.code < 0 else None)
     if fault:
         return ExitClass.CUDA_FAULT, _DEVICE_SENTENCE.format(said=fault[0])

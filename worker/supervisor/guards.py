@@ -1,8 +1,8 @@
-"""Watches what a run takes from its host: disk and memory.
+"""Watches what a run takes from its host: disk, memory, processes.
 
-Owns the looks and their sentences. Ends nothing: `worker.supervisor.stage` asks, and tells `Wishes`. Memory is the
-kernel's business where a control group may be made (`worker.cgroup`); elsewhere `MemoryGuard` polls, which a program
-that grows by gigabytes a second can outrun.
+Owns the looks and their sentences. Ends nothing: `worker.supervisor.stage` asks, and tells `Wishes`. Memory and
+processes are the kernel's business where a control group may be made (`worker.cgroup`); elsewhere `ProcessGuard` polls,
+which a program that grows by gigabytes a second can outrun.
 """
 
 import logging
@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.domain.orders import Limits
 from worker.cgroup import Leaf
 from worker.disk import floor_of, space
+from worker.limits import changed_by
 from worker.processes import oom_kills
 from worker.settings import Settings
-from worker.usage import Tree, folder_bytes
+from worker.usage import WAIT_S, Measured, Tree, folder_bytes
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +33,11 @@ class DiskWord:
 class DiskGuard:
     """The disk below one run's folder."""
 
-    def __init__(self, folder: Path, settings: Settings) -> None:
-        """Nothing is read before the first look."""
+    def __init__(self, folder: Path, limits: Limits, settings: Settings) -> None:
+        """Nothing is read before the first look. What the folder holds then comes on top of a share."""
         self._folder, self._settings = folder, settings
+        self._used = Measured(lambda: folder_bytes(folder), every_s=settings.disk_every_s)
+        self._share, self._limit = limits.disk_bytes, settings.run_limit_bytes
         self._at = float("-inf")
         self._noted = False
 
@@ -49,9 +53,8 @@ class DiskGuard:
             return DiskWord()
         if now.free < self._settings.disk_hard_bytes:
             return DiskWord(end=self._full(now.free))
-        limit = self._settings.run_limit_bytes
-        if limit and (used := folder_bytes(self._folder)) > limit:
-            return DiskWord(end=f"The run's folder holds {_size(used)}, and a run may take {_size(limit)} there.")
+        if end := self._too_large():
+            return DiskWord(end=end)
         floor = floor_of(
             now.total, floor_bytes=self._settings.disk_floor_bytes, floor_share=self._settings.disk_floor_share
         )
@@ -67,6 +70,20 @@ class DiskGuard:
             f"{_size(used)}. Below {_size(self._settings.disk_hard_bytes)} the run is saved and ended."
         )
 
+    def _too_large(self) -> str:
+        """A thread counts the files of the folder, which may be many; what it found last is judged."""
+        used = self._used.newest(wait_s=WAIT_S)
+        if used is None:
+            return ""
+        if self._limit is None:
+            self._limit = used + self._share
+        if not self._limit or used <= self._limit:
+            return ""
+        return (
+            f"The run's folder holds {_size(used)}, and a run may take {_size(self._limit)} there. "
+            f"{changed_by('run_limit_bytes', self._settings)}."
+        )
+
     def _full(self, free: int) -> str:
         return (
             f"The disk of host {self._settings.host_id} is full: {_size(free)} are left. "
@@ -74,29 +91,59 @@ class DiskGuard:
         )
 
 
-class MemoryGuard:
-    """The memory of one step."""
+@dataclass(frozen=True, slots=True)
+class ProcessWord:
+    """Why a step must be killed: for its memory, or for its processes; both may be empty."""
 
-    def __init__(self, roots: Sequence[int], leaf: Leaf | None, *, limit_bytes: int, every_s: float) -> None:
-        """`roots` and all below them are the step; they are moved into `leaf` when there is one. 0: no limit."""
-        self._leaf, self._limit, self._every_s = leaf, limit_bytes, every_s
+    memory: str = ""
+    processes: str = ""
+
+
+class ProcessGuard:
+    """The memory and the number of one step's processes."""
+
+    def __init__(self, roots: Sequence[int], leaf: Leaf | None, limits: Limits, settings: Settings) -> None:
+        """`roots` and all below them are the step; they are moved into `leaf` when there is one."""
+        self._leaf, self._limits, self._settings = leaf, limits, settings
         self._tree = Tree(roots)
         self._at = time.monotonic()
         self._before = oom_kills()
         self._own_before = leaf.oom_kills() if leaf else 0
+        self._refused_before = leaf.refused_processes() if leaf else 0
+        self._memory_bytes = 0 if leaf else limits.memory_bytes  # where a group counts, the kernel acts
+        self._processes = 0 if leaf and leaf.counts_processes else limits.processes
 
-    def look(self) -> str:
-        """Why the step must be killed for its memory; empty when it need not. Where a group counts, the kernel acts."""
-        if self._leaf is not None or not self._limit or time.monotonic() - self._at < self._every_s:
-            return ""
+    def look(self) -> ProcessWord:
+        """Cheap between two looks. What processes share is only told apart where it may make the difference."""
+        if not (self._memory_bytes or self._processes) or time.monotonic() - self._at < self._settings.guard_s:
+            return ProcessWord()
         self._at = time.monotonic()
-        _, used = self._tree.look()
-        if used <= self._limit:
+        processes, used = self._tree.count()
+        if self._processes and processes > self._processes:
+            return ProcessWord(processes=self.crowded(processes))
+        if not self._memory_bytes or used <= self._memory_bytes or (used := self._tree.look()[1]) <= self._memory_bytes:
+            return ProcessWord()
+        return ProcessWord(memory=self.too_large(used))
+
+    def too_large(self, used: int = 0) -> str:
+        """The sentence about its memory, empty where it has no limit. `used` 0: nobody measured it."""
+        if not self._limits.memory_bytes:
             return ""
+        amount = f"{_size(used)} of memory and" if used else "more memory than it may: a run"
         return (
-            f"It used {_size(used)} of memory and may use {_size(self._limit)}, so it was killed. "
-            "A smaller batch or less data needs less."
+            f"It used {amount} may use {_size(self._limits.memory_bytes)}, so it was killed. "
+            f"A smaller batch or less data needs less; {changed_by('memory_limit_bytes', self._settings)}."
         )
+
+    def crowded(self, count: int = 0) -> str:
+        """The sentence about its processes; `count` 0: the kernel refused it more."""
+        had = f"had {count:,} processes and threads and may have" if count else "wanted more processes and threads than"
+        return f"It {had} {self._limits.processes:,}. {changed_by('process_limit', self._settings)}."
+
+    @property
+    def refused_here(self) -> bool:
+        """Whether the kernel refused the step another process."""
+        return self._leaf is not None and self._leaf.refused_processes() > self._refused_before
 
     @property
     def killed_here(self) -> bool:
@@ -107,6 +154,13 @@ class MemoryGuard:
     def killed_anywhere(self) -> bool:
         """Whether it killed one on this host; where a group counts, only the group is believed."""
         return self._leaf is None and oom_kills() > self._before
+
+
+def too_many_files(limits: Limits, settings: Settings) -> str:
+    """The sentence for a step that ended with that error."""
+    return (
+        f"A process of it had {limits.files:,} files open, and may have no more. {changed_by('open_files', settings)}."
+    )
 
 
 def _size(count: int) -> str:

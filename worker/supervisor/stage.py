@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.domain.events import Beat, Noted
-from agent.domain.orders import LaunchOrder
+from agent.domain.orders import LaunchOrder, Limits
 from agent.domain.runs import Outcome
 from worker.cgroup import Leaf
 from worker.egress.gate import EgressProxy
@@ -24,7 +24,7 @@ from worker.settings import Settings
 from worker.supervisor import outputs
 from worker.supervisor.child import Child, ready
 from worker.supervisor.exits import BAD_DATA_EXIT, Death, classify, failed, preempted, real_code, traceback_tail
-from worker.supervisor.guards import DiskGuard, MemoryGuard
+from worker.supervisor.guards import DiskGuard, ProcessGuard, too_many_files
 from worker.supervisor.ladder import Ladder
 from worker.supervisor.payload import Payload
 from worker.supervisor.records import Records
@@ -55,7 +55,8 @@ class StepFailed(Exception):
 class Kit:
     """What an attempt hands to its stage.
 
-    `leaf` is the control group of its steps; `granted` is for the training; `early` came up before the attempt.
+    `leaf` is the control group of its steps, `limits` what they may take; `granted` is for the training; `early` came
+    up before the attempt.
     """
 
     folder: RunFolder
@@ -65,6 +66,7 @@ class Kit:
     wishes: Wishes
     sender: Sender
     leaf: Leaf | None
+    limits: Limits
     granted: Granted
     early: EarlyProcesses | None
 
@@ -76,9 +78,9 @@ class Stage:
         """Nothing runs yet."""
         self._folder, self._order, self._settings = kit.folder, kit.order, kit.settings
         self._records, self._wishes, self._sender, self._leaf = kit.records, kit.wishes, kit.sender, kit.leaf
-        self._granted, self._early = kit.granted, kit.early
+        self._granted, self._early, self._limits = kit.granted, kit.early, kit.limits
         self._warm_folder = HostFolder.of(kit.settings.home, kit.settings.host_id).warm
-        self._disk = DiskGuard(kit.folder.path, kit.settings)
+        self._disk = DiskGuard(kit.folder.path, kit.limits, kit.settings)
         self._beat_at = time.monotonic()
         self._flush_at = 0.0
         self._nan_noted = False
@@ -111,7 +113,7 @@ class Stage:
             finally:
                 child.close(keep=self._waiting())
         self._records.step_ended()
-        self._judge(step, code, watch.memory)
+        self._judge(step, code, watch.processes)
 
     def close(self) -> None:
         """End what was made ready and never began."""
@@ -181,7 +183,7 @@ class Stage:
         self._records.capture.say(text)
         self._records.put(Noted(text=text))
 
-    def look(self, silence: Silence, memory: MemoryGuard) -> Why | None:
+    def look(self, silence: Silence, processes: ProcessGuard) -> Why | None:
         """Ask everybody for a reason to end."""
         self._wishes.look()
         if self._order.spec.on_partition != "keep" and self._sender.silent_s() > self._settings.fence_s:
@@ -196,8 +198,11 @@ class Stage:
             self.note(disk.note)
         if disk.end:
             self._wishes.no_space(disk.end)
-        if why := memory.look():
-            self._wishes.no_memory(why)
+        word = processes.look()
+        if word.memory:
+            self._wishes.no_memory(word.memory)
+        if word.processes:
+            self._wishes.too_many(word.processes)
         return self._wishes.ending
 
     @property
@@ -220,10 +225,9 @@ class Stage:
             say=self.note,
         )
 
-    def memory_for(self, child: Child) -> MemoryGuard:
-        """The guard of one step's memory."""
-        limit, every_s = self._settings.memory_limit_bytes, self._settings.guard_s
-        return MemoryGuard(child.roots, self._leaf, limit_bytes=limit, every_s=every_s)
+    def processes_for(self, child: Child) -> ProcessGuard:
+        """The guard of one step's memory and processes."""
+        return ProcessGuard(child.roots, self._leaf, self._limits, self._settings)
 
     def silence_for(self, child: Child, step: Step) -> Silence:
         """The clock of one step's silence; the rows of a training teach it what is usual."""
@@ -252,7 +256,7 @@ class Stage:
             self._nan_noted = True
             self.note(f"Its loss was no number {DIVERGED_AFTER} times running. It goes on, as this run was told to.")
 
-    def _judge(self, step: Step, code: int, memory: MemoryGuard) -> None:
+    def _judge(self, step: Step, code: int, processes: ProcessGuard) -> None:
         tail = self._records.capture.tail
         if step.trains and code == 0 and self._done():
             self._wishes.trained()
@@ -265,8 +269,17 @@ class Stage:
         if BAD_DATA_EXIT in (code, real_code(code, tail)):
             exit_class, reason = outputs.read_error(place_of(step, self._folder))
             raise StepFailed(failed(exit_class, reason, code=BAD_DATA_EXIT))
-        own_oom, oom = memory.killed_here, memory.killed_anywhere
-        raise StepFailed(classify(Death(step=step.name, code=code, tail=tail, oom=oom, own_oom=own_oom)))
+        death = Death(
+            step=step.name,
+            code=code,
+            tail=tail,
+            oom=processes.killed_anywhere,
+            own_oom=processes.killed_here,
+            too_large=processes.too_large(),
+            crowded=processes.crowded() if processes.refused_here else "",
+            files=too_many_files(self._limits, self._settings),
+        )
+        raise StepFailed(classify(death))
 
     def _done(self) -> bool:
         """Whether the training came to its own end: all outputs are there, and it does not say that it was stopped."""
@@ -283,7 +296,7 @@ class _Watch:
 
     def __init__(self, stage: Stage, step: Step, child: Child) -> None:
         self._stage, self._child = stage, child
-        self.memory = stage.memory_for(child)
+        self.processes = stage.processes_for(child)
         self._ladder = stage.ladder_for(child, step)
         self._silence = stage.silence_for(child, step)
         self._sampler = stage.sampler_for(child)
@@ -300,7 +313,7 @@ class _Watch:
             if self._stage.flush_when_due():
                 self._stage.beat_when_due(self._sampler)
                 self._ladder.look()
-                self._end(self._stage.look(self._silence, self.memory))
+                self._end(self._stage.look(self._silence, self.processes))
         return code
 
     def _end(self, why: Why | None) -> None:

@@ -4,7 +4,7 @@ Owns argument lists, environments and walls. Executes nothing. Called by `worker
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,11 +53,11 @@ def place_of(step: Step, folder: RunFolder) -> Path:
     return folder.room if step.sealed else folder.path
 
 
-def device_numbers(order: LaunchOrder, ask_gpus: Callable[[], Sequence[GpuInfo]]) -> tuple[int, ...] | bool:
-    """The device files of the order's GPUs; True, all of the host's, where it names none or nobody knows them."""
+def device_numbers(order: LaunchOrder, there: Sequence[GpuInfo]) -> tuple[int, ...] | bool:
+    """The device files of the order's GPUs; True, all of the host's, where it names none or they are not `there`."""
     if not order.gpu_uuids:
         return order.spec.gpus > 0
-    numbers = {gpu.uuid: gpu.minor for gpu in ask_gpus()}
+    numbers = {gpu.uuid: gpu.minor for gpu in there}
     found = tuple(numbers.get(uuid, -1) for uuid in order.gpu_uuids)
     return True if -1 in found else found
 

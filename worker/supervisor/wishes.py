@@ -38,7 +38,19 @@ class Why(Enum):
     FENCED = "fenced"
     DISK = "disk"
     MEMORY = "memory"
+    PROCESSES = "processes"
     REMOVED = "removed"
+
+
+_CLASSES = {
+    Why.TIME: ExitClass.KILLED,
+    Why.REMOVED: ExitClass.KILLED,
+    Why.FENCED: ExitClass.PREEMPTED,
+    Why.HOST: ExitClass.PREEMPTED,
+    Why.DISK: ExitClass.DISK_FULL,
+    Why.MEMORY: ExitClass.HOST_OOM,
+    Why.PROCESSES: ExitClass.USER_ERROR,
+}
 
 
 def read_stop(folder: RunFolder) -> StopOrder | None:
@@ -125,6 +137,11 @@ class Wishes:
         self._wish(Why.MEMORY, text)
         self.at_once = True
 
+    def too_many(self, text: str) -> None:
+        """It started more processes than it may. There is no time to save."""
+        self._wish(Why.PROCESSES, text)
+        self.at_once = True
+
     def outcome(self, *, code: int | None = None, traceback: tuple[str, ...] = ()) -> Outcome:
         """How the attempt ends for the reason in `ending`."""
         match self.ending:
@@ -134,19 +151,13 @@ class Wishes:
                 return Outcome(state=RunState.STOPPED, exit_code=code, reason="Stopped on request.")
             case Why.NEWER:
                 return failed(ExitClass.LOST, "A newer attempt of this run took over.", code=code)
-            case Why.TIME | Why.REMOVED:
-                return failed(ExitClass.KILLED, self._text, code=code)
             case Why.DIVERGED:
                 text = f"Its loss was no number {DIVERGED_AFTER} times running, so it was ended. A lower rate may help."
                 return failed(ExitClass.DIVERGED, text, code=code)
             case Why.HANG:
                 return failed(ExitClass.HANG, self._text, code=code, traceback=traceback)
-            case Why.FENCED | Why.HOST:
-                return failed(ExitClass.PREEMPTED, self._text, code=code)
-            case Why.DISK:
-                return failed(ExitClass.DISK_FULL, self._text, code=code)
-            case Why.MEMORY:
-                return failed(ExitClass.HOST_OOM, self._text, code=code)
+            case _:
+                return failed(_CLASSES[self.ending], self._text, code=code)
 
     def _obey(self, order: StopOrder) -> None:
         if order.how == "pause":
