@@ -34,6 +34,7 @@ class Options:
 
     pictures: Path
     approvers: frozenset[str] = frozenset()
+    runs_open: bool = False  # whether people of other channels of a workspace see and control runs
     approval_lifetime: timedelta = timedelta(hours=24)
     answer_s: float = 300.0  # for one answer of a model, from the request to its last word
     edit_gap_s: Mapping[str, float] | None = None
@@ -109,7 +110,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         *CardViews(stores.runs, clock, cards.changed).tools(),
         *Experimenting(stores.runs, drawn).tools(),
     )
-    dispatcher = Dispatcher({tool.name: tool for tool in tools})
+    dispatcher = Dispatcher({tool.name: tool for tool in tools}, workspace=options.runs_open)
     approvals = ApprovalDesk(
         stores.approvals,
         stores.conversations,

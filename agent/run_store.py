@@ -151,7 +151,7 @@ class Applied:
 
 def no_run(run_id: str) -> NotFound:
     """What is said of a run that there is not."""
-    return NotFound(f"There is no run `{run_id}`. `runs` lists the runs of this thread.")
+    return NotFound(f"There is no run `{run_id}` here. `runs` lists the runs of this thread.")
 
 
 class Runs(Protocol):

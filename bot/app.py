@@ -187,6 +187,7 @@ class App:
             options=Options(
                 pictures=settings.home / "charts",
                 approvers=settings.approver_ids,
+                runs_open=settings.runs == "workspace",
                 approval_lifetime=settings.approval_lifetime,
                 answer_s=settings.answer_s,
                 edit_gap_s=settings.edit_gap_s,

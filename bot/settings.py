@@ -97,6 +97,7 @@ class Settings(BaseSettings):
     database_url: Annotated[str, AfterValidator(_database)] = ""  # empty: SQLite in the home
     blobs: Literal["folder", "redis"] = "folder"
     models: str = ""  # LiteLLM names, comma-separated, asked in this order; `name@url` for an OpenAI-compatible server
+    runs: Literal["channel", "workspace"] = "channel"  # who sees a run: people of its channel, or of the workspace
     approvers: str = ""  # ids of people who may decide for others, comma-separated
     approval_hours: Finite = Field(24.0, gt=0, le=MOST_HOURS)
     answer_s: Finite = Field(300.0, gt=0, le=86_400)  # for one answer of a language model, to its last word

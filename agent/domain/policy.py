@@ -34,12 +34,15 @@ def judge(effect: Effect, *, person: Person, unattended: bool = False) -> Verdic
     return Verdict.ALLOW if effect is Effect.WRITE else Verdict.ASK
 
 
-def may_read(person: Person, *, here: Room, home: Room) -> bool:
-    """Whether this person, who speaks `here`, may read of a run whose card is in `home`.
+def may_read(person: Person, *, here: Room, home: Room, workspace: bool) -> bool:
+    """Whether this person, who speaks `here`, may hear of a run whose card is in `home`.
 
-    A guest of another organisation sees what the channel has that was shared with them, and nothing else of the team.
+    A run belongs to its channel: elsewhere others would read along who are not in it, so not even its owner is shown it
+    there. `workspace` opens runs to all channels of the same workspace, but never to guests of another organisation.
     """
-    return not person.external or (here.platform, here.channel) == (home.platform, home.channel)
+    if (here.platform, here.channel) == (home.platform, home.channel):
+        return True
+    return workspace and not person.external and (here.platform, here.tenant) == (home.platform, home.tenant)
 
 
 def is_approver(person: Person, approvers: frozenset[str]) -> bool:

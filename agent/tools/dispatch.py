@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
@@ -32,9 +32,10 @@ class NeedsApproval:
 class Dispatcher:
     """Tools by name."""
 
-    def __init__(self, tools: Mapping[str, Tool]) -> None:
-        """`tools` by their own names."""
+    def __init__(self, tools: Mapping[str, Tool], *, workspace: bool = False) -> None:
+        """`tools` by their own names. `workspace` opens runs to all channels of a workspace."""
         self._tools = tools
+        self._workspace = workspace
         self._schemas = tuple(tool.schema() for tool in tools.values())
 
     def schemas(self) -> tuple[ToolSchema, ...]:
@@ -56,6 +57,7 @@ class Dispatcher:
         Raises:
             AppError: it cannot be done; the text says why.
         """
+        caller = replace(caller, workspace=self._workspace)
         tool = self._tools.get(call.name)
         if tool is None:
             raise BadRequest(f"There is no tool `{call.name}`. Tools: {', '.join(self._tools)}.")
@@ -72,6 +74,7 @@ class Dispatcher:
 
     async def execute(self, name: str, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Do what was approved; a repetition with the same token does nothing new."""
+        caller = replace(caller, workspace=self._workspace)
         tool = self._tools[name]
         if tool.execute is None:
             raise BadRequest(f"`{name}` needs no approval.")

@@ -1,6 +1,6 @@
 """Which runs a person means, and which of them this person may read. Shared by every family of tools about runs.
 
-Every tool comes to runs through here: for a guest, a run of another channel is one that there is not.
+Every tool comes to runs through here: a run of another channel is one that there is not.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,7 +16,10 @@ from agent.tools.tool import Caller
 
 Before = Literal["previous", "yesterday"]
 LOOKED_AT = 50  # newest runs of a thread
-NO_RUN = "There is no run yet. Attach a csv file and say what to predict."
+NO_RUN = (
+    "This thread has no run yet. Attach a csv file and say what to predict, or name a run of this channel, such as "
+    "`status r-abc123`; `runs` lists them."
+)
 
 
 async def named(runs: Runs, caller: Caller, run_id: str) -> Run:
@@ -33,8 +36,8 @@ async def of_thread(runs: Runs, caller: Caller, limit: int) -> Sequence[Run]:
 
 
 async def of_all(runs: Runs, caller: Caller, limit: int) -> Sequence[Run]:
-    """The runs of all threads, for a guest of all of this channel; newest first."""
-    found = await runs.recent(limit, channel_of=caller.room if caller.person.external else None)
+    """The runs of this channel, or of the workspace where they are open to it; newest first."""
+    found = await runs.recent(limit, channel_of=None if caller.workspace else caller.room)
     return await readable(runs, caller, found)
 
 
@@ -44,20 +47,21 @@ async def readable(runs: Runs, caller: Caller, found: Sequence[Run]) -> Sequence
 
 
 async def _readable(runs: Runs, caller: Caller, run: Run) -> bool:
-    if not caller.person.external:
-        return True
-    return may_read(caller.person, here=caller.room, home=await runs.room(run.id))
+    home = await runs.room(run.id)
+    return may_read(caller.person, here=caller.room, home=home, workspace=caller.workspace)
 
 
 async def named_or_newest(runs: Runs, caller: Caller, run_id: str | None) -> Run:
-    """A run by id; the newest of this thread, else the newest of all, when no id is given.
+    """A run by id; when no id is given the newest of this thread, or of the channel for who speaks outside of threads.
 
     Raises:
         NotFound: there is no such run.
     """
     if run_id is not None:
         return await named(runs, caller, run_id)
-    found = await of_thread(runs, caller, 1) or await of_all(runs, caller, 1)
+    found = await of_thread(runs, caller, 1)
+    if not found and not caller.room.thread:
+        found = await of_all(runs, caller, 1)
     if not found:
         raise NotFound(NO_RUN)
     return found[0]

@@ -79,10 +79,12 @@ class Looking:
         )
 
     async def list_runs(self, caller: Caller, _asked: NoArguments) -> Result:
-        """The runs of this thread; all runs where this thread has none."""
-        found = await of_thread(self._runs, caller, 15) or await of_all(self._runs, caller, 15)
+        """The runs of this thread; those of the channel where this thread has none."""
+        ours = await of_thread(self._runs, caller, 15)
+        found = ours or await of_all(self._runs, caller, 15)
         if not found:
             return Result(NO_RUN)
+        order = "newest first" + ("" if ours or not caller.room.thread else "; of other threads, this one has none")
         names = {run.spec.dataset.name for run in found}
         told: list[JsonValue] = [
             {"run": run.id, "state": run.state.value, "data": run.spec.dataset.name, "result": _result(run)}
@@ -95,9 +97,9 @@ class Looking:
                 columns=("run", "state", "target", *(("data",) if len(names) > 1 else ()), "result"),
                 rows=tuple(_row(run, data=len(names) > 1) for run in found),
             ),
-            footer="newest first" + (f"; all on {names.pop()}" if len(names) == 1 else ""),
+            footer=order + (f"; all on {names.pop()}" if len(names) == 1 else ""),
         )
-        return Result(f"{counted(len(found), 'run')}, newest first.", {"runs": told}, card)
+        return Result(f"{counted(len(found), 'run')}, {order}.", {"runs": told}, card)
 
     async def status(self, caller: Caller, asked: RunArguments) -> Result:
         """Where a run stands."""

@@ -24,7 +24,8 @@ class Arguments(BaseModel):
 class Caller:
     """On whose behalf a tool runs. `turn_id` is empty for commands and buttons.
 
-    `unattended` says that nobody asked: the monitor noticed something, and may propose but change nothing.
+    `unattended` says that nobody asked: the monitor noticed something, and may propose but change nothing. `workspace`
+    says that runs are open to all channels of the workspace.
     """
 
     person: Person
@@ -32,6 +33,7 @@ class Caller:
     room: Room
     turn_id: str = ""
     unattended: bool = False
+    workspace: bool = False
 
 
 @dataclass(frozen=True, slots=True)

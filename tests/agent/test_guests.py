@@ -1,6 +1,7 @@
-"""What a guest of another organisation may read: the runs of the channel in which they speak, and nothing else."""
+"""A run belongs to its channel: elsewhere there is none for anybody, and for guests not even where runs are open."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -16,8 +17,14 @@ from agent.tools.tool import Caller
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, lines, rows
-from tests.fakes import ALICE, GUEST, commanded, host
+from tests.fakes import ALICE, BOB, GUEST, ROOM, commanded, host
 
+MORE: dict[str, dict[str, object]] = {  # what a tool must have beside the run
+    "set_priority": {"priority": "high"},
+    "clone_run": {"settings": {"seed": 3}},
+    "update_script": {"script": "print(1)"},
+    "predict": {"rows": [{"age": "3"}]},
+}
 SHARED = Room(platform="slack", tenant="T1", channel="C-shared", thread="9.0")
 
 
@@ -36,7 +43,9 @@ async def asks(house: House, brain: Brain, *words: str, person: Person = GUEST, 
     return house.door.whispers[-1][1]
 
 
-async def test_every_tool_that_reads_a_run_knows_none_of_another_channel(house: House) -> None:
+@pytest.mark.parametrize(("person", "is_open"), [(GUEST, False), (GUEST, True), (BOB, False), (ALICE, False)])
+async def test_no_tool_knows_a_run_of_another_channel(house: House, person: Person, is_open: bool) -> None:
+    house.options = replace(house.options, runs_open=is_open)
     async with house.open() as brain:
         stage = Stage(house, brain)
         secret = await stage.running()
@@ -44,19 +53,20 @@ async def test_every_tool_that_reads_a_run_knows_none_of_another_channel(house: 
         shared = await in_room(brain, SHARED, "shared")
         dispatcher: Dispatcher = brain.desk._dispatcher
         session_id = await brain.stores.conversations.session_of(SHARED, create=False)
-        guest = Caller(GUEST, session_id or "", SHARED)
+        guest = Caller(person, session_id or "", SHARED)
         looked = 0
         for tool in dispatcher._tools.values():
-            if tool.effect is not Effect.READ or "run" not in tool.arguments.model_fields:
+            if "run" not in tool.arguments.model_fields or (person is GUEST and tool.effect is not Effect.READ):
                 continue
+            more = MORE.get(tool.name, {})
             looked += 1
             refusals = []
             for run_id in (secret.id, "r-zzzzzz"):
                 with pytest.raises(NotFound) as refused:
-                    await dispatcher.call(guest, ToolCall("c", tool.name, json.dumps({"run": run_id})))
+                    await dispatcher.call(guest, ToolCall("c", tool.name, json.dumps({"run": run_id, **more})))
                 refusals.append(refused.value.text.replace(run_id, ""))
             assert refusals[0] == refusals[1], tool.name
-        assert looked >= 9
+        assert looked >= (9 if person is GUEST else 15)
         for name, arguments in (
             ("compare_runs", {"runs": [shared.id, secret.id]}),
             ("run_chart", {"run": shared.id, "others": [secret.id]}),
@@ -77,9 +87,10 @@ async def test_a_guest_reads_the_runs_of_the_channel_they_speak_in(house: House)
             assert listed is not None
             assert listed.table is not None
             assert [row[0] for row in listed.table.rows] == [shared.id]
-            assert shared.id in (await asks(house, brain, "status", room=room)).model_dump_json()
+            assert shared.id in (await asks(house, brain, "status", shared.id, room=room)).model_dump_json()
         assert (await asks(house, brain, "status", shared.id)).card is not None
-        assert (await asks(house, brain, "status", newer.id, person=ALICE)).card is not None  # the team reads all
+        text = (await asks(house, brain, "status", newer.id, person=ALICE)).text
+        assert text.startswith(f"There is no run `{newer.id}` here.")
         direct = Room(platform="slack", tenant="T1", channel="D7")
         assert "no run yet" in (await asks(house, brain, "runs", room=direct)).text
         assert "There is no run" in (await asks(house, brain, "status", shared.id, room=direct)).text
@@ -98,6 +109,29 @@ async def test_lists_of_the_cluster_name_no_run_of_another_channel(house: House)
             seen = (await asks(house, brain, word)).model_dump_json()
             assert running.id not in seen
             assert waiting.id not in seen
-            known = (await asks(house, brain, word, person=ALICE)).model_dump_json()
-            assert waiting.id in known
-        assert running.id in (await asks(house, brain, "cluster", person=ALICE)).model_dump_json()
+            assert waiting.id not in (await asks(house, brain, word, person=ALICE)).model_dump_json()
+            assert waiting.id in (await asks(house, brain, word, person=ALICE, room=ROOM)).model_dump_json()
+        assert running.id in (await asks(house, brain, "cluster", person=ALICE, room=ROOM)).model_dump_json()
+
+
+async def test_a_setting_opens_runs_to_the_workspace(house: House) -> None:
+    house.options = replace(house.options, runs_open=True)
+    async with house.open() as brain:
+        run = await Stage(house, brain).running()
+        assert (await asks(house, brain, "status", run.id, person=BOB)).card is not None
+        listed = (await asks(house, brain, "runs", person=BOB)).card
+        assert listed is not None
+        assert listed.table is not None
+        assert [row[0] for row in listed.table.rows] == [run.id]
+
+
+async def test_a_thread_means_only_its_own_runs(house: House) -> None:
+    other = ROOM.model_copy(update={"thread": "7.0"})
+    async with house.open() as brain:
+        run = await Stage(house, brain).running()
+        for words in (("status",), ("logs",), ("metrics",), ("chart",), ("results",)):
+            text = (await asks(house, brain, *words, person=ALICE, room=other)).text
+            assert "This thread has no run yet" in text, words
+        assert "of other threads" in (await asks(house, brain, "runs", person=ALICE, room=other)).model_dump_json()
+        outside = ROOM.model_copy(update={"thread": ""})  # a slash command in the channel
+        assert run.id in (await asks(house, brain, "status", person=ALICE, room=outside)).model_dump_json()

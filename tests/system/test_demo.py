@@ -162,7 +162,7 @@ def test_a_conversation_in_the_terminal(home: Path) -> None:
     assert "What I can do" in shown
     assert "did not understand" in shown
     assert "There is no file /no/such/file" in shown
-    assert "There is no run yet" in shown
+    assert "This thread has no run yet" in shown
     until(lambda: processes_of(home) == [])
 
 
