@@ -91,6 +91,11 @@ class ApprovalDesk:
         pending = await self._approvals.of_state(ApprovalState.PENDING)
         return any((asked.turn_id, asked.call_id) == (turn.id, call.id) for asked in pending)
 
+    async def may_decide(self, approval: Approval, person: Person) -> bool:
+        """Whether this question waits for this person."""
+        room = (await self._conversations.turn(approval.turn_id)).room
+        return may_decide(person, requester=approval.requester, approvers=self._approvers, room=room)
+
     async def decide(self, approval_id: str, person: Person, *, approve: bool, digest: str | None) -> Turn | None:
         """Take one person's decision and carry it out; the turn that goes on now, unless `recover` was quicker.
 
@@ -102,7 +107,7 @@ class ApprovalDesk:
         """
         approval = await self._approvals.get(approval_id)
         turn = await self._conversations.turn(approval.turn_id)
-        if not may_decide(person, requester=approval.requester, approvers=self._approvers, room=turn.room):
+        if not await self.may_decide(approval, person):
             who = "who asked" if approval.requester == turn.person.key else "whose run this is"
             raise NotAllowed(f"Only the person {who}, or an approver of this workspace, can decide this.")
         now = self._clock.now()

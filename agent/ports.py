@@ -73,6 +73,9 @@ class Door(Protocol):
         `growing` says that it was begun by `stream`, so that what stands may be half an answer.
         """
 
+    def shown_at(self, ref: MessageRef) -> datetime | None:
+        """When a message was posted, by the clock that `Inbound.at` is of; None where that is not known."""
+
     async def stream(self, room: Room, *, key: str) -> "ReplyStream":
         """Open an answer that grows."""
 

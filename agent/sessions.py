@@ -17,7 +17,8 @@ from typing import Any
 from agent.approvals import ApprovalDesk
 from agent.backlog import Backlog
 from agent.commands import DECISIONS, asks_people, carry_out, ends_answer, is_decision, may_be_talk, words_of
-from agent.domain.approvals import ApprovalState
+from agent.decisions import Decisions
+from agent.domain.approvals import Approval
 from agent.domain.content import Content
 from agent.domain.errors import AppError, BadData, BadRequest, NotAllowed, NotFound, TransientError
 from agent.domain.ids import new_ulid
@@ -71,7 +72,7 @@ class FrontDesk:
         """`doors` fetch attachments."""
         self._inbox = stores.inbox
         self._conversations = stores.conversations
-        self._approvals = stores.approvals
+        self._decisions = Decisions(stores, desk, doors)
         self._loop = loop
         self._desk = desk
         self._dispatcher = dispatcher
@@ -221,14 +222,14 @@ class FrontDesk:
             case Clicked() as click:
                 self._signs.begin(item.id, inbound.room, inbound)
                 return await self._click(item, click)
-            case Said(text=text) as said:
+            case Said(text=text):
                 if not (inbound.mentions_bot or await self._is_ours(inbound.room)):
                     await self._inbox.forget(item.id)  # a thread of others
                     return True
                 self._signs.begin(item.id, inbound.room, inbound)
                 await self._warn_of_secrets(item)
-                typed = None if said.attachments else words_of(text)
-                if typed is not None and not (may_be_talk(typed) and not await self._questions(inbound.room)):
+                typed = _typed(inbound)
+                if typed is not None and not (may_be_talk(typed) and not await self._decisions.open_in(inbound.room)):
                     return await self._command(item, typed)
                 if ends_answer(text) and self._interrupt(inbound):
                     return True
@@ -236,10 +237,12 @@ class FrontDesk:
                 pass
         return self._queue(inbound.room, item)
 
+    def _is_busy(self, room: Room) -> bool:
+        return room.key in self._turns and self._turns[room.key].busy
+
     async def _is_ours(self, room: Room) -> bool:
         """Whether this is a thread of ours, or becomes one with a turn that waits."""
-        waits = room.key in self._turns and self._turns[room.key].busy
-        return waits or await self._conversations.session_of(room, create=False) is not None
+        return self._is_busy(room) or await self._conversations.session_of(room, create=False) is not None
 
     async def _turn(self, work: Work) -> bool:
         """Carry out what needs a model, or may."""
@@ -247,12 +250,24 @@ class FrontDesk:
         asked = await self._inbox.get(work.inbox_id) if isinstance(work, Turn) else work.inbound
         if not (asked and isinstance(asked.act, Noticed)):
             self._signs.begin(_item_id(work), room, asked)
+        if isinstance(work, InboxItem) and await self._decides(work):
+            return True
         with self._interruptible(room, person) as interrupt:
             if isinstance(work, InboxItem):
                 prefix = NOTICED if isinstance(work.inbound.act, Noticed) else ASKED
                 await self._begin_turn(work, prefix, interrupt)
             else:
                 await self._resume(work, interrupt)
+        return True
+
+    async def _decides(self, item: InboxItem) -> bool:
+        """Whether an item is a decision about what was planned before its turn came; then it is taken."""
+        words = _typed(item.inbound)
+        if words is None or not is_decision(words):
+            return False
+        if may_be_talk(words) and not await self._decisions.open_in(item.inbound.room):
+            return False
+        await self._decide_typed(item, words)
         return True
 
     async def _resume(self, turn: Turn, interrupt: Interrupt) -> None:
@@ -324,8 +339,9 @@ class FrontDesk:
         """Carry out a command, in a turn of its own where people are asked about it; True, since it is done."""
         inbound = item.inbound
         if is_decision(words):
-            approval_id = words[1].lower() if len(words) > 1 else await self._only_question(inbound.room)
-            await self._decide(item, approval_id, approve=DECISIONS[words[0].lower()], digest=None)
+            if self._is_busy(inbound.room) and not await self._decisions.open_in(inbound.room):
+                return self._queue(inbound.room, item)  # it may be about what is still being planned
+            await self._decide_typed(item, words)
             return True
         if ends_answer(" ".join(words)) and self._interrupt(inbound):
             await self._whisper(item, Content(text=STOPPED))
@@ -340,6 +356,15 @@ class FrontDesk:
             return await self._ask(item)
         await self._postman.put(f"command:{item.id}", inbound.room, content, whisper=whisper, urgent=True)
         return True
+
+    async def _decide_typed(self, item: InboxItem, words: Sequence[str]) -> None:
+        """Take a decision that was typed, or ask which one is meant."""
+        meant = await self._decisions.meant(item.inbound, words)
+        if isinstance(meant, Approval):
+            await self._decide(item, meant.id, approve=DECISIONS[words[0].lower()], digest=None)
+        elif meant is not None:
+            room, whisper = item.inbound.room, _whisper(item)
+            await self._postman.put(f"command:{item.id}", room, meant, whisper=whisper, urgent=True)
 
     async def _ask(self, item: InboxItem) -> bool:
         """Ask people about a command."""
@@ -360,25 +385,6 @@ class FrontDesk:
         if (whisper := _whisper(item)) is not None:
             await self._postman.put(f"command:{item.id}", item.inbound.room, content, whisper=whisper, urgent=True)
 
-    async def _questions(self, room: Room) -> list[str]:
-        """The open questions of a room, oldest first."""
-        session_id = await self._conversations.session_of(room, create=False)
-        pending = await self._approvals.of_state(ApprovalState.PENDING)
-        return [approval.id for approval in pending if approval.session_id == session_id]
-
-    async def _only_question(self, room: Room) -> str:
-        mine = await self._questions(room)
-        if len(mine) == 1:
-            return mine[0]
-        if not mine:
-            raise BadRequest("No question is open in this thread.")
-        cards = [(await self._approvals.card(approval_id)).card for approval_id in mine]
-        listed = "\n".join(
-            f"- `approve {approval_id}`: {card.title if card else 'a question'}"
-            for approval_id, card in zip(mine, cards, strict=True)
-        )
-        raise BadRequest(f"{len(mine)} questions are open here. Say which one:\n{listed}")
-
     async def _click(self, item: InboxItem, click: Clicked) -> bool:
         if click.action in {"approve", "reject"}:
             await self._decide(item, click.subject, approve=click.action == "approve", digest=click.digest)
@@ -394,6 +400,17 @@ class FrontDesk:
         turn = await self._desk.decide(approval_id, item.inbound.person, approve=approve, digest=digest)
         if turn is not None:
             self._hand(turn.room, turn)
+
+
+def _typed(inbound: Inbound) -> Sequence[str] | None:
+    """The command that somebody typed."""
+    match inbound.act:
+        case Commanded(words=words):
+            return words
+        case Said(text=text, attachments=()):
+            return words_of(text)
+        case _:
+            return None
 
 
 def _said(inbound: Inbound) -> Said:

@@ -110,6 +110,9 @@ class FakeDoor:
         self.messages[ref.id].append(content)
         return ref
 
+    def shown_at(self, ref: MessageRef) -> datetime | None:
+        return START
+
     async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
         return MessageRef(room.channel, self.keys[key]) if key in self.keys else None
 

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from agent.domain.value import Value
 
 SHOWN_DIGEST_CHARS = 16
+CARD_KEY = "approval:{}"  # of the card of a question, by its id
 
 
 class ApprovalState(StrEnum):

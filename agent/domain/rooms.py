@@ -91,6 +91,7 @@ class Inbound(Value):
 
     `event_id` is the platform's id of this delivery; `twin` is a second key under which the same act may
     arrive again with another event id (Slack's `message` and `app_mention`), empty if there is none.
+    `to_others` says that it replies to somebody else's message.
     `reply_handle` is the adapter's own token for a private answer (Slack's response_url, a Discord interaction).
     `mentions_bot` is false for thread replies that do not name the bot. `secrets` are the kinds of secrets that were
     taken out of its words before it was stored.
@@ -102,6 +103,7 @@ class Inbound(Value):
     person: Person
     act: Annotated[Said | Commanded | Clicked | Noticed, Field(discriminator="kind")]
     mentions_bot: bool = True
+    to_others: bool = False
     reply_handle: str = ""
     secrets: tuple[str, ...] = ()
     at: datetime

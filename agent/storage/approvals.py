@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent import wire
-from agent.domain.approvals import SHOWN_DIGEST_CHARS, Approval, ApprovalState
+from agent.domain.approvals import CARD_KEY, SHOWN_DIGEST_CHARS, Approval, ApprovalState
 from agent.domain.content import Content
 from agent.domain.errors import NotFound
 from agent.ports import ModelMessage, ToolCall
@@ -17,8 +17,6 @@ from agent.storage.conversations import add_message, as_turn
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
 from agent.storage.tables import approval, inbox, turn
-
-CARD_KEY = "approval:{}"
 
 
 def _as_approval(row: Row[Any]) -> Approval:

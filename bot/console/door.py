@@ -34,6 +34,7 @@ class ConsoleDoor:
         self.room = Room(platform="console", tenant="local", channel="terminal", thread=thread)
         self.person = Person(platform="console", tenant="local", id=person, name=person)
         self.shown: list[Content] = []
+        self._shown_at: dict[str, datetime] = {}
         self._read = read
         self._console = console or Console()
         self._spinner = Spinner(self._console)
@@ -86,6 +87,7 @@ class ConsoleDoor:
             self._spinner.clear()
             self._console.print()
             self._console.print(painted(content))
+            self._shown_at[key] = datetime.now(UTC)
         await self._note(content)
         return MessageRef(channel=room.channel, id=key, thread=room.thread)
 
@@ -109,6 +111,10 @@ class ConsoleDoor:
         """A terminal cannot be read back."""
         del room, key, growing
         return None
+
+    def shown_at(self, ref: MessageRef) -> datetime | None:
+        """When it was printed; None for what an earlier terminal printed."""
+        return self._shown_at.get(ref.id)
 
     async def stream(self, room: Room, *, key: str) -> "ConsoleStream":
         """Print words as they come."""

@@ -120,7 +120,8 @@ def _typed(card: Card) -> str:
     words = []
     for button in card.buttons:
         subject = button.subject.replace(".", " ") if button.action == "results" else button.subject
-        words.append(button.action if button.action in {"approve", "reject"} else f"{button.action} {subject}")
+        plain = card.kind == "approval" and button.action in {"approve", "reject"}
+        words.append(button.action if plain else f"{button.action} {subject}")
     return " or ".join(words)
 
 

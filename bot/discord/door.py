@@ -6,10 +6,12 @@ import logging
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
+from discord.utils import snowflake_time
 from yarl import URL
 
 from agent.domain.content import Content
@@ -131,6 +133,10 @@ class DiscordDoor:
         """The message that was posted with `key`, if the gateway told of it; None makes a repeated post safe."""
         del growing  # half an answer bears the key too
         return await self._outbound.find(room, key=key)
+
+    def shown_at(self, ref: MessageRef) -> datetime | None:
+        """When it was posted: its id says it."""
+        return snowflake_time(int(ref.id)) if ref.id.isdecimal() else None
 
     async def stream(self, room: Room, *, key: str) -> DiscordStream:
         """Open an answer that grows."""

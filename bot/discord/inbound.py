@@ -81,8 +81,16 @@ def said(message: discord.Message, me: discord.ClientUser, where: Where) -> Inbo
         person=_person(message.author, where),
         act=Commanded(words=words) if words is not None else Said(text=text, attachments=files),
         mentions_bot=where.is_direct or named,
+        to_others=not named and _is_reply_to_others(message, me),
         at=message.created_at,
     )
+
+
+def _is_reply_to_others(message: discord.Message, me: discord.ClientUser) -> bool:
+    if message.type is not discord.MessageType.reply or message.reference is None:
+        return False
+    answered = message.reference.resolved
+    return not (isinstance(answered, discord.Message) and answered.author.id == me.id)
 
 
 def without_mention(message: discord.Message, me: discord.ClientUser) -> str:

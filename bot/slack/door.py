@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from aiohttp import web
@@ -28,7 +29,7 @@ from bot.connection import Connection
 from bot.slack.api import SlackApi
 from bot.slack.downloads import Downloads
 from bot.slack.errors import code_of
-from bot.slack.inbound import Self, interpret, sender_of
+from bot.slack.inbound import Self, interpret, posted_at, sender_of
 from bot.slack.limiter import RATES, Rate
 from bot.slack.outbound import PICTURE_WAITS_S, Outbound
 from bot.slack.pictures import Pictures
@@ -137,6 +138,10 @@ class SlackDoor:
         """What was posted with `key`, if all of it arrived."""
         taken = {ts for stream in self._streams if stream.key != key for ts in stream.stamps}
         return await self._outbound.find(room, key, growing=growing, taken=taken)
+
+    def shown_at(self, ref: MessageRef) -> datetime | None:
+        """When it was posted: the address says it."""
+        return posted_at(ref.id)
 
     async def stream(self, room: Room, *, key: str) -> ReplyStream:
         """An answer that grows, for the person who spoke last in the room."""

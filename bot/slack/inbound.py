@@ -206,8 +206,13 @@ def _name(event: Payload) -> str:
     return str(profile.get("display_name") or profile.get("real_name") or "")
 
 
-def _when(ts: str) -> datetime:
+def posted_at(ts: str) -> datetime | None:
+    """When a message was posted, by Slack's clock; None for what is no address of a message."""
     try:
         return datetime.fromtimestamp(float(ts), UTC)
     except ValueError:
-        return datetime.now(UTC)
+        return None
+
+
+def _when(ts: str) -> datetime:
+    return posted_at(ts) or datetime.now(UTC)

@@ -35,7 +35,7 @@ class House:
         await database.start()
         brain = build(
             stores=sql_stores(database),
-            doors={"slack": self.door},
+            doors={self.door.platform: self.door},
             fleet=self.fleet,
             blobs=FolderBlobs(self.folder / "blobs"),
             bundles=FakeBundles(),

@@ -318,10 +318,18 @@ async def test_several_open_questions_are_told_apart(house: House) -> None:
         await house.until(lambda: len(approvals(house)) == 1)
         await stage.asks("clone", run.id, "seed=2")
         await house.until(lambda: len(approvals(house)) == 2)
-        answer = await stage.tells("approve")
-        assert answer.startswith("2 questions are open here")
+        await brain.desk.accept(said("yes"))
+        await house.until(lambda: any(c.card.title == "Which one?" for c in house.door.shown if c.card))
+        card = next(c.card for c in house.door.shown if c.card and c.card.title == "Which one?")
         first, second = approvals(house)
-        assert f"`approve {first}`" in answer
+        assert [(one.action, one.subject) for one in card.buttons] == [
+            *(("approve", first), ("reject", first), ("approve", second), ("reject", second))
+        ]
+        assert all(one.digest for one in card.buttons)
+        said_of = [line for line in card.body.splitlines() if line.startswith("- ")]
+        assert said_of[0].startswith(f"- `{first}` **Train {run.id} again with changes?** Cost: ")
+        assert ("seed 1" in said_of[0], "seed 2" in said_of[1], "Network" in card.body) == (True, True, False)
+        assert house.fleet.launched[1:] == []
         await stage.tells(f"approve {second}")
         await house.until(lambda: len(house.fleet.launched) == 2)
         assert house.fleet.launched[-1].spec.seed == 2

@@ -9,7 +9,7 @@ import itertools
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,9 @@ class NoDoor:
     async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
         """Take an edit."""
         return ref
+
+    def shown_at(self, ref: MessageRef) -> datetime | None:
+        """Nobody decides here."""
 
     async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
         """Nothing is ever found."""

@@ -41,6 +41,23 @@ async def test_mention_thread_answer(server: DiscordServer, bot: Bot) -> None:
     assert heard.room == bot.room(server.general, thread)
 
 
+async def test_a_reply_to_a_colleague_says_so(server: DiscordServer, bot: Bot) -> None:
+    alice, bob = server.user("alice"), server.user("bob")
+    asked = await alice.mention(server.general, "train this")
+    room = (await bot.next()).room
+    shown = await bot.door.post(room, Content(text="Shall I?"), key="k1")
+    thread = await server.thread_of(asked)
+    (ours,) = server.messages(thread)
+    theirs = await bob.say(thread, "lunch?")
+    await alice.say(thread, "yes", answers=theirs)
+    await alice.say(thread, "yes", answers=ours)
+    answers = [await bot.next(3), await bot.next(4)]
+    assert [one.to_others for one in answers] == [True, False]
+    posted = bot.door.shown_at(shown)
+    assert posted is not None
+    assert posted <= answers[1].at
+
+
 async def test_what_is_not_for_the_bot_is_left_alone(server: DiscordServer, bot: Bot) -> None:
     alice = server.user("alice")
     await alice.say(server.general, "lunch?")

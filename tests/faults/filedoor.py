@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,9 @@ class FileDoor:
     async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
         self._note(op="edit", id=ref.id, content=_plain(content))
         return ref
+
+    def shown_at(self, ref: MessageRef) -> datetime | None:
+        return None
 
     async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
         self._catch_up()

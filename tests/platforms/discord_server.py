@@ -266,9 +266,11 @@ class User:
         """Write to the bot's name."""
         return self._write(channel, f"<@{self._world.bot.id}> {text}", files, named=True)
 
-    async def say(self, place: Channel, text: str, *, files: Sequence[File] = ()) -> Message:
-        """Write without naming anybody."""
-        return self._write(place, text, files)
+    async def say(
+        self, place: Channel, text: str, *, files: Sequence[File] = (), answers: Message | None = None
+    ) -> Message:
+        """Write without naming anybody; `answers` is the message that it replies to, without a ping."""
+        return self._write(place, text, files, answers=answers)
 
     async def direct(self, text: str, *, files: Sequence[File] = ()) -> Message:
         """Write to the bot alone."""
@@ -278,8 +280,16 @@ class User:
         """Open a thread at a message, as a person can."""
         return self._server.rest.make_thread(message, name, self.person.id)
 
-    def _write(self, channel: Channel, text: str, files: Sequence[File], *, named: bool = False) -> Message:
-        message = Message(self._world.ids.new(), channel, self.person, content=text)
+    def _write(
+        self,
+        channel: Channel,
+        text: str,
+        files: Sequence[File],
+        *,
+        named: bool = False,
+        answers: Message | None = None,
+    ) -> Message:
+        message = Message(self._world.ids.new(), channel, self.person, content=text, answers=answers)
         message.mentions = [self._world.bot] if named else []
         message.attachments = [self._server.cdn.store(channel.id, name, data) for name, data in files]
         return self._world.add_message(message)

@@ -196,6 +196,7 @@ class Message:
     nonce: str = ""
     flags: int = 0
     reference: Json | None = None
+    answers: "Message | None" = None
     thread: Channel | None = None
     edited: bool = False
     old_edits: int = 0
@@ -258,6 +259,9 @@ class Message:
             made["nonce"] = self.nonce
         if self.reference:
             made["message_reference"] = self.reference
+        if self.answers:
+            made |= {"referenced_message": self.answers.payload(), "type": 19}
+            made["message_reference"] = {"message_id": str(self.answers.id), "channel_id": str(self.channel.id)}
         if self.thread:
             made["thread"] = self.thread.payload()
         return made
