@@ -77,13 +77,16 @@ class Scripts:
                 return _counted([Prediction.model_validate(row) for row in rows])
             data = folder / "rows.csv"
             shutil.copyfile(self._blobs.get_file(order.dataset.sha256), data)
-            self._run(
-                [*argv, "rows.csv", "--out", "answers.csv"],
-                folder,
-                readable=[model],
-                limit_s=self._predict_s,
-                what="Predicting",
-            )
+            try:
+                self._run(
+                    [*argv, data.name, "--out", "answers.csv"],
+                    folder,
+                    readable=[model],
+                    limit_s=self._predict_s,
+                    what="Predicting",
+                )
+            except BadData as error:
+                raise BadData(error.text.replace(data.name, f"`{order.dataset.name}`", 1)) from error
             answers = folder / "answers.csv"
             file = self._blobs.put_file(answers, name=f"{Path(order.dataset.name).stem}-predictions.csv")
             return _counted(_read_answers(answers)).model_copy(update={"file": file})

@@ -176,8 +176,12 @@ def _wanted(asked: str, messages: Sequence[ModelMessage]) -> str | None:
         return "train" if FILE.search(asked) or TRAIN_WORD.search(asked) else None
     if intent == "yes" and _offered(messages) is None:
         return None
-    if intent == "predict" and not _last_plan(messages) and not RUN_ID.search(asked) and names_a_target(asked):
-        return "train"  # nothing here could predict yet, and a file with a column to learn came with it
+    if (
+        intent == "predict"
+        and not RUN_ID.search(asked)
+        and names_a_target(asked, but=_last_plan(messages).get("target"))
+    ):
+        return "train"  # no model here predicts that, and a file with a column to learn came with it
     return intent
 
 

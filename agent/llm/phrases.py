@@ -252,10 +252,14 @@ def quoted_target(asked: str) -> str | None:
     return named.group(1) if named and named.group(1).lower() not in _STOP_WORDS else None
 
 
-def names_a_target(asked: str) -> bool:
-    """Whether a file came with words that say what in it is to be predicted."""
+def names_a_target(asked: str, *, but: str | None = None) -> bool:
+    """Whether a file came with words that say what in it is to be predicted, and these are not the column `but`."""
     verb = _VERB.search(words_of(asked))
-    return bool(verb and FILE.search(asked) and _tokens(verb.group(1)))
+    spoken = _tokens(verb.group(1)) if verb and FILE.search(asked) else []
+    known = _tokens(but.replace("_", " ")) if but else []
+    if but and not known:
+        return False
+    return bool(spoken) and not any(difflib.get_close_matches(part, spoken, 1, _CLOSE) for part in known)
 
 
 def left_out(asked: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 from agent.cards import data_card
 from agent.domain.content import Card, Document, Fact, Table
 from agent.domain.datasets import DataReport, DatasetRef, TaskType
-from agent.domain.errors import BadRequest, NotFound
+from agent.domain.errors import BadData, BadRequest, NotFound
 from agent.domain.orders import InspectOrder, Predictions, PredictOrder
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunSpec, RunState
@@ -169,7 +169,13 @@ class Data:
             raise BadRequest(f"Run `{run.id}` left no model to predict with.")
         dataset = None if asked.rows else await self._files.find(caller.session_id, asked.file)
         order = PredictOrder(artifact_sha256=run.outcome.artifact.sha256, dataset=dataset, rows=asked.rows)
-        predictions = await self._fleet.predict(order)
+        try:
+            predictions = await self._fleet.predict(order)
+        except BadData as error:
+            does = f"`{run.id}` predicts `{run.spec.target}`."
+            raise BadData(
+                f"{error.text} {does} To learn from other data, say “train a model that predicts …”."
+            ) from error
         words = ", ".join(f"{label} {count:,}" for label, count in predictions.counts[:5])
         text = f"Predicted `{run.spec.target}` for {predictions.total:,} rows with `{run.id}`: {words}."
         first: list[JsonValue] = [row.model_dump(mode="json") for row in predictions.rows[:ROWS_SHOWN]]

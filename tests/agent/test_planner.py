@@ -350,9 +350,12 @@ async def test_a_plan_without_an_earlier_one_looks_at_the_data() -> None:
 async def test_a_file_with_words_that_name_a_target_is_trained_on_where_nothing_can_predict() -> None:
     wants = user("please predict churn from this\n[file: a.csv, 9 bytes]")
     assert [call.name for call in (await reply(wants)).calls] == ["inspect_dataset"]
-    assert [call.name for call in (await reply(*planned(), wants)).calls] == ["predict"]
+    assert [call.name for call in (await reply(*planned(), wants)).calls] == ["inspect_dataset"]  # another column
+    same = user("please predict who visited the doctor in this\n[file: a.csv, 9 bytes]")
+    assert [call.name for call in (await reply(*planned(), same)).calls] == ["predict"]
     rows = user("predict on this\n[file: a.csv, 9 bytes]")
     assert [call.name for call in (await reply(rows)).calls] == ["predict"]
+    assert [call.name for call in (await reply(*planned(), rows)).calls] == ["predict"]
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,8 @@ def test_a_step_that_fails_ends_the_demo_with_a_sentence(home: Path, tmp_path: P
     text, _ = playing.communicate(timeout=HANG_S)
     assert playing.returncode == 1, text
     last = text.splitlines()[-1]
-    assert last.startswith("trainyard: The demo failed while predicting: "), text
+    assert last.startswith("trainyard: The demo failed while predicting: `other.csv` has no column "), text
+    assert "predicts `visited_doctor`. To learn from other data" in last
     assert str(home.parent / "demo.log") in last
     assert "Traceback" not in text
     assert processes_of(home) == []
