@@ -23,7 +23,7 @@ from agent.domain.content import Content
 from agent.domain.errors import AppError, BadData, BadRequest, NotAllowed, NotFound, TransientError
 from agent.domain.ids import new_ulid
 from agent.domain.redaction import without_secrets
-from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Noticed, Person, Room, Said
+from agent.domain.rooms import Attachment, Away, Clicked, Commanded, Inbound, Noticed, Person, Room, Said
 from agent.loop import ASKED, COMMANDED, NOTICED, Interrupt, TurnLoop
 from agent.ports import Blobs, Clock, Door, ModelMessage, Whisper
 from agent.postman import Postman
@@ -216,7 +216,7 @@ class FrontDesk:
         match inbound.act:
             case Commanded(words=words):
                 if not inbound.reply_handle:  # the platform shows that a slash command is worked on
-                    self._signs.begin(item.id, inbound.room, inbound)
+                    await self._take_up(item)
                 await self._warn_of_secrets(item)
                 return await self._command(item, words)
             case Clicked() as click:
@@ -226,7 +226,7 @@ class FrontDesk:
                 if not (inbound.mentions_bot or await self._is_ours(inbound.room)):
                     await self._inbox.forget(item.id)  # a thread of others
                     return True
-                self._signs.begin(item.id, inbound.room, inbound)
+                await self._take_up(item)
                 await self._warn_of_secrets(item)
                 typed = _typed(inbound)
                 if typed is not None and not (may_be_talk(typed) and not await self._decisions.open_in(inbound.room)):
@@ -239,6 +239,14 @@ class FrontDesk:
 
     def _is_busy(self, room: Room) -> bool:
         return room.key in self._turns and self._turns[room.key].busy
+
+    async def _take_up(self, item: InboxItem) -> None:
+        """Show that the bot is at work on it; say once in a thread that it was away, where it was."""
+        inbound, away = item.inbound, item.inbound.away
+        self._signs.begin(item.id, inbound.room, inbound)
+        if away is not None:
+            key = f"away:{away.since.isoformat()}:{inbound.room.key}"
+            await self._postman.put(key, inbound.room, Content(text=_was_away(away)), urgent=True)
 
     async def _is_ours(self, room: Room) -> bool:
         """Whether this is a thread of ours, or becomes one with a turn that waits."""
@@ -426,6 +434,11 @@ def _said(inbound: Inbound) -> Said:
             return Said(text="Go on.")
         case Clicked(action=action, subject=subject):
             return Said(text=f"/train {action} {subject}")
+
+
+def _was_away(away: Away) -> str:
+    form = "%H:%M" if away.since.date() == away.until.date() else "%d %b %H:%M"
+    return f"I was away from {away.since:{form}} to {away.until:{form}} UTC. Here is what I missed."
 
 
 def _item_id(work: Work) -> int:

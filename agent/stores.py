@@ -85,6 +85,9 @@ class Inbox(Protocol):
     async def forget(self, item_id: int) -> None:
         """It was none of the bot's: only that it came is remembered, not what it said."""
 
+    async def last(self, platform: str) -> datetime | None:
+        """When people last did something there, as far as it reached the bot."""
+
     async def waiting(self) -> Sequence[InboxItem]:
         """What was stored and not handled, oldest first."""
 
@@ -94,6 +97,9 @@ class Conversations(Protocol):
 
     async def session_of(self, room: Room, *, create: bool) -> str | None:
         """The session bound to a room."""
+
+    async def rooms(self, platform: str, *, since: datetime) -> Sequence[Room]:
+        """The rooms with a session in which somebody did something since then."""
 
     async def begin_turn(self, turn: Turn, asked: ModelMessage) -> tuple[Turn, Context] | None:
         """Store a new turn with the person's words; None when this inbox item has a turn already.

@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import fcntl
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -22,6 +24,7 @@ from agent.runs.service import Timings
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from bot.connection import Adapter, Failed
+from bot.missed import History, catch_up
 from bot.processes import Children
 from bot.relay import relay
 from bot.settings import Settings, gateway_environment, worker_environment
@@ -35,6 +38,7 @@ from worker.client.redis_server import EmbeddedRedis
 from worker.client.redis_url import for_client, shown
 
 log = logging.getLogger(__name__)
+LOCK = "bot.lock"
 RESTART_S = (1.0, 30.0)
 CANCELS = 3
 CANCEL_S = 3.0
@@ -117,6 +121,7 @@ class App:
     async def _start(self) -> None:
         settings = self.settings
         settings.home.mkdir(parents=True, exist_ok=True)
+        alive = last_alive(settings.home)
         self._stack.enter_context(only_one(settings.home))
         redis_url = await self._redis()
         await self._open_database()
@@ -130,6 +135,11 @@ class App:
         self._wire()
         await self.brain.recover()
         for door in self.doors.values():
+            if isinstance(door, History):
+                self._background(
+                    f"missed {door.platform}",
+                    lambda door=door: catch_up(door, self.brain, alive=alive),  # type: ignore[misc]
+                )
             self._background(
                 f"door {door.platform}",
                 lambda door=door: door.run(self.brain.desk.accept),  # type: ignore[misc]
@@ -205,6 +215,7 @@ class App:
             await self.brain.service.tick()
             await self.brain.desk.expire()
             self.children.revive()
+            os.utime(self.settings.home / LOCK)  # see `last_alive`
             await asyncio.sleep(self.settings.tick_s)
 
     def _background(
@@ -268,10 +279,17 @@ async def _kept_running(
         pause_s = min(pause_s * 2, longest_s)
 
 
+def last_alive(home: Path) -> datetime | None:
+    """When a bot with this home last ticked."""
+    with contextlib.suppress(FileNotFoundError):
+        return datetime.fromtimestamp((home / LOCK).stat().st_mtime, UTC)
+    return None
+
+
 @contextlib.contextmanager
 def only_one(home: Path) -> Iterator[IO[str]]:
     """Hold the home's lock. Raises `Conflict` when another bot has it."""
-    lock = (home / "bot.lock").open("w")
+    lock = (home / LOCK).open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

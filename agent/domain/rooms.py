@@ -86,6 +86,13 @@ class Noticed(Value):
     text: str
 
 
+class Away(Value):
+    """When the bot could not hear people."""
+
+    since: datetime
+    until: datetime
+
+
 class Inbound(Value):
     """One thing that a person did, as it is stored in the inbox before it is acknowledged.
 
@@ -94,7 +101,7 @@ class Inbound(Value):
     `to_others` says that it replies to somebody else's message.
     `reply_handle` is the adapter's own token for a private answer (Slack's response_url, a Discord interaction).
     `mentions_bot` is false for thread replies that do not name the bot. `secrets` are the kinds of secrets that were
-    taken out of its words before it was stored.
+    taken out of its words before it was stored. `away` is set for what was said while the bot was away, and read back.
     """
 
     event_id: str
@@ -105,5 +112,6 @@ class Inbound(Value):
     mentions_bot: bool = True
     to_others: bool = False
     reply_handle: str = ""
+    away: Away | None = None
     secrets: tuple[str, ...] = ()
     at: datetime

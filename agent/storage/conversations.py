@@ -100,6 +100,13 @@ class SqlConversations:
             return await self._database.write(lambda connection: _find_or_make_session(connection, room))
         return await self._database.read(lambda connection: _find_session(connection, room))
 
+    async def rooms(self, platform: str, *, since: datetime) -> Sequence[Room]:
+        """The rooms with a session in which somebody did something since then."""
+        active = select(inbox.c.room_key).where(inbox.c.platform == platform, inbox.c.received_at >= since)
+        query = select(binding.c.room).where(binding.c.room_key.in_(active))
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        return [wire.decode(Room, row.room) for row in rows]
+
     async def begin_turn(self, turn_: Turn, asked: ModelMessage) -> tuple[Turn, Context] | None:
         """Store a new turn with the person's words; None when this inbox item has a turn already.
 

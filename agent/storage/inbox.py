@@ -1,8 +1,9 @@
 """The inbox table."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent import wire
@@ -65,6 +66,11 @@ class SqlInbox:
     async def forget(self, item_id: int) -> None:
         """It was none of the bot's: only that it came is remembered, not what it said."""
         await self._database.write(lambda connection: connection.execute(_FORGET, {"item": item_id}))
+
+    async def last(self, platform: str) -> datetime | None:
+        """When people last did something there, as far as it reached the bot."""
+        query = select(func.max(inbox.c.received_at)).where(inbox.c.platform == platform)
+        return await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
 
     async def waiting(self) -> Sequence[InboxItem]:
         """What was stored and not handled, oldest first."""

@@ -5,15 +5,17 @@ discord.py resumes dropped connections itself; Discord then replays what was mis
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import discord
 from typing_extensions import override
 
 from agent.domain.errors import AppError, TransientError
-from agent.domain.rooms import Inbound
+from agent.domain.rooms import Inbound, Room
 from agent.ports import Accept, MessageRef
+from bot.connection import Connection
 from bot.discord import inbound
 from bot.discord.addresses import DIRECT
 from bot.discord.commands import Interaction, command_tree, sync_commands
@@ -25,6 +27,7 @@ log = logging.getLogger(__name__)
 OLD_BUTTON = "This button or menu is of an older version of me. Ask me for the status to get a fresh card."
 RATELIMIT_WAIT_S = 30.0  # discord.py's least; a longer wait is raised, not slept through
 TITLE_CHARS = 80
+MOST_MISSED = 200  # messages of one channel that are read back
 
 
 @dataclass(slots=True)
@@ -47,10 +50,10 @@ class GatewayClient(discord.Client):
         message_content: bool,
         guild_ids: tuple[int, ...],
         logged_in: asyncio.Event,
-        connected: Callable[[], None],
+        connection: Connection,
         identify_pause_s: float,
     ) -> None:
-        """`logged_in` is set once calls to the REST interface are possible; `connected` is called when events come."""
+        """`logged_in` is set once calls to the REST interface are possible; `connection` hears of the gateway."""
         intents = discord.Intents(
             guilds=True,
             guild_messages=True,
@@ -69,7 +72,7 @@ class GatewayClient(discord.Client):
         self._shared = shared
         self._guild_ids = guild_ids
         self._logged_in = logged_in
-        self._connected = connected
+        self._gateway = connection
         self._identify_pause_s = identify_pause_s
         self._places: Recent[int, Where] = Recent()
         self._tree = command_tree(self, self._on_command)
@@ -92,8 +95,16 @@ class GatewayClient(discord.Client):
         await super().close()
 
     async def on_ready(self) -> None:
-        """The gateway has a session of ours."""
-        self._connected()
+        """The gateway has a session of ours; what was said before it does not come."""
+        self._gateway.established()
+
+    async def on_disconnect(self) -> None:
+        """The gateway is gone, or was never reached; discord.py tries again."""
+        self._gateway.lost()
+
+    async def on_resumed(self) -> None:
+        """The session goes on, and what was missed came."""
+        self._gateway.resumed()
 
     async def on_message(self, message: discord.Message) -> None:
         """A message anywhere; our own ones tell their nonce, which is how an uncertain post is found again."""
@@ -102,14 +113,52 @@ class GatewayClient(discord.Client):
             return
         if message.author.bot:
             return
+        came = await self._said(message, self.user)
+        if came is not None:
+            await self._accept_message(came)
+
+    async def _said(self, message: discord.Message, me: discord.ClientUser) -> Inbound | None:
+        """What a person's message says to the bot, or None."""
         where = await self._where(message.channel, message.guild)
-        if not inbound.is_for_the_bot(message, self.user, where):
-            return
-        came = inbound.said(message, self.user, where)
+        if not inbound.is_for_the_bot(message, me, where):
+            return None
         if not where.is_direct and not where.thread:
-            title = inbound.without_mention(message, self.user) or message.author.display_name
+            title = inbound.without_mention(message, me) or message.author.display_name
             self._shared.titles.put(message.id, " ".join(title.split())[:TITLE_CHARS])
-        await self._accept_message(came)
+        return inbound.said(message, me, where)
+
+    async def missed(self, since: datetime, rooms: Sequence[Room]) -> AsyncIterator[Inbound]:
+        """What people said since then that may be for the bot, in each place oldest first."""
+        for place in self._readable(rooms):
+            last = getattr(place, "last_message_id", None)
+            if last and discord.utils.snowflake_time(last) < since:
+                continue
+            try:
+                async for message in place.history(after=since, limit=MOST_MISSED, oldest_first=True):
+                    ours = self.user is None or message.author.id == self.user.id
+                    came = None if ours or self.user is None else await self._said(message, self.user)
+                    if came is not None:
+                        yield came
+            except (discord.Forbidden, discord.NotFound) as error:
+                log.warning("discord_cannot_be_read_back", extra={"place": str(place), "code": error.code})
+
+    def _readable(
+        self, rooms: Sequence[Room]
+    ) -> "list[discord.TextChannel | discord.Thread | discord.PartialMessageable]":
+        """Channels and threads that the bot may read, direct messages, and threads of `rooms` that are archived."""
+        found: dict[int, discord.TextChannel | discord.Thread | discord.PartialMessageable] = {}
+        for guild in self.guilds:
+            places: list[discord.TextChannel | discord.Thread] = [*guild.text_channels, *guild.threads]
+            for place in places:
+                may = place.permissions_for(guild.me)
+                if may.read_messages and may.read_message_history:
+                    found[place.id] = place
+        for room in rooms:
+            at = int(room.thread or room.channel)
+            if at not in found and self.get_channel(at) is None:
+                guild_id = None if room.tenant == DIRECT else int(room.tenant)
+                found[at] = self.get_partial_messageable(at, guild_id=guild_id)
+        return list(found.values())
 
     def _remember_own(self, message: discord.Message) -> None:
         thread = message.channel.id if isinstance(message.channel, discord.Thread) else ""

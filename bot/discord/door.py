@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import logging
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -99,7 +99,7 @@ class DiscordDoor:
             message_content=self._message_content,
             guild_ids=self._guild_ids,
             logged_in=self._link.logged_in,
-            connected=self.connection.established,
+            connection=self.connection,
             identify_pause_s=self._identify_pause_s,
         )
         self._link.client = client
@@ -154,6 +154,15 @@ class DiscordDoor:
             yield
         finally:
             typing.cancel()
+
+    async def missed(self, since: datetime, rooms: Sequence[Room]) -> AsyncIterator[Inbound]:
+        """What people said since then that may be for us."""
+        client = await self._link.up()
+        try:
+            async for inbound in client.missed(since, rooms):
+                yield inbound
+        except FOREIGN as error:
+            raise translated(error, "read") from error
 
     async def _keep_typing(self, room: Room) -> None:
         while True:

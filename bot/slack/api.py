@@ -20,7 +20,13 @@ from bot.slack.limiter import RATES, Limiter, Rate
 PATIENCE_S = 10.0  # the longest `Retry-After` that a call sits out; the caller is told about a longer one
 TRIES = 3
 TIMEOUT_S = 30.0
-READS = {"conversations.history", "conversations.replies", "files.info", "users.info"}  # these take no JSON body
+READS = {
+    "conversations.history",
+    "conversations.replies",
+    "files.info",
+    "users.conversations",
+    "users.info",
+}  # these take no JSON body
 
 
 class SlackApi:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import weakref
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +19,7 @@ from aiohttp import web
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
 from slack_bolt.response import BoltResponse
+from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.content import Content
@@ -31,6 +32,7 @@ from bot.slack.downloads import Downloads
 from bot.slack.errors import code_of
 from bot.slack.inbound import Self, interpret, posted_at, sender_of
 from bot.slack.limiter import RATES, Rate
+from bot.slack.missed import missed
 from bot.slack.outbound import PICTURE_WAITS_S, Outbound
 from bot.slack.pictures import Pictures
 from bot.slack.signs import Signs
@@ -42,6 +44,7 @@ SLACK = "https://slack.com/api/"
 EVENTS_PATH = "/slack/events"
 RECONNECT_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 PING_S = 5.0
+LOOK_S = 1.0  # between two looks at the connection
 ASKERS = 5_000  # rooms whose last speaker we remember
 Next = Callable[[], Awaitable[BoltResponse]]
 
@@ -157,6 +160,11 @@ class SlackDoor:
         """Download to the file `into`, whole or not at all."""
         await self._downloads.fetch(attachment, into, limit_bytes=limit_bytes)
 
+    def missed(self, since: datetime, rooms: Sequence[Room]) -> AsyncIterator[Inbound]:
+        """What people said since then that may be for us; asked once we are connected."""
+        assert self._me is not None  # noqa: S101 - `run` knows it before it connects
+        return missed(self._api, self._me, since, rooms)
+
     async def _identify(self) -> Self:
         for wait_s in (*RECONNECT_S, None):
             try:
@@ -216,10 +224,20 @@ class SlackDoor:
         handler.client.wss_uri = url
         try:
             await handler.connect_async()  # type: ignore[no-untyped-call]
-            self.connection.established()
-            await asyncio.Event().wait()
+            await self._watch(handler.client)
         finally:
             await handler.close_async()  # type: ignore[no-untyped-call]
+
+    async def _watch(self, client: SocketModeClient) -> None:
+        """Note each connection that the SDK makes, and when one is lost, until cancelled."""
+        known = None
+        while True:
+            if not await client.is_connected():
+                self.connection.lost()
+            elif client.current_session is not known:
+                known = client.current_session
+                self.connection.established()
+            await asyncio.sleep(LOOK_S)
 
     async def _socket_url(self, api: SlackApi) -> str:
         """The first endpoint, asked for by ourselves: the SDK would try a wrong token for ever, in silence."""

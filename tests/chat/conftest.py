@@ -10,6 +10,7 @@ import pytest
 from agent.brain import Brain, build
 from agent.storage import sql_stores
 from agent.storage.database import Database
+from bot.missed import catch_up
 from bot.slack.door import SlackDoor
 from tests.agent.conftest import House
 from tests.fakes import FakeBundles
@@ -45,6 +46,7 @@ class Chat(House):
         )
         await brain.recover()
         tasks = [asyncio.create_task(adapter.run(brain.desk.accept)), asyncio.create_task(brain.cards.run())]
+        tasks.append(asyncio.create_task(catch_up(adapter, brain)))
         try:
             await adapter.ready()
             yield brain

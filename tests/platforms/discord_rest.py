@@ -238,9 +238,11 @@ class Rest:
     async def _history(self, request: web.Request) -> web.Response:
         channel = self._channel(request)
         self._need("read_message_history")
-        shown = [m for m in channel.messages.values() if not m.deleted and not m.flags & EPHEMERAL]
-        newest = sorted(shown, key=lambda message: -message.id)[: int(request.query.get("limit", 50))]
-        return web.json_response([message.payload() for message in newest])
+        after, limit = int(request.query.get("after", 0)), int(request.query.get("limit", 50))
+        shown = [m for m in channel.messages.values() if not m.deleted and not m.flags & EPHEMERAL and m.id > after]
+        oldest_first = sorted(shown, key=lambda message: message.id)
+        page = oldest_first[:limit] if after else oldest_first[-limit:]
+        return web.json_response([message.payload() for message in reversed(page)])
 
     async def _get_message(self, request: web.Request) -> web.Response:
         message = self._message(request)

@@ -184,14 +184,28 @@ def replies(server: "SlackServer", params: Params) -> dict[str, Any]:
     thread = server.thread(params.get("ts", ""), channel=channel.name)
     if not thread:
         raise Refused("thread_not_found")
-    return _page(server, thread, params)
+    oldest = float(params.get("oldest") or 0)
+    return _page(server, [m for m in thread if m is thread[0] or float(m.ts) > oldest], params)
 
 
 @method("conversations.history")
 def history(server: "SlackServer", params: Params) -> dict[str, Any]:
     channel = _channel(server, params)
-    top = [m for m in server.messages(channel.name) if m.thread_ts in {"", m.ts}]
+    oldest = float(params.get("oldest") or 0)
+    top = [m for m in server.messages(channel.name) if m.thread_ts in {"", m.ts} and float(m.ts) > oldest]
     return _page(server, top[::-1], params)
+
+
+@method("users.conversations")
+def users_conversations(server: "SlackServer", params: Params) -> dict[str, Any]:
+    ours = [
+        {"id": c.id, "name": c.name, "is_im": c.kind == "im", "is_ext_shared": c.shared}
+        for c in server.channels.values()
+        if c.has_bot
+    ]
+    start, limit = int(params.get("cursor") or 0), int(params.get("limit") or 100)
+    following = str(start + limit) if start + limit < len(ours) else ""
+    return {"channels": ours[start : start + limit], "response_metadata": {"next_cursor": following}}
 
 
 @method("conversations.info")
@@ -363,7 +377,7 @@ def _page(server: "SlackServer", found: list[Message], params: Params) -> dict[s
     shown = found[start : start + limit]
     following = str(start + limit) if start + limit < len(found) else ""
     with_metadata = _flag(params, "include_all_metadata", default=False)
-    listed = [server.as_event(message, metadata=with_metadata) for message in shown]
+    listed = [server.as_event(message, metadata=with_metadata) | server.replies_to(message) for message in shown]
     return {"messages": listed, "has_more": bool(following), "response_metadata": {"next_cursor": following}}
 
 

@@ -24,9 +24,10 @@ What the bot did: slack.thread(ts), slack.messages(channel), slack.whispers, sla
 Trouble: slack.fail(method, error=…|status=…|retry_after=…|lose_answer=True|slow_s=…, times=1),
     slack.disabled.add(method), slack.scopes.discard(scope), slack.refresh_sockets(), slack.drop_sockets(),
     slack.file(…, html=True | stub=True | redirect="https://…").
-Time: `time_scale` shortens a stream's 5 minutes, `rate_scale` multiplies the calls a minute, `ack_deadline_s` and
-    `redeliver_after_s` set when an event that was not acknowledged comes again, `file_processing_s` how long an
-    uploaded file cannot be shown.
+    slack.silent = True (what people write reaches nobody, as when the app was away for long).
+Time: `slack.ago_s` dates back what is written; `time_scale` shortens a stream's 5 minutes, `rate_scale` multiplies the
+    calls a minute, `ack_deadline_s` and `redeliver_after_s` set when an event that was not acknowledged comes again,
+    `file_processing_s` how long an uploaded file cannot be shown.
 HTTP mode: slack.deliver_to("http://127.0.0.1:PORT/slack/events"); slack.signed(body) gives the headers.
 Assumed, as nobody has written it down: chat.update of a running stream answers `cant_update_message`.
 """
@@ -118,6 +119,7 @@ class SlackServer:
         self.statuses: list[tuple[str, str, str]] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.disabled: set[str] = set()
+        self.silent, self.ago_s = False, 0.0
         self.origin = ""
         self.rates = Rates(self.now, rate_scale)
         self._faults: list[Fault] = []
@@ -340,7 +342,7 @@ class SlackServer:
     # ---- used by the Web API ----
 
     def next_ts(self) -> str:
-        return f"{int(time.time())}.{next(self._numbers):06d}"
+        return f"{int(time.time() - self.ago_s)}.{next(self._numbers):06d}"
 
     def next_id(self, prefix: str) -> str:
         return f"{prefix}0{next(self._numbers):08d}"
@@ -373,12 +375,24 @@ class SlackServer:
             "user": message.user,
             "text": message.text,
             "ts": message.ts,
+            **({"team": team} if (team := self._team_of(message.user)) else {}),
             **own,
             **({"thread_ts": message.thread_ts} if message.thread_ts else {}),
             **({"blocks": message.blocks} if message.blocks else {}),
             **({"files": [self.file_json(self.files[id_]) for id_ in message.files]} if message.files else {}),
             **({"metadata": message.metadata} if metadata and message.metadata else {}),
         }
+
+    def replies_to(self, message: Message) -> dict[str, Any]:
+        """What a listing says of a thread at its first message."""
+        replies = [reply for reply in self.thread(message.ts) if reply is not message]
+        known = (
+            {"thread_ts": message.ts, "reply_count": len(replies), "latest_reply": replies[-1].ts} if replies else {}
+        )
+        return known if message.thread_ts in {"", message.ts} else {}
+
+    def _team_of(self, user: str) -> str:
+        return next((person.team_id for person in self.people.values() if person.id == user), "")
 
     def file_json(self, file: File, *, whole: bool = False) -> dict[str, Any]:
         if file.stub and not whole:
@@ -510,6 +524,8 @@ class SlackServer:
         return f"{self.origin}/hooks/{handle}"
 
     def _announce(self, event: dict[str, Any], message: Message) -> None:
+        if self.silent:
+            return
         channel = next(c for c in self.channels.values() if c.id == message.channel)
         installed = {"enterprise_id": None, "team_id": self.team_id, "user_id": self.bot_user_id, "is_bot": True}
         self.courier.start(

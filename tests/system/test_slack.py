@@ -4,6 +4,8 @@ import re
 import shutil
 from pathlib import Path
 
+from bot.app import last_alive
+from tests.fakes import START
 from tests.platforms.slack_server import SlackServer
 from tests.system.conftest import EXAMPLES, LONG_RUN, Yard, approved, cards, seen, settled
 
@@ -60,7 +62,7 @@ async def test_kill_9_of_the_bot_in_mid_run(yard: Yard, slack: SlackServer, tmp_
         assert len(cards(slack, asked.ts, "Started")) == 1
 
 
-async def test_a_click_after_a_restart_a_second_click_and_a_strangers_click(
+async def test_after_a_restart_a_missed_question_a_click_a_second_click_and_a_strangers_click(
     yard: Yard, slack: SlackServer, tmp_path: Path, visits: bytes
 ) -> None:
     async with yard.bot(slack, tmp_path / "bot.db") as bot:
@@ -68,7 +70,13 @@ async def test_a_click_after_a_restart_a_second_click_and_a_strangers_click(
         asked = alice.mention("train a model that predicts visited_doctor", files=[slack.file("v.csv", visits)])
         await seen(slack, asked.ts, "Approve")
         await bot.kill()
+        died = last_alive(yard.home)
+        slack.silent = True
+        missed = alice.mention("help")
+        slack.silent = False
         await bot.start()
+        await seen(slack, missed.ts, "What I can do")
+        assert (last_alive(yard.home) or START) > (died or START)
         (card,) = [message for message in slack.thread(asked.ts) if message.buttons]
         slack.user("mallory").click(card, "Approve")
         await slack.wait_for(lambda: any("Only the person who asked" in message.shown for message in slack.whispers))
