@@ -176,7 +176,12 @@ def doctor() -> None:
 
 @app.command(epilog="Example: `trainyard chart metrics.jsonl --metric loss --last 500 -o loss.png`")
 def chart(  # noqa: PLR0913 - an argument an option
-    file: Annotated[Path, typer.Argument(help="A metrics.jsonl, or a picture that a script logged.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A metrics.jsonl, trainer_state.json, csv, TensorBoard's events, trackio's database, or a picture."
+        ),
+    ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The PNG; beside the file if unsaid.")] = None,
     metric: Annotated[list[str] | None, typer.Option(help="A name or a part of it; may be repeated.")] = None,
     last: Annotated[int | None, typer.Option(min=1, help="Only that many steps before the newest.")] = None,
@@ -200,9 +205,10 @@ def chart(  # noqa: PLR0913 - an argument an option
         print(text, flush=True)
 
     theme: Theme = "dark" if dark else "light"
+    from bot.metric_files import is_other
     from bot.picture_file import draw_told, has_rows
 
-    if file.suffix == ".json" and not (follow or has_rows(file)):
+    if file.suffix == ".json" and not (follow or has_rows(file) or is_other(file)):
         raise SystemExit(_run(draw_told(file, output or file.with_suffix(".png"), theme, say)))
     look = Look(log_scale=log, by_time=by == "time", page=page - 1, theme=theme, smooth=smooth)
     drawing = ChartFile(

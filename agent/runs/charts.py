@@ -100,7 +100,7 @@ def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) 
     first = runs[0]
     panels: list[Panel] = []
     if len(runs) == 1:
-        panels = _panels_of(curves[first.id], look, first, since=began[first.id])
+        panels = _panels_of(curves[first.id], look, first.id, since=began[first.id], runs=runs)
     else:
         every = dict.fromkeys(name for run in runs for name in curves[run.id] if not name.startswith(BASELINE))
         for name in every:
@@ -134,22 +134,42 @@ def clock_name(names: Iterable[str]) -> str | None:
     return next((name for name in names if _metric(name).lower() in EPOCHS), None)
 
 
-def file_chart(title: str, curves: Curves, look: Look, *, since: float, scale: int = 1) -> tuple[ChartSpec, bool]:
-    """As `curves_chart`, of a file of metrics of no run; hours count from `since` (seconds since the epoch).
+def file_chart(
+    title: str, runs: Mapping[str, Curves], look: Look, *, since: float, scale: int = 1
+) -> tuple[ChartSpec, bool]:
+    """As `curves_chart`, of a file of metrics: of one run, or of several by name; hours count from `since` (seconds).
 
-    The clock of `look`, if any, is that of the run `""`. Steps of the curves are counted in parts, `scale` in a step.
+    Clocks and the like of `look` are by those names. Steps of the curves are counted in parts, `scale` in a step.
     """
     x_label = {"time": "hours", "epoch": "epoch", "step": "step"}[look.axis]
     if scale > 1 and look.axis == "step":
-        look = replace(look, clocks={"": Clock(np.array([0.0, scale]), np.array([0.0, 1.0]))})
-    shown, more = _sheet(_panels_of(curves, look, None, since=since), look)
+        look = replace(look, clocks=dict.fromkeys(runs, Clock(np.array([0.0, scale]), np.array([0.0, 1.0]))))
+    panels: list[Panel] = []
+    if len(runs) == 1:
+        ((name, curves),) = runs.items()
+        panels = _panels_of(curves, look, name, since=since)
+    else:
+        for metric in dict.fromkeys(metric for curves in runs.values() for metric in curves):
+            lines = tuple(
+                series_of(
+                    curves[metric],
+                    run,
+                    axis=look.axis,
+                    since=since,
+                    clock=look.clocks.get(run),
+                    anew=look.anew.get(run, ()),
+                )
+                for run, curves in runs.items()
+                if metric in curves
+            )
+            panels.append(_panel(metric, _metric(metric), lines, {}, look))
+    shown, more = _sheet(panels, look)
     return ChartSpec(title=title, panels=shown, x_label=x_label, theme=look.theme), more
 
 
-def _panels_of(curves: Curves, look: Look, run: Run | None, *, since: float) -> list[Panel]:
+def _panels_of(curves: Curves, look: Look, run: str, *, since: float, runs: Sequence[Run] = ()) -> list[Panel]:
     """One a metric; its parts (train, valid) share it."""
-    key = run.id if run else ""
-    clock, anew = look.clocks.get(key), look.anew.get(key, ())
+    clock, anew = look.clocks.get(run), look.anew.get(run, ())
     panels: list[Panel] = []
     for metric, names in _groups(curves).items():
         lines = tuple(
@@ -157,12 +177,12 @@ def _panels_of(curves: Curves, look: Look, run: Run | None, *, since: float) -> 
             for name in sorted(names)
         )
         title = names[0] if metric == LEARNING_RATE and len(names) == 1 else metric
-        panels.append(_panel(title, metric, lines, curves, look, (run,) if run else ()))
+        panels.append(_panel(title, metric, lines, curves, look, runs))
     return panels
 
 
 def _panel(
-    title: str, metric: str, lines: tuple[Series, ...], curves: Curves, look: Look, runs: Sequence[Run]
+    title: str, metric: str, lines: tuple[Series, ...], curves: Curves, look: Look, runs: Sequence[Run] = ()
 ) -> Panel:
     return Panel(
         title=title.replace("_", " "),

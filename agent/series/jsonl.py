@@ -13,6 +13,7 @@ from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ _LAYOUTS: Final = 8  # that are tried on what is left
 _SAMPLE: Final = 5  # lines of which one has to be laid out regularly
 _FEW: Final = 2000  # lines that are not worth another layout
 _PIECE: Final = re.compile(rb'(\s*(?:\{\s*)?(?:"values"\s*:\s*\{\s*)?"([^"\\,]*)"\s*:\s*)([-+.\w]+)((?:\s*\})*\s*)')
-_INT64: Final = 2**63
+INT64: Final = 2**63
 _NUMBERS: Final = (float, int)  # a bool is neither
 Mask = NDArray[np.bool_]
 Text = bytes | bytearray
@@ -108,7 +109,7 @@ def read(data: Text, first_line: int = 0, scale: int = 1) -> Lines:
     for place, begin, end in zip(left.tolist(), begins[left].tolist(), ends[left].tolist(), strict=True):
         line = data[begin:end]
         row = _row(line)
-        if row is None or (row[0] is not None and not -_INT64 <= row[0] * scale < _INT64):
+        if row is None or (row[0] is not None and not -INT64 <= row[0] * scale < INT64):
             malformed += bool(line.strip())
             continue
         step, at, values = row
@@ -136,9 +137,9 @@ def _row(line: Text) -> tuple[float | None, float, dict[str, float]] | None:
     step = next((found[key] for key in STEPS if key in found), None)
     if isinstance(step, float) and step.is_integer():
         step = int(step)
-    if step is not None and not (_is_number(step) and -_INT64 <= step < _INT64):
+    if step is not None and not (_is_number(step) and -INT64 <= step < INT64):
         return None
-    at = next((float(found[key]) for key in MOMENTS if _is_number(found.get(key))), math.nan)
+    at = next((at for key in MOMENTS if not math.isnan(at := moment(found.get(key)))), math.nan)
     named: Any = found.get("values")
     values = named if isinstance(named, dict) else {key: found[key] for key in found if key not in (*STEPS, *MOMENTS)}
     return (
@@ -150,6 +151,26 @@ def _row(line: Text) -> tuple[float | None, float, dict[str, float]] | None:
             if type(value) in _NUMBERS
         },
     )
+
+
+def moment(value: Any) -> float:
+    """Seconds since the epoch, of a number or a text as in ISO 8601 (UTC if unsaid); NaN of anything else."""
+    if _is_number(value):
+        return _float(value)
+    if not isinstance(value, str | datetime):
+        return math.nan
+    try:
+        return float(value) if isinstance(value, str) else _utc(value).timestamp()
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return _utc(datetime.fromisoformat(str(value))).timestamp()
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def _utc(value: datetime) -> datetime:
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 def _is_number(value: Any) -> bool:

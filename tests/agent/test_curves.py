@@ -85,7 +85,7 @@ def test_nothing_finite_has_no_extremes() -> None:
 def test_parts_share_a_panel_however_other_programs_call_them() -> None:
     names = ["loss", "eval_loss", "val_accuracy", "train/accuracy", "evaluation"]
     curves = {name: a_window([1.0, 2.0], folded=False) for name in names}
-    spec, _ = file_chart("log.jsonl", curves, Look(), since=0.0)
+    spec, _ = file_chart("log.jsonl", {"": curves}, Look(), since=0.0)
     shown = {panel.title: [series.name for series in panel.series] for panel in spec.panels}
     assert shown == {"loss": ["eval", "loss"], "accuracy": ["train", "val"], "evaluation": ["evaluation"]}
 
@@ -104,7 +104,7 @@ def test_smoothing_knows_where_attempts_began_and_what_spans_weigh() -> None:
 
 def test_a_look_smooths_every_panel() -> None:
     curves = {"loss": a_window([1.0, 2.0], folded=False), "lr": a_window([1.0, 2.0], folded=False)}
-    spec, _ = file_chart("a file", curves, Look(smooth=0.6), since=0.0)
+    spec, _ = file_chart("a file", {"": curves}, Look(smooth=0.6), since=0.0)
     assert [panel.smooth for panel in spec.panels] == [0.6, 0.6]
 
 

@@ -169,8 +169,8 @@ def test_what_is_no_picture_is_a_sentence(tmp_path: Path, text: str | None) -> N
 def spec_of(path: Path, **wanted: Any) -> ChartSpec:
     """What is drawn of a file."""
     drawing = ChartFile(path, path.with_suffix(".png"), Wanted(Look(), **wanted), lambda _: None)
-    asyncio.run(drawing.once())
-    return drawing._spec()[0]
+    asyncio.run(drawing.load())
+    return drawing.spec()[0]
 
 
 def test_of_steps_that_were_trained_anew_the_later_pass_is_drawn(tmp_path: Path) -> None:
