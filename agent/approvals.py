@@ -79,7 +79,7 @@ class ApprovalDesk:
                     Button(action="approve", subject=approval.id, label="Approve", style="primary", digest=shown),
                     Button(action="reject", subject=approval.id, label="Reject", style="danger", digest=shown),
                 ),
-                "footer": f"{approval.id} · digest {shown} · asked by {turn.person.name or turn.person.id} · "
+                "footer": f"{approval.id} · digest {shown} · asked by {turn.person.shown} · "
                 f"expires {expires:%Y-%m-%d %H:%M} UTC",
             }
         )
@@ -109,19 +109,20 @@ class ApprovalDesk:
         turn = await self._conversations.turn(approval.turn_id)
         if not await self.may_decide(approval, person):
             who = "who asked" if approval.requester == turn.person.key else "whose run this is"
-            raise NotAllowed(f"Only the person {who}, or an approver of this workspace, can decide this.")
+            raise NotAllowed(f"Only the person {who}, or an approver, can decide this.")
         now = self._clock.now()
         decided = await self._approvals.decide(
             approval_id,
             digest=approval.digest[:SHOWN_DIGEST_CHARS] if digest is None else digest,
             state=ApprovalState.APPROVED if approve else ApprovalState.REJECTED,
             by=person.key,
+            name=person.shown,
             at=now,
         )
         if decided is None:
             raise Conflict(_why_not(await self._approvals.get(approval_id), now))
         try:
-            return turn if await self._carry_out(decided, turn, person.name or person.id) else None
+            return turn if await self._carry_out(decided, turn, person.shown) else None
         except TransientError as error:
             stored = "Your decision is stored and is carried out by itself as soon as it can be."
             raise TransientError(f"{stored} What is in the way: {error}") from error
@@ -189,7 +190,7 @@ class ApprovalDesk:
 
 
 def _decider(approval: Approval) -> str:
-    return (approval.decided_by or "").rpartition("/")[2]
+    return approval.decided_name or (approval.decided_by or "").rpartition("/")[2]
 
 
 def _why_not(approval: Approval, now: datetime) -> str:

@@ -9,12 +9,13 @@ from html import escape
 
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Card, Fact, Table
-from agent.domain.datasets import DataReport
+from agent.domain.datasets import DataReport, TargetReport
 from agent.domain.orders import Limits
 from agent.domain.runs import PRIORITIES, RunSpec
 from agent.domain.walls import gaps_of
 
 MAX_COLUMNS_SHOWN = 12
+CLASSES_SHOWN = 5
 FACT_CHARS, TABLE_CHARS, TABLE_ROWS = 500, 2_000, 40  # what every platform shows uncut
 TASK_NAMES = {"tabular_classification": "tabular classification", "text_classification": "text classification"}
 
@@ -44,6 +45,11 @@ def duration(seconds: float) -> str:
 def number(value: float) -> str:
     """Four significant digits, without noise."""
     return f"{value:.4g}"
+
+
+def score_words(value: float) -> str:
+    """A measured number as it stands beside others: four decimals where they say something."""
+    return f"{value:.4f}" if value == 0 or 0.001 <= abs(value) < 100 else number(value)
 
 
 def counted(count: int, noun: str) -> str:
@@ -80,8 +86,7 @@ def data_card(report: DataReport) -> Card:
         Fact(name="Size", value=size(report.dataset.size_bytes)),
     ]
     if report.target is not None:
-        classes = ", ".join(f"{label} {count:,}" for label, count in report.target.classes[:5])
-        facts.append(Fact(name=f"Target {report.target.column}", value=classes))
+        facts.append(Fact(name="Target", value=f"{report.target.column}: {_classes(report.target)}"))
     return Card(
         kind="data",
         title=f"Data: {report.dataset.name}",
@@ -91,6 +96,15 @@ def data_card(report: DataReport) -> Card:
         table=Table(columns=("column", "kind", "missing", "distinct", "values"), rows=tuple(rows)),
         footer=f"and {hidden} more columns" if hidden > 0 else "",
     )
+
+
+def _classes(target: TargetReport) -> str:
+    """`2,950 × 0, 50 × 1 (1.7 %)`: how often each, and the share of the rarest."""
+    shown, total = target.classes[:CLASSES_SHOWN], sum(count for _, count in target.classes)
+    words = ", ".join(f"{count:,} × {label}" for label, count in shown)
+    if len(target.classes) > len(shown):
+        return f"{words} and {len(target.classes) - len(shown)} more classes"
+    return f"{words} ({shown[-1][1] / total:.1%})".replace("%", " %") if len(shown) > 1 else words
 
 
 NETWORKS: dict[str, str] = {

@@ -190,8 +190,10 @@ class Runs(Protocol):
     async def move(self, run_id: str, *, expect: RunState, to: RunState) -> bool:
         """Compare-and-set of the state, within the table of transitions."""
 
-    async def wish(self, run_id: str, *, expect: RunState, how: Literal["stop", "pause", "kill"]) -> bool:
-        """Compare-and-set into stopping or pausing, with what its host has to be told."""
+    async def wish(
+        self, run_id: str, *, expect: RunState, how: Literal["stop", "pause", "kill"], note: str = ""
+    ) -> bool:
+        """Compare-and-set into stopping or pausing, with what its host has to be told; `note` says who wants it."""
 
     async def go_on(self, run_id: str, *, expect: RunState, goes_on: bool) -> bool:
         """Whether it is queued again as soon as it has paused; compare-and-set on the state."""

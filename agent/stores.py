@@ -154,9 +154,12 @@ class Approvals(Protocol):
         """What was shown."""
 
     async def decide(
-        self, approval_id: str, *, digest: str, state: ApprovalState, by: str, at: datetime
+        self, approval_id: str, *, digest: str, state: ApprovalState, by: str, at: datetime, name: str = ""
     ) -> Approval | None:
-        """Compare-and-set from pending; None when it was decided, has expired or shows another digest."""
+        """Compare-and-set from pending; None when it was decided, has expired or shows another digest.
+
+        `by` is the key of who decides, `name` how people know them.
+        """
 
     async def settle(self, approval: Approval, call: ToolCall, result: str, card: Content) -> bool:
         """Consume a decided approval, answer its call and show its card as decided; False when that was done before."""

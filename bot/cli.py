@@ -94,7 +94,7 @@ def chat(
 
     settings = Settings()
     configure(settings.log_level, settings.home / "logs" / "bot.log")
-    door = ConsoleDoor(thread=thread, person=as_)
+    door = ConsoleDoor(thread=thread, person=as_, files=settings.home / "files")
 
     async def tell_of_no_worker(running: App) -> None:
         why = await running.children.refusal("worker")

@@ -44,7 +44,7 @@ async def play(settings: Settings, *, data: Path, fresh: Path, record: Path | No
     end_all_of(home)
     shutil.rmtree(home, ignore_errors=True)
     person_answers = sys.stdin.isatty()
-    door = ConsoleDoor(thread="demo", person="you", read=person_answers, console=console)
+    door = ConsoleDoor(thread="demo", person="you", files=home / "files", read=person_answers, console=console)
     console.print("Trainyard demo: everything runs on this machine, no account needed.", style="bold")
     try:
         async with App(settings, [door], worker=True) as app:

@@ -41,6 +41,7 @@ class Approval(Value):
     created_at: datetime
     expires_at: datetime
     decided_by: str | None = None
+    decided_name: str = ""  # how people know who decided
     decided_at: datetime | None = None
 
 

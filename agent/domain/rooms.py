@@ -34,6 +34,11 @@ class Person(Value):
     external: bool = False  # a guest of another organisation (Slack Connect)
 
     @property
+    def shown(self) -> str:
+        """How others know them."""
+        return self.name or self.id
+
+    @property
     def key(self) -> str:
         """One string for the identity."""
         return "/".join((self.platform, self.tenant, self.id))

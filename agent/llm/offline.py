@@ -40,11 +40,11 @@ from agent.prompt import NOTICE
 
 NAME = "offline planner"
 UNDERSTANDS = (
-    "• **train**: attach a csv and say what to predict, e.g. “train a model that predicts `churn`”\n"
-    "• **predict**: attach a csv with the same columns and say “predict on this”\n"
-    "• **pause**, **resume**, **stop**, **retry**, **kill**; “train r-abc123 again with learning rate 0.1”\n"
-    "• **chart**: “plot the loss of the last 500 steps on a log scale”; **results**: “what did it get wrong?”\n"
-    "• **status**, **runs**, **logs**, **metrics**, **checkpoints**, **compare**, **queue**, **cluster info**, **help**"
+    "- **train**: attach a csv and say what to predict, e.g. “train a model that predicts `churn`”\n"
+    "- **predict**: attach a csv with the same columns and say “predict on this”\n"
+    "- **pause**, **resume**, **stop**, **retry**, **kill**; “train r-abc123 again with learning rate 0.1”\n"
+    "- **chart**: “plot the loss of the last 500 steps on a log scale”; **results**: “what did it get wrong?”\n"
+    "- **status**, **runs**, **logs**, **metrics**, **checkpoints**, **compare**, **queue**, **cluster info**, **help**"
 )
 NOT_UNDERSTOOD = f"I did not understand that: I have no language model and go by rules. I know:\n{UNDERSTANDS}"
 TALK = {

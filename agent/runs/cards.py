@@ -7,7 +7,7 @@ decided again by the service.
 from collections.abc import Sequence
 from datetime import datetime
 
-from agent.cards import TASK_NAMES, duration, gpus_words, metric_name, number, size
+from agent.cards import TASK_NAMES, duration, gpus_words, metric_name, number, score_words, size
 from agent.domain.content import Button, Card, Fact, Picture, Table, Tone
 from agent.domain.events import MetricRow
 from agent.domain.runs import LIVE, PRIORITIES, Attempt, Run, RunState, Scorecard
@@ -192,18 +192,18 @@ def result_card(
     table = Table(
         columns=("model", metric_name(score.metric)),
         rows=(
-            (f"{outcome.chosen or 'model'} (this run)", number(score.model.value)),
-            *((f"baseline: {baseline.name}", number(baseline.value)) for baseline in score.baselines),
+            (f"{outcome.chosen or 'model'} (this run)", score_words(score.model.value)),
+            *((f"baseline: {baseline.name}", score_words(baseline.value)) for baseline in score.baselines),
         ),
     )
     others = tuple(
-        Fact(name=metric_name(name), value=number(value))
+        Fact(name=metric_name(name), value=score_words(value))
         for name, value in score.all_metrics.items()
         if name != score.metric
     )
     return Card(
         kind="result",
-        title=f"Result of {run.id}: {metric_name(score.metric)} {number(score.model.value)}",
+        title=f"Result of {run.id}: {metric_name(score.metric)} {score_words(score.model.value)}",
         tone="good" if score.beats_baseline else "warn",
         body=verdict(score, outcome.chosen),
         facts=(Fact(name="Test rows", value=f"{score.test_rows:,}"), *others),
@@ -242,16 +242,15 @@ def verdict(score: Scorecard, chosen: str) -> str:
     metric = metric_name(score.metric)
     measured = f"measured once on {score.test_rows:,} sealed test rows"
     if score.beats_baseline:
-        gain = number(abs(score.model.value - best.value))
-        return (
-            f"Better than the best baseline (**{best.name}**, {number(best.value)}) by **{gain}** {metric}, {measured}."
-        )
+        gain = score_words(abs(score.model.value - best.value))
+        beaten = f"(**{best.name}**, {score_words(best.value)})"
+        return f"Better than the best baseline {beaten} by **{gain}** {metric}, {measured}."
     if chosen == best.name:
         return (
             f"The baseline **{best.name}** was kept as the model: nothing more complex beat it on the validation part. "
-            f"{metric[0].upper()}{metric[1:]} {number(score.model.value)}, {measured}."
+            f"{metric[0].upper()}{metric[1:]} {score_words(score.model.value)}, {measured}."
         )
     return (
-        f"**Not better than the baseline {best.name}** ({number(best.value)} {metric}, {measured}): "
+        f"**Not better than the baseline {best.name}** ({score_words(best.value)} {metric}, {measured}): "
         "use the baseline, or give it more data."
     )

@@ -51,7 +51,9 @@ def settle(run: Run, earlier: Sequence[Attempt], attempt: Attempt, outcome: Outc
     )
     if attempt.stop in ("stop", "kill"):
         # A host that fell silent may still train; anything else of its own making is the end that was asked for.
-        return Verdict(RunState.STOPPED, _as(outcome, RunState.STOPPED)) if soft else _over(outcome)
+        if not soft:
+            return _over(outcome)
+        return Verdict(RunState.STOPPED, _as(outcome, RunState.STOPPED, reason=run.note or outcome.reason))
     if attempt.stop == "pause":
         return _paused(run, outcome, by) if soft else _failed_while_pausing(run, outcome, by)
     if outcome.state is RunState.PAUSED:
@@ -78,9 +80,10 @@ def _failed(run: Run, earlier: Sequence[Attempt], outcome: Outcome, by: Settling
 def _paused(run: Run, outcome: Outcome, by: Settling) -> Verdict:
     if run.goes_on and hours_left_s(run) - outcome.seconds >= _LEFT_S:
         return Verdict(RunState.QUEUED, outcome, by.at, "It paused, and goes on as soon as there is room.")
-    if outcome.checkpoint_step is None:
-        return Verdict(RunState.PAUSED, outcome, note="It saved no checkpoint, so it begins anew when it is resumed.")
-    return Verdict(RunState.PAUSED, outcome, note=f"Its checkpoint is at step {outcome.checkpoint_step:,}.")
+    step = outcome.checkpoint_step
+    where = "It saved no checkpoint, so it begins anew when it is resumed."
+    where = where if step is None else f"Its checkpoint is at step {step:,}."
+    return Verdict(RunState.PAUSED, outcome, note=f"{run.note} {where}".strip())
 
 
 def _failed_while_pausing(run: Run, outcome: Outcome, by: Settling) -> Verdict:
@@ -98,5 +101,5 @@ def _over(outcome: Outcome, more: str = "") -> Verdict:
     return Verdict(state, outcome.model_copy(update={"state": state, "reason": reason}))
 
 
-def _as(outcome: Outcome, state: RunState) -> Outcome:
-    return outcome.model_copy(update={"state": state})
+def _as(outcome: Outcome, state: RunState, *, reason: str) -> Outcome:
+    return outcome.model_copy(update={"state": state, "reason": reason})

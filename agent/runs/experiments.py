@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent.cards import counted, duration, metric_name, number
+from agent.cards import counted, duration, metric_name, score_words
 from agent.domain.charts import Theme
 from agent.domain.content import Table
 from agent.domain.pictures import Cloud, PictureSpec, Points, Progress, Tree, Trial, TrialState
@@ -147,7 +147,7 @@ def table_of(found: Experiments) -> Table:
     rows = [
         (
             run.id,
-            number(trial.value) if math.isfinite(trial.value) else "–",
+            score_words(trial.value) if math.isfinite(trial.value) else "–",
             duration(trial.cost) if trial.cost else "–",
             trial.state if math.isfinite(trial.value) else state_words(run),
         )
@@ -160,7 +160,7 @@ def words_of(found: Experiments) -> str:
     """Which is the best, of how many, and what is not shown."""
     run, trial = found.measured[0]
     name = metric_name(found.metric)
-    text = f"Best {name} of {counted(len(found.runs), 'experiment')}: `{run.id}` with {number(trial.value)}"
+    text = f"Best {name} of {counted(len(found.runs), 'experiment')}: `{run.id}` with {score_words(trial.value)}"
     text += f" after {duration(trial.cost)} of training." if trial.cost else "."
     if found.left_out == 1:
         text += " One other run was measured otherwise, or not at all, and is left out."

@@ -47,6 +47,7 @@ LOG_LINES = 6
 _LOOKED_AT = 10  # newest runs of a thread, for one to lay over
 _REMEMBERED = 1000  # runs, the newest drawn
 _GATHER_S = 0.15  # news come in bunches: a start is queued, sent, accepted and begun within this
+_BY = ("Stopped by ", "Killed by ")
 _SOON_S = 1.0  # a picture takes a fiftieth of this once its process is warm
 
 
@@ -218,8 +219,9 @@ def _digest(spec: ChartSpec | None) -> str:
 
 
 def _said_once(card: Card, run: Run, lines: Sequence[str]) -> Card:
-    """The card of a run that is over is without the reason, which the message beside it says."""
-    return card.model_copy(update={"body": "", "log": tuple(lines)}) if run.state in ENDED else card
+    """The card of a run that failed is without the reason, which the message beside it says."""
+    failed = run.state in {RunState.FAILED, RunState.LOST}
+    return card.model_copy(update={"body": "", "log": tuple(lines)}) if failed else card
 
 
 def _ending(run: Run) -> str:
@@ -230,7 +232,9 @@ def _ending(run: Run) -> str:
     text = f"Run `{run.id}` {words.get(run.state, run.state.value)}{at}."
     if outcome is None:
         return text
-    if outcome.reason:
+    if run.state is RunState.STOPPED and outcome.reason.startswith(_BY):
+        text = f"Run `{run.id}` was {outcome.reason[0].lower()}{outcome.reason[1:-1]}{at}."
+    elif outcome.reason:
         text += f" {outcome.reason}"
     if run.state is RunState.FAILED and outcome.traceback:
         tail = "\n".join(outcome.traceback[-8:])

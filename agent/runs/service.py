@@ -81,7 +81,7 @@ class RunService:
         await self._schedule()
         return await self._runs.get(run.id)
 
-    async def pause(self, run_id: str) -> str:
+    async def pause(self, run_id: str, *, by: str = "") -> str:
         """Save a checkpoint, end the attempt and give its GPUs back. Raises `NotFound`, `Conflict`."""
         while True:
             run = await self._runs.get(run_id)
@@ -94,7 +94,7 @@ class RunService:
                     return f"Run `{run.id}` is pausing already: it saves a checkpoint first."
             elif run.state not in MAY_PAUSE:
                 raise refused(run, "paused")
-            elif await self._runs.wish(run.id, expect=run.state, how="pause"):
+            elif await self._runs.wish(run.id, expect=run.state, how="pause", note=_who("Paused", by)):
                 await self._tell(run)
                 return f"Run `{run.id}` is pausing: it saves a checkpoint, then its GPUs are free for others."
 
@@ -119,7 +119,7 @@ class RunService:
             if await self._requeue(run, "It is tried again."):
                 return await self._where(run, "is tried again")
 
-    async def stop(self, run_id: str) -> str:
+    async def stop(self, run_id: str, *, by: str = "") -> str:
         """Stop a run gracefully; a sentence that says what happens now. Raises `NotFound`, `Conflict`."""
         while True:
             run = await self._runs.get(run_id)
@@ -128,21 +128,21 @@ class RunService:
                     return f"Run `{run.id}` is being killed already: it saves no checkpoint any more."
                 return f"Run `{run.id}` is stopping already: it saves a checkpoint first."
             if run.state in LIVE:
-                if await self._runs.wish(run.id, expect=run.state, how="stop"):
+                if await self._runs.wish(run.id, expect=run.state, how="stop", note=_who("Stopped", by)):
                     await self._tell(run)
                     return f"Run `{run.id}` is stopping: it saves a checkpoint first."
-            elif (said := await self._stop_at_rest(run, "stopped")) is not None:
+            elif (said := await self._stop_at_rest(run, "stopped", by)) is not None:
                 return said
 
-    async def kill(self, run_id: str) -> str:
+    async def kill(self, run_id: str, *, by: str = "") -> str:
         """End a run at once, without a checkpoint. Raises `NotFound`, `Conflict`."""
         while True:
             run = await self._runs.get(run_id)
             if run.state in LIVE:
-                if await self._runs.wish(run.id, expect=run.state, how="kill"):
+                if await self._runs.wish(run.id, expect=run.state, how="kill", note=_who("Killed", by)):
                     await self._tell(run)
                     return f"Run `{run.id}` is being killed: what it learned since its last checkpoint is lost."
-            elif (said := await self._stop_at_rest(run, "killed")) is not None:
+            elif (said := await self._stop_at_rest(run, "killed", by)) is not None:
                 return said
 
     async def prioritise(self, run_id: str, priority: int) -> str:
@@ -253,12 +253,13 @@ class RunService:
             return f"Run `{run.id}` {what} as soon as there is room. {now.note}".strip()
         return f"Run `{run.id}` {what}, as attempt {now.attempt}."
 
-    async def _stop_at_rest(self, run: Run, what: str) -> str | None:
+    async def _stop_at_rest(self, run: Run, what: str, by: str) -> str | None:
         """End a run that has no attempt; None when its state changed meanwhile."""
         if run.state in ENDED:
             raise Conflict(f"Run `{run.id}` is {run.state.value} already; there is nothing to stop.")
         words = {_S.QUEUED: "waiting", _S.PAUSED: "paused", _S.AWAITING_APPROVAL: "waiting for approval"}[run.state]
-        reason = "Stopped before it started." if run.attempt == 0 else f"Stopped while it was {words}."
+        who = f" by {by}" if by else ""
+        reason = f"Stopped{who} before it started." if run.attempt == 0 else f"Stopped{who} while it was {words}."
         outcome = Outcome(state=_S.STOPPED, reason=reason)
         if not await self._runs.end(run.id, expect=run.state, outcome=outcome, at=self._clock.now()):
             return None
@@ -273,3 +274,7 @@ class RunService:
             return ""
         await self._sending.stop(run, attempts[-1], attempts[-1].stop)
         return attempts[-1].stop
+
+
+def _who(what: str, by: str) -> str:
+    return f"{what} by {by}." if by else ""

@@ -33,6 +33,7 @@ def _as_approval(row: Row[Any]) -> Approval:
         created_at=row.created_at,
         expires_at=row.expires_at,
         decided_by=row.decided_by,
+        decided_name=row.decided_name,
         decided_at=row.decided_at,
     )
 
@@ -80,7 +81,7 @@ class SqlApprovals:
         return row
 
     async def decide(
-        self, approval_id: str, *, digest: str, state: ApprovalState, by: str, at: datetime
+        self, approval_id: str, *, digest: str, state: ApprovalState, by: str, at: datetime, name: str = ""
     ) -> Approval | None:
         """Compare-and-set from pending; None when it was decided, has expired or shows another digest."""
         open_one = (
@@ -90,7 +91,8 @@ class SqlApprovals:
         )
         if state is not ApprovalState.EXPIRED:
             open_one &= approval.c.expires_at > at
-        change = update(approval).where(open_one).values(state=state.value, decided_by=by, decided_at=at)
+        decision = {"decided_by": by, "decided_name": name, "decided_at": at}
+        change = update(approval).where(open_one).values(state=state.value, **decision)
 
         def store(connection: Connection) -> Row[Any] | None:
             if connection.execute(change).rowcount != 1:

@@ -113,8 +113,10 @@ class SqlRuns(RunReads, PictureReads):
         rest = {"note": "", "not_before": None} if to is RunState.PAUSED else {}  # it waits for nothing but people
         return await self._database.write(lambda connection: rows.move(connection, run_id, [expect], to, **rest))
 
-    async def wish(self, run_id: str, *, expect: RunState, how: Literal["stop", "pause", "kill"]) -> bool:
-        """Compare-and-set into stopping or pausing, with what its host has to be told."""
+    async def wish(
+        self, run_id: str, *, expect: RunState, how: Literal["stop", "pause", "kill"], note: str = ""
+    ) -> bool:
+        """Compare-and-set into stopping or pausing, with what its host has to be told; `note` says who wants it."""
         to = RunState.PAUSING if how == "pause" else RunState.STOPPING
 
         def store(connection: Connection) -> bool:
@@ -123,6 +125,7 @@ class SqlRuns(RunReads, PictureReads):
                 return False
             if expect is not to and not rows.move(connection, run_id, [expect], to, goes_on=False):
                 return False
+            connection.execute(update(run).where(run.c.id == run_id).values(note=note))
             rows.change_attempt(connection, run_id, row.attempt, stop=how, stops=0, stop_sent_at=None)
             return True
 

@@ -135,6 +135,7 @@ approval = Table(
     Column("created_at", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False),
     Column("decided_by", String(255)),
+    Column("decided_name", String(255), nullable=False, server_default=""),
     Column("decided_at", Moment),
     UniqueConstraint("turn_id", "call_id"),
     Index(None, "state"),

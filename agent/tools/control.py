@@ -91,7 +91,7 @@ class Control:
     async def pause(self, caller: Caller, asked: ControlArguments) -> Result:
         """Save a checkpoint and free the GPUs."""
         run = await self._meant(caller, asked, "pause")
-        return await self._done(run, await self._service.pause(run.id))
+        return await self._done(run, await self._service.pause(run.id, by=caller.person.shown))
 
     async def resume(self, caller: Caller, asked: ControlArguments) -> Result:
         """Go on from the checkpoint."""
@@ -103,26 +103,26 @@ class Control:
         run = await self._meant(caller, asked, "stop")
         owns = await self._owns(caller, run)
         if run.state not in MEANT["stop"] or (owns and asked.run):
-            return await self._done(run, await self._service.stop(run.id))
+            return await self._done(run, await self._service.stop(run.id, by=caller.person.shown))
         return _question(run, "Stop", "It saves a checkpoint first, and `retry` goes on from that.", owns=owns)
 
-    async def stop(self, _caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
+    async def stop(self, caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
         """End it with a checkpoint; said twice, it is stopping already."""
         run = await self._runs.get(str(exact["run"]))
-        return await self._done(run, await self._service.stop(run.id))
+        return await self._done(run, await self._service.stop(run.id, by=caller.person.shown))
 
     async def plan_kill(self, caller: Caller, asked: ControlArguments) -> Plan | Result:
         """Ask whether to end it; one that is over is said to be."""
         run = await self._meant(caller, asked, "kill")
         if run.state not in MEANT["stop"]:
-            return await self._done(run, await self._service.kill(run.id))
+            return await self._done(run, await self._service.kill(run.id, by=caller.person.shown))
         lost = "It ends at once: what it learned since its last checkpoint is lost. `stop` saves one first."
         return _question(run, "Kill", lost, owns=await self._owns(caller, run))
 
-    async def kill(self, _caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
+    async def kill(self, caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
         """End it now; said twice, it is being killed already."""
         run = await self._runs.get(str(exact["run"]))
-        return await self._done(run, await self._service.kill(run.id))
+        return await self._done(run, await self._service.kill(run.id, by=caller.person.shown))
 
     async def retry(self, caller: Caller, asked: ControlArguments) -> Result:
         """Try it again."""

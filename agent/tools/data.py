@@ -188,7 +188,7 @@ class Data:
         if file is None:
             return ()
         path = await self._blobs.get(file.sha256)
-        name = file.name if file.name.endswith(".csv") else f"predictions-{run.id}.csv"
+        name = f"predictions-{run.id}.csv"
         return (Document(path=str(path), name=name, sha256=file.sha256, size_bytes=file.size_bytes),)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import counted, duration, metric_name, number, priority_words
+from agent.cards import counted, duration, metric_name, number, priority_words, score_words
 from agent.domain.content import Card, Table
 from agent.domain.errors import BadRequest, TransientError
 from agent.domain.policy import Effect
@@ -251,17 +251,17 @@ def _better_words(runs: Sequence[Run]) -> str:
         len({(run.spec.dataset.sha256, run.spec.target, run.spec.seed, run.spec.test_frac) for run, _ in scored}) == 1
     )
     note = "" if same else " They were not measured on the same test rows, so this says little."
-    return f"Best {metric_name(score.metric)}: `{best.id}` with {number(score.model.value)}.{note}"
+    return f"Best {metric_name(score.metric)}: `{best.id}` with {score_words(score.model.value)}.{note}"
 
 
 def _result(run: Run) -> str:
     score = run.outcome.scorecard if run.outcome else None
-    return f"{metric_name(score.metric)} {number(score.model.value)}" if score else "–"
+    return f"{metric_name(score.metric)} {score_words(score.model.value)}" if score else "–"
 
 
 def _baseline(run: Run) -> str:
     score = run.outcome.scorecard if run.outcome else None
-    return f"{score.best_baseline.name} {number(score.best_baseline.value)}" if score else "–"
+    return f"{score.best_baseline.name} {score_words(score.best_baseline.value)}" if score else "–"
 
 
 def _last(curves: Curves, name: str) -> str:

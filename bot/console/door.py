@@ -1,6 +1,7 @@
 """A terminal as a `Door`: lines in, rendered messages out. `@path` in a line attaches a file."""
 
 import asyncio
+import filecmp
 import mimetypes
 import shutil
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from agent.domain.content import Content
+from agent.domain.content import Content, Document
 from agent.domain.errors import BadData
 from agent.domain.ids import new_ulid
 from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room, Said
@@ -29,12 +30,18 @@ class ConsoleDoor:
 
     platform: Platform = "console"
 
-    def __init__(self, *, thread: str, person: str, read: bool = True, console: Console | None = None) -> None:
-        """`read` takes lines from standard input; without it only `say` speaks. `thread` names the conversation."""
+    def __init__(
+        self, *, thread: str, person: str, files: Path, read: bool = True, console: Console | None = None
+    ) -> None:
+        """`read` takes lines from standard input; without it only `say` speaks. `thread` names the conversation.
+
+        What is handed over lies in the folder `files` under its own name.
+        """
         self.room = Room(platform="console", tenant="local", channel="terminal", thread=thread)
         self.person = Person(platform="console", tenant="local", id=person, name=person)
         self.shown: list[Content] = []
         self._shown_at: dict[str, datetime] = {}
+        self._files = files
         self._read = read
         self._console = console or Console()
         self._spinner = Spinner(self._console)
@@ -83,6 +90,7 @@ class ConsoleDoor:
     async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
         """Print a message; of its files the paths, since they lie on this machine."""
         del whisper
+        content = await self.laid_out(content)
         if room == self.room:
             self._spinner.clear()
             self._console.print()
@@ -139,6 +147,11 @@ class ConsoleDoor:
         self._spinner.clear(ended=text.endswith("\n"))
         self._console.print(harmless(text), end="", markup=False, highlight=False)
 
+    async def laid_out(self, content: Content) -> Content:
+        """The same message with its files where they have their names."""
+        files = [await asyncio.to_thread(_laid_out, document, self._files) for document in content.files]
+        return content.model_copy(update={"files": tuple(files)})
+
     async def _note(self, content: Content) -> None:
         async with self._changed:
             self.shown.append(content)
@@ -164,6 +177,7 @@ class ConsoleStream:
     async def finish(self, content: Content) -> MessageRef:
         """End the line; the words stand there already, the files' paths do not."""
         self._door.write("\n")
+        content = await self._door.laid_out(content)
         if content.files and self._room == self._door.room:
             self._door.write("".join(f"{line}\n" for line in file_lines(content.files)))
         await self._door._note(content)  # noqa: SLF001 - the stream is a part of its door
@@ -190,6 +204,19 @@ def _without_files(line: str) -> tuple[str, tuple[Attachment, ...]]:
             )
         )
     return " ".join(words).strip(), tuple(files)
+
+
+def _laid_out(document: Document, folder: Path) -> Document:
+    """It as a file of its own name; another content of that name keeps it."""
+    source, name = Path(document.path), Path(document.name).name or "file"
+    if source.name == name or not source.is_file():
+        return document
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / name
+    if place.exists() and not filecmp.cmp(source, place, shallow=False):
+        place = place.with_stem(f"{place.stem}-{document.sha256[:6]}")
+    shutil.copyfile(source, place)
+    return document.model_copy(update={"path": str(place)})
 
 
 def _copy(source: Path, into: Path, limit_bytes: int) -> None:

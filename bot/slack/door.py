@@ -33,6 +33,7 @@ from bot.slack.errors import code_of
 from bot.slack.inbound import Self, interpret, posted_at, sender_of
 from bot.slack.limiter import RATES, Rate
 from bot.slack.missed import missed
+from bot.slack.names import Names
 from bot.slack.outbound import PICTURE_WAITS_S, Outbound
 from bot.slack.pictures import Pictures
 from bot.slack.signs import Signs
@@ -85,6 +86,7 @@ class SlackDoor:
         self._downloads = Downloads(self._api, hosts=tuning.download_hosts)
         self._signs = Signs(self._api)
         self._pictures = Pictures(self._api)
+        self._names = Names(self._api)
         self._outbound = Outbound(
             self._api,
             self._pictures,
@@ -200,6 +202,7 @@ class SlackDoor:
         inbound = interpret(request.body, self._me)
         if inbound is not None:
             self._remember(inbound.room, None if inbound.person.external else inbound.person.id)
+            inbound = inbound.model_copy(update={"person": await self._names.named(inbound.person)})
             try:
                 await self._accept(inbound)
             except Exception:  # an edge: whatever went wrong, Slack must deliver again

@@ -32,6 +32,7 @@ RATES: Mapping[str, Rate] = {
     "files.getUploadURLExternal": Rate(95, 6),
     "files.completeUploadExternal": Rate(95, 6),
     "files.info": Rate(95, 12),
+    "users.info": Rate(95, 12),
 }
 DEFAULT_RATE = Rate(45, 6)
 

@@ -135,10 +135,10 @@ async def test_a_tool_that_runs_is_not_undone_when_its_turn_is_stopped(house: Ho
         entered, go_on = asyncio.Event(), asyncio.Event()
         pause = brain.service.pause
 
-        async def slowly(run_id: str) -> str:
+        async def slowly(run_id: str, *, by: str = "") -> str:
             entered.set()
             await go_on.wait()
-            return await pause(run_id)
+            return await pause(run_id, by=by)
 
         brain.service.pause = slowly  # type: ignore[method-assign]
         model.may_end.set()

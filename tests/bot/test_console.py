@@ -12,13 +12,14 @@ from rich.console import Console
 
 from agent.domain.content import Button, Card, Choice, Content, Document, Fact, Menu, Table
 from agent.domain.rooms import Inbound
+from agent.llm.offline import NOT_UNDERSTOOD
 from bot.console.door import ConsoleDoor
 from bot.console.paint import painted
 
 
 async def test_a_terminal_prints_where_a_file_lies(tmp_path: Path) -> None:
     printed = io.StringIO()
-    door = ConsoleDoor(thread="t", person="ann", read=False, console=Console(file=printed, width=500))
+    door = ConsoleDoor(thread="t", person="ann", files=tmp_path, read=False, console=Console(file=printed, width=500))
     path = tmp_path / "metrics.csv"
     path.write_text("step,loss\n")
     content = Content(
@@ -33,6 +34,30 @@ async def test_a_terminal_prints_where_a_file_lies(tmp_path: Path) -> None:
 
     assert printed.getvalue().count(f"file: {path} (10 B)") == 2
     assert "All metrics, done." in printed.getvalue()
+
+
+async def test_a_file_is_handed_over_under_its_name_and_another_of_that_name_beside_it(tmp_path: Path) -> None:
+    printed = io.StringIO()
+    door = ConsoleDoor(
+        thread="t", person="ann", files=tmp_path / "files", read=False, console=Console(file=printed, width=500)
+    )
+    for digest in ("f5c6ab", "0a1b2c"):
+        blob = tmp_path / digest
+        blob.write_text(f"prediction\n{digest}\n")
+        file = Document(path=str(blob), name="predictions-r-abc123.csv", sha256=digest * 8, size_bytes=18)
+        for _ in range(2):
+            await door.post(door.room, Content(text="Predicted.", files=(file,)), key=digest)
+
+    first, second = tmp_path / "files/predictions-r-abc123.csv", tmp_path / "files/predictions-r-abc123-0a1b2c.csv"
+    assert (first.read_text(), second.read_text()) == ("prediction\nf5c6ab\n", "prediction\n0a1b2c\n")
+    assert [printed.getvalue().count(f"file: {path} ") for path in (first, second)] == [2, 2]
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_what_the_rule_planner_understands_is_a_line_each(width: int) -> None:
+    lines = [line.lstrip(" •") for line in shown(Content(text=NOT_UNDERSTOOD), width)]
+    for word in ("train:", "predict:", "pause,", "chart:", "status,"):
+        assert any(line.startswith(word) for line in lines), lines
 
 
 def shown(content: Content, width: int = 100) -> list[str]:
@@ -98,9 +123,11 @@ def test_brackets_are_shown_as_they_are(words: str) -> None:
     assert "\n".join(shown(Content(card=card))).count(words) == 8
 
 
-async def test_a_file_that_is_not_there_is_told_of_whatever_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_is_not_there_is_told_of_whatever_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = io.StringIO()
-    door = ConsoleDoor(thread="main", person="you", console=Console(file=written, width=200))
+    door = ConsoleDoor(thread="main", person="you", files=tmp_path, console=Console(file=written, width=200))
     monkeypatch.setattr("sys.stdin", io.StringIO("look at @no[/s].csv\n"))
 
     async def accept(inbound: Inbound) -> None:
@@ -110,9 +137,9 @@ async def test_a_file_that_is_not_there_is_told_of_whatever_its_name(monkeypatch
     assert "no[/s].csv" in written.getvalue()
 
 
-async def test_nothing_that_is_shown_can_steer_the_terminal() -> None:
+async def test_nothing_that_is_shown_can_steer_the_terminal(tmp_path: Path) -> None:
     printed = io.StringIO()
-    door = ConsoleDoor(thread="t", person="ann", read=False, console=Console(file=printed, width=200))
+    door = ConsoleDoor(thread="t", person="ann", files=tmp_path, read=False, console=Console(file=printed, width=200))
     card = Card(
         kind="run",
         tone="busy",

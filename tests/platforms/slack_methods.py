@@ -227,7 +227,8 @@ def users_info(server: "SlackServer", params: Params) -> dict[str, Any]:
     person = next((p for p in server.people.values() if p.id == params.get("user")), None)
     if person is None:
         raise Refused("user_not_found")
-    return {"user": {"id": person.id, "team_id": person.team_id, "name": person.name, "profile": {}}}
+    profile = {"display_name": person.name.title(), "real_name": f"{person.name.title()} of the team"}
+    return {"user": {"id": person.id, "team_id": person.team_id, "name": person.name, "profile": profile}}
 
 
 @method("files.getUploadURLExternal")

@@ -1,0 +1,35 @@
+"""How numbers and classes read on cards."""
+
+from agent.cards import data_card
+from agent.domain.datasets import DataReport, DatasetRef, TargetReport
+from agent.domain.runs import Outcome, RunState, Score, Scorecard
+from agent.runs.cards import result_card
+from tests.agent.test_rules import run_at
+
+
+def test_the_classes_of_a_target_read_as_counts_with_the_share_of_the_rarest() -> None:
+    target = TargetReport(column="fraud", classes=(("0", 2950), ("1", 50)), missing=0, imbalance=59.0)
+    report = DataReport(
+        dataset=DatasetRef(sha256="0" * 64, name="f.csv", size_bytes=1), rows=3000, columns=(), duplicate_rows=0,
+        encoding="utf-8", delimiter=",", preview=(), target=target,
+    )  # fmt: skip
+    assert data_card(report).facts[-1].value == "fraud: 2,950 × 0, 50 × 1 (1.7 %)"
+    many = target.model_copy(update={"classes": tuple((f"c{n}", 9 - n) for n in range(7))})
+    shown = data_card(report.model_copy(update={"target": many})).facts[-1].value
+    assert shown == "fraud: 9 × c0, 8 × c1, 7 × c2, 6 × c3, 5 × c4 and 2 more classes"
+
+
+def test_scores_beside_each_other_have_the_same_decimals() -> None:
+    score = Scorecard(
+        metric="roc_auc", higher_is_better=True, model=Score(name="model", value=0.7),
+        baselines=(Score(name="linear", value=0.6652),), all_metrics={"roc_auc": 0.7, "accuracy": 0.95}, test_rows=400,
+    )  # fmt: skip
+    run = run_at(9).model_copy(
+        update={"outcome": Outcome(state=RunState.SUCCEEDED, scorecard=score), "state": RunState.SUCCEEDED}
+    )
+    card = result_card(run)
+    assert card.title.endswith("ROC AUC 0.7000")
+    assert card.table is not None
+    assert [row[1] for row in card.table.rows] == ["0.7000", "0.6652"]
+    assert "(**linear**, 0.6652) by **0.0348** ROC AUC" in card.body
+    assert card.facts[-1].value == "0.9500"
