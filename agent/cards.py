@@ -10,7 +10,7 @@ from html import escape
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Card, Fact, Table
 from agent.domain.datasets import DataReport, TargetReport
-from agent.domain.orders import Limits
+from agent.domain.orders import HostInfo, Limits
 from agent.domain.runs import PRIORITIES, RunSpec
 from agent.domain.walls import gaps_of
 
@@ -113,6 +113,14 @@ NETWORKS: dict[str, str] = {
     "open": "open: it reaches everything",
 }
 RETRIED = "tried again by itself after a lost host, a hang or a GPU fault"
+
+
+def at_host(card: Card, host: HostInfo) -> Card:
+    """An approval card that also says where the host takes no runs now."""
+    if not host.shut:
+        return card
+    text = f"**{host.host} takes no runs now**: {host.shut}. The run waits until it does."
+    return card.model_copy(update={"body": f"{card.body}\n\n{text}".strip()})
 
 
 def approval_card(

@@ -108,6 +108,12 @@ class Fleet(Protocol):
     async def hosts(self) -> Sequence[HostInfo]:
         """Hosts whose last word is under 60 s old."""
 
+    async def gone(self) -> Sequence[HostInfo]:
+        """The last word of hosts that were there within a day and are not now."""
+
+    def nobody(self) -> str:
+        """Why no host is there, and what to do, in a sentence."""
+
     async def inspect(self, order: InspectOrder) -> DataReport:
         """Audit a data file on any host. Raises `BadData` with the place in the file."""
 

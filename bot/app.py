@@ -42,6 +42,7 @@ LOCK = "bot.lock"
 RESTART_S = (1.0, 30.0)
 CANCELS = 3
 CANCEL_S = 3.0
+OWN_WORKER_S = 60.0  # for its self-test and its libraries, on a slow machine
 
 
 class ChartDesk:
@@ -168,7 +169,7 @@ class App:
         home = self.settings.home
         self.redis_url = redis_url
         self.blobs = make_blobs(self.settings.blobs, home=home, redis_url=redis_url, cache=home / "blobs")
-        self.fleet = CeleryFleet(redis_url, home / "keys")
+        self.fleet = CeleryFleet(redis_url, home / "keys", own_worker_s=OWN_WORKER_S if self._with_worker else 0.0)
         self._stack.push_async_callback(self.fleet.close)
         self.feed = RedisFeed(redis_url)
         self._stack.push_async_callback(self.feed.close)

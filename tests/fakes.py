@@ -178,6 +178,7 @@ class FakeFleet:
 
     def __init__(self) -> None:
         self.infos: tuple[HostInfo, ...] = (host("gpu-1"),)
+        self.lost: tuple[HostInfo, ...] = ()
         self.launched: list[LaunchOrder] = []
         self.stopped: list[StopOrder] = []
         self.connected = True
@@ -193,6 +194,12 @@ class FakeFleet:
 
     async def hosts(self) -> Sequence[HostInfo]:
         return self.infos if self.connected else ()
+
+    async def gone(self) -> Sequence[HostInfo]:
+        return self.lost
+
+    def nobody(self) -> str:
+        return "No GPU host is connected."
 
     async def inspect(self, order: InspectOrder) -> DataReport:
         names = ("age", "health", "visited_doctor")

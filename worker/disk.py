@@ -26,8 +26,8 @@ def space(path: Path) -> Space:
 
 
 def floor_of(total: int, *, floor_bytes: int, floor_share: float) -> int:
-    """The free bytes below which a disk of `total` bytes is low: the larger of a fixed amount and a share of it."""
-    return max(floor_bytes, int(total * floor_share))
+    """The free bytes below which a disk of `total` bytes is low: the smaller of a fixed amount and a share of it."""
+    return min(floor_bytes, int(total * floor_share))
 
 
 def disk_is_low(path: Path, *, floor_bytes: int, floor_share: float) -> bool:

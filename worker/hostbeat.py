@@ -23,6 +23,7 @@ from worker.gpus import GpuWatch, Look, look
 from worker.processes import boot_id
 
 TTL_S = 60
+SEEN_S = 24 * 3600  # for how long a host that is gone is still named
 GPUS_EVERY_S = 20.0
 _FIRST_LOOK_S = 8.0  # the driver's limit and a little: so that the first word is not of a host without GPUs
 
@@ -77,7 +78,9 @@ class HostBeat:
         if first:
             self._looked.wait(_FIRST_LOOK_S)
         try:
-            self._client.set(f"trainyard:host:{self._host}", encode(self.info()), ex=TTL_S)
+            word = encode(self.info())
+            self._client.set(f"trainyard:host:{self._host}", word, ex=TTL_S)
+            self._client.set(f"trainyard:seen:{self._host}", word, ex=SEEN_S)
             self._away = False
         except (redis.RedisError, OSError) as error:
             if not self._away:

@@ -54,7 +54,7 @@ class Settings(BaseSettings):
     open_files: int = Field(default=65_536, ge=256)  # of each process
     guard_s: float = 1.0  # how often memory is looked at where the kernel does not do it
     disk_every_s: float = 30.0  # how often the disk is looked at
-    disk_floor_bytes: int = 5 * 1024**3  # with less free than the larger of these two the disk counts as low:
+    disk_floor_bytes: int = 5 * 1024**3  # with less free than the smaller of these two the disk counts as low:
     disk_floor_share: float = 0.05  # people are told, and the bot places nothing more there
     disk_hard_bytes: int = 512 * 1024**2  # with less free than this, an attempt saves and ends
     run_limit_bytes: int | None = Field(

@@ -37,7 +37,10 @@ from worker.spool import Spool, attempt_of, is_of, last_seq
 from worker.supervisor.checkpoints import newest_step
 
 _SEND_LIMIT_S = 10.0
-_LOST = "Its supervisor on host {host} died, so the run was lost. What it saved in checkpoints is still there."
+_LOST = (
+    "Its supervisor on host {host} was killed or crashed (often because the host ran out of memory), which ended it. "
+    "What it saved in checkpoints is still there."
+)
 _REBOOTED = "Host {host} was restarted, so the run was lost. What it saved in checkpoints is still there."
 _REFUSED_KEPT_S = 3600.0
 

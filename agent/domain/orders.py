@@ -135,3 +135,10 @@ class HostInfo(Value):
     def limits_with(self, gpus: int) -> Limits | None:
         """Those of a run with so many GPUs, where the host says."""
         return self.limits[min(gpus, len(self.limits) - 1)] if self.limits else None
+
+    @property
+    def shut(self) -> str:
+        """Why it takes no new runs now; empty where it does."""
+        if self.disk_low:
+            return f"its disk is almost full ({self.disk_free_bytes / 1e9:.1f} GB free)"
+        return "" if self.consuming else "its worker hangs: restart `trainyard worker` there"

@@ -73,7 +73,8 @@ def _failed(run: Run, earlier: Sequence[Attempt], outcome: Outcome, by: Settling
     if hours_left_s(run) - outcome.seconds < _LEFT_S:
         return _over(outcome, f"Its {run.spec.max_hours:g} hours are used up, so it is not tried again.")
     what = WHAT.get(outcome.exit_class, "It failed") if outcome.exit_class else "It failed"
-    note = f"{what}; restart {following.number} of {following.of} comes in {seconds(following.delay_s)}."
+    why = outcome.reason.rstrip(".") or what
+    note = f"{why}; restart {following.number} of {following.of} comes in {seconds(following.delay_s)}."
     return Verdict(RunState.QUEUED, outcome, by.at + timedelta(seconds=following.delay_s), note)
 
 

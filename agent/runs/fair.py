@@ -53,7 +53,7 @@ def capacity_of(info: HostInfo) -> Capacity | None:
 
     GPUs that are sick, or on which processes not ours hold more than `FOREIGN_BYTES`, are left out.
     """
-    if not info.consuming or info.disk_low:
+    if info.shut:
         return None
     usable = tuple(gpu.uuid for gpu in info.gpus if not gpu.sick and gpu.foreign_bytes <= FOREIGN_BYTES)
     return Capacity(info.host, usable, info.slots, info.sandbox, info.networks, info.secrets)
@@ -76,14 +76,15 @@ def plan(
     now: datetime,
     limits: Limits | None = None,
     recent: Mapping[str, float] | None = None,
+    shut: Mapping[str, str] | None = None,
 ) -> Plan:
-    """Place what can start now.
+    """Place what can start now. `shut` says of other connected hosts why they take no runs.
 
     `recent` is what each user used lately, in GPU-seconds (or any unit, the same for all), which breaks ties between
     users who use equally much now; without it age does. The same arguments give the same plan, in whatever order.
     """
     limits, recent = limits or Limits(), recent or {}
-    floor = Floor(running, hosts, now)
+    floor = Floor(running, hosts, now, shut or {})
     due = [request for request in waiting if request.not_before is None or request.not_before <= now]
     order = _Order(due, running, now=now, limits=limits, recent=recent)
     placed: list[tuple[Request, Placement]] = []
@@ -97,7 +98,8 @@ def plan(
         else:
             placed.append((request, placement))
             order.charge(request)
-    why = {request.run: floor.why(request, capped=order.capped(request)) for request in left}
+    users = {request.user for request in due}
+    why = {request.run: floor.why(request, capped=order.capped(request) and len(users) > 1) for request in left}
     queue = _Order(left, running, now=now, limits=limits, recent=recent)
     for request, _ in placed:
         queue.charge(request)

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
-from agent.cards import counted, gpus_words, priority_words, sandbox_words, size
+from agent.cards import counted, duration, gpus_words, priority_words, sandbox_words, size
 from agent.domain.content import Card, Table
 from agent.domain.orders import GpuInfo, HostInfo
 from agent.domain.runs import Attempt, Run
@@ -26,9 +27,7 @@ def cluster_card(
         parts.append("**Queue**\n" + "\n".join(_waits(waiting) for waiting in queue[:SHOWN_IN_QUEUE]))
         if len(queue) > SHOWN_IN_QUEUE:
             parts.append(f"and {len(queue) - SHOWN_IN_QUEUE} more")
-    trouble = any(
-        host.disk_low or host.alert or not host.consuming or any(gpu.sick for gpu in host.gpus) for host in hosts
-    )
+    trouble = any(host.shut or host.alert or any(gpu.sick for gpu in host.gpus) for host in hosts)
     gpus = sum(len(host.gpus) for host in hosts)
     return Card(
         kind="notice",
@@ -39,18 +38,26 @@ def cluster_card(
     )
 
 
+def gone_words(gone: Sequence[HostInfo], now: datetime) -> str:
+    """A line for each host that was there within a day: when it was heard last."""
+    return "\n\n".join(
+        f"**{host.host}** does not answer · last seen {duration(max(0.0, (now - host.at).total_seconds()))} ago"
+        for host in gone
+    )
+
+
 def _host(
     host: HostInfo, live: Sequence[tuple[Run, Attempt]], held: Mapping[str, str], cordoned: Mapping[str, str]
 ) -> str:
     on_cpu = [run.id for run, attempt in live if attempt.host == host.host and not attempt.gpus]
     lines = [f"**{host.host}** · {host.cpus} CPUs, {size(host.memory_bytes)}{_models(host.gpus)}"]
-    if not host.consuming:
-        lines.append("- it takes no new runs now: restart `trainyard worker` there")
+    if host.shut:
+        lines.append(f"- **it takes no new runs now**: {host.shut}")
     if host.alert:
         lines.append(f"- **{host.alert}**")
     lines += [_gpu(gpu, held, cordoned) for gpu in sorted(host.gpus, key=lambda gpu: gpu.index)]
     lines.append(f"- CPU slots: {len(on_cpu)} of {host.slots} in use" + (f" ({', '.join(on_cpu)})" if on_cpu else ""))
-    lines.append(f"- disk: {size(host.disk_free_bytes)} free" + (", **low**" if host.disk_low else ""))
+    lines.append(f"- disk: {size(host.disk_free_bytes)} free")
     lines.append(f"- sandbox: {sandbox_words(host.sandbox)}; network: {', '.join(host.networks)}")
     if host.secrets:
         lines.append(f"- secrets: {', '.join(host.secrets)}")

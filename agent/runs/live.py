@@ -14,7 +14,9 @@ from agent.domain.charts import ChartSpec
 from agent.domain.content import Button, Card, Content, Picture
 from agent.domain.errors import TransientError
 from agent.domain.events import MetricRow
-from agent.domain.runs import ENDED, Run, RunState
+from agent.domain.restarts import HELPED
+from agent.domain.rooms import Room
+from agent.domain.runs import ENDED, Attempt, Run, RunState
 from agent.ports import Blobs, Clock
 from agent.postman import Postman
 from agent.run_store import Steps
@@ -134,6 +136,7 @@ class LiveCards:
         finally:
             if drawing is not None:
                 drawing.cancel()
+        await self._tell_of_restart(run, attempts, room)
         await show(picture if spec else None, missed="" if picture or not spec else " · its chart could not be drawn")
         self._remember(run.id, digest, picture if spec else None)
         key = _result_key(run)
@@ -141,6 +144,20 @@ class LiveCards:
             await self._postman.put(key, room, Content(card=await self._result(run, newest, told=told)), urgent=True)
         elif ended:
             await self._postman.put(key, room, Content(text=_ending(run)), urgent=True)
+
+    async def _tell_of_restart(self, run: Run, attempts: Sequence[Attempt], room: Room) -> None:
+        """Why an attempt ended that is tried again by itself, in a message of its own: the card soon shows the next."""
+        ended = [attempt for attempt in attempts if attempt.outcome is not None]
+        if not ended or run.state in ENDED or not (outcome := ended[-1].outcome) or outcome.exit_class not in HELPED:
+            return
+        number = ended[-1].number
+        key = f"attempt:{run.id}:{number}"
+        if await self._postman.has(key) or await self._postman.has(
+            _result_key(run.model_copy(update={"attempt": number}))
+        ):
+            return  # the second: it was the end, and somebody had it tried again
+        text = f"Attempt {number} of run `{run.id}` ended. {outcome.reason} It is tried again by itself."
+        await self._postman.put(key, room, Content(text=text), urgent=True)
 
     async def _newest(self, run_id: str) -> tuple[str, Picture | None]:
         """Digest and picture of what was drawn last, unless somebody removed its file."""

@@ -7,13 +7,14 @@ reservation cannot be put off by a run that takes longer than somebody hoped.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, datetime, timedelta
 
 from agent.domain.runs import Network
 
 TIERS = {"none": 0, "landlock": 1, "bwrap": 2}
+_NAMED = 4  # runs in a sentence
 _OVERDUE_S = 60.0  # how long a run that is past its limit may still take to end
 
 
@@ -101,8 +102,10 @@ class _Reservation:
 class Floor:
     """The hosts while a plan is made."""
 
-    def __init__(self, running: Sequence[Holding], hosts: Sequence[Capacity], now: datetime) -> None:
-        self._now = now
+    def __init__(
+        self, running: Sequence[Holding], hosts: Sequence[Capacity], now: datetime, shut: Mapping[str, str]
+    ) -> None:
+        self._now, self._running, self._shut = now, running, shut
         self._reserved: _Reservation | None = None
         self._full: set[tuple[object, ...]] = set()
         self._fitting: dict[tuple[object, ...], list[_Host]] = {}
@@ -202,10 +205,13 @@ class Floor:
 
     def why(self, request: Request, *, capped: bool) -> str:
         """Why it was not placed, in a sentence."""
+        shut = "; ".join(f"{host}: {reason}" for host, reason in sorted(self._shut.items()))
         if not self._hosts:
-            return "No host is connected that takes runs."
+            return f"No connected host takes runs now ({shut})." if shut else "No host is connected that takes runs."
         if request.must and request.host not in self._hosts:
-            return f"It waits for host {request.host}, which has its checkpoint and does not take runs now."
+            reason = self._shut.get(request.host)
+            does_not = f"takes no runs now: {reason}" if reason else "does not take runs now"
+            return f"It waits for host {request.host}, which has its checkpoint and {does_not}."
         if not self._fits(request):
             return self._never(request)
         reserved = self._reserved
@@ -223,7 +229,7 @@ class Floor:
             )
         if capped:
             return "Its owner has as many runs going as one may have while others wait; it starts after one of them."
-        return self._busy(request)
+        return self._busy(request) + (f" {shut}." if shut else "")
 
     def _kept_from(self, request: Request, reserved: _Reservation) -> bool:
         return self._outlasts(request) and any(
@@ -247,12 +253,21 @@ class Floor:
         where = f" on host {request.host}" if request.must else ""
         if not request.gpus:
             slots = sum(host.capacity.slots for host in fitting)
-            return f"{_all(slots, 'slot')} for runs without a GPU{where} {_is(slots)} in use."
+            by = self._own(request, fitting)
+            return f"{_all(slots, 'slot')} for runs without a GPU{where} {_is(slots)} in use{by}."
         free = max(len(host.free) for host in fitting)
         if request.gpus == 1 or not free:
             gpus = sum(len(host.capacity.gpus) for host in fitting)
-            return f"{_all(gpus, 'GPU')} that it may use{where} {_is(gpus)} in use."
+            return f"{_all(gpus, 'GPU')} that it may use{where} {_is(gpus)} in use{self._own(request, fitting)}."
         return f"It needs {request.gpus} free GPUs on one host{where}; now the most is {free}."
+
+    def _own(self, request: Request, fitting: Sequence[_Host]) -> str:
+        """Whose they are, where all are of who asks."""
+        names = {host.capacity.host for host in fitting}
+        of_kind = [one for one in self._running if one.host in names and bool(one.gpus) == bool(request.gpus)]
+        if not of_kind or any(one.user != request.user for one in of_kind):
+            return ""
+        return f" by your own {'run' if len(of_kind) == 1 else 'runs'} {', '.join(one.run for one in of_kind[:_NAMED])}"
 
 
 def _all(count: int, noun: str) -> str:

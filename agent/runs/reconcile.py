@@ -134,7 +134,7 @@ class Reconciler:
         paused = run.state is RunState.PAUSING
         word = "Paused" if paused else "Stopped"
         state = RunState.PAUSED if paused else RunState.STOPPED
-        outcome = Outcome(state=state, reason=f"{word} before its host took it.")
+        outcome = Outcome(state=state, reason=run.note or f"{word} before its host took it.")
         if paused and run.goes_on:
             state = RunState.QUEUED
         verdict = Verdict(state, outcome, note=outcome.reason if paused else "")

@@ -117,7 +117,9 @@ class Scheduler:
         waiting = [_neglected(request_of(run, taken.homes.get(run.id), connected), taken.starts) for run in queued]
         capacities = self._capacities(hosts, taken.cordons, now)
         running = [holding_of(run, attempt) for run, attempt in taken.live]
-        return plan(waiting, running, capacities, now=now, limits=self._timings.limits, recent=taken.spent), blind
+        shut = {info.host: info.shut for info in hosts if info.shut}
+        limits = self._timings.limits
+        return plan(waiting, running, capacities, now=now, limits=limits, recent=taken.spent, shut=shut), blind
 
     async def _hosts(self) -> tuple[Sequence[HostInfo], str]:
         """The hosts; or none, and why they cannot be asked."""

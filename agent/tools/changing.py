@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import counted, gaps_words, number, priority_words, shows_all, spec_facts
+from agent.cards import at_host, counted, gaps_words, number, priority_words, shows_all, spec_facts
 from agent.domain.content import Card, Document, Fact, Table
 from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadData, BadRequest
@@ -25,7 +25,7 @@ from agent.stores import Runs
 from agent.tools.control import Control
 from agent.tools.data import DataFiles
 from agent.tools.finding import named_or_newest
-from agent.tools.placing import books, choose_host, estimate_s
+from agent.tools.placing import books, choose_host, connected, estimate_s
 from agent.tools.scripts import Diff, Replacement, check, diff_of, replaced
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 
@@ -198,12 +198,8 @@ class Changing:
             "priority": priority,
             "clone_of": original.id,
         }
-        return await planned(
-            self._files,
-            caller,
-            exact,
-            clone_card(original, spec, priority=priority, limits=host.limits_with(spec.gpus)),
-        )
+        card = clone_card(original, spec, priority=priority, limits=host.limits_with(spec.gpus))
+        return await planned(self._files, caller, exact, at_host(card, host))
 
     async def _changed(self, before: RunSpec, asked: CloneArguments) -> tuple[RunSpec, HostInfo]:
         """The original's specification with what was asked otherwise, and a host that can keep to it."""
@@ -225,7 +221,7 @@ class Changing:
             changes["bundle_sha256"] = await self._bundles.pack(before.recipe)
         spec = before.model_copy(update=changes)
         host = choose_host(
-            await self._fleet.hosts(),
+            await connected(self._fleet),
             [attempt.host for _, attempt in await self._runs.live()],
             await books(self._runs),
             gpus=spec.gpus,

@@ -14,7 +14,7 @@ from agent.domain.runs import Run, RunState
 from agent.ports import Clock, Fleet
 from agent.runs.cards import result_card, run_card, state_text, state_words
 from agent.runs.charts import BASELINE, NEWEST, Curves, comparison_of, last_value
-from agent.runs.host_cards import cluster_card, queue_card
+from agent.runs.host_cards import cluster_card, gone_words, queue_card
 from agent.runs.pace import seconds_left
 from agent.runs.pictures import Files
 from agent.runs.scheduling import Waiting
@@ -179,9 +179,9 @@ class Looking:
 
     async def hosts(self, caller: Caller, _asked: NoArguments) -> Result:
         """What each connected host has, who uses it, and who waits."""
-        found = await self._fleet.hosts()
-        if not found:
-            return Result("No GPU host is connected. Start one with `trainyard worker`.")
+        found, gone = await self._fleet.hosts(), await self._fleet.gone()
+        if not found and not gone:
+            return Result(self._fleet.nobody())
         known, live = await books(self._runs), await self._runs.live()
         try:
             queue = await self._readable(caller, await self._service.queue())
@@ -193,6 +193,8 @@ class Looking:
         live = [(run.model_copy(update={"id": ANOTHER}) if run.id in hidden else run, attempt) for run, attempt in live]
         held = {uuid: ANOTHER if run_id in hidden else run_id for uuid, run_id in known.held.items()}
         card = cluster_card(found, live, held=held, cordoned=known.cordoned, queue=queue)
+        if gone:
+            card = card.model_copy(update={"body": f"{card.body}\n\n{gone_words(gone, self._clock.now())}".strip()})
         told: list[JsonValue] = [
             {
                 "host": host.host,
@@ -208,7 +210,8 @@ class Looking:
             for host in found
         ]
         count = "1 host is" if len(found) == 1 else f"{len(found)} hosts are"
-        return Result(f"{count} connected.", {"hosts": told, "queue": len(queue)}, card)
+        away: list[JsonValue] = [{"host": host.host, "last_seen": host.at.isoformat()} for host in gone]
+        return Result(f"{count} connected.", {"hosts": told, "queue": len(queue), "gone": away}, card)
 
 
 def comparison_rows(runs: Sequence[Run], curves: dict[str, Curves]) -> tuple[tuple[str, ...], ...]:

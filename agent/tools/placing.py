@@ -11,10 +11,9 @@ from agent.domain.datasets import DataReport
 from agent.domain.errors import BadRequest, Unavailable
 from agent.domain.orders import HostInfo
 from agent.domain.runs import Network, RunSpec
+from agent.ports import Fleet
 from agent.runs.fair import FOREIGN_BYTES
 from agent.stores import Runs
-
-NO_HOST = "No GPU host is connected, so nothing can be trained. Start one with `trainyard worker`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,14 @@ def estimate_s(report: DataReport, spec: RunSpec, host: HostInfo) -> float:
     return 25.0 + 0.02 * report.rows * report.effort * (1 / 20 if spec.gpus else cores)
 
 
+async def connected(fleet: Fleet) -> Sequence[HostInfo]:
+    """The hosts. Raises `Unavailable` where there is none."""
+    hosts = await fleet.hosts()
+    if not hosts:
+        raise Unavailable(fleet.nobody())
+    return hosts
+
+
 async def books(runs: Runs) -> Books:
     """Leases and cordons as they are now."""
     held = {lease.uuid: lease.run for lease in await runs.leases()}
@@ -69,17 +76,14 @@ def choose_host(  # noqa: PLR0913 - one argument for each thing that a host must
     wanted: str | None = None,
     liked: str = "",
 ) -> HostInfo:
-    """The connected host that can keep to what was asked: with enough free GPUs, then the fewest live runs.
+    """The connected host that can keep to what was asked: that takes runs, with enough free GPUs, the fewest live runs.
 
     `busy` holds the host of each live run. `network` None: nobody said. `secrets` are names. `wanted` is a host
     that was named, `liked` one that is taken where it is as good.
 
     Raises:
-        Unavailable: none is connected.
         BadRequest: none can do it; the text says what they have.
     """
-    if not hosts:
-        raise Unavailable(NO_HOST)
     if wanted is not None:
         hosts = [host for host in hosts if host.host == wanted] or _missing(wanted, hosts)
     able = [host for host in hosts if known.usable(host) >= gpus]
@@ -90,9 +94,9 @@ def choose_host(  # noqa: PLR0913 - one argument for each thing that a host must
         able = [host for host in able if network in host.networks] or _cannot(network, able)
     able = [host for host in able if not lacking(host, secrets)] or _unknown(secrets, able)
 
-    def order(host: HostInfo) -> tuple[bool, int, bool, int, str]:
+    def order(host: HostInfo) -> tuple[bool, bool, int, bool, int, str]:
         full = known.free(host) < gpus
-        return full, busy.count(host.host), host.host != liked, -host.cpus, host.host
+        return bool(host.shut), full, busy.count(host.host), host.host != liked, -host.cpus, host.host
 
     return min(able, key=order)
 

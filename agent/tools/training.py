@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, JsonValue
 
-from agent.cards import approval_card
+from agent.cards import approval_card, at_host
 from agent.domain.datasets import DataReport, TaskType
 from agent.domain.errors import BadData, BadRequest
 from agent.domain.orders import HostInfo
@@ -17,7 +17,7 @@ from agent.runs.service import RunService
 from agent.stores import Runs
 from agent.tools.changing import planned, start
 from agent.tools.data import DataFiles
-from agent.tools.placing import Books, books, choose_host, default_network, estimate_s
+from agent.tools.placing import Books, books, choose_host, connected, default_network, estimate_s
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 
 PLAN_TIMEOUT_S = 120.0
@@ -94,7 +94,7 @@ class Training:
         """The exact run that would be started, and its card; nothing is started."""
         target, task, report = await self._understood(caller, asked)
         leaks = tuple(leak.column for leak in report.leaks if leak.column not in asked.keep_columns)
-        hosts, known = await self._fleet.hosts(), await books(self._runs)
+        hosts, known = await connected(self._fleet), await books(self._runs)
         gpus = asked.gpus if asked.gpus is not None else default_gpus(task, hosts, known)
         network = asked.network or default_network(hosts)
         host = choose_host(
@@ -132,7 +132,7 @@ class Training:
         unseen = self._files.unseen(caller.session_id, report)
         limits = host.limits_with(gpus)
         card = approval_card(spec, report, plan=STEPS[task], priority=priority, warnings=unseen, limits=limits)
-        return await planned(self._drawn, caller, exact, card)
+        return await planned(self._drawn, caller, exact, at_host(card, host))
 
     async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str, TaskType, DataReport]:
         """Target, task and audit. Raises `BadRequest`, `BadData`, `NotFound` where they cannot be known or used."""

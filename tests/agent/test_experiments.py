@@ -61,7 +61,9 @@ def test_only_what_beats_all_before_it_is_kept() -> None:
     assert [trial.number for trial in found.trials] == [1, 2, 3, 4, 5, 6]
     assert math.isnan(found.trials[2].value)
     assert [run.id for run, _ in found.measured] == [runs[at].id for at in (4, 0, 3, 1)]
-    assert f"Best accuracy of 6 experiments: `{runs[4].id}` with 0.7 after 1 min 00 s of training." == words_of(found)
+    assert f"Best accuracy of 6 experiments: `{runs[4].id}` with 0.7000 after 1 min 00 s of training." == words_of(
+        found
+    )
 
 
 def test_what_was_measured_otherwise_does_not_stand_beside_it() -> None:
@@ -80,7 +82,7 @@ def test_a_score_that_is_no_number_ranks_nothing() -> None:
     found = experiments_of(runs)
     assert found is not None
     assert [run.id for run, _ in found.measured] == [runs[0].id]
-    assert [row[1] for row in table_of(found).rows] == ["0.5", "–"]
+    assert [row[1] for row in table_of(found).rows] == ["0.5000", "–"]
     assert render(picture_of(found)).startswith(b"\x89PNG")
 
 
@@ -109,7 +111,7 @@ def test_it_is_drawn_and_said() -> None:
     assert render(picture_of(found)).startswith(b"\x89PNG")
     assert "best accuracy so far" in describe(picture_of(found))
     table = table_of(found)
-    assert [row[1] for row in table.rows] == ["0.7", "0.6", "0.5", "–"]
+    assert [row[1] for row in table.rows] == ["0.7000", "0.6000", "0.5000", "–"]
     assert table.rows[3][3] == "failed"
 
 
@@ -153,7 +155,7 @@ async def test_the_command_ranks_the_runs_of_the_thread(house: House) -> None:
         assert card.table is not None
         assert [row[0] for row in card.table.rows] == [runs[1].id, runs[0].id, unmeasured.id]
         assert card.picture is not None
-        assert "with 0.8 after 30 s" in card.body
+        assert "with 0.8000 after 30 s" in card.body
         assert (await stage.asks("leaderboard", "all")).card == card
         assert "takes `all`" in (await stage.asks("experiments", "please")).text
 

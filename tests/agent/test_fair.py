@@ -8,6 +8,7 @@ from datetime import timedelta
 from agent.domain.orders import GpuInfo, HostInfo
 from agent.runs.fair import FOREIGN_BYTES, Holding, Limits, Placement, capacity_of, plan, queue_full
 from agent.tools.placing import Books
+from tests import fakes as infos
 from tests.agent.clusters import HOUR, T0, ask, host
 
 
@@ -19,6 +20,30 @@ def test_over_the_cap_one_waits_for_others_but_not_for_nobody() -> None:
     assert [placed.run for placed in made.placements] == ["fresh"]
     assert "as many runs going as one may have" in made.why["old"]
     assert [placed.run for placed in plan([old], mine, hosts, now=T0).placements] == ["old"]
+
+
+def test_one_person_alone_hears_of_the_own_runs_and_not_of_others_who_wait() -> None:
+    mine = [Holding(f"r-{n}", "alice", "h", (), T0 + timedelta(hours=1)) for n in range(2)]
+    waiting = [ask("w", "alice"), ask("x", "alice")]
+    made = plan(waiting, mine, [host("h", 0, slots=2)], now=T0)
+    assert made.why["w"] == "All 2 slots for runs without a GPU are in use by your own runs r-0, r-1."
+    assert made.why["x"] == made.why["w"]
+    theirs = [mine[0], replace(mine[1], user="bob")]
+    assert plan(waiting, theirs, [host("h", 0, slots=2)], now=T0).why["w"] == (
+        "All 2 slots for runs without a GPU are in use."
+    )
+
+
+def test_a_host_that_takes_no_runs_is_named_with_its_reason() -> None:
+    full = infos.host("h9", disk_low=True, disk_free_bytes=1_200_000_000).shut
+    assert full == "its disk is almost full (1.2 GB free)"
+    assert plan([ask("w")], [], [], now=T0, shut={"h9": full}).why["w"] == (
+        "No connected host takes runs now (h9: its disk is almost full (1.2 GB free))."
+    )
+    kept = plan([ask("w", host="h9", must=True)], [], [host("h1", 0)], now=T0, shut={"h9": full}).why["w"]
+    assert kept == (
+        "It waits for host h9, which has its checkpoint and takes no runs now: its disk is almost full (1.2 GB free)."
+    )
 
 
 def test_the_queue_of_one_user_is_bounded() -> None:

@@ -90,7 +90,7 @@ async def test_an_approval_is_not_used_up_by_a_database_that_went_away_while_it_
         await brain.desk.accept(clicked(approve))
         await house.until(lambda: any("is carried out by itself" in content.text for _, content in house.door.whispers))
         await brain.desk.accept(clicked(approve))
-        await house.until(lambda: any("was approved by U-alice" in content.text for _, content in house.door.whispers))
+        await house.until(lambda: any("was approved by alice" in content.text for _, content in house.door.whispers))
         await brain.desk.expire()  # still away
         monkeypatch.setattr(brain.stores.runs, "create", create)
         await brain.desk.expire()
@@ -100,7 +100,7 @@ async def test_an_approval_is_not_used_up_by_a_database_that_went_away_while_it_
         assert len(house.fleet.launched) == len(await brain.stores.runs.recent(5)) == 1
         assert not any("connection was lost" in text for text in house.door.texts())
         (card,) = [c.card for c in house.door.shown if c.card and c.card.kind == "approval"]
-        assert "Approved by U-alice" in card.footer
+        assert "Approved by alice" in card.footer
 
 
 async def test_what_could_not_be_carried_out_before_its_card_expired_is_answered_so(

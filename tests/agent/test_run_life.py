@@ -110,7 +110,7 @@ async def test_a_lost_host_is_left_behind_and_its_attempt_killed_when_it_comes_b
     assert (await engine.now(run)).state is S.UNREACHABLE
     await engine.passes(860)
     run = await engine.now(run)
-    assert (run.state, run.note) == (S.QUEUED, "Its host was lost; restart 1 of 3 comes in 30 s.")
+    assert (run.state, run.note) == (S.QUEUED, "Host gpu-1 has been silent for 15 min; restart 1 of 3 comes in 30 s.")
     assert await leased(engine) == []
     late = Measured(rows=(MetricRow(step=11, at=1.0, values={"loss": 1.0}),))
     await engine.says(run, late)  # it lives, and another attempt is on its way
@@ -463,7 +463,7 @@ async def test_the_queue_says_who_is_next_and_why_they_wait(engine: Engine) -> N
     assert "number 1 in the queue" in await engine.service.prioritise(third.id, 1)
     places = await engine.service.queue()
     assert [place.run.id for place in places] == [third.id, second.id]
-    assert "The one GPU that it may use is in use." in places[0].why
+    assert "The one GPU that it may use is in use by your own run r-" in places[0].why
     await engine.says(first, ACCEPTED, STARTED, failed(ExitClass.USER_ERROR))
     await engine.service.tick()
     assert engine.fleet.launched[-1].run == third.id

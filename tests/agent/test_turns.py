@@ -16,7 +16,7 @@ from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
 from tests.agent.conftest import House
-from tests.fakes import ALICE, BOB, GUEST, ROOM, ScriptedModel, clicked, commanded, said
+from tests.fakes import ALICE, BOB, GUEST, ROOM, ScriptedModel, clicked, commanded, host, said
 
 
 def attached(csv: Path) -> tuple[Attachment, ...]:
@@ -102,8 +102,24 @@ async def test_the_data_card_shows_the_target_that_came_with_the_file(house: Hou
     data, plan = (next(c.card for c in house.door.shown if c.card and c.card.kind == k) for k in ("data", "approval"))
     assert data is not None
     assert plan is not None
-    assert [fact.name for fact in data.facts if "arget" in fact.name] == ["Target health"]
+    assert [fact.value for fact in data.facts if fact.name == "Target"] == ["health: 600 × yes, 400 × no (40.0 %)"]
     assert {fact.name: fact.value for fact in plan.facts}["Cost"] == "about 9 s, stops at 1 h 00 min"
+
+
+async def test_the_plan_says_that_its_host_takes_no_runs_and_prefers_one_that_does(house: House, csv: Path) -> None:
+    full = host("gpu-1", disk_low=True, disk_free_bytes=10**9)
+    house.fleet.infos = (full,)
+    async with house.open() as brain:
+        await asked_to_train(house, brain, csv)
+        card = next(c.card for c in house.door.shown if c.card and c.card.kind == "approval")
+        assert "**gpu-1 takes no runs now**: its disk is almost full (1.0 GB free). The run waits" in card.body
+        await brain.desk.accept(clicked(house.door.button("approve")))
+        await house.until(lambda: any(c.card and "gpu-1: its disk is almost" in c.card.body for c in house.door.shown))
+        house.fleet.infos = (full, host("gpu-2", cpus=1))
+        await brain.desk.accept(said("again"))
+        await house.until(
+            lambda: any(f.value == "gpu-2, CPU" for c in house.door.shown if c.card for f in c.card.facts)
+        )
 
 
 async def test_a_second_click_and_a_strangers_click_do_nothing(house: House, csv: Path) -> None:
@@ -118,7 +134,7 @@ async def test_a_second_click_and_a_strangers_click_do_nothing(house: House, csv
         await brain.desk.accept(clicked(approve))
         await brain.desk.accept(clicked(approve))
         await house.until(lambda: len(house.door.whispers) == 3)
-        assert "decided by U-alice before" in house.door.whispers[-1][1].text
+        assert "decided by alice before" in house.door.whispers[-1][1].text
         assert len(house.fleet.launched) == 1
 
 

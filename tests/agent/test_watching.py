@@ -344,7 +344,7 @@ async def test_runs_are_compared_with_one_chart(house: House) -> None:
         found = {row[0]: row[1:] for row in card.table.rows}
         assert found["learning_rate"] == ("default", "0.5")
         assert found["seed"] == ("7", "9")
-        assert found["result (sealed test)"] == ("accuracy 0.7", "accuracy 0.9")
+        assert found["result (sealed test)"] == ("accuracy 0.7000", "accuracy 0.9000")
         assert f"`{two.id}` with 0.9" in card.body
         assert "not measured on the same test rows" in card.body  # another seed, another split
         assert two.id in await stage.tells("compare the last two runs")
@@ -405,9 +405,9 @@ async def test_a_score_that_is_no_number_is_never_the_best(house: House, first: 
             await stage.says(run, ended(value, math.nan, 0.85, 0.7))
         ids = [run.id for run in runs]
         ids = ids if first == 0 else ids[::-1]
-        assert card_of(await stage.asks("compare", *ids)).body == f"Best accuracy: `{runs[2].id}` with 0.9."
+        assert card_of(await stage.asks("compare", *ids)).body == f"Best accuracy: `{runs[2].id}` with 0.9000."
         good = card_of(await stage.asks("status", runs[2].id))
-        assert (good.tone, "Better than the best baseline (**b1**, 0.85)" in good.body) == ("good", True)
+        assert (good.tone, "Better than the best baseline (**b1**, 0.8500)" in good.body) == ("good", True)
         bad = card_of(await stage.asks("status", runs[0].id))
         assert (bad.tone, "Not better than the baseline b1" in bad.body) == ("warn", True)
 
@@ -468,6 +468,20 @@ async def test_a_restart_is_marked_and_what_is_trained_anew_replaces_what_was(ho
         assert list(series.x) == [1, 2, 3, 4, 5]
         assert list(series.y)[2:] == [0.0, 0.0, 0.0]
         assert [mark.name for mark in spec.panels[0].marks] == ["attempt 2"]
+
+
+async def test_a_host_that_was_lost_is_named_with_when_it_was_heard(house: House) -> None:
+    house.fleet.lost = (host("gpu-9"),)
+    async with house.open() as brain:
+        house.clock.forward(3 * 3600)
+        stage = Stage(house, brain)
+        assert (
+            "**gpu-9** does not answer · last seen 3 h 00 min ago" in card_of(await stage.asks("cluster", "info")).body
+        )
+        house.fleet.infos = ()
+        card = card_of(await stage.asks("cluster", "info"))
+        assert card.title == "Cluster: 0 hosts, 0 GPUs"
+        assert "**gpu-9**" in card.body
 
 
 async def test_the_cluster_is_told_in_lines_for_a_phone(house: House) -> None:

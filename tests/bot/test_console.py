@@ -165,11 +165,11 @@ async def test_nothing_that_is_shown_can_steer_the_terminal(tmp_path: Path) -> N
     assert door.shown[0] == content
 
 
-async def test_a_spinner_turns_while_the_bot_is_at_work_and_makes_room_for_words() -> None:
+async def test_a_spinner_turns_while_the_bot_is_at_work_and_makes_room_for_words(tmp_path: Path) -> None:
     printed, piped = io.StringIO(), io.StringIO()
     terminal = Console(file=printed, force_terminal=True, width=80, color_system=None, _environ={"TERM": "xterm"})
     for console in (terminal, Console(file=piped, width=80)):
-        door = ConsoleDoor(thread="t", person="ann", read=False, console=console)
+        door = ConsoleDoor(thread="t", person="ann", files=tmp_path, read=False, console=console)
         async with door.busy(door.room, None), door.busy(door.room, None):
             await turned(console, printed)
             stream = await door.stream(door.room, key="k")

@@ -8,7 +8,7 @@ CSV = b"age,health,visited_doctor\n30,good,yes\n"
 
 
 async def test_who_asked_who_decided_and_who_stopped_are_named(chat: Chat) -> None:
-    alice, bob = chat.slack.user("alice"), chat.slack.user("bob")
+    alice = chat.slack.user("alice")
     async with chat.open() as brain:
         files = [chat.slack.file("visits.csv", CSV)]
         asked = alice.mention("train a model that predicts visited_doctor", files=files)
@@ -30,7 +30,7 @@ async def test_who_asked_who_decided_and_who_stopped_are_named(chat: Chat) -> No
 
         await says(1, Accepted(boot_id="b"))
         await says(2, Started(model="m", total_steps=9))
-        bob.say(f"stop {run.id}", thread=asked.ts)
-        await chat.seen(asked.ts, "Stopped by Bob.", "stopping")
+        alice.say(f"stop {run.id}", thread=asked.ts)
+        await chat.seen(asked.ts, "Stopped by Alice.", "stopping")
         await says(3, Ended(outcome=Outcome(state=RunState.STOPPED, reason="Stopped on request.")))
-        await chat.seen(asked.ts, f"Run `{run.id}` was stopped by Bob.")
+        await chat.seen(asked.ts, f"Run `{run.id}` was stopped by Alice.")

@@ -96,7 +96,11 @@ def test_row_17_output_without_end(own_site: Site, seed: int) -> None:
 @pytest.mark.faults
 def test_row_18_the_disk_of_runs_is_full(own_site: Site) -> None:
     with disks.tmpfs(own_site.home / "hosts", 64 * MB):
-        own_site.extra = {"TRAINYARD_DISK_HARD_BYTES": str(8 * MB), "TRAINYARD_DISK_FLOOR_BYTES": str(16 * MB)}
+        own_site.extra = {
+            "TRAINYARD_DISK_FLOOR_SHARE": "1",
+            "TRAINYARD_DISK_HARD_BYTES": str(8 * MB),
+            "TRAINYARD_DISK_FLOOR_BYTES": str(16 * MB),
+        }
         own_site.start_worker()
         own_site.start_bot()
         run = own_site.create("full")

@@ -182,7 +182,18 @@ async def test_without_a_host_or_a_redis_the_answer_is_a_sentence(own_yard: Yard
     order = InspectOrder(dataset=own_yard.blobs.put_bytes(CSV, name="people.csv"))
     with pytest.raises(Unavailable, match=r"No GPU host answered within 0\.5 s\. Start one with `trainyard worker`\."):
         await fleet.inspect(order)
+    starting = CeleryFleet(own_yard.server.url, own_yard.keys, no_host_s=0.0, own_worker_s=60.0)
+    assert starting.nobody() == "The worker of this machine is still starting. Try again in a moment."
+    asking = asyncio.create_task(starting.inspect(order))  # one of our own is waited for
+    while not own_yard.redis().client_list():
+        await asyncio.sleep(0.01)
+    own_yard.redis().set("trainyard:seen:ghost", ghost(), ex=60)
+    (lost,) = await fleet.gone()
+    assert lost.host == "ghost"
+    assert not asking.done()
+    asking.cancel()
     own_yard.redis().set("trainyard:host:ghost", ghost(), ex=60)
+    assert await fleet.gone() == []
     patient = CeleryFleet(own_yard.server.url, own_yard.keys, inspect_s=1.0)
     with pytest.raises(Unavailable, match="No GPU host answered within 1 s"):
         await patient.inspect(order)

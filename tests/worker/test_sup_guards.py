@@ -185,7 +185,11 @@ while True:
 
 
 async def test_a_disk_that_fills_up_is_told_then_the_run_is_saved_and_ended(own_yard: Yard, small_disk: Path) -> None:
-    own_yard.extra = {"TRAINYARD_DISK_FLOOR_BYTES": str(15 * 1024**2), "TRAINYARD_DISK_HARD_BYTES": str(8 * 1024**2)}
+    own_yard.extra = {
+        "TRAINYARD_DISK_FLOOR_SHARE": "1",
+        "TRAINYARD_DISK_FLOOR_BYTES": str(15 * 1024**2),
+        "TRAINYARD_DISK_HARD_BYTES": str(8 * 1024**2),
+    }
     own_yard.start_worker()
     await own_yard.launch(own_yard.order("r-disk00", SAVING + FILLING))
     outcome = own_yard.outcome("r-disk00")
@@ -237,11 +241,11 @@ async def test_a_run_that_takes_more_than_its_share_is_ended(own_yard: Yard) -> 
     assert "TRAINYARD_RUN_LIMIT_BYTES in the environment of the worker on h1 changes that" in outcome.reason
 
 
-def test_the_floor_of_a_disk_is_the_larger_of_two(tmp_path: Path) -> None:
-    assert floor_of(1000, floor_bytes=100, floor_share=0.05) == 100
-    assert floor_of(10_000, floor_bytes=100, floor_share=0.05) == 500
-    assert not disk_is_low(tmp_path, floor_bytes=1, floor_share=0.0)
-    assert disk_is_low(tmp_path, floor_bytes=2**62, floor_share=0.0)
+def test_the_floor_of_a_disk_is_the_smaller_of_two(tmp_path: Path) -> None:
+    assert floor_of(1000, floor_bytes=100, floor_share=0.05) == 50
+    assert floor_of(10_000, floor_bytes=100, floor_share=0.05) == 100
+    assert not disk_is_low(tmp_path, floor_bytes=1, floor_share=1.0)
+    assert disk_is_low(tmp_path, floor_bytes=2**62, floor_share=1.1)
 
 
 # --- memory

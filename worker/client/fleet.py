@@ -28,7 +28,7 @@ from worker.client.keys import Order, load_or_create, sign
 from worker.client.queue import PREFIX, control_queue, host_queue, make_app
 from worker.client.redis_url import shown
 
-HOST_KEY = f"{PREFIX}host:"
+HOST_KEY, SEEN_KEY = f"{PREFIX}host:", f"{PREFIX}seen:"
 _PUBLISH_LIMIT_S = 5.5  # a little more than the socket's own limit
 _PUBLISHERS = 4
 _EXPIRES_S = 60
@@ -48,11 +48,14 @@ class CeleryFleet:
         no_host_s: float = 5.0,
         inspect_s: float = 75.0,
         predict_s: float = 150.0,
+        own_worker_s: float = 0.0,
     ) -> None:
         """`keys` is the folder of the launch key, made at the first launch.
 
-        The limits are seconds to wait for an answer, `no_host_s` for the first sign of any host.
+        The limits are seconds to wait for an answer, `no_host_s` for the first sign of any host; `own_worker_s` is how
+        long from now the worker that this bot has started may take until it is one.
         """
+        self._own_until = time.monotonic() + own_worker_s
         self._url = redis_url
         self._keys = keys
         self._key: Ed25519PrivateKey | None = None
@@ -78,12 +81,27 @@ class CeleryFleet:
 
     async def hosts(self) -> Sequence[HostInfo]:
         """Hosts whose last word is under 60 s old, by name. Raises `Unavailable`."""
+        return await self._words(HOST_KEY)
+
+    async def _words(self, prefix: str) -> Sequence[HostInfo]:
         try:
-            keys = [key async for key in self._redis.scan_iter(match=f"{HOST_KEY}*", count=1000)]
+            keys = [key async for key in self._redis.scan_iter(match=f"{prefix}*", count=1000)]
             words: Any = await self._redis.mget(keys) if keys else []
         except (redis.RedisError, OSError) as error:
             raise self._unreachable() from error
-        return sorted((decode(HostInfo, word) for word in words if word), key=lambda info: info.host)
+        found = (decode(HostInfo, word, extra="ignore") for word in words if word)
+        return sorted(found, key=lambda info: info.host)
+
+    async def gone(self) -> Sequence[HostInfo]:
+        """The last word of hosts that were there within a day and are not now, by name. Raises `Unavailable`."""
+        here = {info.host for info in await self.hosts()}
+        return [info for info in await self._words(SEEN_KEY) if info.host not in here]
+
+    def nobody(self) -> str:
+        """Why no host is there, and what to do."""
+        if time.monotonic() < self._own_until:
+            return "The worker of this machine is still starting. Try again in a moment."
+        return "No GPU host is connected, so nothing can be trained. Start one with `trainyard worker`."
 
     async def inspect(self, order: InspectOrder) -> DataReport:
         """Audit a data file on any host. Raises `BadData`, `Unavailable`."""
@@ -121,8 +139,8 @@ class CeleryFleet:
                 raise Unavailable(text)
 
     async def _wait_for_a_host(self) -> None:
-        """Fail soon when nobody is there, instead of waiting for the whole limit."""
-        end = time.monotonic() + self._no_host_s
+        """Fail soon when nobody is there, instead of waiting for the whole limit; one of our own is waited for."""
+        end = max(time.monotonic() + self._no_host_s, self._own_until)
         while not await self.hosts():
             if time.monotonic() >= end:
                 raise _nobody(self._no_host_s)
