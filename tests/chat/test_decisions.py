@@ -63,7 +63,7 @@ async def test_what_was_piped_into_a_terminal_before_the_card_approves_nothing(
     monkeypatch.setattr(sys, "stdin", os.fdopen(read))
     printed = io.StringIO()
     house = House(tmp_path)
-    terminal = ConsoleDoor(thread="t", person="ann", console=Console(file=printed, width=100))
+    terminal = ConsoleDoor(thread="t", person="ann", files=tmp_path, console=Console(file=printed, width=100))
     house.door = terminal  # type: ignore[assignment]
     os.write(write, f"train a model that predicts visited_doctor @{tmp_path / 'visits.csv'}\nyes\n".encode())
     async with house.open() as brain:
