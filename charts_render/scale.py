@@ -59,7 +59,7 @@ class Scale:
 
 
 def x_scale(curves: Iterable[Curve], marks: Iterable[float]) -> Scale:
-    """The common x axis: from the first to the last place with data, and marks within a quarter of its length.
+    """The common x axis: from the first to the last place with data, without any over the marks.
 
     Steps are places, not values: however near they are beside their size, they have the whole axis.
     """
@@ -68,9 +68,6 @@ def x_scale(curves: Iterable[Curve], marks: Iterable[float]) -> Scale:
     if not ends:
         return Scale(*_opened(min(places, default=0.0), max(places, default=1.0)))
     lo, hi = min(ends), max(ends)
-    reach = (hi - lo) / 4
-    near = [m for m in places if lo - reach <= m <= hi + reach]
-    lo, hi = min([lo, *near]), max([hi, *near])
     size = max(abs(lo), abs(hi))
     if hi - lo > max(size * _ROUNDING, 1e-290):
         return Scale(lo, hi)

@@ -59,6 +59,7 @@ def series_of(
     starts, stops = (spans["began"], spans["ended"]) if axis == "time" else (spans["first"], spans["last"])
     starts, stops = (_placed(ends, axis, since, clock) for ends in (starts, stops))
     x = starts / 2 + stops / 2
+    x[:1] = starts[:1]  # a curve begins where its first point is
     # The first entries that hold a value of such an attempt: it logs nothing before it has made a step.
     began = np.searchsorted(spans["last"], sorted(anew), side="right")
     breaks = x[np.unique(began[began < len(spans)])]

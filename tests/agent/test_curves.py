@@ -33,7 +33,7 @@ def test_spans_say_mean_and_range_and_where_the_extremes_are() -> None:
     values = [float(n) for n in range(2 * FAN)]
     values[3], values[FAN + 2] = -50.0, math.inf
     found = series_of(a_window(values, folded=True), "train")
-    assert list(found.x) == [7.5, 23.5, 23.5]
+    assert list(found.x) == [0.0, 23.5, 23.5]
     assert max(found.y) == math.inf
     assert found.low[0] == -50.0
     assert found.extremes is not None
