@@ -144,7 +144,12 @@ def _csv(path: Path) -> Runs | None:
         first = file.readline()
         delimiter = max(",;\t", key=first.count)
         file.seek(0)
-        rows = list(csv.DictReader(file, delimiter=delimiter))
+        try:
+            rows: list[dict[str, Any]] = list(csv.DictReader(file, delimiter=delimiter))
+        except csv.Error as error:
+            raise BadData(f"{path} is no table: {error}. These can be read: {FORMATS}.") from error
+    if delimiter == ";":  # where a comma is the decimal point
+        rows = [{name: cell.replace(",", ".") if name and cell else cell for name, cell in row.items()} for row in rows]
     if not rows:
         return None
     names = [name for name in rows[0] if name]

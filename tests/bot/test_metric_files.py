@@ -143,6 +143,11 @@ def test_the_newest_row_may_come_first_and_no_number_is_lost(tmp_path: Path) -> 
     assert math.isnan(series.y[2])
 
 
+def test_a_table_may_have_decimal_commas(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("step;loss\n1;0,5\n2;0,25\n")
+    assert lines_of(spec_of(tmp_path / "a.csv")) == {"loss": {"loss": [0.5, 0.25]}}
+
+
 def test_moments_may_be_texts(tmp_path: Path) -> None:
     rows = [{"time": f"2026-03-01T{10 + n}:30:00+02:00", "loss": n} for n in range(3)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -162,6 +167,7 @@ def test_moments_may_be_texts(tmp_path: Path) -> None:
         ("run.wandb", b":W&B\x00\x01\x02\x00"),
         ("a.png", b"\x89PNG\r\n\x1a\n\x00\x00"),
         ("people.csv", b"name,town\nAda,London\nAlan,Wilmslow\n"),
+        ("long.csv", b"a,b\n" + b'"' + b"x" * 200_000 + b'",1\n'),
         ("notes.txt", b"first line\nsecond line\n"),
         ("other.db", b"SQLite format 3\0" + b"\0" * 200),
     ],
