@@ -1,8 +1,11 @@
 """`trainyard doctor`: one screen that says what is configured, reachable and missing, with what mends each."""
 
 import asyncio
+import contextlib
 import importlib.util
+import re
 import shutil
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -16,13 +19,17 @@ from rich.text import Text
 
 from agent.cards import size
 from agent.domain.errors import AppError
+from agent.llm.chain import GatewayModel
 from agent.storage.database import reachable
-from bot.settings import Settings, wrong
+from bot.processes import Children
+from bot.settings import Settings, gateway_environment, wrong
 from worker.client.fleet import CeleryFleet
 from worker.client.redis_url import for_client, shown
 
 LEAST_DISK_BYTES = 5 * 1024**3
 CHECK_S = 20.0
+MODELS_S, MODEL_S = 60.0, 10.0  # LiteLLM takes its time to load; then each model is asked, all at once
+_WITHOUT_SCHEME = re.compile(r"([^@]+)@([\w.-]+:\d+)(?:/.*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +68,14 @@ def refused(error: ValidationError, console: Console | None = None) -> int:
 
 async def _limited(check: Callable[[Settings], Awaitable[Sequence[Line]]], settings: Settings) -> Sequence[Line]:
     name = check.__name__.strip("_")
+    limit_s = MODELS_S if check is _models else CHECK_S
     try:
-        async with asyncio.timeout(CHECK_S):
+        async with asyncio.timeout(limit_s):
             return await check(settings)
     except AppError as error:
         return [Line(name, False, error.text)]
     except TimeoutError:
-        return [Line(name, False, f"no answer within {CHECK_S:.0f} s", "Check the network from this machine.")]
+        return [Line(name, False, f"no answer within {limit_s:.0f} s", "Check the network from this machine.")]
     except Exception as error:  # noqa: BLE001 - one broken check must not hide the others; its text may hold a password
         return [Line(name, False, f"The check itself failed ({type(error).__name__}).", "Look at what sets it up.")]
 
@@ -92,11 +100,10 @@ async def _home(settings: Settings) -> Sequence[Line]:
     except OSError as error:
         mend = "Set TRAINYARD_HOME to a folder that you can write to."
         return [Line("home", False, f"{home} cannot be written ({error.strerror}).", mend)]
-    free = shutil.disk_usage(home).free
-    mend = (
-        "" if free >= LEAST_DISK_BYTES else f"Free some space, or move TRAINYARD_HOME: {size(LEAST_DISK_BYTES)} needed."
-    )
-    lines.append(Line("disk", free >= LEAST_DISK_BYTES, f"{size(free)} free", mend))
+    disk = shutil.disk_usage(home)
+    least = min(LEAST_DISK_BYTES, disk.total // 20)  # as a host counts it
+    mend = "" if disk.free >= least else f"Free some space, or move TRAINYARD_HOME: {size(least)} needed."
+    lines.append(Line("disk", disk.free >= least, f"{size(disk.free)} free", mend))
     return lines
 
 
@@ -179,7 +186,33 @@ async def _models(settings: Settings) -> Sequence[Line]:
         return [Line("models", None, text)]
     if importlib.util.find_spec("litellm") is None:
         return [Line("models", False, "LiteLLM is not installed.", "pip install 'trainyard[llm]'")]
-    return [Line("models", True, " → ".join((*settings.model_names, "offline planner")))]
+    with tempfile.TemporaryDirectory(prefix="trainyard-") as folder:
+        children, socket = Children(Path(folder)), Path(folder) / "gateway.sock"
+        children.start("gateway", ["-m", "agent.llm.gateway", "--socket", str(socket)], gateway_environment())
+        try:
+            with contextlib.suppress(AppError):
+                await GatewayModel("none", socket).probe()  # answered, with a refusal, once LiteLLM is loaded
+            return await asyncio.gather(*(_model(name, socket) for name in settings.model_names))
+        finally:
+            await children.stop()
+
+
+async def _model(name: str, socket: Path) -> Line:
+    """What one model of the chain answers to a question of a few tokens."""
+    model = GatewayModel(name, socket)
+    label = f"model {model.name}"
+    if (found := _WITHOUT_SCHEME.fullmatch(name)) is not None:
+        mend = f"Write the server's whole address, such as {found[1]}@http://{found[2]}/v1."
+        return Line(label, False, "The address of its server has no http:// or https://.", mend)
+    begun = time.perf_counter()
+    try:
+        async with asyncio.timeout(MODEL_S):
+            await model.probe()
+    except TimeoutError:
+        return Line(label, False, f"It did not answer within {MODEL_S:.0f} s.", "Check its address and its provider.")
+    except AppError as error:
+        return Line(label, False, error.text)
+    return Line(label, True, f"answers in {time.perf_counter() - begun:.1f} s")
 
 
 async def _slack(settings: Settings) -> Sequence[Line]:

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 LINE_LIMIT_BYTES = 16_000_000
 SILENCE_S = 130.0  # longer than the gateway's own limit, which has the better words
 START_WAIT_S = 5.0  # a gateway listens before it imports anything heavy
+PROBE_TOKENS = 16  # the fewest that every provider takes
 NO_ANSWER_YET = '{"text": "No answer yet: this call waits for people or was overtaken by a newer message."}'
 BY_RULES = "So I go by rules:"
 _WITH_URL = re.compile(r"(.+?)@(https?://.+)")
@@ -65,6 +66,18 @@ class GatewayModel:
             raise Unavailable("The process that talks to language models ended.") from error
         except (ValueError, KeyError, TypeError) as error:
             raise ModelError(f"The answer of {self.name} cannot be read.") from error
+        finally:
+            writer.close()
+
+    async def probe(self) -> None:
+        """Ask for next to nothing; returns at the first sign that it answers. Raises as `stream` does."""
+        request = self._request((ModelMessage("user", "Say ok."),), ()) | {"max_tokens": PROBE_TOKENS}
+        reader, writer = await self._connect()
+        try:
+            writer.write(json.dumps(request).encode() + b"\n")
+            self._read(await reader.readline())
+        except OSError as error:
+            raise Unavailable("The process that talks to language models ended.") from error
         finally:
             writer.close()
 

@@ -159,6 +159,8 @@ class Gateway:
         if missing:
             return _error(f"There is no key for {model}. Put {missing} into `.env` and restart the bot.", later=False)
         retry_after_s = _retry_after_s(error)
+        if "LLM Provider NOT provided" in str(error):  # a bad request, to LiteLLM
+            kinds.insert(0, "LiteLLMUnknownProvider")
         for kind in (*kinds, "Connection error." if str(error).endswith("Connection error.") else "", str(status)):
             if kind in _SENTENCES:
                 text, later = _SENTENCES[kind]
