@@ -368,5 +368,6 @@ def test_a_single_nan_among_many_rows_is_marked(*, spanned: bool) -> None:
 
 
 def test_the_legend_of_long_names_says_what_is_their_own() -> None:
-    lines = [Series(f"sweep-lr0.00{n}-batch-of-32-and-so-on-seed1-{'x' * 60}", (0, 1), (n, n + 1)) for n in range(8)]
+    names = [f"{'a sweep of many runs ' * 3}lr0.00{n}-{'x' * 60}" for n in range(8)]
+    lines = [Series(name, (0, 1), (n, n + 1)) for n, name in enumerate(names)]
     assert len({t.text for t in texts(compose(chart(*lines)), "legend:0")}) == 8
