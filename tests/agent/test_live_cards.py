@@ -8,8 +8,9 @@ import pytest
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Card
 from agent.domain.events import Ended, Logged, Noted
-from agent.domain.runs import Outcome, RunState
+from agent.domain.runs import ExitClass, Outcome, RunState
 from tests.agent.conftest import House
+from tests.agent.engine import SPEC
 from tests.agent.stage import Stage
 from tests.agent.test_results import rows
 from tests.agent.test_watching import card_of
@@ -174,3 +175,30 @@ def _cards(house: House) -> list[Card]:
 
 def _shown(house: House) -> list[str]:
     return [f"{card.title} {[fact.value for fact in card.facts]}" for card in _cards(house)]
+
+
+async def test_what_ended_an_attempt_that_is_tried_again_is_said_once_in_the_thread(house: House) -> None:
+    why = "Its supervisor on host gpu-1 was killed or crashed."
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.running()
+        run = await stage.ended(run, RunState.LOST, ExitClass.LOST, why)
+        assert run.state is RunState.QUEUED
+        assert run.note.startswith("Its supervisor on host gpu-1 was killed or crashed; restart 1 of 3 comes in")
+        said = f"Attempt 1 of run `{run.id}` ended. {why} It is tried again by itself."
+        await house.until(lambda: said in house.door.texts())
+        await brain.cards.refresh(run.id)
+        await brain.postman.idle()
+        assert house.door.texts().count(said) == 1
+
+
+async def test_a_lost_run_that_a_person_tries_again_is_not_said_to_have_done_so_itself(house: House) -> None:
+    spec = SPEC.model_copy(update={"auto_resume": False})
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        run = await stage.ended(await stage.running(spec), RunState.LOST, ExitClass.LOST, "Its host is gone.")
+        await house.until(lambda: any("is lost. Its host is gone." in text for text in house.door.texts()))
+        await brain.service.retry(run.id)
+        await brain.cards.refresh(run.id)
+        await brain.postman.idle()
+        assert not any("by itself" in text for text in house.door.texts())
