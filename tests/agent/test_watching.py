@@ -547,7 +547,7 @@ async def test_predictions_of_a_file_are_handed_back_as_a_file(house: House, csv
         (file,) = content.files
         assert Path(file.path).read_bytes() == b"age,prediction\n1,yes\n"
         assert isinstance(stored, DatasetRef)
-        assert file.sha256 == stored.sha256
+        assert (file.sha256, file.name) == (stored.sha256, f"predictions-{run.id}.csv")
         assert "all in the file" in card_of(content).footer
 
 
