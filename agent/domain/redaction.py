@@ -11,6 +11,7 @@ import base64
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, quote_plus
@@ -51,7 +52,9 @@ SHAPES: tuple[Shape, ...] = (
     _shape("github", "github_pat_", r"github_pat_\w{40,}"),
     _shape("gitlab", "glpat-", r"(?<![A-Za-z0-9])glpat-[\w-]{20,}"),
     _shape("aws", "AKIA ASIA", r"(?<![A-Za-z0-9])A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    _shape("aws", "aws_secret", r"(?<=aws_secret_access_key)[\"' ]{0,3}[=:][\"' ]{0,3}[A-Za-z0-9/+]{40}"),
+    _shape(
+        "aws", "aws_secret AWS_SECRET", r"(?<=(?i:aws_secret_access_key))[\"' ]{0,3}[=:][\"' ]{0,3}[A-Za-z0-9/+]{40}"
+    ),
     _shape("google", "AIza", r"(?<![A-Za-z0-9])AIza[\w-]{35}"),
     _shape("google", "GOCSPX- ya29.", r"(?<![A-Za-z0-9])(?:GOCSPX-[\w-]{20,}|ya29\.[\w-]{20,})"),
     _shape("wandb", "wandb_v1_", r"(?<![A-Za-z0-9])wandb_v1_[\w-]{20,}"),
@@ -161,7 +164,7 @@ def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
     clean = _NAMED.sub(_without_value, clean)
     if clean == text:
         return text, ()
-    return clean, tuple(sorted(set(_MARKS.findall(clean)) - set(_MARKS.findall(text))))
+    return clean, tuple(sorted(Counter(_MARKS.findall(clean)) - Counter(_MARKS.findall(text)))) or ("unknown",)
 
 
 def _without_value(found: re.Match[str]) -> str:

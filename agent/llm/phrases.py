@@ -78,7 +78,7 @@ _STOP_WORDS = frozenset(
         "use again instead",
     )
 )
-_MOST_READ = 4_000  # characters; some patterns below take their time on long texts
+_MOST_READ = 1_000  # characters; some patterns below take their time on long texts
 _CLOSE = 0.8  # how alike two words must be to count as one (visit, visited)
 
 
@@ -114,7 +114,7 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     ("run_chart", _words(rf"{ASKED}{PICTURES_OF}")),
-    ("run_results", _words(rf"(?!.*\b(?:train|build|fit)\s+(?:me\s+)?an?\b){ASKED}{TOLD}")),
+    ("run_results", _words(rf"^(?!.*\b(?:train|build|fit)\s+(?:me\s+)?an?\b){ASKED}{TOLD}")),
     ("run_chart", _words(rf"{ASKED}(?:plot|draw|graph|chart)\b|{YESTERDAY}")),
     ("compare_runs", _words(rf"{ASKED}compare\b|r-[0-9a-z]{{6}}\W+(?:vs\.?|versus|against)\W+r-[0-9a-z]{{6}}\b")),
     ("run_status", _words(rf"{ASKED}(?:show|see|open)\b[^.,;?!]{{0,20}}\bcard\W*(?:(?:of|for)\W+{RUN}\W*)?$")),

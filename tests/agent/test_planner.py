@@ -1,6 +1,8 @@
 """The offline planner: what everyday sentences mean, alone and after what was said before."""
 
 import json
+import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -339,6 +341,24 @@ async def test_the_end_of_a_very_long_text_is_not_read_but_its_file_is() -> None
     assert len(asked["about"]) <= 300
     answer = await reply(user("purple " * 2000 + "stop r-abc123"))
     assert not answer.calls
+
+
+@pytest.mark.parametrize(
+    "word", ["to ", "model ", "show ", "who ", "logs ", "not ", "r-abc123 ", "with 2 ", "\n", " ", "-"]
+)
+async def test_no_text_takes_long_to_read(word: str) -> None:
+    """It is read in the process of everybody; the measure is a text of the same length that nothing begins in."""
+
+    async def taken_s(text: str) -> float:
+        best = math.inf
+        for _ in range(3):
+            began = time.perf_counter()
+            await reply(user(text))
+            best = min(best, time.perf_counter() - began)
+        return best
+
+    count = 4_000 // len(word)
+    assert await taken_s(word * count + "!") < 40 * await taken_s("purple " * 570 + "!")
 
 
 async def test_a_plan_without_an_earlier_one_looks_at_the_data() -> None:

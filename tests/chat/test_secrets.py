@@ -22,6 +22,8 @@ PASTED = {
     f"password={MIXED}": MIXED,
     f"The token is {HEX}.": HEX,
     f"my secret {MIXED}": MIXED,
+    "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI0K7MDENG/bPxRfiCYEXAMPLEKEY": "wJalrXUtnFEMI0K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "you said [secret: huggingface], it is hf_ZyXwVuTsRqPoNmLkJiHgFeDcBa0123": "hf_ZyXwVuTsRqPoNmLkJiHgFeDcBa0123",
 }
 HARMLESS = (
     "train a token classification model with dslim/bert-base-NER-uncased2",
