@@ -18,7 +18,7 @@ from agent.domain.rooms import Person
 from agent.ports import Model, ModelMessage, ModelReply, ToolCall
 from agent.postman import LiveReply, Postman
 from agent.prompt import conversation
-from agent.stores import Context, Conversations, Turn
+from agent.stores import NOTICED, Context, Conversations, Turn
 from agent.tools.dispatch import Dispatcher, NeedsApproval, answer_of, failure_of
 from agent.tools.tool import Caller, Result
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 MOST_MODEL_CALLS = 16
 # How the ids of turns begin that a person asked for, that nobody did, and that are commands, which need no model.
-ASKED, NOTICED, COMMANDED = "t-", "n-", "c-"
+ASKED, COMMANDED = "t-", "c-"
 UNKNOWN_OUTCOME = (
     '{"error": "This call was begun before a restart and its outcome is unknown. '
     'Check the state before you repeat it."}'

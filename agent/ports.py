@@ -179,12 +179,13 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelMessage:
-    """One entry of a conversation in the form that every chat model understands."""
+    """One entry of a conversation in the form that every chat model understands. `speaker` is whose words they are."""
 
     role: str  # system | user | assistant | tool
     text: str
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""  # of the call that a tool message answers
+    speaker: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,12 @@ from agent.domain.errors import AppError, BadData, BadRequest, NotAllowed, NotFo
 from agent.domain.ids import new_ulid
 from agent.domain.redaction import without_secrets
 from agent.domain.rooms import Attachment, Away, Clicked, Commanded, Inbound, Noticed, Person, Room, Said
-from agent.loop import ASKED, COMMANDED, NOTICED, Interrupt, TurnLoop
+from agent.loop import ASKED, COMMANDED, Interrupt, TurnLoop
 from agent.ports import Blobs, Clock, Door, ModelMessage, Whisper
 from agent.postman import Postman
 from agent.prompt import NOTICE
 from agent.signs import Signs
-from agent.stores import InboxItem, Stores, Turn
+from agent.stores import NOTICED, InboxItem, Stores, Turn
 from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Caller
 

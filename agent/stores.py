@@ -15,7 +15,10 @@ from agent.domain.rooms import Inbound, Person, Room
 from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
 from agent.run_store import START, Applied, Ending, Lease, LogPage, LogQuery, Note, Place, Runs, Script, Verdict
 
+NOTICED = "n-"  # how the ids of turns begin that nobody asked for
+
 __all__ = [
+    "NOTICED",
     "START",
     "Applied",
     "Approvals",

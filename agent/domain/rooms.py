@@ -1,13 +1,15 @@
 """Where something was said, by whom, and what came with it."""
 
+import unicodedata
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from agent.domain.value import Value
 
 Platform = Literal["slack", "discord", "console"]
+_MOST_CHARS = 100  # of a name; platforms allow 32 to 255
 
 
 class Room(Value):
@@ -24,13 +26,25 @@ class Room(Value):
         return "/".join((self.platform, self.tenant, self.channel, self.thread))
 
 
+def one_line(text: str) -> str:
+    """A name that somebody chose, as one line of at most 100 characters: its beginning, and its end with the ending.
+
+    Control characters and marks that turn the direction of writing are left out.
+    """
+    clean = " ".join("".join(sign for sign in text if unicodedata.category(sign)[0] != "C" or sign.isspace()).split())
+    return clean if len(clean) <= _MOST_CHARS else f"{clean[: _MOST_CHARS - 31]}…{clean[-30:]}"
+
+
+Name = Annotated[str, AfterValidator(one_line)]
+
+
 class Person(Value):
     """Who said it. Identity is (platform, tenant, id); the name is for display only."""
 
     platform: Platform
     tenant: str
     id: str
-    name: str = ""
+    name: Name = ""
     external: bool = False  # a guest of another organisation (Slack Connect)
 
     @property
@@ -48,7 +62,7 @@ class Attachment(Value):
     """A file that came with a message; `locator` is what its own adapter needs to fetch it."""
 
     id: str
-    name: str
+    name: Name
     size_bytes: int
     media_type: str = ""
     locator: str = ""

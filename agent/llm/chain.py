@@ -150,7 +150,8 @@ def _late(answer: ModelMessage, names: Mapping[str, str]) -> ModelMessage:
 
 
 def _as_openai(said: ModelMessage) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": said.role, "content": said.text}
+    said_by = f"[from {json.dumps(said.speaker, ensure_ascii=False)}]\n" if said.speaker else ""
+    message: dict[str, Any] = {"role": said.role, "content": f"{said_by}{said.text}"}
     if said.calls:
         message["content"] = said.text or None
         message["tool_calls"] = [

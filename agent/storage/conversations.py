@@ -19,7 +19,7 @@ from agent.ports import ModelMessage, ToolCall
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
 from agent.storage.tables import binding, file, inbox, message, session, started_call, turn
-from agent.stores import Context, Turn
+from agent.stores import NOTICED, Context, Turn
 
 
 def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> None:
@@ -45,11 +45,18 @@ def as_turn(row: Row[Any]) -> Turn:
 
 def _as_message(row: Row[Any]) -> ModelMessage:
     calls = tuple(ToolCall(*call) for call in json.loads(row.calls)) if row.calls else ()
-    return ModelMessage(row.role, row.text, calls, row.call_id)
+    person = wire.decode(Person, row.person) if row.role == "user" and row.person else None
+    speaker = "" if person is None or row.turn_id.startswith(NOTICED) else person.shown
+    return ModelMessage(row.role, row.text, calls, row.call_id, speaker)
 
 
 # Built once: building a statement costs three times what carrying it out does.
-_HISTORY = select(message).where(message.c.session_id == bindparam("session")).order_by(message.c.id)
+_HISTORY = (
+    select(message, turn.c.person)
+    .join_from(message, turn, message.c.turn_id == turn.c.id, isouter=True)
+    .where(message.c.session_id == bindparam("session"))
+    .order_by(message.c.id)
+)
 _FILES = select(file.c.dataset).where(file.c.session_id == bindparam("session")).order_by(file.c.added_at.desc())
 _SESSION = select(binding.c.session_id).where(binding.c.room_key == bindparam("room"))
 _END_TURN = update(turn).where(turn.c.id == bindparam("turn")).values(state="done")

@@ -47,7 +47,7 @@ async def test_cut_in_the_middle_only_the_seconds_words_stay(
     assert len(house.door.messages) == 2
     assert "word0 word1" in next(iter(house.door.messages.values()))[-2].text  # it was shown, and replaced
     history = [message["content"] for message in server.requests[-1].messages]
-    assert history[1:] == ["how are things", "All is well.", "and now"]
+    assert history[1:] == ['[from "alice"]\nhow are things', "All is well.", '[from "alice"]\nand now']
 
 
 async def test_all_fail_and_the_planner_says_why(gateway: GatewayProcess, server: ModelServer, house: House) -> None:
