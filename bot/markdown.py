@@ -6,10 +6,12 @@ the caller says how large a message may be and how it is measured. Used by the S
 HTML blocks are taken as plain text, as chat platforms do.
 """
 
+import html
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -22,6 +24,40 @@ GUARD = "\u200b"  # stops a line of prose from opening a fence
 FENCE_LIKE = re.compile(r"^(?:[\s>]|[-*+]\s|\d{1,9}[.)]\s)*(?=```|~~~)")
 CONTAINER = re.compile(r"^(?:[\s>]|[-*+](?=\s)|\d{1,9}[.)](?=\s))*")
 JOINS = {0x200D, *range(0xFE00, 0xFE10), *range(0x1F3FB, 0x1F400)}  # glue and modifiers of emoji
+
+CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
+LINK = re.compile(
+    r"(!?)\[([^\[\]\n]{0,300})\]"
+    r"(?:\(\s{0,9}<?((?:[^\s()<>]|\([^\s()<>]{0,200}\)){1,2000})>?[^()\n]{0,300}\)|\[[^\[\]\n]{0,100}\])"
+)
+ADDRESS = re.compile(r"^( {0,3}\[[^\[\]\n]{1,100}\]:)[ \t]*<?([^\s<>]{1,2000})>?[^\n]*$", re.MULTILINE)
+BARE = re.compile(r"<([A-Za-z][A-Za-z0-9+.-]{1,30}:[^\s<>]{0,2000})>")
+SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):")
+SCHEMES = frozenset({"http", "https", "mailto"})
+
+
+def without_traps(text: str) -> str:
+    """CommonMark without remote pictures, and without links that are no web address: their words stay.
+
+    A picture would be fetched from whoever a model, or a file that it read, names; a `javascript:` link would be run.
+    """
+    if "](" not in text and "][" not in text and "]:" not in text and "<" not in text:
+        return text
+    parts = CODE.split(text)
+    return "".join(part if n % 2 else _without_traps(part) for n, part in enumerate(parts))
+
+
+def _without_traps(text: str) -> str:
+    text = LINK.sub(lambda link: link[2] if link[1] or not _is_web(link[3] or "") else link[0], text)
+    text = ADDRESS.sub(lambda found: found[0] if _is_web(found[2]) else "", text)
+    return BARE.sub(lambda found: found[0] if _is_web(found[1]) else found[1].partition(":")[2], text)
+
+
+def _is_web(address: str) -> bool:
+    """Whether an address is one of the web, or has no scheme at all."""
+    readable = "".join(sign for sign in html.unescape(unquote(address)).lower() if sign.isprintable() and sign != " ")
+    scheme = SCHEME.match(readable)
+    return scheme is None or scheme[1] in SCHEMES
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from rich.text import Text
 from agent.commands import command_of, words_of
 from agent.domain.content import Card, Choice, Content, Document, Menu, Table, Tone
 from bot.documents import size
+from bot.markdown import without_traps
 from bot.menus import name_of, shortened
 
 STYLES: dict[Tone, str] = {"neutral": "blue", "busy": "cyan", "good": "green", "warn": "yellow", "bad": "red"}
@@ -36,7 +37,7 @@ def painted(content: Content) -> RenderableType:
     content = Content.model_validate(_harmless(content.model_dump()))
     parts: list[RenderableType] = []
     if content.text:
-        parts.append(Markdown(content.text))
+        parts.append(Markdown(without_traps(content.text)))
     if content.card is not None:
         parts.append(card_panel(content.card))
     parts.extend(Text(line, style="bold", no_wrap=True, overflow="fold") for line in file_lines(content.files))
@@ -58,7 +59,7 @@ def card_panel(card: Card) -> Panel:
     style = STYLES[card.tone]
     parts: list[RenderableType] = []
     if card.body:
-        parts.append(Markdown(card.body))
+        parts.append(Markdown(without_traps(card.body)))
     if card.facts:
         parts.append(_facts(card))
     if card.progress is not None:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from discord.utils import escape_markdown
 
 from agent.domain.content import Table
+from bot.markdown import CODE, without_traps
 
 PHONE_COLUMNS = 42  # characters of fixed width that a phone shows without wrapping
 ZERO_WIDTH = "\u200b"
-CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
 MENTION = re.compile(r"@(?=everyone\b|here\b)|(?<=<)(@[!&]?|#)(?=\d)|(?<=</)(?=[\w -]+:\d)", re.IGNORECASE)
 DEEP_HEADING = re.compile(r"^#{4,6}\s+(.+?)\s*#*$", re.MULTILINE)
 PIPE_TABLE = re.compile(r"(?:^[ \t]*\|.*\|[ \t]*$\n?){2,}", re.MULTILINE)
@@ -22,7 +22,7 @@ CONTROL = re.compile("\x1b\\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 def marked_up(text: str) -> str:
     """`text` for a message or an embed; what stands in code stays as it is, Discord shows no mentions there."""
-    parts = CODE.split(text)
+    parts = CODE.split(without_traps(text))
     return "".join(part if n % 2 else _prose(part) for n, part in enumerate(parts))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.domain.content import Button, Card, Content, Fact, Menu, Table, Tone
-from bot.markdown import split
+from bot.markdown import split, without_traps
 from bot.menus import Offer, offers
 
 Block = dict[str, Any]
@@ -102,13 +102,17 @@ def _card_within(card: Card, files: Mapping[str, str], limit: int) -> list[Block
 
 
 def neutral(text: str) -> str:
-    """CommonMark in which nothing pings: a zero-width space parts each mention from its mark."""
+    """CommonMark in which nothing pings, runs or is fetched: a zero-width space parts each mention from its mark."""
+    return _unpinged(without_traps(text))
+
+
+def _unpinged(text: str) -> str:
     return PING.sub(lambda found: found.group() + "\u200b", text)
 
 
 def escape(text: str) -> str:
     """Text for Slack's own markup, shown as it is."""
-    return neutral(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _unpinged(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def clip(text: str, limit: int) -> str:
