@@ -9,12 +9,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.domain.content import Content
 from agent.domain.errors import AppError, NotFound, TransientError
 from agent.domain.rooms import Room
 from agent.ports import Clock, Door, MessageRef, ReplyStream, Whisper
+from agent.reduced import reductions
 from agent.stores import Outbox, Post
 
 log = logging.getLogger(__name__)
@@ -23,6 +24,7 @@ LONGEST_WAIT_S = 60.0
 PASSED_FROM_S = 4.0  # a message that waits so long between two tries (from the fourth on) lets others pass
 GONE_S = 60.0  # a message that is not there is not looked for again so long, unless the news are urgent
 NOTE_AFTER_S = 0.1  # a bot killed before that finds the answer in the room
+WHOLE_AGAIN_S = 600.0  # a message that was refused as a whole is shown in part so long
 MOST_TRIES = 5  # of a message that breaks its door in a way that the door has no name for
 
 
@@ -41,6 +43,16 @@ class _Trouble:
         self.until_s = now_s + self.wait_s
 
 
+@dataclass(frozen=True, slots=True)
+class _Reduced:
+    """A message of which the platform takes less than the whole; `until_s` is when the whole is tried again."""
+
+    version: int
+    level: int
+    why: str
+    until_s: float
+
+
 class Postman:
     """The way out. `gap_s` is the shortest time between two edits of one message that is not urgent, per platform."""
 
@@ -55,6 +67,7 @@ class Postman:
         self._troubles: dict[str, _Trouble] = {}
         self._gone: dict[str, float] = {}  # what is not there, as somebody deleted it, until when nobody looks again
         self._growing: set[str] = set()
+        self._reduced: dict[str, _Reduced] = {}
 
     async def put(
         self, key: str, room: Room, content: Content, *, whisper: Whisper | None = None, urgent: bool = False
@@ -159,6 +172,9 @@ class Postman:
     def _wait_s(self, post: Post) -> float:
         trouble, last = self._troubles.get(post.key), self._edited_at.get(post.key)
         wait_s = trouble.until_s - _now_s() if trouble is not None else 0.0
+        reduced = self._reduced.get(post.key)
+        if reduced is not None and reduced.version == post.version:
+            wait_s = max(wait_s, reduced.until_s - _now_s())
         if not post.urgent and post.ref is not None and last is not None:
             gap_s = self._gap_s.get(post.room.platform, 0.0)
             wait_s = max(wait_s, last + gap_s - self._clock.monotonic())
@@ -171,7 +187,7 @@ class Postman:
             await self._outbox.dead(post.key, version=post.version)
             return True
         try:
-            ref = await self._post_or_edit(door, post)
+            ref = await self._post_or_less(door, post)
         except TransientError as error:
             wait_s = self._in_trouble(post.key, error.retry_after_s or 0.0).wait_s
             log.warning("message delayed", extra={**about, "wait_s": wait_s, "cause": str(error)})
@@ -191,8 +207,9 @@ class Postman:
         else:
             self._troubles.pop(post.key, None)
             self._gone.pop(post.key, None)
-            await self._outbox.sent(post.key, ref, shown=post.version)
-            return True
+            reduced = self._reduced.get(post.key)
+            await self._outbox.sent(post.key, ref, shown=None if reduced is not None else post.version)
+            return reduced is None
         finally:
             self._note_edit(post.key)
         await self._outbox.dead(post.key, version=post.version)
@@ -210,6 +227,38 @@ class Postman:
         now = self._clock.monotonic()
         since = now - max(self._gap_s.values(), default=0.0)
         self._edited_at = {of: at for of, at in self._edited_at.items() if at > since} | {key: now}
+
+    async def _post_or_less(self, door: Door, post: Post) -> MessageRef:
+        """Show the whole message, else as much of it as the platform takes; the whole is tried again after a while."""
+        known = self._reduced.get(post.key)
+        if known is None or known.until_s <= _now_s():
+            try:
+                ref = await self._post_or_edit(door, post)
+            except (TransientError, NotFound):
+                raise
+            except AppError as error:
+                why, begin, refused = error.text, 0, error
+            else:
+                self._reduced.pop(post.key, None)
+                return ref
+            until_s = _now_s() + WHOLE_AGAIN_S
+        else:
+            why, begin, until_s, refused = known.why, known.level, known.until_s, AppError(known.why)
+        for level, less in enumerate(reductions(post.content, why)):
+            if level < begin:
+                continue
+            try:
+                ref = await self._post_or_edit(door, replace(post, content=less))
+            except (TransientError, NotFound):
+                raise
+            except AppError as error:
+                refused = error
+            else:
+                log.warning("message is shown in part", extra={"key": post.key, "level": level, "cause": why})
+                self._reduced[post.key] = _Reduced(post.version, level, why, until_s)
+                return ref
+        self._reduced.pop(post.key, None)
+        raise refused
 
     async def _post_or_edit(self, door: Door, post: Post) -> MessageRef:
         if post.ref is not None:

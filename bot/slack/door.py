@@ -162,10 +162,11 @@ class SlackDoor:
         """Download to the file `into`, whole or not at all."""
         await self._downloads.fetch(attachment, into, limit_bytes=limit_bytes)
 
-    def missed(self, since: datetime, rooms: Sequence[Room]) -> AsyncIterator[Inbound]:
+    async def missed(self, since: datetime, rooms: Sequence[Room]) -> AsyncIterator[Inbound]:
         """What people said since then that may be for us; asked once we are connected."""
         assert self._me is not None  # noqa: S101 - `run` knows it before it connects
-        return missed(self._api, self._me, since, rooms)
+        async for inbound in missed(self._api, self._me, since, rooms):
+            yield inbound.model_copy(update={"person": await self._names.named(inbound.person)})
 
     async def _identify(self) -> Self:
         for wait_s in (*RECONNECT_S, None):
