@@ -69,6 +69,7 @@ class Outbound:
                 standing[number] = await self.send(room, message, metadata=metadata, content=content)
         self.handed_over(standing[0])
         self._remember(standing, len(shown))
+        await self._pictures.note(room.channel, standing[0], files)
         return MessageRef(channel=room.channel, id=standing[0], thread=room.thread)
 
     async def hand_over(self, room: Room, content: Content, *, key: str) -> Content:
@@ -120,6 +121,7 @@ class Outbound:
             if code_of(error) not in FROZEN:
                 raise
             return await self.post(room, content, key=f"instead-of:{ref.channel}:{ref.id}")
+        await self._pictures.note(ref.channel, ref.id, files)
         return ref
 
     async def _with_files(self, room: Room, ref: MessageRef, content: Content) -> Content:
@@ -175,7 +177,9 @@ class Outbound:
     async def whisper(self, room: Room, content: Content, to: Whisper, *, key: str) -> MessageRef:
         """Show to one person only: by the handle while it lives, else as an ephemeral message."""
         content = await self._files.privately(room, content, person=to.person, key=key)
-        message = single(content, await self._pictures.ids(content), limit=WHISPER_CHARS)
+        files = await self._pictures.ids(content)
+        message = single(content, files, limit=WHISPER_CHARS)
+        self._pictures.keep(files)
         if to.handle and await self._by_handle(to.handle, message, room):
             return MessageRef(channel=room.channel, id="", thread=room.thread)
         answer, _ = await self._with_pictures(

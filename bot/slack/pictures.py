@@ -28,6 +28,7 @@ class Pictures:
         self._api = api
         self._uploads: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
         self._failed: OrderedDict[str, int] = OrderedDict()  # times
+        self._shown: OrderedDict[tuple[str, str], str] = OrderedDict()  # the file that a message shows, by its address
 
     async def ids(self, content: Content) -> Mapping[str, str]:
         """Slack's file id of the content's picture by its sha256; empty when Slack does not take it."""
@@ -60,6 +61,36 @@ class Pictures:
     def forget(self, sha256: str) -> None:
         """Slack does not show this file: upload it anew next time."""
         self._uploads.pop(sha256, None)
+
+    async def note(self, channel: str, ts: str, files: Mapping[str, str]) -> None:
+        """A message shows these files now: the one that it showed before is deleted, unless another message has it.
+
+        What an earlier process uploaded is not known and stays: at most one file a message and a restart.
+        """
+        before = self._shown.pop((channel, ts), "")
+        now = next(iter(files.values()), "")
+        if now:
+            self._shown[channel, ts] = now
+        while len(self._shown) > REMEMBERED:
+            self._shown.popitem(last=False)
+        if not before or before in self._shown.values():
+            return
+        for sha256, uploading in list(self._uploads.items()):
+            if (
+                uploading.done()
+                and not uploading.cancelled()
+                and not uploading.exception()
+                and uploading.result() == before
+            ):
+                del self._uploads[sha256]
+        try:
+            await self._api.call("files.delete", file=before)
+        except AppError as error:  # it is only space
+            log.info("slack.picture_not_deleted", extra={"file": before, "reason": error.text})
+
+    def keep(self, files: Mapping[str, str]) -> None:
+        """A private answer shows these files; it has no address, so they stay."""
+        self._shown.update({("", file): file for file in files.values()})
 
     async def share(self, picture: Picture, room: Room) -> None:
         """Post the picture as a file of its own, where image blocks are refused."""

@@ -269,6 +269,13 @@ def files_info(server: "SlackServer", params: Params) -> dict[str, Any]:
     return {"file": server.file_json(file, whole=True)}
 
 
+@method("files.delete")
+def files_delete(server: "SlackServer", params: Params) -> dict[str, Any]:
+    if server.files.pop(params.get("file", ""), None) is None:
+        raise Refused("file_not_found")
+    return {}
+
+
 @method("blocks.validate")
 def validate(server: "SlackServer", params: Params) -> dict[str, Any]:
     if refusal := refused_blocks(parsed(params, "blocks"), server.file_ready):

@@ -271,3 +271,19 @@ class SlackLike:
 def room_in(server: SlackServer) -> Room:
     question = server.user("alice").say("hello")
     return Room(platform="slack", tenant=server.team_id, channel=question.channel, thread=question.ts)
+
+
+async def test_an_edit_with_another_picture_deletes_the_one_before(server, door, room, tmp_path):
+    first, second, third = (picture(tmp_path, name) for name in "abc")
+    card = await door.post(room, charted(first), key="card")
+    await door.post(room, charted(second), key="another")
+    for chart in (second, third, third):
+        card = await door.edit(room, card, charted(chart))
+
+    names = sorted(file.name for file in server.files.values())
+    assert names == sorted(f"{chart.sha256[:12]}.png" for chart in (second, third))  # the other message has the second
+    assert len(server.called("files.delete")) == 1
+
+    server.scopes.discard("files:write")
+    await door.edit(room, card, Content(card=Card(kind="run", title="Run r-1 is over")))
+    assert "is over" in server.message(card.channel, card.id).shown
