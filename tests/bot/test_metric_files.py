@@ -167,7 +167,7 @@ def test_moments_may_be_texts(tmp_path: Path) -> None:
         ("run.wandb", b":W&B\x00\x01\x02\x00"),
         ("a.png", b"\x89PNG\r\n\x1a\n\x00\x00"),
         ("people.csv", b"name,town\nAda,London\nAlan,Wilmslow\n"),
-        ("long.csv", b"a,b\n" + b'"' + b"x" * 200_000 + b'",1\n'),
+        ("long.csv", b"a,b\n" + b'"' + b"x" * 200_000 + b'",y\n'),
         ("notes.txt", b"first line\nsecond line\n"),
         ("other.db", b"SQLite format 3\0" + b"\0" * 200),
     ],
