@@ -202,6 +202,7 @@ async def test_a_deleted_card_is_left_alone_until_there_is_news_that_matters(
     assert [(record.levelname, record.exc_info) for record in caplog.records] == [("WARNING", None)]
     await put(postman, "run", "finished", urgent=True)
     await shown(door, "finished")
+    await postman.idle()  # the moment of the edit is noted after it is shown
     clock.forward(60)
     await put(postman, "run", "described")
     await shown(door, "described")

@@ -339,14 +339,28 @@ def test_what_is_printed_last_is_kept_however_much_came_before(tmp_path: Path, e
     lines = 500_000
     capture = captured(tmp_path, b"a line of forty bytes, more or less, yes\n" * lines + b"final score 0.91" + end)
     logged = capture.take()
-    kept = (tmp_path / "output.log").read_text()
-    assert kept.rstrip().endswith("\nfinal score 0.91")
+    kept = "".join(path.read_text() for path in sorted(tmp_path.glob("output.log*"), reverse=True))
+    assert kept.endswith("\nfinal score 0.91\n")
     left_out = sum(int(count) for count in re.findall(r"\[trainyard\] (\d+) lines left out", kept))
     written = kept.count("\n") - kept.count("[trainyard]")
     assert left_out > 0
     assert written + left_out == lines + 1
     assert logged is not None
     assert len(logged.lines) + logged.dropped == lines + 1
+
+
+def test_the_count_of_dropped_lines_stands_where_they_would(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    capture = Capture(tmp_path / "output.log")
+    for data, burst in ((b"first\n", 2**20), (b"lost\nlost\n", 1), (b"last\n", 2**20)):
+        capture._file_bucket = Bucket(1, burst)
+        os.write(writing, data)
+        capture.pump(reading, wait_s=30)
+    capture.take()
+    os.close(reading)
+    os.close(writing)
+    note = "[trainyard] 2 lines left out: the script prints too much"
+    assert (tmp_path / "output.log").read_text().splitlines() == ["first", note, "last"]
 
 
 def test_the_tail_begins_after_the_key_that_was_printed_before(tmp_path: Path) -> None:

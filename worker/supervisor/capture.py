@@ -124,8 +124,7 @@ class Capture:
     def take(self) -> Logged | None:
         """The lines since the last call, None for none."""
         if self._unwritten and self._file_bucket.take(64):
-            self._note_unwritten()
-            self._write()
+            self._write(even_none=True)
         if not self._lines and not self._dropped:
             return None
         logged = Logged(lines=tuple(self._lines), dropped=self._dropped)
@@ -173,8 +172,6 @@ class Capture:
         lines = [line for line in self._newest(min(self._left_out_bytes, _TAIL_BYTES)) if line]
         self._unwritten = max(0, self._unwritten - len(lines))
         self._dropped = max(0, self._dropped - len(lines))
-        if self._unwritten:
-            self._note_unwritten()
         for line in lines:
             self._piece(line)
         self._write()
@@ -191,10 +188,6 @@ class Capture:
             if left < most:
                 shown.append(clean[-_EVENT_LINE_CHARS:])
         return shown
-
-    def _note_unwritten(self) -> None:
-        self._kept.append(f"[trainyard] {self._unwritten} lines left out: the script prints too much".encode())
-        self._unwritten = 0
 
     def _after_dropped_line(self, data: bytes) -> bytes:
         rest, end, data = data.partition(b"\n")
@@ -232,11 +225,13 @@ class Capture:
         else:
             self._dropped += 1
 
-    def _write(self) -> None:
+    def _write(self, *, even_none: bool = False) -> None:
+        """Write the kept lines, and before them how many were left out; with `even_none` that alone, too."""
         lines, self._kept = self._kept, []
-        if not lines:
+        if not lines and not even_none:
             return
-        data = b"".join(line + b"\n" for line in lines)
+        note = f"[trainyard] {self._unwritten} lines left out: the script prints too much\n" if self._unwritten else ""
+        data = note.encode() + b"".join(line + b"\n" for line in lines)
         try:
             if self._size + len(data) > self._file_bytes:
                 self._rotate()
@@ -245,6 +240,8 @@ class Capture:
             if error.errno not in FULL:
                 raise
             self._unwritten += len(lines)
+        else:
+            self._unwritten = 0
 
     def _rotate(self) -> None:
         """The newest file begins anew; the oldest is dropped. Renames never follow what a payload may have laid out.
