@@ -22,7 +22,7 @@ FINAL_CLOSES = frozenset({4004, 4010, 4011, 4012, 4013, 4014})  # trying again w
 
 NEEDS: dict[Doing, Sequence[str]] = {
     "send": ("view_channel", "send_messages", "send_messages_in_threads", "embed_links", "attach_files"),
-    "edit": ("view_channel", "send_messages_in_threads"),
+    "edit": ("view_channel", "send_messages_in_threads", "embed_links", "attach_files"),
     "open a thread": ("view_channel", "create_public_threads", "send_messages_in_threads"),
     "read": ("view_channel", "read_message_history"),
     "write privately": (),
@@ -89,7 +89,8 @@ def _of_http(error: discord.HTTPException, doing: Doing, lacking: Sequence[str])
         return AppError(REFUSED_LOGIN)
     if error.code in (NO_ACCESS, NO_PERMISSION):
         names = ", ".join(in_words(name) for name in (lacking or NEEDS[doing]))
-        return NotAllowed(f"I may not {doing} here. Give my role: {names}." if names else f"I may not {doing} here.")
+        advice = f" Give my role: {names}." if names else ""
+        return NotAllowed(f"I lack a permission to {doing} here.{advice}")
     if error.code in GONE:
         return NotFound(GONE[error.code])
     if error.code in REFUSED:

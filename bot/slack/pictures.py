@@ -31,7 +31,11 @@ class Pictures:
         self._shown: OrderedDict[tuple[str, str], str] = OrderedDict()  # the file that a message shows, by its address
 
     async def ids(self, content: Content) -> Mapping[str, str]:
-        """Slack's file id of the content's picture by its sha256; empty when Slack does not take it."""
+        """Slack's file id of the content's picture by its sha256; empty when its file is gone or Slack is in trouble.
+
+        Raises:
+            AppError: Slack refuses the upload, for want of a scope for example; the text says why.
+        """
         picture = content.card.picture if content.card else None
         if picture is None:
             return {}
@@ -39,9 +43,10 @@ class Pictures:
             return {picture.sha256: await asyncio.shield(self._uploading(picture))}
         except AppError as error:
             self.forget(picture.sha256)
-            if isinstance(error, TransientError) and self._may_wait(picture.sha256):
+            given_up = isinstance(error, TransientError) and not self._may_wait(picture.sha256)
+            if not given_up and not isinstance(error, NotFound):
                 raise
-            log.warning("slack.picture_refused", extra={"sha256": picture.sha256, "reason": error.text})
+            log.warning("slack.picture_left_out", extra={"sha256": picture.sha256, "reason": error.text})
             return {}
 
     def _may_wait(self, sha256: str) -> bool:

@@ -261,10 +261,7 @@ class Rest:
         channel = self._channel(request)
         form, files = await read_form(request)
         self._need_to_write(channel)
-        if channel.guild_id and form.get("embeds"):
-            self._need("embed_links")
-        if channel.guild_id and files:
-            self._need("attach_files")
+        self._need_for(channel, form, files)
         check_message(form, files, self._world.limits, new=True)
         if channel.recipient is not None and not channel.recipient.takes_dms:
             raise ApiError(403, 50007, "Cannot send messages to this user")
@@ -277,6 +274,12 @@ class Rest:
         fill(message, form, files, self._cdn)
         self._world.add_message(message)
         return web.json_response(message.payload(with_nonce=True))
+
+    def _need_for(self, channel: Channel, form: Json, files: dict[int, tuple[str, bytes]]) -> None:
+        if channel.guild_id and form.get("embeds"):
+            self._need("embed_links")
+        if channel.guild_id and files:
+            self._need("attach_files")
 
     def _by_nonce(self, channel: Channel, nonce: str) -> Message | None:
         window_s = self._world.limits.nonce_window_s
@@ -293,6 +296,7 @@ class Rest:
             raise ApiError(403, 50005, "Cannot edit a message authored by another user")
         if message.channel.archived:
             raise ApiError(400, 50083, "Thread is archived")
+        self._need_for(message.channel, form, files)  # assumed: the documentation names them for posts only
         check_message(form, files, limits, new=False)
         if (datetime.now(UTC) - time_of(message.id)).total_seconds() > limits.old_message_s:
             if message.old_edits >= limits.old_edits:

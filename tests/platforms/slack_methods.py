@@ -11,7 +11,6 @@ from tests.platforms.slack_limits import (
     POST_TEXT_CHARS,
     STREAM_S,
     UPDATE_TEXT_BYTES,
-    refused_blocks,
 )
 from tests.platforms.slack_world import Channel, File, Message
 
@@ -170,7 +169,7 @@ def stop_stream(server: "SlackServer", params: Params) -> dict[str, Any]:
     message = _streaming(server, params)
     _grow(message, params)
     blocks = parsed(params, "blocks") or []
-    if refusal := refused_blocks(blocks, server.file_ready):
+    if refusal := server.refused(blocks):
         raise _blocks_refused(*refusal)
     message.blocks.extend(blocks)
     message.metadata = parsed(params, "metadata") or {}
@@ -278,7 +277,7 @@ def files_delete(server: "SlackServer", params: Params) -> dict[str, Any]:
 
 @method("blocks.validate")
 def validate(server: "SlackServer", params: Params) -> dict[str, Any]:
-    if refusal := refused_blocks(parsed(params, "blocks"), server.file_ready):
+    if refusal := server.refused(parsed(params, "blocks")):
         raise _blocks_refused(*refusal)
     return {}
 
@@ -354,7 +353,7 @@ def _content(server: "SlackServer", params: Params) -> tuple[list[dict[str, Any]
     blocks, text = parsed(params, "blocks") or [], params.get("text") or ""
     if not blocks and not text:
         raise Refused("no_text")
-    if refusal := refused_blocks(blocks, server.file_ready):
+    if refusal := server.refused(blocks):
         raise _blocks_refused(*refusal)
     return blocks, text
 

@@ -22,7 +22,8 @@ What people do (each returns at once; delivery goes on in the background):
     slack.deliveries, slack.deliveries_of(message), slack.redeliver(delivery)
 What the bot did: slack.thread(ts), slack.messages(channel), slack.whispers, slack.files[id], slack.called(method).
 Trouble: slack.fail(method, error=…|status=…|retry_after=…|lose_answer=True|slow_s=…, times=1),
-    slack.disabled.add(method), slack.scopes.discard(scope), slack.refresh_sockets(), slack.drop_sockets(),
+    slack.disabled.add(method), slack.unknown_blocks.add("table"), slack.scopes.discard(scope),
+    slack.refresh_sockets(), slack.drop_sockets(),
     slack.file(…, html=True | stub=True | redirect="https://…").
     slack.silent = True (what people write reaches nobody, as when the app was away for long).
 Time: `slack.ago_s` dates back what is written; `time_scale` shortens a stream's 5 minutes, `rate_scale` multiplies the
@@ -119,6 +120,7 @@ class SlackServer:
         self.statuses: list[tuple[str, str, str]] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.disabled: set[str] = set()
+        self.unknown_blocks: set[str] = set()
         self.silent, self.ago_s = False, 0.0
         self.origin = ""
         self.rates = Rates(self.now, rate_scale)
@@ -412,6 +414,13 @@ class SlackServer:
         file = self.files.get(file_id)
         return file is not None and self.now() >= file.ready_at_s
 
+    def refused(self, blocks: list[dict[str, Any]]) -> tuple[str, str] | None:
+        """Slack's error code for these blocks and its reason, or None."""
+        unknown = [block["type"] for block in blocks if block["type"] in self.unknown_blocks]
+        if unknown:
+            return "invalid_blocks", f"unsupported type: {unknown[0]}"
+        return refused_blocks(blocks, self.file_ready)
+
     def stream_is_over(self, message: Message) -> bool:
         return self.now() >= message.stream_ends_at_s
 
@@ -495,7 +504,7 @@ class SlackServer:
         if uses <= 0:
             return web.json_response({"ok": False, "error": "used_url"}, status=404)
         body = await request.json()
-        if refused_blocks(body.get("blocks", []), self.file_ready):
+        if self.refused(body.get("blocks", [])):
             return web.json_response({"ok": False, "error": "invalid_blocks"}, status=404)
         self._handles[handle] = (uses - 1, channel, thread, person)
         public = body.get("response_type") == "in_channel"

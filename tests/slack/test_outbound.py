@@ -162,12 +162,19 @@ async def test_a_chart_that_slack_never_shows_becomes_a_file(tmp_path):
         assert [file.shared_in for file in server.files.values() if file.shared_in] == [[(room.channel, room.thread)]]
 
 
-async def test_without_the_right_to_upload_a_card_is_posted_without_its_chart(server, door, room, tmp_path):
+async def test_without_the_right_to_upload_a_card_with_a_chart_is_refused_by_the_name_of_the_scope(
+    server, door, room, tmp_path
+):
     server.scopes.discard("files:write")
+    chart = picture(tmp_path, "x")
 
-    ref = await door.post(room, charted(picture(tmp_path, "x")), key="card")
+    with pytest.raises(NotAllowed, match="files:write"):
+        await door.post(room, charted(chart), key="card")
+    assert server.thread(room.thread)[1:] == []
 
-    assert "loss, x" in server.message(ref.channel, ref.id).shown
+    server.scopes.add("files:write")
+    ref = await door.post(room, charted(chart), key="card")
+    assert server.message(ref.channel, ref.id).pictures
 
 
 async def test_a_card_whose_picture_is_gone_from_the_disk_is_shown_in_words(server, door, room, tmp_path):
