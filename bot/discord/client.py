@@ -145,7 +145,10 @@ class GatewayClient(discord.Client):
     def _readable(
         self, rooms: Sequence[Room]
     ) -> "list[discord.TextChannel | discord.Thread | discord.PartialMessageable]":
-        """Channels and threads that the bot may read, direct messages, and threads of `rooms` that are archived."""
+        """Channels and threads that the bot may read, and of `rooms` direct messages and threads that are archived.
+
+        Discord lists no direct messages to bots (discord-api-docs issue 184), so a person's first ones are not found.
+        """
         found: dict[int, discord.TextChannel | discord.Thread | discord.PartialMessageable] = {}
         for guild in self.guilds:
             places: list[discord.TextChannel | discord.Thread] = [*guild.text_channels, *guild.threads]

@@ -1,13 +1,14 @@
 """Reads back what people wrote while no event could reach us: channels of which we are a member, and their threads.
 
-Each message becomes what its event would have been, so that `bot.slack.inbound` alone decides what is for us. A mention
-in an old thread in which we never spoke is not found: Slack lists no replies of a channel.
+Each message becomes what its event would have been, so that `bot.slack.inbound` alone decides what is for us. Slack
+lists no replies of a channel, but says at a thread's first message when the last one came. A mention in a thread that
+began earlier than `PARENTS` and in which we never spoke is not found.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from agent.domain.errors import AppError, TransientError
@@ -19,6 +20,7 @@ log = logging.getLogger(__name__)
 
 KINDS = "public_channel,private_channel,mpim,im"
 PAGE, MOST_PAGES = 200, 10
+PARENTS = timedelta(days=7)  # how old the first message of a thread may be that nobody knows of
 TRIES, AGAIN_S = 5, 5.0
 
 
@@ -27,7 +29,7 @@ async def missed(api: SlackApi, me: Self, since: datetime, rooms: Sequence[Room]
     async for channel in _pages(api, "users.conversations", "channels", types=KINDS, exclude_archived=True):
         known = {room.thread for room in rooms if room.channel == channel["id"] and room.thread}
         try:
-            said = await _said_in(api, str(channel["id"]), f"{since.timestamp():.6f}", known)
+            said = await _said_in(api, str(channel["id"]), since, known)
         except TransientError:
             raise
         except AppError as error:
@@ -39,17 +41,22 @@ async def missed(api: SlackApi, me: Self, since: datetime, rooms: Sequence[Room]
                 yield inbound
 
 
-async def _said_in(api: SlackApi, channel: str, oldest: str, threads: set[str]) -> list[Payload]:
-    """Messages and replies of one channel, by time."""
+async def _said_in(api: SlackApi, channel: str, since: datetime, known: set[str]) -> list[Payload]:
+    """Messages of one channel since then and replies in its threads, by time; `known` are threads of ours."""
     found: dict[str, Payload] = {}
-    async for message in _pages(api, "conversations.history", "messages", channel=channel, oldest=oldest):
-        found[str(message["ts"])] = message
-        if message.get("reply_count"):
-            threads = threads | {str(message["ts"])}
+    threads, begin = set(known), _ts(since - PARENTS)
+    async for message in _pages(api, "conversations.history", "messages", channel=channel, oldest=begin):
+        ts = str(message["ts"])
+        if float(ts) >= since.timestamp():
+            found[ts] = message
+        if float(message.get("latest_reply") or 0) >= since.timestamp():
+            threads.add(ts)
+        else:  # nothing was said in it
+            threads.discard(ts)
     for thread in sorted(threads):
         try:
             async for reply in _pages(
-                api, "conversations.replies", "messages", channel=channel, ts=thread, oldest=oldest
+                api, "conversations.replies", "messages", channel=channel, ts=thread, oldest=_ts(since)
             ):
                 found.setdefault(str(reply["ts"]), reply)
         except TransientError:
@@ -57,6 +64,10 @@ async def _said_in(api: SlackApi, channel: str, oldest: str, threads: set[str]) 
         except AppError as error:  # its first message was deleted
             log.info("slack.thread_not_read_back", extra={"channel": channel, "ts": thread, "reason": error.text})
     return [found[ts] for ts in sorted(found, key=float)]
+
+
+def _ts(moment: datetime) -> str:
+    return f"{moment.timestamp():.6f}"
 
 
 async def _pages(api: SlackApi, method: str, name: str, **arguments: object) -> AsyncIterator[dict[str, Any]]:

@@ -49,6 +49,30 @@ async def test_what_was_written_while_it_was_away_is_answered_once(chat: Chat) -
     assert [AWAY in text for text in shown].index(True) == 4  # before the answers to what was missed
 
 
+async def test_a_mention_in_an_old_thread_of_others_is_answered(chat: Chat) -> None:
+    slack = chat.slack
+    alice, bob = slack.user("alice"), slack.user("bob")
+    slack.ago_s = 3 * 86_400.0
+    old, quiet = alice.say("which model is best?"), alice.say("lunch?")
+    bob.say("at one", thread=quiet.ts)
+    slack.ago_s = 0.0
+    async with chat.open() as brain:
+        asked = alice.mention("help")
+        await chat.seen(asked.ts, HELP)
+        await chat.still(brain)
+    slack.silent = True
+    bob.say("let me think", thread=old.ts)
+    bob.mention("help", thread=old.ts)
+    for _ in range(2):
+        slack.calls.clear()
+        async with chat.open() as brain:
+            await slack.wait_for(lambda: answers(chat, old.ts) == 1)
+            await read_back(chat)
+            await chat.still(brain)
+        assert (answers(chat, old.ts), len(slack.thread(quiet.ts))) == (1, 2)
+        assert quiet.ts not in {call["ts"] for call in slack.called("conversations.replies")}
+
+
 def directs(chat: Chat, person: Person, words: str = HELP) -> int:
     """How many direct messages to a person show these words."""
     return sum(words in message.shown for message in chat.slack.messages(f"dm-{person.name}"))
