@@ -446,7 +446,7 @@ def _item_id(work: Work) -> int:
 
 
 def _without_secrets(inbound: Inbound) -> Inbound:
-    """The same without secrets in its words and in the names of its files (whose addresses stay as they are)."""
+    """The same without secrets; `secrets` says which kinds its words and the names of its files held."""
     kinds: list[str] = []
 
     def clean(text: str) -> str:
@@ -456,13 +456,23 @@ def _without_secrets(inbound: Inbound) -> Inbound:
 
     act = inbound.act
     if isinstance(act, Said):
-        files = tuple(file.model_copy(update={"name": clean(file.name)}) for file in act.attachments)
+        files = tuple(
+            file.model_copy(update={"name": clean(file.name), "locator": _clean(file.locator)})
+            for file in act.attachments
+        )
         act = act.model_copy(update={"text": clean(act.text), "attachments": files})
     elif isinstance(act, Commanded):
         line = " ".join(act.words)
         cleaned = clean(line)
         act = act if cleaned == line else act.model_copy(update={"words": tuple(cleaned.split())})
-    return inbound.model_copy(update={"act": act, "secrets": tuple(dict.fromkeys(kinds))}) if kinds else inbound
+    elif isinstance(act, Clicked):
+        act = act.model_copy(update={"action": _clean(act.action), "subject": _clean(act.subject)})
+    person = inbound.person.model_copy(update={"name": _clean(inbound.person.name)})
+    return inbound.model_copy(update={"act": act, "person": person, "secrets": tuple(dict.fromkeys(kinds))})
+
+
+def _clean(text: str) -> str:
+    return without_secrets(text)[0]
 
 
 def _whisper(item: InboxItem) -> Whisper | None:

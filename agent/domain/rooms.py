@@ -59,7 +59,7 @@ class Person(Value):
 
 
 class Attachment(Value):
-    """A file that came with a message; `locator` is what its own adapter needs to fetch it."""
+    """A file that came with a message; `locator` is what its own adapter needs to fetch it, and holds no secret."""
 
     id: str
     name: Name

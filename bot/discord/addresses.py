@@ -26,7 +26,7 @@ class Handle(Value):
 
 
 class Locator(Value):
-    """Where an attachment lies: its URL expires, its message tells a fresh one."""
+    """Where an attachment lies: its URL expires, or is not kept (empty); its message tells a fresh one."""
 
     channel: int
     message: int

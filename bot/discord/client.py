@@ -13,6 +13,7 @@ import discord
 from typing_extensions import override
 
 from agent.domain.errors import AppError, TransientError
+from agent.domain.redaction import without_secrets
 from agent.domain.rooms import Inbound, Room
 from agent.ports import Accept, MessageRef
 from bot.connection import Connection
@@ -123,7 +124,7 @@ class GatewayClient(discord.Client):
         if not inbound.is_for_the_bot(message, me, where):
             return None
         if not where.is_direct and not where.thread:
-            title = inbound.without_mention(message, me) or message.author.display_name
+            title, _ = without_secrets(inbound.without_mention(message, me) or message.author.display_name)
             self._shared.titles.put(message.id, " ".join(title.split())[:TITLE_CHARS])
         return inbound.said(message, me, where)
 

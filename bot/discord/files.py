@@ -45,7 +45,7 @@ class Files:
             locator = Locator.model_validate_json(attachment.locator)
         except ValidationError as error:
             raise BadData(f"{attachment.name} carries no address that I know. Please attach it again.") from error
-        if await self._download(locator.url, attachment, into, limit_bytes):
+        if locator.url and await self._download(locator.url, attachment, into, limit_bytes):
             return
         if not await self._download(await self._fresh_url(locator, attachment), attachment, into, limit_bytes):
             raise NotFound(f"Discord does not hand out {attachment.name} any more. Please attach it again.")

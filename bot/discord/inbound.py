@@ -12,6 +12,7 @@ import discord
 from agent.commands import COMMANDS as REGISTRY
 from agent.commands import Command
 from agent.domain.ids import is_run_id
+from agent.domain.redaction import without_secrets
 from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Person, Room, Said
 from bot.discord.addresses import DIRECT, Handle, Locator
 from bot.discord.components import CUSTOM_ID
@@ -160,7 +161,8 @@ def _person(user: discord.User | discord.Member, where: Where) -> Person:
 
 
 def _attachment(message: discord.Message, file: discord.Attachment) -> Attachment:
-    locator = Locator(channel=message.channel.id, message=message.id, attachment=file.id, url=file.url)
+    url = "" if without_secrets(file.url)[1] else file.url  # asked for again when the file is fetched
+    locator = Locator(channel=message.channel.id, message=message.id, attachment=file.id, url=url)
     return Attachment(
         id=str(file.id),
         name=file.filename,

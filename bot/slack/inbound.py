@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from agent.domain.redaction import without_secrets
 from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Person, Room, Said
 from bot.menus import chosen
 
@@ -176,6 +177,8 @@ def _tenant(body: Payload, me: Self) -> str:
 
 def _attachment(file: Payload) -> Attachment:
     url = "" if file.get("file_access") == "check_file_info" else str(file.get("url_private_download") or "")
+    if without_secrets(url)[1]:
+        url = ""  # asked for again when the file is fetched
     return Attachment(
         id=str(file.get("id", "")),
         name=str(file.get("name") or file.get("title") or file.get("id") or "file"),

@@ -67,3 +67,25 @@ async def test_a_secret_that_was_pasted_goes_nowhere(chat: Chat, caplog: pytest.
     for place in (str(ours), kept, repr(model.asked), caplog.text):
         assert [secret for secret in PASTED.values() if secret in place] == []
     assert "[secret: huggingface]" in kept
+
+
+async def test_a_secret_in_a_name_an_address_or_a_click_goes_nowhere(
+    chat: Chat, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345"
+    model = chat.model = ScriptedModel(ModelReply("I see.", (), "m"))
+    chat.slack.scopes.discard("users:read")  # so that people are known by the names that deliveries give them
+    alice = chat.slack.user(f"alice {token}")
+    async with chat.open() as brain:
+        asked = alice.mention("look", files=[chat.slack.file(f"{token}.csv", b"a,b\n1,2\n")])
+        answer = await chat.seen(asked.ts, "I see.")
+        button = {"type": "button", "text": {"type": "plain_text", "text": "Log"}, "action_id": "0.logs"}
+        answer.blocks.append({"type": "actions", "elements": [{**button, "value": f"v1:logs:{token}:"}]})
+        alice.click(answer, "Log")
+        alice.slash("status")
+        await chat.slack.wait_for(lambda: len(chat.slack.whispers) == 3)
+        await chat.still(brain)
+    ours = [m.shown for m in (*chat.slack.messages(), *chat.slack.whispers) if m.user == chat.slack.bot_user_id]
+    kept = b"".join(path.read_bytes() for path in chat.folder.glob("test.db*")).decode(errors="replace")
+    assert [place for place in (str(ours), kept, repr(model.asked), caplog.text) if token in place] == []
+    assert "[file: [secret: huggingface].csv, 8 bytes]" in model.asked[0][-1].text

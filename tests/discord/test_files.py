@@ -48,6 +48,14 @@ async def test_an_expired_address_is_asked_for_anew(server: DiscordServer, bot: 
     assert (tmp_path / "t.csv").read_bytes() == CSV
 
 
+async def test_an_address_with_a_secret_is_not_kept(server: DiscordServer, bot: Bot, tmp_path: Path) -> None:
+    token = "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345"
+    file = await attached(server, bot, f"{token}.csv")
+    assert token not in file.locator
+    await bot.door.fetch(file, tmp_path / "t.csv", limit_bytes=1_000_000)
+    assert (tmp_path / "t.csv").read_bytes() == CSV
+
+
 async def test_a_deleted_message_has_no_file(server: DiscordServer, bot: Bot, tmp_path: Path) -> None:
     server.limits.cdn_life_s = -1.0
     file = await attached(server, bot)

@@ -41,6 +41,13 @@ async def test_mention_thread_answer(server: DiscordServer, bot: Bot) -> None:
     assert heard.room == bot.room(server.general, thread)
 
 
+async def test_a_thread_is_not_named_by_a_secret(server: DiscordServer, bot: Bot) -> None:
+    token = "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345"
+    asked = await server.user("alice").mention(server.general, f"my token is {token}")
+    await bot.door.post((await bot.next()).room, Content(text="ok"), key="k")
+    assert (await server.thread_of(asked)).name == "my token is [secret: huggingface]"
+
+
 async def test_a_reply_to_a_colleague_says_so(server: DiscordServer, bot: Bot) -> None:
     alice, bob = server.user("alice"), server.user("bob")
     asked = await alice.mention(server.general, "train this")
