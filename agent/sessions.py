@@ -18,7 +18,7 @@ from agent.approvals import ApprovalDesk
 from agent.backlog import Backlog
 from agent.commands import DECISIONS, asks_people, carry_out, ends_answer, is_decision, may_be_talk, words_of
 from agent.decisions import Decisions
-from agent.domain.approvals import Approval
+from agent.domain.approvals import AGAIN_KEY, Approval
 from agent.domain.content import Content
 from agent.domain.errors import AppError, BadData, BadRequest, NotAllowed, NotFound, TransientError
 from agent.domain.ids import new_ulid
@@ -372,7 +372,7 @@ class FrontDesk:
             await self._decide(item, meant.id, approve=DECISIONS[words[0].lower()], digest=None)
         elif meant is not None:
             room, whisper = item.inbound.room, _whisper(item)
-            await self._postman.put(f"command:{item.id}", room, meant, whisper=whisper, urgent=True)
+            await self._postman.put(AGAIN_KEY.format(item.id), room, meant, whisper=whisper, urgent=True)
 
     async def _ask(self, item: InboxItem) -> bool:
         """Ask people about a command."""

@@ -165,7 +165,10 @@ class Approvals(Protocol):
         """
 
     async def settle(self, approval: Approval, call: ToolCall, result: str, card: Content) -> bool:
-        """Consume a decided approval, answer its call and show its card as decided; False when that was done before."""
+        """Consume a decided approval, answer its call and show its card as decided; False when that was done before.
+
+        Cards of its thread that asked about it once more lose their buttons for it.
+        """
 
     async def of_state(self, state: ApprovalState) -> Sequence[Approval]:
         """All approvals in one state."""

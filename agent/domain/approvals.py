@@ -7,10 +7,12 @@ from enum import StrEnum
 
 from pydantic import JsonValue
 
+from agent.domain.content import Card
 from agent.domain.value import Value
 
 SHOWN_DIGEST_CHARS = 16
 CARD_KEY = "approval:{}"  # of the card of a question, by its id
+AGAIN_KEY = "again:{}"  # of a card that asks about open questions once more, by the message that it answers
 
 
 class ApprovalState(StrEnum):
@@ -58,3 +60,17 @@ def digest_of(
         "nonce": nonce,
     }
     return hashlib.sha256(json.dumps(shown, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def decided_again(card: Card, approval_id: str, decided: Card) -> Card:
+    """A card that asked about a question once more, after its decision: without its buttons, with who decided.
+
+    `decided` is the question's own card.
+    """
+    buttons = tuple(button for button in card.buttons if button.subject != approval_id)
+    if buttons == card.buttons:
+        return card
+    footer = "\n".join(filter(None, (card.footer, f"{approval_id}: {decided.footer}")))
+    return card.model_copy(
+        update={"buttons": buttons, "footer": footer, "tone": card.tone if buttons else decided.tone}
+    )

@@ -9,14 +9,22 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent import wire
-from agent.domain.approvals import CARD_KEY, SHOWN_DIGEST_CHARS, Approval, ApprovalState
+from agent.domain.approvals import (
+    AGAIN_KEY,
+    CARD_KEY,
+    SHOWN_DIGEST_CHARS,
+    Approval,
+    ApprovalState,
+    decided_again,
+)
 from agent.domain.content import Content
 from agent.domain.errors import NotFound
+from agent.domain.rooms import Room
 from agent.ports import ModelMessage, ToolCall
 from agent.storage.conversations import add_message, as_turn
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
-from agent.storage.tables import approval, inbox, turn
+from agent.storage.tables import approval, inbox, outbox, turn
 
 
 def _as_approval(row: Row[Any]) -> Approval:
@@ -103,7 +111,10 @@ class SqlApprovals:
         return None if row is None else _as_approval(row)
 
     async def settle(self, decided: Approval, call: ToolCall, result: str, card: Content) -> bool:
-        """Consume a decided approval, answer its call and show its card as decided; False when that was done before."""
+        """Consume a decided approval, answer its call and show its card as decided; False when that was done before.
+
+        Cards of its thread that asked about it once more lose their buttons for it.
+        """
         change = (
             update(approval)
             .where(approval.c.id == decided.id, approval.c.state == decided.state.value)
@@ -117,6 +128,7 @@ class SqlApprovals:
             add_message(connection, owner, ModelMessage("tool", result, call_id=call.id))
             connection.execute(update(turn).where(turn.c.id == decided.turn_id).values(state="running"))
             put_post(connection, CARD_KEY.format(decided.id), owner.room, card, whisper=None, urgent=True)
+            _settle_again(connection, owner.room, decided.id, card)
             return True
 
         return await self._database.write(store)
@@ -126,3 +138,13 @@ class SqlApprovals:
         query = select(approval).where(approval.c.state == state.value).order_by(approval.c.created_at)
         rows = await self._database.read(lambda connection: connection.execute(query).all())
         return [_as_approval(row) for row in rows]
+
+
+def _settle_again(connection: Connection, room: Room, approval_id: str, decided: Content) -> None:
+    """Show the decision on the cards that asked about a question once more."""
+    asked = outbox.c.key.startswith(AGAIN_KEY.format(""))
+    for row in connection.execute(select(outbox).where(outbox.c.room_key == room.key, asked)).all():
+        content = wire.decode(Content, row.content)
+        if content.card and decided.card:
+            content = content.model_copy(update={"card": decided_again(content.card, approval_id, decided.card)})
+            put_post(connection, row.key, room, content, whisper=None, urgent=True)

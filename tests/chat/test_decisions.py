@@ -35,6 +35,25 @@ async def test_a_yes_that_was_written_before_the_card_stood_there_approves_nothi
         assert chat.fleet.launched == []
         alice.click(again, "Approve")
         await chat.until(lambda: len(chat.fleet.launched) == 1)
+        await chat.slack.wait_for(lambda: not again.buttons and "Approved by Alice" in again.shown)
+
+
+async def test_a_question_that_is_decided_loses_its_buttons_wherever_it_was_asked(chat: Chat) -> None:
+    alice = chat.slack.user("alice")
+    async with chat.open() as brain:
+        asked = await planned(chat)
+        alice.say("train a model that predicts health", thread=asked.ts)
+        card = await chat.seen(asked.ts, "Train a model for health?", "Approve")
+        await chat.still(brain)
+        alice.say("yes", thread=asked.ts)
+        which = await chat.seen(asked.ts, "Which one?", "2 questions are open")
+        assert len(which.buttons) == 4
+        alice.click(card, "Reject")
+        await chat.slack.wait_for(lambda: len(which.buttons) == 2 and "Rejected by Alice" in which.shown)
+        (approve,) = [label for label in which.buttons if label.startswith("Approve")]
+        alice.click(which, approve)
+        await chat.until(lambda: len(chat.fleet.launched) == 1)
+        await chat.slack.wait_for(lambda: not which.buttons and "Approved by Alice" in which.shown)
 
 
 async def test_a_yes_to_a_colleague_approves_nothing(chat: Chat) -> None:
