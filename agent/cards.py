@@ -12,12 +12,12 @@ from agent.domain.content import Card, Fact, Table
 from agent.domain.datasets import DataReport, TargetReport
 from agent.domain.orders import HostInfo, Limits
 from agent.domain.runs import PRIORITIES, RunSpec
+from agent.domain.tasks import TASKS
 from agent.domain.walls import gaps_of
 
 MAX_COLUMNS_SHOWN = 12
 CLASSES_SHOWN = 5
 FACT_CHARS, TABLE_CHARS, TABLE_ROWS = 500, 2_000, 40  # what every platform shows uncut
-TASK_NAMES = {"tabular_classification": "tabular classification", "text_classification": "text classification"}
 
 
 def size(count: int) -> str:
@@ -57,12 +57,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def metric_name(name: str) -> str:
-    """A metric as people write it."""
-    known = {"roc_auc": "ROC AUC", "macro_f1": "macro F1", "accuracy": "accuracy", "log_loss": "log loss"}
-    return known.get(name, name.replace("_", " "))
-
-
 def data_card(report: DataReport) -> Card:
     """What the audit found."""
     rows = [
@@ -86,7 +80,7 @@ def data_card(report: DataReport) -> Card:
         Fact(name="Size", value=size(report.dataset.size_bytes)),
     ]
     if report.target is not None:
-        facts.append(Fact(name="Target", value=f"{report.target.column}: {_classes(report.target)}"))
+        facts.append(Fact(name="Target", value=f"{report.target.column}: {_values(report.target)}"))
     return Card(
         kind="data",
         title=f"Data: {report.dataset.name}",
@@ -98,8 +92,11 @@ def data_card(report: DataReport) -> Card:
     )
 
 
-def _classes(target: TargetReport) -> str:
-    """`2,950 × 0, 50 × 1 (1.7 %)`: how often each, and the share of the rarest."""
+def _values(target: TargetReport) -> str:
+    """`2,950 × 0, 50 × 1 (1.7 %)`: how often each, and the share of the rarest; of a quantity its range."""
+    if target.spread is not None:
+        low, middle, high = map(number, target.spread)
+        return f"from {low} to {high}, median {middle}"
     shown, total = target.classes[:CLASSES_SHOWN], sum(count for _, count in target.classes)
     words = ", ".join(f"{count:,} × {label}" for label, count in shown)
     if len(target.classes) > len(shown):
@@ -137,7 +134,7 @@ def approval_card(
     `warnings` are those about the data that no card beside it has shown; `limits` are those of the host.
     """
     facts = [
-        Fact(name="Task", value=TASK_NAMES[spec.task]),
+        Fact(name="Task", value=TASKS[spec.task].label),
         Fact(name="Data", value=f"{spec.dataset.name}, {report.rows:,} rows"),
         Fact(name="Target", value=spec.target),
         *spec_facts(spec, priority=priority, limits=limits),

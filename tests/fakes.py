@@ -16,8 +16,8 @@ from agent.domain.orders import (
     GpuInfo,
     HostInfo,
     InspectOrder,
+    LabelPrediction,
     LaunchOrder,
-    Prediction,
     Predictions,
     PredictOrder,
     StopOrder,
@@ -227,7 +227,7 @@ class FakeFleet:
         )
 
     async def predict(self, order: PredictOrder) -> Predictions:
-        answer = Prediction(label="yes", probabilities=(("yes", 0.9), ("no", 0.1)))
+        answer = LabelPrediction(label="yes", probabilities=(("yes", 0.9), ("no", 0.1)))
         return Predictions(rows=(answer,), total=1, counts=(("yes", 1),))
 
 

@@ -7,6 +7,7 @@ import csv
 import json
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -15,9 +16,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from agent.domain.datasets import DataReport
 from agent.domain.errors import BadData, Unavailable
-from agent.domain.orders import InspectOrder, Prediction, Predictions, PredictOrder
+from agent.domain.orders import (
+    InspectOrder,
+    LabelPrediction,
+    NumberPrediction,
+    Prediction,
+    Predictions,
+    PredictOrder,
+)
 from worker.client.blobs import BlobStore
 from worker.folders import HostFolder
 from worker.sandbox import Walls, handed_over, wrap
@@ -31,6 +41,7 @@ _PACKAGES = Path(__file__).resolve().parent.parent  # the folder that holds the 
 _SAID_CHARS = 300
 _ROWS_KEPT = 1000  # of the answers; the file has all
 _TOP = 5
+_PREDICTION: TypeAdapter[Prediction] = TypeAdapter(Prediction)
 
 
 class Scripts:
@@ -74,7 +85,7 @@ class Scripts:
                 rows = self._run(
                     [*argv, "--json", "rows.json"], folder, readable=[model], limit_s=self._predict_s, what="Predicting"
                 )
-                return _counted([Prediction.model_validate(row) for row in rows])
+                return _counted([_PREDICTION.validate_python({"kind": "label", **row}) for row in rows])
             data = folder / "rows.csv"
             shutil.copyfile(self._blobs.get_file(order.dataset.sha256), data)
             try:
@@ -89,7 +100,7 @@ class Scripts:
                 raise BadData(error.text.replace(data.name, f"`{order.dataset.name}`", 1)) from error
             answers = folder / "answers.csv"
             file = self._blobs.put_file(answers, name=f"{Path(order.dataset.name).stem}-predictions.csv")
-            return _counted(_read_answers(answers)).model_copy(update={"file": file})
+            return _counted(_read_answers(answers, _kind_of(model))).model_copy(update={"file": file})
 
     def _run(self, argv: Sequence[str], folder: Path, *, readable: list[Path], limit_s: float, what: str) -> Any:
         """The JSON that the script printed, None when it printed nothing."""
@@ -132,17 +143,30 @@ class Scripts:
         return final
 
 
+def _kind_of(model: Path) -> str:
+    """What a model answers; those that were trained before there was another kind answer labels."""
+    about = model / "model.json"
+    return str(json.loads(about.read_text(encoding="utf-8")).get("answer", "label")) if about.exists() else "label"
+
+
 def _counted(answers: Iterable[Prediction]) -> Predictions:
     first: list[Prediction] = []
     counts: Counter[str] = Counter()
+    numbers: list[float] = []
+    total = 0
     for answer in answers:
-        counts[answer.label] += 1
+        total += 1
+        if isinstance(answer, LabelPrediction):
+            counts[answer.label] += 1
+        else:
+            numbers.append(answer.value)
         if len(first) < _ROWS_KEPT:
             first.append(answer)
-    return Predictions(rows=tuple(first), total=counts.total(), counts=tuple(counts.most_common()))
+    spread = (min(numbers), statistics.median(numbers), max(numbers)) if numbers else None
+    return Predictions(rows=tuple(first), total=total, counts=tuple(counts.most_common()), spread=spread)
 
 
-def _read_answers(path: Path) -> Iterator[Prediction]:
+def _read_answers(path: Path, kind: str) -> Iterator[Prediction]:
     """The columns that predict.py added: `prediction`, then `p_<label>` for each label."""
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.reader(file)
@@ -150,8 +174,11 @@ def _read_answers(path: Path) -> Iterator[Prediction]:
         at = len(header) - 1 - header[::-1].index("prediction")
         labels = [name.removeprefix("p_") for name in header[at + 1 :]]
         for row in reader:
+            if kind == "number":
+                yield NumberPrediction(value=float(row[at]))
+                continue
             shares = sorted(zip(labels, map(float, row[at + 1 :]), strict=True), key=lambda pair: -pair[1])
-            yield Prediction(label=row[at], probabilities=tuple(shares[:_TOP]))
+            yield LabelPrediction(label=row[at], probabilities=tuple(shares[:_TOP]))
 
 
 def _answer(code: int, said: bytes, complaint: bytes, *, what: str) -> Any:

@@ -2,10 +2,10 @@
 
 from typing import Literal
 
+from agent.domain.tasks import TaskType
 from agent.domain.value import Value
 
 ColumnKind = Literal["number", "category", "text", "datetime", "boolean", "identifier", "constant", "empty"]
-TaskType = Literal["tabular_classification", "text_classification"]
 
 
 class DatasetRef(Value):
@@ -30,16 +30,21 @@ class ColumnReport(Value):
 
 
 class TargetReport(Value):
-    """What can be said once the column to predict is known. `classes` is label and count, most frequent first."""
+    """What can be said once the column to predict is known.
+
+    `classes` is label and count, most frequent first; `imbalance` is the most frequent class / the least frequent one.
+    `spread` is the least, the median and the greatest value of a quantity, which has no classes.
+    """
 
     column: str
-    classes: tuple[tuple[str, int], ...]
+    classes: tuple[tuple[str, int], ...] = ()
     missing: int
-    imbalance: float  # most frequent class / least frequent class
+    imbalance: float = 0.0
+    spread: tuple[float, float, float] | None = None
 
 
 class Leak(Value):
-    """A column that gives the target away, and how well it does alone (accuracy in 0..1)."""
+    """A column that gives the target away, and how well it does alone (accuracy or R², in 0..1)."""
 
     column: str
     accuracy: float

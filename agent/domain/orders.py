@@ -1,10 +1,13 @@
 """What goes down to a host: orders, each signed or answered at once."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from agent.domain.datasets import DatasetRef, TaskType
+from pydantic import Field
+
+from agent.domain.datasets import DatasetRef
 from agent.domain.runs import Network, RunSpec
+from agent.domain.tasks import TaskType
 from agent.domain.value import Value
 
 
@@ -56,22 +59,35 @@ class PredictOrder(Value):
     signature: str = ""
 
 
-class Prediction(Value):
-    """One answer: the label, and each label's probability, most likely first (at most five)."""
+class LabelPrediction(Value):
+    """The label, and each label's probability, most likely first (at most five)."""
 
+    kind: Literal["label"] = "label"
     label: str
-    probabilities: tuple[tuple[str, float], ...]
+    probabilities: tuple[tuple[str, float], ...] = ()
+
+
+class NumberPrediction(Value):
+    """A quantity, in the unit of the target column."""
+
+    kind: Literal["number"] = "number"
+    value: float
+
+
+Prediction = Annotated[LabelPrediction | NumberPrediction, Field(discriminator="kind")]
 
 
 class Predictions(Value):
-    """Answers in the order of the rows, at most the first thousand; `total` and `counts` (label, rows) cover all.
+    """Answers in the order of the rows, at most the first thousand; the other fields cover all.
 
-    `file` is set for a data file: its rows with a column `prediction` and one `p_<label>` for each label added.
+    `counts` are (label, rows), most frequent first; `spread` is the least, the median and the greatest of numbers.
+    `file` is set for a data file: its rows with a column `prediction` added, and one `p_<label>` for each label.
     """
 
     rows: tuple[Prediction, ...]
     total: int
-    counts: tuple[tuple[str, int], ...]
+    counts: tuple[tuple[str, int], ...] = ()
+    spread: tuple[float, float, float] | None = None
     file: DatasetRef | None = None
 
 

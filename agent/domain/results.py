@@ -1,7 +1,7 @@
 """What pictures of a result are drawn from: bounded facts that an evaluation measured on the sealed test part.
 
 A host's file is not trusted, so every length, number and cross-reference is checked here; what does not fit is refused
-as a whole. Knows neither how facts are measured (`worker.recipes.results`) nor drawn (`agent.runs.results`). They lie
+as a whole. Knows neither how facts are measured (`worker.recipes.*.score`) nor drawn (`agent.runs.results`). They lie
 in the blob store, not in events: they tell of single sealed rows, and a run's folder is open to its next attempt.
 """
 
@@ -9,9 +9,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from agent.domain.told import ToldPicture
 from agent.domain.value import Value
 
-LIMIT_BYTES = 256 * 1024  # of the facts as JSON; at the bounds below they take less
+LIMIT_BYTES = 2 * 1024**2  # of the facts as JSON
+MOST_SHOWN = 8
 MOST_CLASSES = 51  # fifty, and the others together
 MOST_CURVES = 6
 MOST_POINTS = 200
@@ -20,6 +22,10 @@ MOST_FEATURES = 30
 MOST_MISTAKES = 10
 MOST_CELLS = 4
 
+ResultView = Literal[
+    "overview", "confusion", "classes", "roc", "pr", "calibration", "importance", "lengths", "mistakes", "predicted",
+    "residuals", "errors", "scores", "samples", "forecast", "clusters", "boxes",
+]  # fmt: skip
 Name = Annotated[str, Field(max_length=80)]
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
@@ -167,7 +173,30 @@ class Classification(Value):
     mistakes: Mistakes
 
 
-class Results(Value):
-    """The facts of one evaluation. `found` becomes a union by `kind` once there are other tasks than classification."""
+class Shown(Value):
+    """A picture that an evaluation made, and the name under which people ask for it."""
 
-    found: Classification
+    view: ResultView
+    picture: ToldPicture
+
+
+class Pictured(Value):
+    """Of any other kind of answer: pictures that the recipe's own evaluation made, those that say most first.
+
+    `words` say in a sentence or two what they show. `beaten` is the baseline that is hardest to beat.
+    """
+
+    kind: Literal["pictured"] = "pictured"
+    rows: Count
+    beaten: Name
+    words: Annotated[str, Field(max_length=400)]
+    pictures: tuple[Shown, ...] = Field(min_length=1, max_length=MOST_SHOWN)
+
+
+Found = Annotated[Classification | Pictured, Field(discriminator="kind")]
+
+
+class Results(Value):
+    """The facts of one evaluation."""
+
+    found: Found

@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from agent.domain.datasets import DatasetRef, TaskType
+from agent.domain.datasets import DatasetRef
+from agent.domain.tasks import TaskType
 from agent.domain.told import Form
 from agent.domain.value import Value
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from agent.domain.errors import BadRequest
 from agent.domain.ids import new_ulid
+from agent.domain.tasks import TASKS
 from agent.llm.phrases import (
     ACT,
     FILE,
@@ -70,7 +71,6 @@ _NO_PLAN = {
     "update_script": "All right, the script stays as it is.",
 }
 _MEND = re.compile(r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script)\b", re.IGNORECASE)
-_TEXT_MODEL = re.compile(r"\b(text|bert|transformer|encoder)\b", re.IGNORECASE)
 
 
 _ABOUT_RUNS = frozenset(
@@ -249,18 +249,24 @@ def _plan(asked: str, report: dict[str, Any], messages: Sequence[ModelMessage]) 
     settings = (before.get("settings") or {}) | settings_in(asked)
     seed = settings.pop("seed", before.get("seed"))
     file = report.get("dataset", {}).get("name")
-    wants_text = report.get("text_column") and _TEXT_MODEL.search(asked)
     return _call(
         "start_training",
         "" if sure or before or intent == "yes" else f"You did not name the target, so I take `{target}`.",
         file=file,
         target=target,
-        task="text_classification" if wants_text else before.get("task"),
+        task=_task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task"),
         drop_columns=tuple(dict.fromkeys((*(before.get("drop_columns") or ()), *left_out(asked)))),
         settings=settings,
         seed=int(seed) if seed is not None else None,
         **_place(asked, before, str(file)),
     )
+
+
+def _task_in(asked: str, *, has_text: bool) -> str | None:
+    """The task type that a request names, of those that the data allow."""
+    fitting = (task for task in TASKS.values() if has_text or not task.needs_text)
+    words = asked.lower()
+    return next((task.name for task in fitting if any(re.search(rf"\b{word}\b", words) for word in task.words)), None)
 
 
 def _place(asked: str, before: dict[str, Any], file: str) -> dict[str, Any]:

@@ -7,10 +7,11 @@ decided again by the service.
 from collections.abc import Sequence
 from datetime import datetime
 
-from agent.cards import TASK_NAMES, duration, gpus_words, metric_name, number, score_words, size
+from agent.cards import duration, gpus_words, number, score_words, size
 from agent.domain.content import Button, Card, Fact, Picture, Table, Tone
 from agent.domain.events import MetricRow
 from agent.domain.runs import LIVE, PRIORITIES, Attempt, Run, RunState, Scorecard
+from agent.domain.tasks import TASKS, metric_label
 from agent.runs.pace import seconds_left, steps_a_second
 
 LOG_LINES_SHOWN = 6
@@ -123,7 +124,7 @@ def run_card(
         log=traceback[-TRACEBACK_LINES_SHOWN:] if traceback else tuple(log)[-LOG_LINES_SHOWN:],
         picture=picture,
         buttons=(*run_buttons(run), *ways),
-        footer=f"{TASK_NAMES[run.spec.task]} on {host}, {gpus_words(run.spec.gpus)}"
+        footer=f"{TASKS[run.spec.task].label} on {host}, {gpus_words(run.spec.gpus)}"
         + (f" · attempt {run.attempt}" if run.attempt > 1 else ""),
     )
 
@@ -190,20 +191,20 @@ def result_card(
         return _unmeasured_card(run, rows, ways)
     score = outcome.scorecard
     table = Table(
-        columns=("model", metric_name(score.metric)),
+        columns=("model", metric_label(score.metric)),
         rows=(
             (f"{outcome.chosen or 'model'} (this run)", score_words(score.model.value)),
             *((f"baseline: {baseline.name}", score_words(baseline.value)) for baseline in score.baselines),
         ),
     )
     others = tuple(
-        Fact(name=metric_name(name), value=score_words(value))
+        Fact(name=metric_label(name), value=score_words(value))
         for name, value in score.all_metrics.items()
         if name != score.metric
     )
     return Card(
         kind="result",
-        title=f"Result of {run.id}: {metric_name(score.metric)} {score_words(score.model.value)}",
+        title=f"Result of {run.id}: {metric_label(score.metric)} {score_words(score.model.value)}",
         tone="good" if score.beats_baseline else "warn",
         body=verdict(score, outcome.chosen),
         facts=(Fact(name="Test rows", value=f"{score.test_rows:,}"), *others),
@@ -239,7 +240,7 @@ def _ways(run: Run) -> tuple[Button, ...]:
 def verdict(score: Scorecard, chosen: str) -> str:
     """Whether the model is worth having, in a sentence. `chosen` is the candidate that the recipe kept."""
     best = score.best_baseline
-    metric = metric_name(score.metric)
+    metric = metric_label(score.metric)
     measured = f"measured once on {score.test_rows:,} sealed test rows"
     if score.beats_baseline:
         gain = score_words(abs(score.model.value - best.value))

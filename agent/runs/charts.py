@@ -10,6 +10,7 @@ import numpy as np
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
 from agent.domain.metrics import Direction, better
 from agent.domain.runs import Attempt, Run
+from agent.domain.tasks import TASKS
 from agent.runs.curves import Axis, Clock, series_of
 from agent.series.window import Window
 
@@ -107,7 +108,7 @@ def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) 
             lines = tuple(line(run, name, run.id) for run in runs if name in curves[run.id])
             panels.append(_panel(name, _metric(name), lines, curves[first.id], look, runs))
     sheet, more = _sheet(panels, look)
-    unit = "boosting round" if first.spec.recipe == "tabular_classification" else "step"
+    unit = TASKS[first.spec.task].unit
     spec = ChartSpec(
         title=f"{first.spec.target} · {', '.join(run.id for run in runs)}",
         subtitle=first.spec.dataset.name,

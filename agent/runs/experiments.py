@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent.cards import counted, duration, metric_name, score_words
+from agent.cards import counted, duration, score_words
 from agent.domain.charts import Theme
 from agent.domain.content import Table
 from agent.domain.pictures import Cloud, PictureSpec, Points, Progress, Tree, Trial, TrialState
 from agent.domain.runs import LIVE, Run, RunState, Scorecard
+from agent.domain.tasks import metric_label
 from agent.runs.cards import state_words
 
 MOST_ROWS = 8
@@ -87,7 +88,7 @@ def _state(run: Run, *, better: bool) -> TrialState:
 def picture_of(found: Experiments, *, theme: Theme = "light") -> PictureSpec:
     """Best so far as steps, and score against training time, with the front that nothing beats in both."""
     first = found.runs[0].spec
-    name = metric_name(found.metric)
+    name = metric_label(found.metric)
     progress = Progress(f"best {name} so far", found.trials, _better(found), name)
     sign = -1.0 if found.higher_is_better else 1.0
     costly = [(run, trial) for run, trial in found.measured if trial.cost]
@@ -103,7 +104,7 @@ def picture_of(found: Experiments, *, theme: Theme = "light") -> PictureSpec:
 
 def tree_of(found: Experiments, changes: Mapping[str, str], *, theme: Theme = "light") -> PictureSpec:
     """Each below the one that it was cloned from; `changes` says by id what it does otherwise."""
-    name = metric_name(found.metric)
+    name = metric_label(found.metric)
     named = tuple(replace(trial, name=_named(trial.name, changes.get(trial.name, ""))) for trial in found.trials)
     tree = Tree("each experiment below what it came from", named, _better(found), name)
     return replace(picture_of(found, theme=theme), pictures=(tree,))
@@ -153,13 +154,13 @@ def table_of(found: Experiments) -> Table:
         )
         for run, trial in [*measured, *rest][:MOST_ROWS]
     ]
-    return Table(columns=("run", metric_name(found.metric), "training", "state"), rows=tuple(rows))
+    return Table(columns=("run", metric_label(found.metric), "training", "state"), rows=tuple(rows))
 
 
 def words_of(found: Experiments) -> str:
     """Which is the best, of how many, and what is not shown."""
     run, trial = found.measured[0]
-    name = metric_name(found.metric)
+    name = metric_label(found.metric)
     text = f"Best {name} of {counted(len(found.runs), 'experiment')}: `{run.id}` with {score_words(trial.value)}"
     text += f" after {duration(trial.cost)} of training." if trial.cost else "."
     if found.left_out == 1:

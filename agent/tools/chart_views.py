@@ -11,9 +11,10 @@ from typing import Any
 
 from agent.domain.content import Button, Menu
 from agent.domain.ids import is_run_id
+from agent.domain.results import ResultView
 from agent.runs.card_view import choices_of, marks_in, smoother
 from agent.runs.charts import MAX_PANELS
-from agent.runs.results import LABELS, VIEWS, ResultView
+from agent.runs.results import LABELS, VIEWS
 from agent.runs.usage import USAGE_LABELS, USAGE_VIEWS, UsageView
 from agent.tools.finding import Before
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from agent.domain.errors import BadRequest
 from agent.domain.ids import is_run_id
+from agent.domain.results import ResultView
 from agent.runs.card_view import MOST, STRONG
-from agent.runs.results import VIEWS, ResultView
+from agent.runs.results import VIEWS
 from agent.runs.usage import UsageView
 from agent.tools.chart_views import LETTERS, ChartView, switched, view_of
 from agent.tools.finding import Before

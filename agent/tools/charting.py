@@ -11,6 +11,7 @@ from agent.domain.charts import ChartSpec
 from agent.domain.content import Card
 from agent.domain.errors import BadRequest
 from agent.domain.policy import Effect
+from agent.domain.results import ResultView
 from agent.domain.runs import Run
 from agent.ports import Blobs, Clock
 from agent.run_store import ALL_STEPS, Steps
@@ -29,7 +30,6 @@ from agent.runs.charts import (
     restarts,
 )
 from agent.runs.pictures import Files
-from agent.runs.results import ResultView
 from agent.runs.usage import UsageView
 from agent.stores import Runs
 from agent.tools.chart_views import MOST_MINUTES, SUBJECT_CHARS, ChartView, buttons, selector

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import data_card
+from agent.cards import data_card, number
 from agent.domain.content import Card, Document, Fact, Table
-from agent.domain.datasets import DataReport, DatasetRef, TaskType
+from agent.domain.datasets import DataReport, DatasetRef
 from agent.domain.errors import BadData, BadRequest, NotFound
-from agent.domain.orders import InspectOrder, Predictions, PredictOrder
+from agent.domain.orders import InspectOrder, LabelPrediction, NumberPrediction, Prediction, Predictions, PredictOrder
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunSpec, RunState
+from agent.domain.tasks import TaskType
 from agent.llm.phrases import target_in
 from agent.ports import Blobs, Fleet
 from agent.stores import Conversations, Runs
@@ -176,7 +177,7 @@ class Data:
             raise BadData(
                 f"{error.text} {does} To learn from other data, say “train a model that predicts …”."
             ) from error
-        words = ", ".join(f"{label} {count:,}" for label, count in predictions.counts[:5])
+        words = _values(predictions)
         text = f"Predicted `{run.spec.target}` for {predictions.total:,} rows with `{run.id}`: {words}."
         first: list[JsonValue] = [row.model_dump(mode="json") for row in predictions.rows[:ROWS_SHOWN]]
         card = predictions_card(run, predictions, dataset)
@@ -225,17 +226,32 @@ def report_text(report: DataReport) -> str:
     return text
 
 
+def _values(predictions: Predictions) -> str:
+    """What was predicted, of all rows."""
+    if predictions.spread is not None:
+        low, middle, high = map(number, predictions.spread)
+        return f"from {low} to {high}, median {middle}"
+    return ", ".join(f"{label} {count:,}" for label, count in predictions.counts[:5])
+
+
 def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | None) -> Card:
-    """The first predictions, each with its probability."""
-    rows = tuple(
-        (str(number), row.label, f"{row.probabilities[0][1]:.0%}" if row.probabilities else "–")
-        for number, row in enumerate(predictions.rows[:ROWS_SHOWN], 1)
-    )
+    """The first predictions, each label with its probability."""
+    columns: tuple[str, ...] = ("row", run.spec.target)
+    rows = tuple((str(place), *_cells(row)) for place, row in enumerate(predictions.rows[:ROWS_SHOWN], 1))
+    if any(isinstance(row, LabelPrediction) for row in predictions.rows):
+        columns = (*columns, "probability")
+    facts = tuple(Fact(name=label, value=f"{count:,} rows") for label, count in predictions.counts[:6])
     more = predictions.total - len(rows)
     return Card(
         kind="data",
         title=f"Predictions of {run.id}" + (f" for {dataset.name}" if dataset else ""),
-        facts=tuple(Fact(name=label, value=f"{count:,} rows") for label, count in predictions.counts[:6]),
-        table=Table(columns=("row", run.spec.target, "probability"), rows=rows),
+        facts=facts or (Fact(name="Predicted", value=_values(predictions)),),
+        table=Table(columns=columns, rows=rows),
         footer=f"and {more:,} more rows" + (", all in the file" if predictions.file else "") if more > 0 else "",
     )
+
+
+def _cells(row: Prediction) -> tuple[str, ...]:
+    if isinstance(row, NumberPrediction):
+        return (number(row.value),)
+    return row.label, f"{row.probabilities[0][1]:.0%}" if row.probabilities else "–"

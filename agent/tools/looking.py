@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterable, Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import counted, duration, metric_name, number, priority_words, score_words
+from agent.cards import counted, duration, number, priority_words, score_words
 from agent.domain.content import Card, Table
 from agent.domain.errors import BadRequest, TransientError
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunState
+from agent.domain.tasks import metric_label
 from agent.ports import Clock, Fleet
 from agent.runs.cards import result_card, run_card, state_text, state_words
 from agent.runs.charts import BASELINE, NEWEST, Curves, comparison_of, last_value
@@ -254,12 +255,12 @@ def _better_words(runs: Sequence[Run]) -> str:
         len({(run.spec.dataset.sha256, run.spec.target, run.spec.seed, run.spec.test_frac) for run, _ in scored}) == 1
     )
     note = "" if same else " They were not measured on the same test rows, so this says little."
-    return f"Best {metric_name(score.metric)}: `{best.id}` with {score_words(score.model.value)}.{note}"
+    return f"Best {metric_label(score.metric)}: `{best.id}` with {score_words(score.model.value)}.{note}"
 
 
 def _result(run: Run) -> str:
     score = run.outcome.scorecard if run.outcome else None
-    return f"{metric_name(score.metric)} {score_words(score.model.value)}" if score else "–"
+    return f"{metric_label(score.metric)} {score_words(score.model.value)}" if score else "–"
 
 
 def _baseline(run: Run) -> str:

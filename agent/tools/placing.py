@@ -11,6 +11,7 @@ from agent.domain.datasets import DataReport
 from agent.domain.errors import BadRequest, Unavailable
 from agent.domain.orders import HostInfo
 from agent.domain.runs import Network, RunSpec
+from agent.domain.tasks import TASKS
 from agent.ports import Fleet
 from agent.runs.fair import FOREIGN_BYTES
 from agent.stores import Runs
@@ -40,15 +41,10 @@ class Books:
 
 
 def estimate_s(report: DataReport, spec: RunSpec, host: HostInfo) -> float:
-    """Rough training time from the size of the data and what the settings ask for. `report` is the plan's.
-
-    Source: fitted to the files in `examples/` on 2 cores; meant to be right within a factor of three. The share that a
-    GPU takes of a text recipe's time on two cores (a twentieth) is an assumption.
-    """
-    cores = 2 / max(1, min(host.cpus, 8))
-    if spec.task == "tabular_classification":
-        return 8.0 + 2.5e-5 * report.rows * len(report.columns) * report.effort * cores
-    return 25.0 + 0.02 * report.rows * report.effort * (1 / 20 if spec.gpus else cores)
+    """Rough training time from the size of the data and what the settings ask for. `report` is the plan's."""
+    pace, cores = TASKS[spec.task].pace, 2 / max(1, min(host.cpus, 8))
+    rows_s = pace.row_s * report.rows * (pace.on_gpu if spec.gpus else cores)
+    return pace.base_s + (rows_s + pace.cell_s * report.rows * len(report.columns) * cores) * report.effort
 
 
 async def connected(fleet: Fleet) -> Sequence[HostInfo]:

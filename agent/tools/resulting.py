@@ -13,12 +13,13 @@ from agent.domain.content import Card
 from agent.domain.errors import BadRequest
 from agent.domain.ids import is_run_id
 from agent.domain.policy import Effect
+from agent.domain.results import ResultView
 from agent.domain.runs import Run, RunPicture
 from agent.ports import Blobs
 from agent.runs.cards import state_words
 from agent.runs.measured import facts_of
 from agent.runs.pictures import Files
-from agent.runs.results import LABELS, ResultView, picture_of, result_buttons, told_of, views_of, words_of
+from agent.runs.results import LABELS, picture_of, result_buttons, told_of, views_of, words_of
 from agent.runs.told import TOLD, earlier_attempts, label_of, on_a_sheet, sheet_of, told_buttons, words_of_told
 from agent.runs.told import told_of as facts_told
 from agent.stores import Runs

@@ -1,16 +1,17 @@
 """The tool that starts training on a data file, after people have approved its exact plan."""
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import Field, JsonValue
 
 from agent.cards import approval_card, at_host
-from agent.domain.datasets import DataReport, TaskType
+from agent.domain.datasets import DataReport
 from agent.domain.errors import BadData, BadRequest
 from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES, Network, RunSpec
+from agent.domain.tasks import TASKS, TaskType
 from agent.ports import Bundles, Fleet
 from agent.runs.pictures import Files
 from agent.runs.service import RunService
@@ -21,21 +22,6 @@ from agent.tools.placing import Books, books, choose_host, connected, default_ne
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 
 PLAN_TIMEOUT_S = 120.0
-GPU_TASKS = frozenset({"text_classification"})  # whose recipe moves its model to a GPU where there is one
-STEPS: dict[str, tuple[str, ...]] = {
-    "tabular_classification": (
-        "Split off a sealed test part that training never sees",
-        "Train the baselines: majority class, logistic regression",
-        "Train LightGBM with early stopping on a validation part",
-        "Keep whichever is better on the validation part, and measure it once on the sealed part",
-    ),
-    "text_classification": (
-        "Split off a sealed test part that training never sees",
-        "Train the baselines: majority class, TF-IDF with logistic regression",
-        "Train a transformer encoder",
-        "Keep whichever is better on the validation part, and measure it once on the sealed part",
-    ),
-}
 
 
 class TrainArguments(Arguments):
@@ -44,7 +30,7 @@ class TrainArguments(Arguments):
     target: str | None = Field(None, description="Column to predict.")
     file: str | None = Field(None, description="Name of a file attached in this thread; the newest if unsaid.")
     task: TaskType | None = Field(None, description="Task type; guessed from the data if unsaid.")
-    text_column: str | None = Field(None, description="Column with the text, for text classification.")
+    text_column: str | None = Field(None, description="Column with the text, for tasks that read one.")
     drop_columns: tuple[str, ...] = Field((), description="Columns to leave out.")
     keep_columns: tuple[str, ...] = Field((), description="Columns to keep although they give the target away.")
     settings: dict[str, JsonValue] = Field(default_factory=dict, description="Hyperparameters that the person stated.")
@@ -77,7 +63,7 @@ class Training:
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
-        tasks = ", ".join(get_args(TaskType))
+        tasks = ", ".join(TASKS)
         return (
             Tool(
                 "start_training",
@@ -111,7 +97,7 @@ class Training:
             recipe=task,
             dataset=report.dataset,
             target=target,
-            text_column=_text_column(asked, report) if task == "text_classification" else None,
+            text_column=_text_column(asked, report) if TASKS[task].needs_text else None,
             drop_columns=tuple(dict.fromkeys((*asked.drop_columns, *leaks))),
             settings=asked.settings,
             seed=asked.seed,
@@ -131,7 +117,7 @@ class Training:
         exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
         unseen = self._files.unseen(caller.session_id, report)
         limits = host.limits_with(gpus)
-        card = approval_card(spec, report, plan=STEPS[task], priority=priority, warnings=unseen, limits=limits)
+        card = approval_card(spec, report, plan=TASKS[task].stages, priority=priority, warnings=unseen, limits=limits)
         return await planned(self._drawn, caller, exact, at_host(card, host))
 
     async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str, TaskType, DataReport]:
@@ -142,7 +128,7 @@ class Training:
         if target is None:
             names = ", ".join(f"`{column.name}`" for column in report.columns)
             raise BadRequest(f"Which column of `{dataset.name}` should be predicted? Its columns: {names}.")
-        task = asked.task or report.suggested_task or "tabular_classification"
+        task = asked.task or report.suggested_task or next(iter(TASKS))
         report = await self._files.report(dataset, target, task)
         if report.problems:
             raise BadData(" ".join(report.problems))
@@ -166,4 +152,4 @@ def _text_column(asked: TrainArguments, report: DataReport) -> str:
 
 def default_gpus(task: TaskType, hosts: Sequence[HostInfo], known: Books) -> int:
     """One GPU where the recipe is quicker on one and a host has one that nobody uses; else none."""
-    return 1 if task in GPU_TASKS and any(known.free(host) for host in hosts) else 0
+    return 1 if TASKS[task].uses_gpu and any(known.free(host) for host in hosts) else 0

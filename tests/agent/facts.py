@@ -8,8 +8,9 @@ from agent.domain.results import Results
 from agent.domain.runs import Outcome, RunState, Score, Scorecard
 from agent.wire import encode
 from worker.client.blobs import FolderBlobs
-from worker.recipes.mistakes import single_rows
-from worker.recipes.results import Answers, classification, importance_of
+from worker.recipes.classes.mistakes import single_rows
+from worker.recipes.classes.results import Answers, classification
+from worker.recipes.common.scoring import importance_of
 
 CARD = Scorecard(
     metric="accuracy",

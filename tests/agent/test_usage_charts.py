@@ -245,7 +245,7 @@ async def test_all_four_and_only_the_newest_minutes(house: House) -> None:
 async def test_throughput_with_a_pause_an_attempt_and_what_the_run_logs_itself(house: House) -> None:
     async with house.open() as brain:
         stage = Stage(house, brain)
-        run = await stage.running(SPEC.model_copy(update={"recipe": "other"}))
+        run = await stage.running(SPEC.model_copy(update={"task": "text_classification"}))
         assert "too little" in (await stage.asks("chart", run.id, "throughput")).text
         at = START.timestamp()
         made = [MetricRow(step=4 * n, at=at + n, values={"tokens_per_s": 900.0 + n, "loss": 1.0}) for n in range(40)]

@@ -15,7 +15,7 @@ from agent.domain.content import Card, Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadRequest
 from agent.domain.events import Accepted, Beat, Ended, Measured, MetricRow, Noted
-from agent.domain.orders import GpuInfo, HostInfo, Prediction, Predictions, PredictOrder
+from agent.domain.orders import GpuInfo, HostInfo, LabelPrediction, Predictions, PredictOrder
 from agent.domain.runs import Artifact, ExitClass, GpuUsage, Outcome, RunState, Score, Scorecard, Usage
 from agent.ports import ToolCall
 from agent.runs.cards import pace_words, run_card, state_text
@@ -537,7 +537,7 @@ async def test_predictions_of_a_file_are_handed_back_as_a_file(house: House, csv
 
         async def predict(order: PredictOrder) -> Predictions:
             assert order.dataset is not None
-            answer = Prediction(label="yes", probabilities=(("yes", 0.9),))
+            answer = LabelPrediction(label="yes", probabilities=(("yes", 0.9),))
             return Predictions(rows=(answer,), total=2000, counts=(("yes", 2000),), file=stored)
 
         house.fleet.predict = predict  # type: ignore[method-assign]

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from worker.recipes.common.job import read_job, step
 from worker.recipes.entry import train
 from worker.recipes.evaluate import main as evaluate
-from worker.recipes.job import read_job, step
 from worker.recipes.prepare import main as prepare
 
 REPO = Path(__file__).resolve().parents[2]

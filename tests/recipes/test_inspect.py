@@ -16,8 +16,8 @@ import pytest
 
 from agent.domain.datasets import DataReport, DatasetRef
 from tests.recipes.folders import REPO, sklearn_csv, texts_csv
+from worker.recipes.common.table import BadData, read_table
 from worker.recipes.inspect import audit, main
-from worker.recipes.table import BadData, read_table
 
 GOOD = "a,b,kind\n" + "".join(f"{n},{n % 7}.5,{'yes' if n % 3 else 'no'}\n" for n in range(40))
 

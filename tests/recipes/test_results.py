@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from agent.domain.results import LIMIT_BYTES, Classification, Results
-from worker.recipes import importance
-from worker.recipes.boosting import SETTINGS, boost, parameters
-from worker.recipes.linear import categorical_columns, fit_logistic
-from worker.recipes.mistakes import single_rows
-from worker.recipes.results import OTHERS, Answers, classification, importance_of, short, thinned
-from worker.recipes.tabular_model import encode
-from worker.recipes.text_classification import _fit_linear as fit_linear
+from worker.recipes.classes.mistakes import single_rows
+from worker.recipes.classes.results import OTHERS, Answers, classification, thinned
+from worker.recipes.common.scoring import importance_of, short
+from worker.recipes.tabular import importance
+from worker.recipes.tabular.boosting import SETTINGS, boost, parameters
+from worker.recipes.tabular.encoding import encode
+from worker.recipes.tabular.linear import categorical_columns, fit_logistic
+from worker.recipes.text_classification.train import _fit_linear as fit_linear
+from worker.recipes.texts.words import words
 
 Numbers = NDArray[np.float64]
 
@@ -200,7 +202,9 @@ def test_importance_is_of_columns_and_finds_the_one_that_matters() -> None:
                 {"column": "signal", "kind": "number"}, {"column": "gappy", "kind": "number"}]  # fmt: skip
     rows = encode(columns, features)
     codes = (signal > 0).astype(np.int64)
-    params = parameters({name: one.default for name, one in SETTINGS.items()}, classes=2, rows=size, seed=1)
+    params = parameters(
+        {name: one.default for name, one in SETTINGS.items()}, {"objective": "binary"}, rows=size, seed=1
+    )
     booster = boost(params, (rows, codes), categories=categorical_columns(features), rounds=5)
     told = [
         importance.gain(booster, features, rounds=5),
@@ -220,7 +224,7 @@ def test_telling_words_speak_for_their_class(classes: list[str]) -> None:
     texts = [f"{name} says {sound}" for name, sound in zip(["purr", "woof", "zap"], "abc", strict=True)] * 20
     kept = [(text, at % 3) for at, text in enumerate(texts) if at % 3 < len(classes)]
     pipeline = fit_linear([text for text, _ in kept], np.array([code for _, code in kept]), seed=1)
-    found = importance_of(importance.words(pipeline, classes))
+    found = importance_of(words(pipeline, classes))
     assert found is not None
     assert found["kind"] == "words"
     assert found["features"][0]["share"] == 1.0

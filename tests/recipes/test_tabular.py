@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.domain.orders import Prediction
+from agent.domain.orders import LabelPrediction
 from agent.domain.runs import Scorecard
 from tests.recipes.folders import LIMIT_S, REPO, Make, RunFolder, as_csv, sklearn_csv
-from worker.recipes.predict import main as predict_here
+from worker.recipes.common.predict import main as predict_here
 
 
 def predict(artifacts: Path, *arguments: str, code: int = 0) -> str:
@@ -92,7 +92,7 @@ def test_predicting_rows_of_json(visits: RunFolder, tmp_path: Path, capsys: pyte
     rows[2]["log_coinsurance"] = ""
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     answers = json.loads(predict(visits.dir / "artifacts", "--json", str(tmp_path / "rows.json")))
-    read = [Prediction.model_validate(answer) for answer in answers]
+    read = [LabelPrediction.model_validate(answer) for answer in answers]
     assert read[0].label == visits.rows("predictions/model.csv")[0]["label"]
     assert all(sum(share for _, share in answer.probabilities) == pytest.approx(1) for answer in read)
 

@@ -82,9 +82,9 @@ def test_a_bundle_is_whole_again_where_a_training_changed_it_and_nothing_is_besi
     (package / "numpy.py").write_text("1 / 0")
     (package / "json/deep").mkdir(parents=True)
     (package / "recipes/evaluate.py").chmod(0)
-    (package / "recipes/table.py").chmod(0o4777)
-    (package / "recipes/split.py").chmod(0o400)
-    os.link(package / "recipes/job.py", tmp_path / "second name")
+    (package / "recipes/common/table.py").chmod(0o4777)
+    (package / "recipes/common/split.py").chmod(0o400)
+    os.link(package / "recipes/common/job.py", tmp_path / "second name")
     package.chmod(0o2777)
     (package / "recipes/more").symlink_to(tmp_path)
     for laid in package.rglob("runtime*.pyc"):

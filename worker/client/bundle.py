@@ -18,7 +18,7 @@ def pack(recipe: str) -> tuple[str, bytes]:
     """The sha256 and the bytes of the bundle for `recipe`; everything else about a run stands in its config.json."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", recipe):
         raise ValueError(f"not the name of a recipe: {recipe!r}")
-    return pack_files(sources())
+    return pack_files(sources(recipe))
 
 
 def pack_files(files: dict[str, bytes]) -> tuple[str, bytes]:
@@ -40,13 +40,17 @@ def unpack(data: bytes) -> dict[str, bytes]:
         return {entry.name: file.read() for entry in tar if (file := tar.extractfile(entry)) is not None}
 
 
-def sources() -> dict[str, bytes]:
-    """The files of a bundle as this installation has them, by name."""
+def sources(recipe: str = "") -> dict[str, bytes]:
+    """The files of a bundle as this installation has them, by name: of the recipes only this one, or all."""
     recipes = _PACKAGE / "recipes"
+    others = {path.parent.name for path in recipes.glob("*/train.py")} - {recipe} if recipe else set()
     files = {
         "train.py": TRAIN_SCRIPT,
         "requirements.txt": (recipes / "requirements.txt").read_bytes(),
         **{f"worker/{name}.py": (_PACKAGE / f"{name}.py").read_bytes() for name in _MODULES},
     }
-    files.update({f"worker/recipes/{path.name}": path.read_bytes() for path in recipes.glob("*.py")})
+    for path in sorted(recipes.rglob("*.py")):
+        name = path.relative_to(recipes)
+        if name.parts[0] not in others:
+            files[f"worker/recipes/{name}"] = path.read_bytes()
     return files

@@ -10,7 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from worker.recipes.job import BadSettings, Job, read_job, step
+from worker.recipes.common.job import Job, read_job, step
+from worker.recipes.recipe import part
 from worker.runtime import TrainingRuntime
 
 
@@ -18,31 +19,18 @@ def train(job: Job) -> None:
     """Train with the recipe of the job. Raises: BadData, BadSettings."""
     runtime = TrainingRuntime(run_id=job.run, run_dir=job.run_dir)
     runtime.register_graceful_shutdown()
-    if job.recipe == "tabular_classification":
-        from worker.recipes import tabular_classification
-
-        tabular_classification.train(job, runtime)
-    elif job.recipe == "text_classification":
-        from worker.recipes import text_classification
-
-        text_classification.train(job, runtime)
-    else:
-        known = "tabular_classification, text_classification"
-        raise BadSettings(f"There is no recipe “{job.recipe}”. The recipes are: {known}.")
+    part(job.recipe, "train").train(job, runtime)
 
 
 def train_alone(job: Job) -> None:
     """Split, train and measure in one process. Raises: BadData, BadSettings."""
-    from worker.recipes.evaluate import evaluate
-    from worker.recipes.prepare import prepare
-
     labels = job.run_dir / "sealed"
     print(
         "No Trainyard here: splitting now. The test labels are not sealed; they lie in sealed/labels.csv.", flush=True
     )
-    prepare(job, labels, keep_source=True)
+    part(job.recipe, "prepare").prepare(job, labels, keep_source=True)
     train(job)
-    evaluate(job, labels, sealed=False)
+    part(job.recipe, "score").score(job, labels, sealed=False)
     print((job.run_dir / "scorecard.json").read_text(encoding="utf-8"), flush=True)
 
 

@@ -1,8 +1,8 @@
 """The audit of one data file: `python -m worker.recipes.inspect --file F --name NAME [--target T] [--task X]`.
 
 Prints the fields of a DataReport without `dataset` as JSON and exits 0; for a file that cannot be used, or a `--plan`
-that cannot work with it, prints `{"error": "<sentence>"}` and exits 65. Guesses target and task
-where nobody named them.
+that cannot work with it, prints `{"error": "<sentence>"}` and exits 65. Guesses target and task where nobody named
+them: the task is the one whose recipe says that it fits best.
 """
 
 from __future__ import annotations
@@ -13,24 +13,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from worker.recipes.columns import (
-    EXAMPLE_CHARS,
-    describe,
-    describe_target,
-    find_column,
-    target_problems,
-    text_column,
-)
-from worker.recipes.job import BadSettings, Job, job_of
-from worker.recipes.leaks import find_leaks
-from worker.recipes.plan import effort
-from worker.recipes.split import repeated_entities
-from worker.recipes.table import LIMIT_BYTES, BadData, Table, read_table
+from worker.recipes.common.columns import EXAMPLE_CHARS, describe, find_column, text_column
+from worker.recipes.common.job import BadSettings, Job, job_of
+from worker.recipes.common.table import LIMIT_BYTES, BadData, Table, read_table
+from worker.recipes.recipe import names, part
 
 _TARGET_NAMES = ("target", "label", "labels", "class", "category", "y", "outcome", "churn", "churned", "default")
+_QUANTITY_NAMES = ("price", "amount", "value", "score", "sales", "cost", "revenue", "salary", "income", "demand")
 _PREVIEW_ROWS = 5
-_IMBALANCE = 10.0
-_FEW = 10
 
 
 def audit(
@@ -38,21 +28,21 @@ def audit(
 ) -> dict[str, Any]:
     """The fields of a DataReport except `dataset`. With `job` it is checked that this run can work.
 
-    Raises: BadData when the named target does not exist; with `job` also what its steps would raise.
+    Raises: BadData when the named target does not exist, BadSettings for an unknown task; with `job` also what its
+    steps would raise.
     """
-    work = effort(table, job) if job else 1.0
+    work = part(job.recipe, "inspect").effort(table, job) if job else 1.0
     columns = [describe(name, table.columns[name]) for name in table.names]
     named = find_column(table, target) if target else None
     guess = named or suggest_target(columns, rows=table.rows)
-    text = text_column(columns, leave_out=guess, asked=task == "text_classification")
-    problems = target_problems(table, named) if named else []
+    suggested = task or (suggest_task(table, columns, guess) if guess else None)
+    # Where no task fits, the first one says what is wrong with the target.
+    recipe = part(suggested or names()[0], "inspect")
+    problems = recipe.problems(table, named) if named else []
     warnings = list(table.warnings)
     if not named and guess:
-        warnings += target_problems(table, guess)
-    warnings += _warnings(table, columns, guess)
-    suggested = task or suggest_task(columns, guess, text)
-    if suggested == "text_classification" and text is None:
-        problems.append("There is no column with text to classify.")
+        warnings += recipe.problems(table, guess)
+    warnings += _warnings(table, columns, guess) + (recipe.warnings(table, guess) if guess else [])
     return {
         "rows": table.rows,
         "columns": columns,
@@ -60,11 +50,11 @@ def audit(
         "encoding": table.encoding,
         "delimiter": table.delimiter,
         "preview": _preview(table),
-        "target": describe_target(table, guess) if guess else None,
+        "target": recipe.describe(table, guess) if guess else None,
         "suggested_task": suggested if guess else None,
         "suggested_target": guess,
-        "text_column": text,
-        "leaks": find_leaks(table, guess) if guess and not job and not (named and problems) else [],
+        "text_column": text_column(columns, leave_out=guess, asked=bool(task) and recipe.READS_TEXT),
+        "leaks": recipe.leaks(table, guess) if guess and not job and not (named and problems) else [],
         "problems": problems,
         "warnings": warnings,
         "effort": work,
@@ -80,19 +70,21 @@ def suggest_target(columns: list[dict[str, Any]], *, rows: int) -> str | None:
 
     fitting = [column for column in columns if may_be(column)]
     by_name = {column["name"].lower(): column["name"] for column in fitting}
+    quantities = {column["name"].lower(): column["name"] for column in columns if column["kind"] == "number"}
     for word in _TARGET_NAMES:
-        if word in by_name:
-            return str(by_name[word])
+        if word in by_name or word in quantities:
+            return str(by_name.get(word) or quantities[word])
     classes = [column["name"] for column in fitting if column["kind"] != "number" or column["unique"] <= 10]
-    return str(classes[-1]) if classes else None
+    if classes:
+        return str(classes[-1])
+    return next((str(quantities[word]) for word in _QUANTITY_NAMES if word in quantities), None)
 
 
-def suggest_task(columns: list[dict[str, Any]], target: str | None, text: str | None) -> str | None:
-    """Text classification when a text stands nearly alone beside the target, else tabular."""
-    useful = [c for c in columns if c["kind"] in {"number", "category", "boolean", "datetime"} and c["name"] != target]
-    if text and len(useful) <= 2:
-        return "text_classification"
-    return "tabular_classification" if useful else None
+def suggest_task(table: Table, columns: list[dict[str, Any]], target: str) -> str | None:
+    """The task whose recipe says that it fits best; None where none does."""
+    fits = {name: part(name, "inspect").fits(table, columns, target) for name in names()}
+    best = max(fits, key=lambda name: fits[name])
+    return best if fits[best] > 0 else None
 
 
 def _warnings(table: Table, columns: list[dict[str, Any]], target: str | None) -> list[str]:
@@ -110,27 +102,6 @@ def _warnings(table: Table, columns: list[dict[str, Any]], target: str | None) -
         if c["kind"] != "empty" and c["name"] != target and c["missing"] > table.rows / 2
     ]
     found += [_decimal_commas(c) for c in columns if c["kind"] in {"category", "identifier"} and _has_comma(c, table)]
-    return found + (_target_warnings(table, target) if target else [])
-
-
-def _target_warnings(table: Table, target: str) -> list[str]:
-    report, found = describe_target(table, target), []
-    classes = report["classes"]
-    if len(classes) > 1 and report["imbalance"] >= _IMBALANCE:
-        most, least = classes[0], classes[-1]
-        found.append(
-            f"The classes are uneven: “{most[0]}” has {most[1]} rows, “{least[0]}” {least[1]} "
-            f"(1 in {report['imbalance']:.0f}). Accuracy alone would flatter a model that never says “{least[0]}”."
-        )
-    few = [f"“{label}” ({count})" for label, count in classes if 1 < count < _FEW]
-    if few and len(classes) <= 50:
-        found.append(f"Classes with fewer than {_FEW} rows, hard to learn and to measure: {', '.join(few[:8])}.")
-    distinct = repeated_entities(table, target)
-    if distinct:
-        found.append(
-            f"The {table.rows} rows hold only {distinct} different inputs: probably several rows for the same "
-            "person or thing. Equal inputs will be kept on one side of the split, so that the score is for unseen ones."
-        )
     return found
 
 
@@ -158,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--file", type=Path, required=True)
     parser.add_argument("--name", default="")
     parser.add_argument("--target")
-    parser.add_argument("--task", choices=["tabular_classification", "text_classification"])
+    parser.add_argument("--task", choices=names())
     parser.add_argument("--plan", type=json.loads, help="specification of a run whose steps should be able to work")
     parser.add_argument("--limit-bytes", type=int, default=LIMIT_BYTES)
     given = parser.parse_args(arguments)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.domain.tasks import TASKS
 from worker.folders import write_atomically
 from worker.supervisor.steps import basic_environment
 from worker.warm.preload import SETS
@@ -21,7 +22,6 @@ from worker.warm.preload import SETS
 HOME = Path("/trainyard-home")
 READY = "ready.json"
 
-_RECIPES = {"text_classification": ("transformers",), "tabular_classification": ("tabular",)}
 _STEPS = ("data",)
 _ANY = ("torch", "transformers")  # for a script of somebody: the smaller one first
 # Read by libraries when they are imported: a step with other values than the zygote's must start cold.
@@ -64,7 +64,8 @@ def warm_start(folder: Path, recipe: str, argv: Sequence[str], *, trains: bool =
 
     The steps beside the training begin from a small process: one with all libraries takes longer to end than they run.
     """
-    return WarmStart(folder, tuple(argv), _RECIPES.get(recipe, _ANY) if trains else _STEPS)
+    task = TASKS.get(recipe)
+    return WarmStart(folder, tuple(argv), (task.warm if task else _ANY) if trains else _STEPS)
 
 
 def wanted_sets(setting: str) -> tuple[str, ...]:

@@ -1,0 +1,136 @@
+"""The task types: one record each, which everything reads that names a task type. Pure.
+
+A new task type is a record here, a folder `worker/recipes/<name>/`, tests and docs. What a recipe does stands in its
+folder; what people and planners have to know about it stands here.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from agent.domain.value import Value
+
+Direction = Literal["lower", "higher"]
+
+
+class Answer(StrEnum):
+    """What a model of a task type answers for one row, text or image."""
+
+    LABEL = "label"
+    NUMBER = "number"
+    TEXT = "text"
+    SPANS = "spans"
+    BOXES = "boxes"
+    SERIES = "series"
+    CLUSTER = "cluster"
+
+
+class Metric(Value):
+    """A metric that decides between models, as the evaluation names it, as people write it, and which way is better."""
+
+    name: str
+    label: str
+    better: Direction = "higher"
+
+
+class Pace(Value):
+    """How long a training takes on two cores: seconds, and seconds for each row, and for each cell of the data.
+
+    `on_gpu` is the part of the time for rows that a GPU needs.
+    """
+
+    base_s: float
+    row_s: float = 0.0
+    cell_s: float = 0.0
+    on_gpu: float = 1.0
+
+
+class Task(Value):
+    """One task type.
+
+    `metrics` are those that may decide; the data say which (two classes or more), the first is the usual one.
+    `data` is what it learns from, `needs_text` that one column holds the text. `unit` is what one step of its training
+    is. `uses_gpu`: it is quicker on a GPU, and gets one where one is free. `warm` names the sets of libraries that its
+    training starts from (`worker.warm`). `stages` are the steps that an approval card lists. `words` are the phrases,
+    in lower case, by which people ask for it.
+    """
+
+    name: str
+    label: str
+    data: Literal["table"]
+    answer: Answer
+    metrics: tuple[Metric, ...] = Field(min_length=1)
+    unit: str = "step"
+    needs_target: bool = True
+    needs_text: bool = False
+    uses_gpu: bool = False
+    warm: tuple[str, ...] = ()
+    stages: tuple[str, ...]
+    pace: Pace
+    words: tuple[str, ...] = ()
+
+
+_SPLIT = "Split off a sealed test part that training never sees"
+_KEEP = "Keep whichever is better on the validation part, and measure it once on the sealed part"
+_CLASSES = (Metric(name="roc_auc", label="ROC AUC"), Metric(name="macro_f1", label="macro F1"))
+
+TASKS: Final[dict[str, Task]] = {
+    task.name: task
+    for task in (
+        Task(
+            name="tabular_classification",
+            label="tabular classification",
+            data="table",
+            answer=Answer.LABEL,
+            metrics=_CLASSES,
+            unit="boosting round",
+            warm=("tabular",),
+            stages=(
+                _SPLIT,
+                "Train the baselines: majority class, logistic regression",
+                "Train LightGBM with early stopping on a validation part",
+                _KEEP,
+            ),
+            # Source of the paces: fitted to the files in `examples/` on 2 cores, meant within a factor of three.
+            pace=Pace(base_s=8.0, cell_s=2.5e-5),
+        ),
+        Task(
+            name="text_classification",
+            label="text classification",
+            data="table",
+            answer=Answer.LABEL,
+            metrics=_CLASSES,
+            needs_text=True,
+            uses_gpu=True,
+            warm=("transformers",),
+            stages=(
+                _SPLIT,
+                "Train the baselines: majority class, TF-IDF with logistic regression",
+                "Train a transformer encoder",
+                _KEEP,
+            ),
+            # The part of the time that a GPU takes is an assumption.
+            pace=Pace(base_s=25.0, row_s=0.02, on_gpu=1 / 20),
+            words=("text", "bert", "transformer", "encoder"),
+        ),
+    )
+}
+
+
+def _known(name: str) -> str:
+    if name not in TASKS:
+        raise ValueError(f"there is no task type {name!r}; the task types are {', '.join(TASKS)}")
+    return name
+
+
+TaskType = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": list(TASKS)})]
+
+
+_OTHERS: Final = {"rmse": "RMSE", "mae": "MAE", "mse": "MSE", "r2": "R²"}
+
+
+def metric_label(name: str) -> str:
+    """A metric as people write it."""
+    known = {metric.name: metric.label for task in TASKS.values() for metric in task.metrics}
+    return known.get(name) or _OTHERS.get(name) or name.replace("_", " ")

@@ -1,0 +1,138 @@
+"""What each column of a table holds: its kind, what is missing, its range."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections import Counter
+from typing import Any
+
+from worker.recipes.common.table import BadData, Table, is_missing, number
+
+EXAMPLE_CHARS = 80
+FEWEST_ROWS = 20
+_BOOLEANS = ({"yes", "no"}, {"true", "false"}, {"0", "1"}, {"t", "f"}, {"y", "n"}, {"0.0", "1.0"}, {"on", "off"})
+_DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([ T]\d{1,2}:\d{2}.*)?\s*")
+_ID_NAME = re.compile(
+    r"(?i)(.*[_\s-])?(id|uuid|guid|key|index|idx|rowid|row_?(no|nr|number)|nr|no)|unnamed_1|.*[a-z]I[Dd]"
+)
+
+
+def describe(name: str, cells: list[str]) -> dict[str, Any]:
+    """The fields of a ColumnReport."""
+    counts = Counter(cell for cell in cells if not is_missing(cell))
+    present = counts.total()
+    kind = column_kind(name, counts, rows=len(cells))
+    report: dict[str, Any] = {
+        "name": name,
+        "kind": kind,
+        "missing": len(cells) - present,
+        "unique": len(counts),
+        "example": next(iter(counts), "")[:EXAMPLE_CHARS],
+        "low": None,
+        "high": None,
+        "mean_chars": round(sum(len(cell) * times for cell, times in counts.items()) / present, 2) if present else None,
+    }
+    numbers = [value for cell in counts if (value := number(cell)) is not None]
+    if numbers and len(numbers) == len(counts):
+        report["low"], report["high"] = min(numbers), max(numbers)
+    return report
+
+
+def column_kind(name: str, counts: Counter[str], *, rows: int) -> str:
+    """One of ColumnKind, from the counts of the cells that are not missing."""
+    present = counts.total()
+    if present == 0:
+        return "empty"
+    if len(counts) == 1:
+        return "constant" if present == rows else "category"
+    if {cell.strip().lower() for cell in counts} in _BOOLEANS:
+        return "boolean"
+    all_unique = len(counts) == present and rows >= FEWEST_ROWS
+    if all(number(cell) is not None for cell in counts):
+        whole = all(float(cell).is_integer() for cell in counts)
+        named = _ID_NAME.fullmatch(name) is not None
+        return "identifier" if whole and all_unique and (named or _consecutive(list(counts))) else "number"
+    if sum(times for cell, times in counts.items() if _DATE.fullmatch(cell)) >= 0.95 * present:
+        return "datetime"
+    return _string_kind(counts, present, all_unique=all_unique)
+
+
+def _string_kind(counts: Counter[str], present: int, *, all_unique: bool) -> str:
+    words = sum(len(cell.split()) * times for cell, times in counts.items()) / present
+    chars = sum(len(cell) * times for cell, times in counts.items()) / present
+    many = len(counts) > 0.3 * present and len(counts) >= FEWEST_ROWS
+    if words >= 4 and (many or chars > 60):
+        return "text"
+    if all_unique and words < 2:
+        return "identifier"
+    return "text" if many and words >= 2 else "category"
+
+
+def _consecutive(cells: list[str]) -> bool:
+    return all(float(after) - float(before) == 1 for before, after in itertools.pairwise(cells))
+
+
+def find_column(table: Table, wanted: str, *, role: str = "target") -> str:
+    """The column with this name; case and outer spaces do not matter.
+
+    Raises: BadData naming the columns, with a guess at what was meant.
+    """
+    if wanted in table.columns:
+        return wanted
+    folded = {name.lower(): name for name in table.names}
+    if wanted.strip().lower() in folded:
+        return folded[wanted.strip().lower()]
+    close = difflib.get_close_matches(wanted.lower(), folded, n=1, cutoff=0.6)
+    guess = f" Did you mean “{folded[close[0]]}”?" if close else ""
+    names = ", ".join(table.names[:30]) + (f" and {len(table.names) - 30} more" if len(table.names) > 30 else "")
+    raise BadData(f"There is no {f'{role} ' if role else ''}column “{wanted}”.{guess} The columns are: {names}.")
+
+
+def text_column(columns: list[dict[str, Any]], *, leave_out: str | None, asked: bool = False) -> str | None:
+    """The text column with the longest cells. When a text task was asked for, any column of words will do."""
+    others = [column for column in columns if column["name"] != leave_out]
+    texts = [column for column in others if column["kind"] == "text"]
+    if not texts and asked:
+        texts = [c for c in others if c["kind"] in {"category", "identifier"} and c["low"] is None]
+    return str(max(texts, key=lambda column: column["mean_chars"])["name"]) if texts else None
+
+
+def require_words(cells: list[str], column: str) -> None:
+    """Raises: BadData where a text column holds nothing."""
+    if not any(cell.strip() for cell in cells):
+        raise BadData(f"The text column “{column}” is empty.")
+
+
+def missing_problems(table: Table, target: str) -> list[str]:
+    """Sentences on a target without a value in some rows, and on too few rows."""
+    missing = [line for cell, line in zip(table.columns[target], table.lines, strict=True) if is_missing(cell)]
+    problems = []
+    if missing:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        where = f"line{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing[:5]))}{more}"
+        problems.append(
+            f"The target “{target}” has no value in {len(missing)} of {table.rows} rows: "
+            f"{where}. Fill them in or remove them."
+        )
+    if table.rows < FEWEST_ROWS:
+        problems.append(f"There are only {table.rows} rows; at least {FEWEST_ROWS} are needed to train and to measure.")
+    return problems
+
+
+def is_quantity(counts: Counter[str]) -> bool:
+    """Whether the values of a column are a quantity rather than classes: many different numbers."""
+    numbers = all(number(label) is not None for label in counts)
+    return numbers and len(counts) > 20 and len(counts) > 0.02 * counts.total()
+
+
+def values_of(table: Table, name: str) -> Counter[str]:
+    """How often each value of a column is there, without what is missing."""
+    return Counter(cell.strip() for cell in table.columns[name] if not is_missing(cell))
+
+
+def useful(columns: list[dict[str, Any]], target: str) -> list[str]:
+    """The columns beside the target that a recipe of tables learns from."""
+    kinds = {"number", "category", "boolean", "datetime"}
+    return [column["name"] for column in columns if column["kind"] in kinds and column["name"] != target]

@@ -1,0 +1,105 @@
+"""Predict with a finished model. This file is copied beside the model and runs without Trainyard.
+
+`python predict.py rows.csv --out answers.csv` adds `prediction`, and of classes a `p_<class>` column each.
+`python predict.py --json rows.json` reads a list of objects (column to value) and prints a list of answers:
+`{"kind": "label", "label": ..., "probabilities": [[label, p], ...]}` with the five most probable, or `{"kind":
+"number", "value": ...}`. What cannot be used is said in one sentence on stderr and as `{"error": ...}` on stdout, exit
+code 65.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from worker.recipes.common.table import BadData, Table, read_table, write_rows
+
+
+def load_model(folder: Path) -> Any:
+    """The model of an artifacts folder: `needs`, `added` and `answers(columns)`, which has `cells` and `said`."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))  # where `model.py` finds what it imports
+    spec = importlib.util.spec_from_file_location(f"model_of_{folder.name}", folder / "model.py")
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(folder / "model.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.load(folder)
+
+
+def predict_file(folder: Path, rows: Path, out: Path) -> int:
+    """Write the rows with the answers added; the number of rows. Raises: BadData."""
+    model = load_model(folder)
+    table = read_table(rows)
+    _refuse_missing(model.needs, set(table.names), f"{rows.name} has")
+    taken = [name for name in model.added if name in table.columns]
+    if taken:
+        raise BadData(f"{rows.name} already has a column {taken[0]}; rename it, so that nothing is overwritten.")
+    answers = model.answers({name: table.columns[name] for name in model.needs})
+    write_rows(out, [*table.names, *model.added], _answered(table, answers.cells()))
+    return table.rows
+
+
+def predict_rows(folder: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One answer per row, in order. Raises: BadData."""
+    model = load_model(folder)
+    for number, row in enumerate(rows, start=1):
+        _refuse_missing(model.needs, set(row), f"Row {number} has")
+    if not rows:
+        return []
+    columns = {name: ["" if row[name] is None else str(row[name]) for row in rows] for name in model.needs}
+    answers: list[dict[str, Any]] = model.answers(columns).said()
+    return answers
+
+
+def _refuse_missing(needs: list[str], given: set[str], whose: str) -> None:
+    missing = [name for name in needs if name not in given]
+    if missing:
+        raise BadData(
+            f"{whose} no column {', '.join(f'“{name}”' for name in missing)}. The model needs: {', '.join(needs)}."
+        )
+
+
+def _answered(table: Table, answers: Iterator[list[str]]) -> Iterator[list[str]]:
+    for row, added in enumerate(answers):
+        yield [*(table.columns[name][row] for name in table.names), *added]
+
+
+def _rows_of(path: Path) -> list[dict[str, Any]]:
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadData(f"{path.name} is not JSON: {error}.") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise BadData(f'{path.name} must hold a list of objects, one per row: [{{"column": "value"}}, …].')
+    return rows
+
+
+def main(arguments: list[str] | None = None, folder: Path | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Predict with the model in this folder.")
+    parser.add_argument("file", type=Path, nargs="?", help="a CSV file")
+    parser.add_argument("--out", type=Path, default=Path("predictions.csv"))
+    parser.add_argument("--json", type=Path, help="a JSON file with a list of rows; answers go to stdout")
+    given = parser.parse_args(arguments)
+    folder = folder or Path(__file__).resolve().parent
+    try:
+        if given.json:
+            print(json.dumps(predict_rows(folder, _rows_of(given.json)), ensure_ascii=False))
+        elif given.file:
+            print(f"{predict_file(folder, given.file, given.out)} rows -> {given.out}", file=sys.stderr)
+        else:
+            parser.error("name a CSV file, or --json rows.json")
+    except (BadData, FileNotFoundError) as error:
+        print(json.dumps({"error": str(error)}, ensure_ascii=False))
+        print(str(error), file=sys.stderr)
+        return 65
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""How the recipes of tables split their data: which columns and rows are used, and where the parts lie.
+
+`split_table` reads `data/source.csv` and writes `data/train.csv` (with the target), `data/test.csv` (`row_id`, no
+target, shuffled), `data/split.json` and `S/labels.csv`, then removes the source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from worker.recipes.common.columns import describe, find_column, text_column
+from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.split import inputs, repeated_entities, split_rows
+from worker.recipes.common.table import BadData, Table, read_table, write_rows
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a recipe wants of a table: what is wrong with a target column, and the strata of its values.
+
+    Each stratum has rows on both sides of the split. `reads_text`: one column holds the text.
+    """
+
+    problems: Callable[[Table, str], list[str]]
+    strata: Callable[[Sequence[str]], list[str]] = list
+    reads_text: bool = False
+
+
+def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool = False) -> None:
+    """Split and seal. Does nothing when it was done before. Raises: BadData."""
+    source = job.run_dir / job.data
+    if _is_split(job, source, sealed_dir):
+        print("The data is split already.")
+        if not keep_source:
+            source.unlink(missing_ok=True)
+        return
+    table = read_table(source, name=job.dataset_name)
+    whole = table.names
+    table, target, text = usable(table, job, rules)
+    if "row_id" in whole and "row_id" not in (*table.names, *job.drop_columns):
+        print("The column row_id is left out: the split numbers its rows under this name.")
+    labels = [cell.strip() for cell in table.columns[target]]
+    groups = inputs(table, target) if repeated_entities(table, target) else None
+    train, test = split_rows(rules.strata(labels), frac=job.test_frac, seed=job.seed, groups=groups)
+    test = np.random.default_rng(job.seed).permutation(test)  # the order of the file must not tell the class
+    _write(job, table, target, (train.tolist(), test.tolist()), sealed_dir)
+    write_json(
+        job.run_dir / "data/split.json",
+        {
+            "target": target,
+            "text_column": text,
+            "train_rows": len(train),
+            "test_rows": len(test),
+            "equal_inputs_kept_together": groups is not None,
+            "seed": job.seed,
+            "asked": _asked(job),
+            "source_sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
+        },
+    )
+    if not keep_source:
+        source.unlink()
+    together = "; rows with equal inputs stay on one side" if groups is not None else ""
+    print(f"Split {table.rows} rows: {len(train)} to train, {len(test)} sealed to measure{together}.")
+
+
+def usable(table: Table, job: Job, rules: Rules) -> tuple[Table, str, str | None]:
+    """What a recipe is given of a table, its target, and the text column where it reads one. Raises: BadData."""
+    target = find_column(table, job.target)
+    _refuse(rules.problems(table, target))
+    table = _without(table, job, target)
+    return table, target, _text_column(table, job, target) if rules.reads_text else None
+
+
+def _is_split(job: Job, source: Path, sealed_dir: Path) -> bool:
+    """Whether an earlier attempt finished the split: of this source, if there is one. `split.json` is written last."""
+    folder = job.run_dir / "data"
+    parts = (folder / "train.csv", folder / "test.csv", folder / "split.json", sealed_dir / "labels.csv")
+    if not all(path.is_file() for path in parts):
+        return False
+    if not source.exists():
+        return True
+    known = json.loads((folder / "split.json").read_text(encoding="utf-8"))
+    same = known["seed"] == job.seed and known.get("asked") == _asked(job)
+    return bool(same and known["source_sha256"] == hashlib.sha256(source.read_bytes()).hexdigest())
+
+
+def _asked(job: Job) -> list[object]:
+    """What of a request the split depends on, beyond the seed."""
+    return [job.recipe, job.target, job.text_column, list(job.drop_columns), job.test_frac]
+
+
+def _refuse(problems: list[str]) -> None:
+    if problems:
+        raise BadData(" ".join(problems))
+
+
+def _without(table: Table, job: Job, target: str) -> Table:
+    """The table without the columns to drop and without a `row_id` of its own, which is our name."""
+    dropped = {find_column(table, name, role="") for name in job.drop_columns}
+    if target in dropped:
+        raise BadData(f"“{target}” is the target; it cannot be dropped.")
+    if "row_id" in table.columns and target != "row_id":
+        dropped.add("row_id")
+    names = [name for name in table.names if name not in dropped]
+    if names == [target]:
+        raise BadData(f"No column is left to predict “{target}” from.")
+    columns = {name: table.columns[name] for name in names}
+    return Table(names, columns, table.lines, table.encoding, table.delimiter, table.warnings)
+
+
+def _text_column(table: Table, job: Job, target: str) -> str:
+    if job.text_column:
+        return find_column(table, job.text_column, role="text")
+    described = [describe(name, table.columns[name]) for name in table.names]
+    found = text_column(described, leave_out=target, asked=True)
+    if found is None:
+        raise BadData(f"There is no column with text to classify; the columns are: {', '.join(table.names)}.")
+    return found
+
+
+def _write(job: Job, table: Table, target: str, parts: tuple[list[int], list[int]], sealed_dir: Path) -> None:
+    train, test = parts
+    features = [name for name in table.names if name != target]
+    cells = table.columns
+    sealed_dir.mkdir(parents=True, exist_ok=True)
+    labels = ([number, cells[target][row].strip()] for number, row in enumerate(test))
+    write_rows(sealed_dir / "labels.csv", ["row_id", "label"], labels)
+    rows = ([number, *(cells[name][row] for name in features)] for number, row in enumerate(test))
+    write_rows(job.run_dir / "data/test.csv", ["row_id", *features], rows)
+    learned = ([*(cells[name][row] for name in features), cells[target][row].strip()] for row in train)
+    write_rows(job.run_dir / "data/train.csv", [*features, target], learned)

@@ -1,0 +1,31 @@
+"""Finds the parts of a recipe by name: `worker/recipes/<task>/` with inspect, prepare, train, score and predict.
+
+- `inspect`: `fits(table, columns, target) -> float` how well this task suits a file (0: not at all); `problems(table,
+  target)`, `describe(table, target)`, `warnings(table, target)`, `leaks(table, target)`, `effort(table, job)`.
+- `prepare`: `prepare(job, sealed_dir, *, keep_source)` splits the data and seals the answers of the test part.
+- `train`: `train(job, runtime)` leaves predictions and artifacts.
+- `score`: `score(job, sealed_dir, *, sealed)` measures predictions against the sealed answers.
+- `predict`: `load(folder)`, the finished model; copied beside it as `model.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from worker.recipes.common.job import BadSettings
+
+PARTS = ("inspect", "prepare", "train", "score", "predict")
+
+
+def names() -> list[str]:
+    """The recipes that are here, in the order of their names."""
+    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/train.py"))
+
+
+def part(recipe: str, name: str) -> Any:
+    """The module `name` of a recipe. Raises: BadSettings where there is no such recipe."""
+    if recipe not in names():
+        raise BadSettings(f"There is no recipe “{recipe}”. The recipes are: {', '.join(names())}.")
+    return importlib.import_module(f"worker.recipes.{recipe}.{name}")

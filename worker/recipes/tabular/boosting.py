@@ -1,0 +1,89 @@
+"""Gradient boosting with LightGBM: one training that reports every round, stops early, and can be asked to stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.adapters import LightGBMCallback, SavedBooster, sampled_anew
+from worker.recipes.common.job import Setting, read_settings, usable_cpus
+
+Rows = NDArray[np.float64]
+Answers = NDArray[np.int64] | NDArray[np.float64]
+
+_SMALL = 20_000  # with fewer rows a second thread costs more than it gives
+SETTINGS = {
+    "rounds": Setting(600, 1, 100_000, ("n_estimators", "num_boost_round", "num_iterations", "max_rounds")),
+    "learning_rate": Setting(0.05, 1e-5, 10.0, ("lr", "eta")),
+    "num_leaves": Setting(15, 2, 10_000),
+    "early_stopping_patience": Setting(50, 1, 100_000, ("early_stopping_rounds", "patience")),
+    "max_depth": Setting(0, 0, 1000),
+    "min_data_in_leaf": Setting(20, 1, 1_000_000, ("min_child_samples",)),
+    "lambda_l2": Setting(1.0, 0.0, 1e9, ("reg_lambda",)),
+    "feature_fraction": Setting(0.9, 0.01, 1.0, ("colsample_bytree",)),
+    "bagging_fraction": Setting(1.0, 0.01, 1.0, ("subsample",)),
+    "valid_frac": Setting(0.15, 0.05, 0.5),
+}
+
+
+def effort(given: Mapping[str, Any]) -> float:
+    """The work of a training, as a multiple of one with the recipe's own settings. Raises: BadSettings."""
+    return _work(read_settings(given, SETTINGS)) / _work(read_settings({}, SETTINGS))
+
+
+def _work(settings: dict[str, Any]) -> float:
+    """Rounds, each as deep as a balanced tree with so many leaves."""
+    return float(settings["rounds"] * math.log2(settings["num_leaves"]))
+
+
+def parameters(settings: dict[str, Any], objective: Mapping[str, Any], *, rows: int, seed: int) -> dict[str, Any]:
+    """LightGBM's parameters. Small data gets smaller leaves unless somebody said otherwise."""
+    leaf = settings["min_data_in_leaf"]
+    return {
+        **objective,
+        "learning_rate": settings["learning_rate"],
+        "num_leaves": settings["num_leaves"],
+        "max_depth": settings["max_depth"] or -1,
+        "min_data_in_leaf": max(1, min(leaf, rows // 40)) if leaf == SETTINGS["min_data_in_leaf"].default else leaf,
+        "lambda_l2": settings["lambda_l2"],
+        "feature_fraction": settings["feature_fraction"],
+        "bagging_fraction": settings["bagging_fraction"],
+        "bagging_freq": 1,
+        "seed": seed,
+        "num_threads": 1 if rows < _SMALL else usable_cpus(),
+        "deterministic": True,
+        "force_row_wise": True,
+        "verbosity": -1,
+    }
+
+
+def boost(
+    params: dict[str, Any],
+    learned: tuple[Rows, Answers],
+    *,
+    categories: list[int],
+    rounds: int,
+    valid: tuple[Rows, Answers] | None = None,
+    watch: LightGBMCallback | None = None,
+    saved: SavedBooster | None = None,
+) -> Any:
+    """A trained booster. With `valid` and `watch` it reports each round and may end early; it goes on from `saved`."""
+    import lightgbm
+
+    extra = {"categorical_feature": categories or "auto", "params": {"verbosity": -1}}
+    train = lightgbm.Dataset(learned[0], label=learned[1], free_raw_data=False, **extra)
+    if valid is None or watch is None:
+        return lightgbm.train({**params, "metric": "none"}, train, num_boost_round=rounds)
+    start = saved or SavedBooster(None, {})
+    if start.file and (start.rounds >= rounds or watch.has_lost_patience(start.rounds)):
+        return lightgbm.Booster(model_file=start.file)
+    held = lightgbm.Dataset(valid[0], label=valid[1], reference=train, **extra)
+    sampled = sampled_anew(params["seed"], bagging_fraction=params["bagging_fraction"])
+    return lightgbm.train(
+        params, train, num_boost_round=rounds - start.rounds, init_model=start.file, valid_sets=[train, held],
+        valid_names=["train", "valid"], callbacks=[sampled, watch],
+    )  # fmt: skip

@@ -1,0 +1,43 @@
+"""What this recipe says of a file before it is trained on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from worker.recipes.classes import target as classes
+from worker.recipes.classes.leaks import find_leaks as leaks
+from worker.recipes.classes.target import describe, warnings
+from worker.recipes.common.columns import describe as describe_column
+from worker.recipes.common.columns import is_quantity, require_words, text_column, useful, values_of
+from worker.recipes.common.job import Job
+from worker.recipes.common.table import Table
+from worker.recipes.common.tables import usable
+from worker.recipes.text_classification.prepare import RULES
+from worker.recipes.texts import encoder, loop
+
+__all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "warnings"]
+READS_TEXT = RULES.reads_text
+_FEW = 2  # columns beside text and target
+
+
+def fits(table: Table, columns: list[dict[str, Any]], target: str) -> float:
+    """A text that stands nearly alone beside classes; then it suits better than a recipe of tables."""
+    alone = text_column(columns, leave_out=target) is not None and len(useful(columns, target)) <= _FEW
+    return 2.0 * float(alone and not is_quantity(values_of(table, target)))
+
+
+def problems(table: Table, target: str) -> list[str]:
+    """Sentences that stop a training on this target."""
+    columns = [describe_column(name, table.columns[name]) for name in table.names]
+    found = classes.problems(table, target)
+    if text_column(columns, leave_out=target, asked=True) is None:
+        found.append("There is no column with text to classify.")
+    return found
+
+
+def effort(table: Table, job: Job) -> float:
+    """The work of this run, as a multiple of one with the recipe's own settings. Raises: BadData, BadSettings."""
+    table, _, text = usable(table, job, RULES)
+    settings = encoder.encoder_settings(job.settings)
+    require_words(table.columns[str(text)], str(text))
+    return loop.work(settings, table.rows) / loop.work(encoder.encoder_settings({}), table.rows)
