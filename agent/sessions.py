@@ -19,8 +19,8 @@ from agent.backlog import Backlog
 from agent.commands import DECISIONS, asks_people, carry_out, ends_answer, is_decision, may_be_talk, words_of
 from agent.decisions import Decisions
 from agent.domain.approvals import AGAIN_KEY, Approval
-from agent.domain.content import Content
-from agent.domain.errors import AppError, BadData, BadRequest, NotAllowed, NotFound, TransientError
+from agent.domain.content import END_ANSWER, Content
+from agent.domain.errors import AppError, BadData, BadRequest, Conflict, NotAllowed, NotFound, TransientError
 from agent.domain.ids import new_ulid
 from agent.domain.redaction import without_secrets
 from agent.domain.rooms import Attachment, Away, Clicked, Commanded, Inbound, Noticed, Person, Room, Said
@@ -396,6 +396,10 @@ class FrontDesk:
     async def _click(self, item: InboxItem, click: Clicked) -> bool:
         if click.action in {"approve", "reject"}:
             await self._decide(item, click.subject, approve=click.action == "approve", digest=click.digest)
+            return True
+        if click.action == END_ANSWER.action:
+            if not self._interrupt(item.inbound):
+                raise Conflict("No answer is being given here any more.")
             return True
         if click.action == "continue":
             return self._queue(item.inbound.room, item)

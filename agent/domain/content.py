@@ -25,6 +25,9 @@ class Button(Value):
     digest: str = ""
 
 
+END_ANSWER = Button(action="end", subject="answer", label="Stop")  # of an answer that is still growing
+
+
 class Choice(Value):
     """One line of a menu. `value` is what it adds to the subject: letters, digits, `_` and `-` only."""
 

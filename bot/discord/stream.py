@@ -4,7 +4,7 @@ import asyncio
 import logging
 from dataclasses import replace
 
-from agent.domain.content import Content
+from agent.domain.content import END_ANSWER, Content
 from agent.domain.errors import AppError, TransientError
 from agent.domain.rooms import Room
 from agent.ports import MessageRef
@@ -20,8 +20,8 @@ EMPTY = "…"
 class DiscordStream:
     """`agent.ports.ReplyStream`. Shows what it has in the background, so that `append` never waits for Discord.
 
-    The messages always show the pieces of the whole text so far: a crash, a repeated post or a cut that moves is mended
-    by the next round.
+    The messages always show the pieces of the whole text so far, the last with a Stop button: a crash, a repeated post
+    or a cut that moves is mended by the next round.
     """
 
     def __init__(self, outbound: Outbound, room: Room, *, key: str, pace_s: float) -> None:
@@ -90,7 +90,7 @@ class DiscordStream:
     def _unfinished(self) -> list[Piece]:
         *before, last = pieces(Content(text=self._text), most=STREAM_PIECES)
         mark = f"\n{EMPTY}" if last.text.endswith("```") else f" {EMPTY}"
-        return [*before, replace(last, text=last.text + mark)]
+        return [*before, replace(last, text=last.text + mark, buttons=(END_ANSWER,))]
 
     async def _show(self, wanted: list[Piece]) -> None:
         for n, piece in enumerate(wanted):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from agent.domain.content import END_ANSWER
 from agent.domain.redaction import without_secrets
 from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Person, Room, Said
 from bot.menus import chosen
@@ -21,6 +22,7 @@ Payload = Mapping[str, Any]
 SPOKEN = {"", "file_share", "thread_broadcast", "me_message"}  # subtypes of `message` that a person has said
 MARKUP = re.compile(r"<([^<>|]+)(?:\|([^<>]*))?>")
 BANG = "!train"
+STOPPED = "agent_session_stopped"
 DIRECT = "D"  # how the ids of direct messages begin
 
 
@@ -48,7 +50,8 @@ def sender_of(body: Payload, me: Self) -> str:
 def interpret(body: Payload, me: Self) -> Inbound | None:
     """What a person did, or None."""
     if body.get("type") == "event_callback":
-        return _event(body, body.get("event") or {}, me)
+        event = body.get("event") or {}
+        return _stopped(body, event, me) if event.get("type") == STOPPED else _event(body, event, me)
     if "command" in body:
         return _command(body, me)
     if body.get("type") == "block_actions":
@@ -99,6 +102,19 @@ def _event(body: Payload, event: Payload, me: Self) -> Inbound | None:
         act=Commanded(words=tuple(words[1:])) if banged and not files else Said(text=text, attachments=files),
         mentions_bot=named,
         at=_when(ts),
+    )
+
+
+def _stopped(body: Payload, event: Payload, me: Self) -> Inbound:
+    """The Stop button that Slack shows beside our status; whose guest it was in a shared channel, it does not say."""
+    tenant, channel = _tenant(body, me), str(event["channel"])
+    external = bool(body.get("is_ext_shared_channel"))
+    return Inbound(
+        event_id=str(body.get("event_id", "")),
+        room=Room(platform="slack", tenant=tenant, channel=channel, thread=str(event.get("thread_ts", ""))),
+        person=Person(platform="slack", tenant=tenant, id=str(event["user"]), external=external),
+        act=Clicked(action=END_ANSWER.action, subject=END_ANSWER.subject),
+        at=_when(str(event.get("event_ts", ""))),
     )
 
 

@@ -27,6 +27,7 @@ BOT_SCOPES = (
 )
 NEEDED_SCOPES = ("app_mentions:read", "channels:history", "chat:write", "commands", "files:read", "files:write")
 BOT_EVENTS = (
+    "agent_session_stopped",
     "app_home_opened",
     "app_mention",
     "app_uninstalled",

@@ -18,7 +18,7 @@ What people do (each returns at once; delivery goes on in the background):
     person.say(text, channel="general", thread="", files=()) -> Message       without naming the bot
     person.dm(text, thread="", files=()) -> Message
     person.click(message, "Label") -> Delivery;  person.slash("words", channel="general") -> Delivery
-    person.choose(message, "Menu", "option", …) -> Delivery
+    person.choose(message, "Menu", "option", …) -> Delivery;  person.stop(thread) -> Delivery   the session's Stop
     slack.deliveries, slack.deliveries_of(message), slack.redeliver(delivery)
 What the bot did: slack.thread(ts), slack.messages(channel), slack.whispers, slack.files[id], slack.called(method).
 Trouble: slack.fail(method, error=…|status=…|retry_after=…|lose_answer=True|slow_s=…, times=1),
@@ -89,6 +89,10 @@ class Person:
     def choose(self, message: Message, menu: str, *options: str) -> Delivery:
         """Choose in a menu, both by their labels, in this order; none is a choice too."""
         return self.server.chosen(self, message, menu, options)
+
+    def stop(self, thread: Message) -> Delivery:
+        """Press the button that Slack shows while the app's session in a thread is processing."""
+        return self.server.stopped(self, thread)
 
     def slash(self, text: str, *, channel: str = "general", command: str = "/train") -> Delivery:
         """Type the command."""
@@ -268,6 +272,22 @@ class SlackServer:
             **({} if message.only_for else {"message": self.as_event(message)}),
         }
         return self.courier.start(Delivery("interactive", payload, message))
+
+    def stopped(self, person: Person, thread: Message) -> Delivery:
+        """docs.slack.dev/reference/events/agent_session_stopped: Slack has ended the streams, the status stays."""
+        assert self.statuses[-1] == (thread.channel, thread.ts, "processing"), "there is no such button now"
+        streams = [message for message in self.thread(thread.ts) if message.streaming]
+        for message in streams:
+            message.streaming = False
+        event = {
+            "type": "agent_session_stopped",
+            "channel": thread.channel,
+            "event_ts": self.next_ts(),
+            "streaming_message_ts": [message.ts for message in streams],
+            "thread_ts": thread.ts,
+            "user": person.id,
+        }
+        return self._deliver(event, thread)
 
     def commanded(self, person: Person, text: str, channel: str, command: str) -> Delivery:
         room = self.channel(channel)
@@ -533,27 +553,24 @@ class SlackServer:
         return f"{self.origin}/hooks/{handle}"
 
     def _announce(self, event: dict[str, Any], message: Message) -> None:
-        if self.silent:
-            return
+        if not self.silent:
+            self._deliver(event, message)
+
+    def _deliver(self, event: dict[str, Any], message: Message) -> Delivery:
         channel = next(c for c in self.channels.values() if c.id == message.channel)
         installed = {"enterprise_id": None, "team_id": self.team_id, "user_id": self.bot_user_id, "is_bot": True}
-        self.courier.start(
-            Delivery(
-                "events_api",
-                {
-                    "token": "old",
-                    "team_id": self.team_id,
-                    "api_app_id": "A0APP",
-                    "type": "event_callback",
-                    "event": event,
-                    "event_id": self.next_id("Ev"),
-                    "event_time": int(time.time()),
-                    "is_ext_shared_channel": channel.shared,
-                    "authorizations": [installed],
-                },
-                message,
-            )
-        )
+        payload = {
+            "token": "old",
+            "team_id": self.team_id,
+            "api_app_id": "A0APP",
+            "type": "event_callback",
+            "event": event,
+            "event_id": self.next_id("Ev"),
+            "event_time": int(time.time()),
+            "is_ext_shared_channel": channel.shared,
+            "authorizations": [installed],
+        }
+        return self.courier.start(Delivery("events_api", payload, message))
 
 
 def _delivered(option: dict[str, Any]) -> dict[str, Any]:
