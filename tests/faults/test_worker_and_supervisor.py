@@ -116,6 +116,9 @@ def test_row_08_kill_supervisor(own_site: Site) -> None:
     with own_site.explained(run):
         eventually(lambda: len(own_site.attempts(run)) == 2, what="a second attempt")
     assert json.loads(own_site.attempts(run)[0]["outcome"])["exit_class"] == "lost"
+    why = f"Its supervisor on host {own_site.host} was killed or crashed (often because the host ran out of memory)"
+    said = own_site.sees(f"Attempt 1 of run `{run}` ended. {why}", "It is tried again by itself.")
+    assert len(own_site.in_thread(said.thread, "Attempt 1 of run")) == len(said.versions) == 1
     before = own_site.run_row(run)["step"]
     own_site.progresses(run, beyond=before)
     own_site.let_go(run)
