@@ -96,6 +96,23 @@ TASKS: Final[dict[str, Task]] = {
             pace=Pace(base_s=8.0, cell_s=2.5e-5),
         ),
         Task(
+            name="tabular_regression",
+            label="tabular regression",
+            data="table",
+            answer=Answer.NUMBER,
+            metrics=(Metric(name="rmse", label="RMSE", better="lower"),),
+            unit="boosting round",
+            warm=("tabular",),
+            stages=(
+                _SPLIT,
+                "Train the baselines: mean, ridge regression",
+                "Train LightGBM with early stopping on a validation part",
+                _KEEP,
+            ),
+            pace=Pace(base_s=8.0, cell_s=2.5e-5),
+            words=("regression", "regressor"),
+        ),
+        Task(
             name="text_classification",
             label="text classification",
             data="table",

@@ -208,7 +208,7 @@ def test_importance_is_of_columns_and_finds_the_one_that_matters() -> None:
     booster = boost(params, (rows, codes), categories=categorical_columns(features), rounds=5)
     told = [
         importance.gain(booster, features, rounds=5),
-        importance.log_odds(fit_logistic(rows, codes, features, seed=1), features, rows),
+        importance.linear_weights(fit_logistic(rows, codes, features, seed=1), features, rows),
     ]
     for one in told:
         assert [name for name, _ in one["features"]] == list(columns)

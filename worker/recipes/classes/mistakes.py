@@ -14,11 +14,11 @@ import numpy as np
 
 from worker.recipes.classes.results import Answers
 from worker.recipes.common.scoring import short
-from worker.recipes.common.table import BadData, Table, read_table
+from worker.recipes.common.table import Table
+from worker.recipes.common.test_rows import test_table
 
 MOST_MISTAKES = 10
 MOST_COLUMNS = 3
-LIMIT_BYTES = 64 * 1024**2  # of the test rows; beyond it they are not worth the wait
 _BINS = 16
 _FEWEST_WORDS = 3  # on average
 
@@ -27,27 +27,11 @@ def single_rows(
     answers: Answers, row_ids: Sequence[str], test: Path, *, text: str | None, weights: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """The table of mistakes and, for texts, their lengths. `weights` says which columns are worth showing."""
-    table = _table(test, row_ids)
+    table = test_table(test, row_ids)
     found: dict[str, Any] = {"mistakes": _mistakes(answers, row_ids, table, _columns(table, text, weights))}
     if table is not None and text in table.columns:
         found["lengths"] = _lengths(answers, table.columns[text])
     return found
-
-
-def _table(path: Path, row_ids: Sequence[str]) -> Table | None:
-    """The test rows, in the order of `row_ids`; None where they are not there any more, or no more the same rows."""
-    try:
-        if not path.is_file() or path.stat().st_size > LIMIT_BYTES:
-            return None
-        table = read_table(path, delimiter=",")
-    except BadData:
-        return None
-    place = {row_id: at for at, row_id in enumerate(table.columns.get("row_id", ()))}
-    if not set(row_ids) <= place.keys():
-        return None
-    order = [place[row_id] for row_id in row_ids]
-    columns = {name: [cells[at] for at in order] for name, cells in table.columns.items()}
-    return Table(table.names, columns, [table.lines[at] for at in order], table.encoding, table.delimiter)
 
 
 def _columns(table: Table | None, text: str | None, weights: Mapping[str, Any] | None) -> list[str]:

@@ -23,8 +23,8 @@ def gain(booster: Any, features: Sequence[Feature], *, rounds: int) -> dict[str,
     return _told("gain", features, np.add.reduceat(gains, _starts(features)))
 
 
-def log_odds(pipeline: Any, features: Sequence[Feature], rows: NDArray[np.float64]) -> dict[str, Any]:
-    """How far each column moves the log-odds of a fitted `fit_logistic`: the standard deviation over rows.
+def linear_weights(pipeline: Any, features: Sequence[Feature], rows: NDArray[np.float64]) -> dict[str, Any]:
+    """How far each column moves what a linear model says (a classifier's log-odds): the standard deviation over rows.
 
     For a number without gaps that is the absolute coefficient of the standardised column; a category's many columns
     count as one, by how often each is there. Over classes it is the mean. `rows` are encoded (n_rows, width).

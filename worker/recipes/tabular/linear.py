@@ -1,4 +1,4 @@
-"""The linear baseline of the tabular recipe: medians, scaling and one-hot columns before a logistic regression."""
+"""The linear baselines of tables: medians, scaling and one-hot columns before a linear model."""
 
 from __future__ import annotations
 
@@ -23,9 +23,21 @@ def categorical_columns(features: Sequence[Feature]) -> list[int]:
 
 def fit_logistic(rows: NDArray[np.float64], codes: NDArray[np.int64], features: Sequence[Feature], *, seed: int) -> Any:
     """A fitted sklearn pipeline over encoded rows (n_rows, width)."""
+    from sklearn.linear_model import LogisticRegression
+
+    return _pipeline(rows, features, LogisticRegression(max_iter=2000, random_state=seed)).fit(rows, codes)
+
+
+def fit_ridge(rows: NDArray[np.float64], values: NDArray[np.float64], features: Sequence[Feature]) -> Any:
+    """Ridge regression, its strength by cross-validation: a fitted pipeline over encoded rows (n_rows, width)."""
+    from sklearn.linear_model import RidgeCV
+
+    return _pipeline(rows, features, RidgeCV(alphas=np.logspace(-3, 3, 13))).fit(rows, values)
+
+
+def _pipeline(rows: NDArray[np.float64], features: Sequence[Feature], model: Any) -> Any:
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
-    from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -40,4 +52,4 @@ def fit_logistic(rows: NDArray[np.float64], codes: NDArray[np.int64], features: 
             ("categories", OneHotEncoder(handle_unknown="ignore", sparse_output=False), categories),
         ]
     )
-    return make_pipeline(columns, LogisticRegression(max_iter=2000, random_state=seed)).fit(rows, codes)
+    return make_pipeline(columns, model)

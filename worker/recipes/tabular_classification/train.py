@@ -13,7 +13,7 @@ from worker.recipes.classes.predictions import limits_of, majority_shares, share
 from worker.recipes.classes.scores import decisive_metric, measure
 from worker.recipes.common.job import Job
 from worker.recipes.tabular.encoding import Feature
-from worker.recipes.tabular.importance import log_odds
+from worker.recipes.tabular.importance import linear_weights
 from worker.recipes.tabular.linear import fit_logistic
 from worker.recipes.tabular.training import Places, Rows, train_table
 from worker.runtime import TrainingRuntime
@@ -57,7 +57,7 @@ class Classes:
         return measure([self.strata[row] for row in at], self.classes, answers)
 
     def leans(self, pipeline: Any, features: list[Feature], rows: Rows) -> dict[str, Any]:
-        return log_odds(pipeline, features, rows)
+        return linear_weights(pipeline, features, rows)
 
     def prediction_rows(self, row_ids: Sequence[str], answers: Rows) -> tuple[list[str], Iterator[Sequence[object]]]:
         return share_rows(row_ids, self.classes, answers)
