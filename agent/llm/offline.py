@@ -30,6 +30,7 @@ from agent.llm.phrases import (
     quoted_target,
     results_arguments,
     run_to_act_on,
+    said_to_predict,
     settings_in,
     shortened,
     target_in,
@@ -64,6 +65,7 @@ TALK = {
     "cannot": f"I cannot do that yet. I know:\n{UNDERSTANDS}",
 }
 _MOST_ABOUT = 300  # characters of a request that say what to predict
+_MOST_NAMED = 40  # columns
 NOTHING_TO_ADD = "I have nothing to add to what the card above says."
 _NO_PLAN = {
     "start_training": "All right, nothing was started. Tell me what to change, and I ask again.",
@@ -238,20 +240,17 @@ def _tool_of(messages: Sequence[ModelMessage]) -> str:
 
 
 def _plan(asked: str, report: dict[str, Any], messages: Sequence[ModelMessage]) -> ModelReply:
-    names = [column["name"] for column in report.get("columns", ())]
     intent = _wanted(asked, messages)
     before = _last_plan(messages) if intent == "again" else {}
-    named, sure = target_in(asked, names)
-    target = named if sure else before.get("target") or named or (report.get("target") or {}).get("column")
-    target = target or report.get("suggested_target")
+    target, words = _target(asked, report, before)
     if target is None:
-        return _say(f"Which column should I predict? The columns: {', '.join(f'`{name}`' for name in names)}.")
+        return _say(words)
     settings = (before.get("settings") or {}) | settings_in(asked)
     seed = settings.pop("seed", before.get("seed"))
     file = report.get("dataset", {}).get("name")
     return _call(
         "start_training",
-        "" if sure or before or intent == "yes" else f"You did not name the target, so I take `{target}`.",
+        "" if before or intent == "yes" else words,
         file=file,
         target=target,
         task=_task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task"),
@@ -260,6 +259,28 @@ def _plan(asked: str, report: dict[str, Any], messages: Sequence[ModelMessage]) 
         seed=int(seed) if seed is not None else None,
         **_place(asked, before, str(file)),
     )
+
+
+def _target(asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
+    """The column to predict and how it was chosen, where the person did not name it; None and a question for which."""
+    names = [column["name"] for column in report.get("columns", ())]
+    columns = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
+    named, sure = target_in(asked, names)
+    if sure:
+        return named, ""
+    said = said_to_predict(asked)
+    if said and "_" in said[0]:
+        file = report.get("dataset", {}).get("name")
+        return None, f"`{file}` has no column `{said[0]}`. Which one should I predict? The columns: {columns}."
+    target = before.get("target") or named or (report.get("target") or {}).get("column")
+    target = target or report.get("suggested_target")
+    if target is None:
+        return None, f"Which column should I predict? The columns: {columns}."
+    if named:
+        return target, f"I take it that you mean `{target}`."
+    if said:
+        return target, f"No column is called that (there are {columns}), so I take `{target}`."
+    return target, f"You did not name the target, so I take `{target}`."
 
 
 def _task_in(asked: str, *, has_text: bool) -> str | None:

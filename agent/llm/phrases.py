@@ -252,6 +252,13 @@ def quoted_target(asked: str) -> str | None:
     return named.group(1) if named and named.group(1).lower() not in _STOP_WORDS else None
 
 
+def said_to_predict(asked: str) -> list[str]:
+    """The words that say what is to be predicted, as they were written; names of files are none."""
+    verb = _VERB.search(_LEFT_OUT.sub("", words_of(asked)))
+    words = [word.strip(".-") for word in re.findall(r"[\w.-]+", verb.group(1))] if verb else []
+    return [word for word in words if word and "." not in word and word.lower() not in _STOP_WORDS]
+
+
 def names_a_target(asked: str, *, but: str | None = None) -> bool:
     """Whether a file came with words that say what in it is to be predicted, and these are not the column `but`."""
     verb = _VERB.search(words_of(asked))

@@ -250,6 +250,52 @@ def test_numbers_are_read_as_people_write_them(words: str, settings: dict[str, f
     assert settings_in(words) == settings
 
 
+TEXTS = REPORT | {
+    "dataset": {"name": "docstrings.csv"},
+    "columns": [{"name": "text"}, {"name": "library"}],
+    "suggested_target": "library",
+}
+
+
+async def after_a_look(words: str, report: dict[str, Any]) -> ModelReply:
+    """What follows the audit of the file that came with a request."""
+    name = report["dataset"]["name"]
+    return await reply(user(f"{words}\n[file: {name}, 9 bytes]"), called("inspect_dataset"), answered(report))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train a model that predicts visited_doctor",
+        "train on this file and predict the visited_doctor, please",
+        "train a model that predicts visited_doctor from docstrings_2.csv with learning_rate 0.1",
+    ],
+)
+async def test_a_column_that_was_named_and_is_not_there_is_said_with_those_that_are(words: str) -> None:
+    said = await after_a_look(words, TEXTS)
+    assert said.calls == ()
+    assert said.text == (
+        "`docstrings.csv` has no column `visited_doctor`. Which one should I predict? The columns: `text`, `library`."
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "report", "text"),
+    [
+        ("train a model that predicts visited_docter", REPORT, ""),
+        ("train a model that predicts the doctor", REPORT, "I take it that you mean `visited_doctor`."),
+        ("train a model that predicts price", TEXTS, "No column is called that (there are `text`, `library`), so I"),
+        ("train a model", TEXTS, "You did not name the target, so I take `library`."),
+        ("train a model to predict on my_data.csv", TEXTS, "You did not name the target, so I take `library`."),
+    ],
+)
+async def test_how_a_target_was_chosen_is_said(words: str, report: dict[str, Any], text: str) -> None:
+    said = await after_a_look(words, report)
+    assert said.text.startswith(text)
+    assert bool(said.text) == bool(text)
+    assert json.loads(said.calls[0].arguments)["target"] == report["suggested_target"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
