@@ -267,7 +267,8 @@ class Floor:
         of_kind = [one for one in self._running if one.host in names and bool(one.gpus) == bool(request.gpus)]
         if not of_kind or any(one.user != request.user for one in of_kind):
             return ""
-        return f" by your own {'run' if len(of_kind) == 1 else 'runs'} {', '.join(one.run for one in of_kind[:_NAMED])}"
+        runs = sorted(one.run for one in of_kind)
+        return f" by your own {'run' if len(runs) == 1 else 'runs'} {', '.join(runs[:_NAMED])}"
 
 
 def _all(count: int, noun: str) -> str:
