@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-bench
+# Compiled files are kept whatever the environment says: each process that is started would compile all of it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo chat up test test-faults mutation soak check format bench test-peers gallery pictures clean
 
@@ -57,9 +59,9 @@ test-peers: $(READY)  ## tests against programs of others that need node
 	cd tests/peers && npm ci --silent --ignore-scripts
 	$(BIN)/pytest -m peers tests/peers
 
-test-faults: $(READY)  ## every fault of the matrix, the slow ones too (tens of minutes)
+test-faults: $(READY)  ## every fault of the matrix, every variant, many examples (tens of minutes)
 	$(BIN)/pytest -n 2 --dist loadfile tests/faults -m "faults or not faults"
-	$(BIN)/pytest -n 2 --dist loadfile tests/agent tests/system tests/worker -m faults
+	$(BIN)/pytest -n 2 --dist loadfile tests --ignore=tests/faults -m "faults or hypothesis" --hypothesis-profile thorough
 
 mutation: $(READY)  ## take one safeguard away at a time; a named test must go red for each
 	$(BIN)/python -m tests.faults.mutation
