@@ -11,9 +11,9 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
 
 from tests.faults.site import Site, eventually, opened
 from tests.faults.test_worker_and_supervisor import supervisors
@@ -178,6 +178,8 @@ def assert_same(one: Asked, other: Asked) -> None:
     assert one.curve.keys() == other.curve.keys()
     assert [step for step, values in one.curve.items() if other.curve[step] != values] == []
     if one.case is TEXT:
+        import torch
+
         ours, theirs = weights(one), weights(other)
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
@@ -185,8 +187,10 @@ def assert_same(one: Asked, other: Asked) -> None:
         assert trees(one) == trees(other) != ""
 
 
-def weights(asked: Asked) -> dict[str, torch.Tensor]:
-    """Of the encoder at its last step, whichever candidate was kept."""
+def weights(asked: Asked) -> dict[str, Any]:
+    """Tensors of the encoder at its last step, whichever candidate was kept."""
+    import torch
+
     path = asked.folder / f"checkpoints/step_{asked.case.total:08d}/state.pt"
     return torch.load(path, weights_only=True)["parts"]["network"]  # type: ignore[no-any-return]
 

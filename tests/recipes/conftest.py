@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,18 +16,36 @@ def make(tmp_path: Path) -> Make:
     return lambda *arguments, **spec: make_run(tmp_path, *arguments, **spec)
 
 
+def _finished_once(
+    name: str, begin: Callable[[Path], RunFolder], worker_id: str, factory: pytest.TempPathFactory
+) -> RunFolder:
+    """A finished run, trained by the first process of the suite that asks for it; the others read the same folder."""
+    base = factory.getbasetemp()
+    at = (base if worker_id == "master" else base.parent) / name
+    with at.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not at.exists():
+            folder = begin(at.with_suffix(".begun"))
+            assert folder.prepare_here() == 0
+            folder.train()
+            assert folder.evaluate_here() == 0
+            folder.dir.parent.rename(at)
+    return RunFolder(at / "run", at / "sealed")
+
+
 @pytest.fixture(scope="session")
-def visits(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def visits(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A finished tabular run on the first 4000 rows of the example. Read only."""
     lines = (REPO / "examples/doctor_visits.csv").read_text(encoding="utf-8").splitlines()[:4001]
-    folder = make_run(tmp_path_factory.mktemp("visits"), "\n".join(lines) + "\n", "visited_doctor")
-    folder.all_steps()
-    return folder
+    text = "\n".join(lines) + "\n"
+    return _finished_once("visits", lambda at: make_run(at, text, "visited_doctor"), worker_id, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def docstrings(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def docstrings(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A finished text run on 300 rows of the example. Read only."""
-    folder = make_run(tmp_path_factory.mktemp("docs"), texts_csv(), "library", recipe="text_classification")
-    folder.all_steps()
-    return folder
+
+    def begin(at: Path) -> RunFolder:
+        return make_run(at, texts_csv(), "library", recipe="text_classification")
+
+    return _finished_once("docstrings", begin, worker_id, tmp_path_factory)

@@ -6,17 +6,27 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightgbm
 import numpy as np
 import pytest
-import torch
 
 from tests.recipes.test_runtime import LIMIT_S, script
 from worker.adapters import LightGBMCallback, TorchState, last_checkpoint, resume_booster
 from worker.runtime import Save, TrainingRuntime
 from worker.supervisor.checkpoints import newest_step
+
+if TYPE_CHECKING:
+    import lightgbm
+    import torch
+
+
+@pytest.fixture(scope="module", autouse=True)
+def libraries() -> None:
+    """Loaded with the first test of this file; each worker of the suite reads the file."""
+    global lightgbm, torch
+    import lightgbm
+    import torch
 
 
 def writing(text: object) -> Save:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from agent.domain.told import (
@@ -52,6 +51,8 @@ def pixels(tile: Any) -> Image.Image:
 
 def log_each(rt: TrainingRuntime, **about: Any) -> list[str]:
     """One picture of each kind; their names."""
+    import torch
+
     rt.log_table("samples", ["prompt", "text", "p"], [["a", "b", 0.25], ["c", None, 1]], marks=["good", ""], **about)
     rt.log_scatter("residuals", [1, 2, 3], np.array([0.5, NAN, -INF]), guide="zero", x_label="said", **about)
     band = {"x": [3, 4], "y": torch.tensor([1.0, 2.0]), "low": [0, 1], "high": [2, 3]}
@@ -91,19 +92,21 @@ def test_a_picture_in_the_form_of_the_file(rt: TrainingRuntime) -> None:
     [
         (np.zeros((20, 30), np.uint8), "L", (150, 100)),
         (np.full((20, 30), 255, np.int64), "L", (150, 100)),
-        (np.random.default_rng(1).random((3, 300, 200)), "RGB", (200, 300)),
-        (np.random.default_rng(1).random((2000, 3000, 3)), "RGB", (600, 400)),
+        (lambda _: np.random.default_rng(1).random((3, 300, 200)), "RGB", (200, 300)),
+        (lambda _: np.random.default_rng(1).random((2000, 3000, 3)), "RGB", (600, 400)),
         (np.array([[NAN, INF], [-INF, 1e300]]), "L", (160, 160)),
         (np.array([[-1e308, 1e308]]), "L", (160, 80)),
-        (torch.rand(4, 50, 200, requires_grad=True), "RGBA", (200, 50)),
-        (torch.rand(1, 8, 8, dtype=torch.bfloat16), "L", (160, 160)),
+        (lambda torch: torch.rand(4, 50, 200, requires_grad=True), "RGBA", (200, 50)),
+        (lambda torch: torch.rand(1, 8, 8, dtype=torch.bfloat16), "L", (160, 160)),
         ([[0, 1], [1, 0.5]], "L", (160, 160)),
         ([[[1, 0, 0], [0, 1, 0]]], "RGB", (160, 80)),
         (Image.new("CMYK", (1000, 500)), "RGB", (640, 320)),
     ],
 )
 def test_whatever_is_an_image_becomes_one(rt: TrainingRuntime, given: Any, mode: str, size: tuple[int, int]) -> None:
-    rt.log_images("i", [given])
+    import torch
+
+    rt.log_images("i", [given(torch) if callable(given) else given])
     found = shown(rt, "i").picture
     assert isinstance(found, ToldImages)
     image = pixels(found.tiles[0])
@@ -267,6 +270,8 @@ def test_long_lines_stay_within_the_bound(rt: TrainingRuntime) -> None:
 
 
 def test_arrays_are_taken_for_everything(rt: TrainingRuntime, capsys: pytest.CaptureFixture[str]) -> None:
+    import torch
+
     boxes = [
         torch.tensor([[0, 0, 4.0, 8]]),
         np.zeros((0, 4)),

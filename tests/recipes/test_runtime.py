@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from agent.domain.events import MetricRow
 from worker.runtime import JOURNAL, TrainingRuntime
@@ -50,6 +49,8 @@ def rt(tmp_path: Path) -> TrainingRuntime:
 
 
 def test_each_kind_of_number_becomes_one_that_the_bot_reads(rt: TrainingRuntime, tmp_path: Path) -> None:
+    import torch
+
     rt.start("m", {}, total_steps=3)
     rt.log_metrics(
         step=1, plain=0.5, whole=3, yes=True, np32=np.float32(0.25), npint=np.int64(7), zero_d=np.array(2.0),
@@ -90,6 +91,8 @@ def test_texts_with_units_are_numbers_where_no_doubt_is(text: object, number: ob
 def test_what_is_not_one_number_is_left_out_and_said_once(
     rt: TrainingRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    import torch
+
     for step in (1, 2):
         rt.log_metrics(step=step, loss=0.1, rate="fast", grid=np.zeros(3), nothing=None, pair=torch.zeros(2))
     rt.log_metrics(step=None, loss=1.0)  # type: ignore[arg-type]

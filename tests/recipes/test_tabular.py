@@ -91,7 +91,8 @@ def test_predicting_rows_of_json(visits: RunFolder, tmp_path: Path, capsys: pyte
     rows[1]["health"] = "never seen before"
     rows[2]["log_coinsurance"] = ""
     (tmp_path / "rows.json").write_text(json.dumps(rows))
-    answers = json.loads(predict(visits.dir / "artifacts", "--json", str(tmp_path / "rows.json")))
+    assert predict_here(["--json", str(tmp_path / "rows.json")], visits.dir / "artifacts") == 0
+    answers = json.loads(capsys.readouterr().out)
     read = [LabelPrediction.model_validate(answer) for answer in answers]
     assert read[0].label == visits.rows("predictions/model.csv")[0]["label"]
     assert all(sum(share for _, share in answer.probabilities) == pytest.approx(1) for answer in read)
@@ -274,12 +275,12 @@ def test_only_useless_columns_end_the_training(make: Make) -> None:
 def test_a_stop_keeps_the_best_so_far(make: Make) -> None:
     endless = {"rounds": 100_000, "learning_rate": 0.001, "early_stopping_patience": 100_000}
     run = make(sklearn_csv("breast_cancer"), "kind", settings=endless)
-    run.prepare()
+    assert run.prepare_here() == 0
     code, said = run.stop_after(5)
     assert code == 0, said
     assert run.json("meta.json")["status"] == "stopped"
     assert 1 <= len(list(run.dir.glob("checkpoints/*/lightgbm.txt"))) <= 2
-    run.evaluate()
+    assert run.evaluate_here() == 0
     assert run.json("artifacts/metrics.json")["stopped"] is True
     assert "stopped early" in (run.dir / "artifacts/README.md").read_text()
 

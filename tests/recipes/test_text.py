@@ -6,15 +6,26 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-import torch
 
 from agent.domain.told import Told, ToldHistogram
 from tests.recipes.folders import TEXT, Make, RunFolder, texts_csv
 from tests.recipes.test_tabular import predict
+from worker.recipes.common.predict import main as predict_here
 from worker.recipes.texts import encoder
+
+if TYPE_CHECKING:
+    import torch
+
+
+@pytest.fixture(scope="module", autouse=True)
+def libraries() -> None:
+    """Loaded with the first test of this file; each worker of the suite reads the file."""
+    global torch
+    import torch
 
 
 def state(run: RunFolder) -> dict[str, torch.Tensor]:
@@ -77,12 +88,15 @@ def test_the_lengths_of_texts_in_tokens_are_shown(docstrings: RunFolder) -> None
     assert told.step == 24
 
 
-def test_predicting_texts_alone(docstrings: RunFolder, tmp_path: Path) -> None:
+def test_predicting_texts_alone(docstrings: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     artifacts = docstrings.dir / "artifacts"
     predict(artifacts, str(docstrings.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv"))
     (tmp_path / "rows.json").write_text(json.dumps([{"text": row["text"]} for row in docstrings.rows("data/test.csv")]))
-    answers = json.loads(predict(artifacts, "--json", str(tmp_path / "rows.json")))
-    assert [answer["label"] for answer in answers] == [row["label"] for row in docstrings.rows("predictions/model.csv")]
+    assert predict_here(["--json", str(tmp_path / "rows.json")], artifacts) == 0
+    answers = json.loads(capsys.readouterr().out)
+    labels = [row["label"] for row in docstrings.rows("predictions/model.csv")]
+    assert [line.split(",")[-5] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]] == labels
+    assert [answer["label"] for answer in answers] == labels
     assert len(answers[0]["probabilities"]) == 4
 
 
