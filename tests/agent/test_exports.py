@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import delete
 
@@ -79,7 +79,6 @@ def equal(found: Sequence[Row], wanted: Sequence[Row]) -> None:
             assert math.copysign(1, one[3][name]) == math.copysign(1, value) or math.isnan(value)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.runs.fair import Capacity, Holding, Placement, Plan, Request, plan
@@ -85,7 +85,6 @@ def free_after(running: Sequence[Holding], hosts: Sequence[Capacity], made: Plan
     return free
 
 
-@settings(max_examples=400, deadline=None)
 @given(clusters())
 def test_no_gpu_twice_and_only_where_it_was_approved(
     cluster: tuple[list[Request], list[Holding], list[Capacity]],
@@ -107,7 +106,6 @@ def test_no_gpu_twice_and_only_where_it_was_approved(
     assert len({placed.run for placed in made.placements}) == len(made.placements)
 
 
-@settings(max_examples=300, deadline=None)
 @given(clusters(), st.randoms())
 def test_positions_and_reasons_cover_those_who_wait_and_the_order_of_arguments_means_nothing(
     cluster: tuple[list[Request], list[Holding], list[Capacity]], dice: random.Random
@@ -123,7 +121,6 @@ def test_positions_and_reasons_cover_those_who_wait_and_the_order_of_arguments_m
     assert plan(waiting, running, hosts, now=T0) == made
 
 
-@settings(max_examples=300, deadline=None)
 @given(clusters())
 def test_what_fits_is_placed_unless_it_is_kept_for_a_gang(
     cluster: tuple[list[Request], list[Holding], list[Capacity]],
@@ -143,7 +140,6 @@ def test_what_fits_is_placed_unless_it_is_kept_for_a_gang(
                 assert request.longest_s > 0
 
 
-@settings(max_examples=300, deadline=None)
 @given(clusters())
 def test_priority_goes_first(cluster: tuple[list[Request], list[Holding], list[Capacity]]) -> None:
     """Of two that differ in priority only, the lower one never starts without the higher one."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.series import jsonl, tail
@@ -64,7 +64,6 @@ NAMES = st.sampled_from(["loss", "at", "step", "values", "a,b", 'q"', "é", "x:y
 
 
 @pytest.mark.usefixtures("either")
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -139,7 +138,6 @@ GOOD = [
 ]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(
         st.tuples(

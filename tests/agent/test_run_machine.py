@@ -265,9 +265,8 @@ class RunMachine(RuleBasedStateMachine):
 
 TestRunMachine = RunMachine.TestCase
 TestRunMachine.settings = settings(
-    max_examples=15,
+    max_examples=max(5, settings.default.max_examples // 10),
     stateful_step_count=30,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from alembic import command
 from alembic.config import Config
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sqlalchemy import Connection, select
@@ -109,7 +109,6 @@ def test_other_bytes_are_refused(data: bytes) -> None:
         unpack(data, POINT)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(VALUES, max_size=700), st.integers(1, 90))
 def test_growing_bit_by_bit_equals_growing_at_once(values: list[float], slice_size: int) -> None:
     whole = points(values)

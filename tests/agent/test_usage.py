@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from alembic import command
 from alembic.config import Config
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, update
 
@@ -281,7 +281,6 @@ def test_a_gpu_keeps_its_number_when_another_falls_silent() -> None:
     assert row_of(used(3, "GPU-x"), at=1.0, step=0, gpus=CARDS).values["gpu2_memory"] == 3.0 + ord("x")
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(2, 900), min_size=1, max_size=5), st.floats(61.0, 90_000.0), st.integers(0, 2**32 - 1))
 def test_a_curve_keeps_its_gaps_its_extremes_and_its_newest_value(
     counts: list[int], silence_s: float, seed: int
@@ -327,7 +326,6 @@ def rates_of(*stretches: Stretch) -> tuple[list[float], list[float]]:
 LIFE = st.lists(st.tuples(st.floats(0.05, 40.0), st.integers(0, 50)), min_size=2, max_size=400)
 
 
-@settings(max_examples=60, deadline=None)
 @given(LIFE)
 def test_a_rate_is_never_beyond_what_two_rows_say(life: list[tuple[float, int]]) -> None:
     moments = np.cumsum([seconds for seconds, _ in life])
@@ -340,7 +338,6 @@ def test_a_rate_is_never_beyond_what_two_rows_say(life: list[tuple[float, int]])
     assert not any(map(math.isnan, rates))  # no pause, as none took a minute
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.floats(0.5, 5.0), st.integers(5, 60)), min_size=1, max_size=5), st.floats(120.0, 5000.0))
 def test_a_pause_is_a_gap_and_counts_for_nothing(parts: list[tuple[float, int]], pause_s: float) -> None:
     moments: list[float] = []
@@ -379,7 +376,6 @@ def test_rows_of_one_step_are_not_a_stop() -> None:
     assert rates_of(stretch([1.0], [1])) == ([], [])
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=40, max_size=600), st.integers(2, 30))
 def test_spans_say_the_same_as_their_points(made: list[int], each: int) -> None:
     """A long run is read as spans; its rates are means over wider cells of the same line."""

@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -106,7 +106,6 @@ def test_a_menu_without_choices_is_not_shown() -> None:
     assert not any("Metrics" in line for line in shown(picking()))
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(max_size=200), max_size=40), st.sampled_from([40, 60, 100]))
 def test_any_menu_fits_into_a_terminal(labels: list[str], width: int) -> None:
     assert len(shown(picking(*labels), width)) >= 2

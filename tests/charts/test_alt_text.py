@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from agent.domain.charts import Baseline, ChartSpec, Panel, Series
 from agent.domain.pictures import (
@@ -70,7 +70,6 @@ def test_long_charts_stay_short() -> None:
     assert "7 more series" in describe(examples("light")["overlay-eight"])
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
 @given(_specs)
 def test_no_data_raises(spec: ChartSpec) -> None:
     assert describe(spec).startswith("Chart")

@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.domain.charts import Series
@@ -106,7 +106,6 @@ def test_tick_labels_share_unit_and_decimals(ticks: list[float], expected: list[
     assert tick_texts(ticks) == expected
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(1, 8))
 def test_ticks_lie_inside_and_are_even(lo: float, span: float, at_most: int) -> None:
     ticks = linear_ticks(lo, lo + span, at_most=at_most)
@@ -155,7 +154,6 @@ def test_log_ticks_are_powers_where_there_are_many() -> None:
     assert 3 <= len(log_ticks(2, 9, at_most=5)) <= 9
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.lists(st.floats(-50, 350), max_size=8))
 def test_spread_keeps_order_distance_and_bounds(wanted: list[float]) -> None:
     placed = spread(wanted, pitch=30, lo=0, hi=300)

@@ -73,7 +73,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_data_raises_and_no_texts_meet(kind: str, data: st.DataObject) -> None:
     pictures = tuple(data.draw(st.lists(KINDS[kind], min_size=1, max_size=2)))

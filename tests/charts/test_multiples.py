@@ -199,7 +199,7 @@ _specs = st.builds(
 )
 
 
-@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(_specs)
 def test_no_data_raises_and_no_texts_meet(spec: ChartSpec) -> None:
     assert collisions(compose(spec)) == []

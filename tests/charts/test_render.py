@@ -244,7 +244,7 @@ _specs = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(_specs)
 def test_no_data_raises(spec: ChartSpec) -> None:
     assert render(spec).startswith(b"\x89PNG")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.charts import ChartSpec, Panel, Series
@@ -149,7 +149,6 @@ def test_it_depends_on_no_density_of_what_is_drawn() -> None:
         np.testing.assert_allclose(every[1], exact, atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(ODD) | st.floats(), max_size=12), max_size=4),
     st.lists(st.sampled_from(ODD) | st.floats(), max_size=12),

@@ -114,7 +114,7 @@ PICTURE = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(picture=PICTURE, width=st.sampled_from([400, 1200]), left_out=st.sampled_from([0, 5]))
 def test_any_picture_is_drawn(picture: dict[str, Any], width: int, left_out: int) -> None:
     told = Told.model_validate({"step": 1, "picture": picture, "left_out": left_out})

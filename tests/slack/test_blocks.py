@@ -1,7 +1,7 @@
 """Cards as Slack gets them, to the letter."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.content import Button, Card, Content, Fact, Picture, Table
@@ -185,7 +185,6 @@ cards = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.tuples(texts, st.integers(0, 300)).map(lambda pair: pair[0] * pair[1]), st.none() | cards)
 def test_whatever_is_shown_is_within_slacks_limits(text, card):
     content = Content(text=text, card=card)

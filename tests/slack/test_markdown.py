@@ -1,6 +1,6 @@
 """The splitter: what every piece must keep, over texts that nobody would write by hand."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -58,7 +58,6 @@ documents = st.lists(
 wild = st.text("`~-#>|*1. \n\tab<!é👩🏽‍🚀\r:", max_size=400)
 
 
-@settings(max_examples=300, deadline=None)
 @given(documents, st.integers(60, 400), st.sampled_from([len, size_bytes]))
 def test_a_written_document_is_cut_within_its_limit_and_nothing_is_lost(text, limit, measure):
     parts = split(text, limit, measure)
@@ -69,7 +68,6 @@ def test_a_written_document_is_cut_within_its_limit_and_nothing_is_lost(text, li
     assert all(part.strip() for part in parts)
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.one_of(paragraphs, code, listed_code, deep_code, quoted_code), max_size=6).map("\n\n".join),
     st.integers(100, 300),
@@ -81,7 +79,6 @@ def test_code_comes_out_of_its_fences_as_it_went_in(text, limit):
     assert after == before
 
 
-@settings(max_examples=600, deadline=None)
 @given(wild, st.integers(12, 120), st.sampled_from([len, size_bytes]))
 def test_any_text_at_all_keeps_the_limit_and_leaves_no_fence_open(text, limit, measure):
     parts = split(text, limit, measure)

@@ -1,7 +1,7 @@
 """Menus in Slack: the blocks to the letter, and choices through the socket as Slack delivers them."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from slack_sdk.models.blocks import SectionBlock
 
@@ -156,7 +156,6 @@ menus = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(menus, max_size=5, unique_by=lambda menu: menu.subject))
 def test_any_menu_is_within_slacks_limits(made):
     blocks = card_blocks(Card(kind="run", title="t", menus=tuple(made)), {})

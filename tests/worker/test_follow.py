@@ -8,7 +8,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.events import Logged, Measured, MetricRow
@@ -53,7 +53,6 @@ def taken(tail: MetricsTail) -> list[str]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(lines(), max_size=12), st.sampled_from([b"", b'{"step":1,"at":1.0,"val']), st.sampled_from([150, 2**18])
 )
