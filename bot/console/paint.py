@@ -74,12 +74,12 @@ def card_panel(card: Card) -> Panel:
     if card.buttons:
         names = "   ".join(f"[{button.label}]" for button in card.buttons)
         parts.append(Text(f"{names}   (type {_typed(card)})", style="bold"))
+    if card.footer:
+        parts.append(Text(card.footer, style="dim"))
     return Panel(
         Group(*parts),
         title=Text(card.title, style=f"bold {style}"),
         title_align="left",
-        subtitle=Text(card.footer, style="dim") if card.footer else None,
-        subtitle_align="left",
         border_style=style,
         box=box.ROUNDED,
     )

@@ -106,6 +106,13 @@ def test_a_menu_without_choices_is_not_shown() -> None:
     assert not any("Metrics" in line for line in shown(picking()))
 
 
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_a_long_footer_is_shown_whole(width: int) -> None:
+    footer = "Try it: predict with r-abc123 and attach a csv with the same columns"
+    lines = shown(Content(card=Card(kind="result", title="Result of r-abc123", footer=footer)), width)
+    assert footer in " ".join(line.strip("│ ") for line in lines)
+
+
 @given(st.lists(st.text(max_size=200), max_size=40), st.sampled_from([40, 60, 100]))
 def test_any_menu_fits_into_a_terminal(labels: list[str], width: int) -> None:
     assert len(shown(picking(*labels), width)) >= 2
