@@ -295,7 +295,8 @@ def _guarded(line: str) -> str:
 def _torn(item: _Item, limit: int, measure: Measure) -> list[_Item]:
     """An item that is too large alone, as a part that fits and the rest."""
     if item.frame and not item.fenced:  # a table row larger than a message: no table any more
-        item = replace(item, frame=None, raw=item.raw.strip())
+        header = f"{item.frame.again}\n" if item.first else ""
+        item = replace(item, frame=None, raw=header + item.raw.strip())
     text = item.bare if item.fenced else "\n".join(map(_guarded, item.raw.split("\n")))
     low, high = 1, len(text)
     while low < high:

@@ -1,5 +1,6 @@
 """The splitter: what every piece must keep, over texts that nobody would write by hand."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -115,6 +116,19 @@ def test_a_table_repeats_its_header():
     parts = split(text, 150)
 
     assert all(part.startswith("| run | loss |\n|---|---|\n| r-") for part in parts)
+
+
+@pytest.mark.parametrize("more", ["", "\n| last | row |"])
+def test_a_table_whose_first_row_is_larger_than_a_message_keeps_its_header(more):
+    text = "| run | loss |\n|---|---|\n| " + "words " * 40 + "| end |" + more
+
+    parts = split(text, 100)
+
+    assert all(len(part) <= 100 for part in parts)
+    assert parts[0].startswith("| run | loss |\n|---|---|\n| words words")
+    assert solid("".join(parts)).count("end") == 1
+    assert is_subsequence(solid(text), solid("\n".join(parts)))
+    assert not more or parts[-1] == "| run | loss |\n|---|---|\n| last | row |"
 
 
 def test_blocks_are_kept_whole_and_headings_stay_with_their_text():
