@@ -67,7 +67,8 @@ def _require(order: LaunchOrder | StopOrder | InspectOrder | PredictOrder, publi
     if not signed:
         raise Refused(
             f"Host {host} refused to {what}: the order's signature does not fit {public}. "
-            "Copy the bot's keys/launch.pub there; if it lies there, somebody else can write to your Redis."
+            "Copy the bot's keys/launch.pub there. If it lies there, bring the bot and this host to the same version; "
+            "if they are, somebody else can write to your Redis."
         )
 
 

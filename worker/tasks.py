@@ -26,6 +26,9 @@ from worker.signatures import require_signature
 
 Question = TypeVar("Question", InspectOrder, PredictOrder)
 
+_OTHER_VERSION = (
+    "A GPU host cannot read this order, since it is of another version than the bot. Update both to the same version."
+)
 _SPARE_S = 10  # for unpacking and downloads around a script's own limit
 
 log = logging.getLogger(__name__)
@@ -87,6 +90,9 @@ def _act(name: str, act: Callable[[], str]) -> None:
 def _answered(name: str, act: Callable[[], Value]) -> dict[str, Any]:
     try:
         return {"ok": json.loads(act().model_dump_json())}
+    except Malformed as error:
+        log.warning("%s_malformed why=%s raw=%r", name, error, error.raw[:200])
+        return _error("Unavailable", _OTHER_VERSION)
     except AppError as error:
         return _error(type(error).__name__, error.text)
     except SoftTimeLimitExceeded:

@@ -159,6 +159,19 @@ async def test_inspect_answers_or_says_what_is_wrong(yard: Yard) -> None:
     await fleet.close()
 
 
+class LaterOrder(InspectOrder):
+    """What a bot of a later version sends."""
+
+    walls: str = "higher"
+
+
+async def test_an_order_of_another_version_is_refused_with_a_sentence(yard: Yard) -> None:
+    fleet, data = CeleryFleet(yard.server.url, yard.keys), yard.blobs.put_bytes(CSV, name="people.csv")
+    with pytest.raises(Unavailable, match="of another version than the bot"):
+        await fleet.inspect(LaterOrder(dataset=data))
+    await fleet.close()
+
+
 async def test_predict_runs_the_models_own_script(yard: Yard) -> None:
     await yard.launch(yard.order("r-pred00", PREDICT))
     artifact = yard.outcome("r-pred00").artifact
