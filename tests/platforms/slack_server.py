@@ -175,7 +175,7 @@ class SlackServer:
         while not condition():
             if self.now() > ends:
                 raise AssertionError("waited in vain; Slack shows:\n" + self.transcript())
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.02)
 
     def transcript(self) -> str:
         """Everything that stands in the channels, for failure messages."""

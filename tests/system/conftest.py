@@ -8,11 +8,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
+import pytest_asyncio
 
 from bot.processes import end_all_of
 from tests.platforms.slack_server import SlackServer
@@ -22,22 +23,23 @@ from worker.client.redis_server import EmbeddedRedis
 HANG_S = 120.0
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAINYARD = [sys.executable, "-c", "from bot.cli import main; main()"]
-WARM = "data,tabular"  # what is trained here; test_demo has the default
+WARM = "data,tabular"  # what is trained here; test_demo has the default, and a module may have a `WARM` of its own
 LONG_RUN = "with learning rate 0.0005 and 20000 rounds"
 
 
 class Yard:
     """One host: a home, Redis and a worker. Bots come and go."""
 
-    def __init__(self, home: Path, redis_url: str) -> None:
+    def __init__(self, home: Path, redis_url: str, *, warm: str = WARM) -> None:
         self.home = home
         self.redis_url = redis_url
+        self.warm = warm
         self.worker: subprocess.Popen[bytes] | None = None
 
     def environment(self, **extra: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRAINYARD_", "SLACK_"))}
         own = {"TRAINYARD_HOME": str(self.home), "TRAINYARD_REDIS_URL": self.redis_url, "TRAINYARD_HOST_ID": "gpu-1"}
-        own |= {"TRAINYARD_WARM": WARM}
+        own |= {"TRAINYARD_WARM": self.warm}
         return kept | own | {"TRAINYARD_HEARTBEAT_S": "1", "TRAINYARD_HOST_BEAT_S": "1"} | extra
 
     def start_worker(self) -> None:
@@ -115,12 +117,12 @@ class Bot:
                 self.process.wait()
 
 
-@pytest.fixture(scope="module")
-def yard() -> Iterator[Yard]:
+@contextmanager
+def opened(*, warm: str = WARM) -> Iterator[Yard]:
+    """A home with Redis, without a worker; afterwards nothing of it lives."""
     home = Path(tempfile.mkdtemp(prefix="yard-"))
     server = EmbeddedRedis(home)
-    yard = Yard(home, server.start())
-    yard.start_worker()
+    yard = Yard(home, server.start(), warm=warm)
     try:
         yield yard
     finally:
@@ -138,8 +140,17 @@ def yard() -> Iterator[Yard]:
         assert left == []
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
+    """One host with a worker for the tests of a module."""
+    with opened(warm=getattr(request.module, "WARM", WARM)) as yard:
+        yard.start_worker()
+        yield yard
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def slack() -> AsyncIterator[SlackServer]:
+    """One workspace for the tests of a module; each has threads of its own."""
     async with SlackServer(rate_scale=100) as server:
         yield server
 
@@ -178,6 +189,11 @@ async def seen(slack: SlackServer, ts: str, *words: str, timeout: float = HANG_S
         await slack.wait_for(there, timeout=timeout)
     except (AssertionError, TimeoutError) as error:
         raise AssertionError(f"{words} was never shown in:\n{slack.transcript()}") from error
+
+
+async def whispered(slack: SlackServer, word: str, *, since: int) -> None:
+    """Wait until a private answer shows `word`; those up to number `since` are older."""
+    await slack.wait_for(lambda: any(word in message.shown for message in slack.whispers[since:]))
 
 
 async def settled(pause_s: float = 1.0) -> None:

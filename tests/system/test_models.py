@@ -4,38 +4,49 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 
 import psutil
 import pytest
+import pytest_asyncio
 
 from tests.platforms.model_server import Call, Cut, Fail, Hang, ModelServer, Reply
 from tests.platforms.slack_server import SlackServer
 from tests.platforms.slack_world import Message
 from tests.system.conftest import HANG_S, Bot, Yard, cards, seen, settled
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+WARM = "off"  # nothing is trained
 CANARY = "sk-canary-41c7e0b2f5a94d38"
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def provider() -> AsyncIterator[ModelServer]:
     async with ModelServer() as server:
         yield server
 
 
-@asynccontextmanager
-async def talking(yard: Yard, slack: SlackServer, server: ModelServer, folder: Path) -> AsyncIterator[Bot]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bot(
+    yard: Yard, slack: SlackServer, provider: ModelServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Bot]:
     """A bot with a language model; afterwards its key stands nowhere."""
-    models = f"openai/test-model@{server.url}"
+    folder, models = tmp_path_factory.mktemp("bot"), f"openai/test-model@{provider.url}"
     async with yard.bot(slack, folder / "bot.db", TRAINYARD_MODELS=models, OPENAI_API_KEY=CANARY) as bot:
         yield bot
-    assert {request.key for request in server.requests} == {CANARY}
     places = [path for root in (folder, yard.home / "logs") for path in root.rglob("*") if path.is_file()]
     assert {"bot.log", "bot.db", "gateway.log"} <= {path.name for path in places}
     assert [path for path in places if CANARY.encode() in path.read_bytes()] == []
     assert CANARY not in slack.transcript()
+
+
+@pytest.fixture
+def server(bot: Bot, provider: ModelServer) -> Iterator[ModelServer]:
+    """What the bot asks, with a script of the test's own."""
+    provider.reset()
+    yield provider
+    assert {request.key for request in provider.requests} == {CANARY}
 
 
 def answers(slack: SlackServer, asked: Message) -> list[Message]:
@@ -43,37 +54,30 @@ def answers(slack: SlackServer, asked: Message) -> list[Message]:
     return [message for message in slack.thread(asked.ts) if message.ts != asked.ts]
 
 
-async def test_an_answer_grows_in_the_thread_and_is_stopped_there(
-    yard: Yard, slack: SlackServer, server: ModelServer, tmp_path: Path
-) -> None:
+async def test_an_answer_grows_in_the_thread_and_is_stopped_there(slack: SlackServer, server: ModelServer) -> None:
     rest = asyncio.Event()
     server.script(Reply("Gradient boosting it is. " * 4 + "That is all.", wait_for=rest, hold_after=8))
-    async with talking(yard, slack, server, tmp_path):
-        asked = slack.user("alice").mention("which method would you take")
-        await seen(slack, asked.ts, "Gradient boosting it is.")
-        (message,) = answers(slack, asked)
-        assert "That is all." not in message.shown
-        rest.set()
-        await seen(slack, asked.ts, "That is all.")
-        await settled()
-        assert [message.shown for message in answers(slack, asked)] == [
-            "Gradient boosting it is. " * 4 + "That is all."
-        ]
-        assert server.requests[0].body["tools"]
-        server.script(Hang(after=6))
-        slack.user("alice").mention("and now a long story", thread=asked.ts)
-        await seen(slack, asked.ts, "word0 word1")
-        slack.user("bob").say("cluster", thread=asked.ts)
-        await seen(slack, asked.ts, "Cluster:")  # beside the answer
-        slack.user("bob").say("stop", thread=asked.ts)
-        async with asyncio.timeout(HANG_S):
-            await server.requests[1].gone.wait()
-        await seen(slack, asked.ts, "word0 word1", "Stopped by")
+    asked = slack.user("alice").mention("which method would you take")
+    await seen(slack, asked.ts, "Gradient boosting it is.")
+    (message,) = answers(slack, asked)
+    assert "That is all." not in message.shown
+    rest.set()
+    await seen(slack, asked.ts, "That is all.")
+    await settled()
+    assert [message.shown for message in answers(slack, asked)] == ["Gradient boosting it is. " * 4 + "That is all."]
+    assert server.requests[0].body["tools"]
+    server.script(Hang(after=6))
+    slack.user("alice").mention("and now a long story", thread=asked.ts)
+    await seen(slack, asked.ts, "word0 word1")
+    slack.user("bob").say("cluster", thread=asked.ts)
+    await seen(slack, asked.ts, "Cluster:")  # beside the answer
+    slack.user("bob").say("stop", thread=asked.ts)
+    async with asyncio.timeout(HANG_S):
+        await server.requests[1].gone.wait()
+    await seen(slack, asked.ts, "word0 word1", "Stopped by")
 
 
-async def test_a_model_plans_a_training(
-    yard: Yard, slack: SlackServer, server: ModelServer, tmp_path: Path, visits: bytes
-) -> None:
+async def test_a_model_plans_a_training(slack: SlackServer, server: ModelServer, visits: bytes) -> None:
     plan = {"file": "visits.csv", "target": "visited_doctor"}
     server.script(
         Reply("I look at the data.", calls=[Call("inspect_dataset", plan)]),
@@ -81,81 +85,73 @@ async def test_a_model_plans_a_training(
         Reply(calls=[Call("start_training", plan)]),
         Reply("Nothing was started, as you wish."),
     )
-    async with talking(yard, slack, server, tmp_path):
-        alice = slack.user("alice")
-        asked = alice.mention("a model for the doctor visits, please", files=[slack.file("visits.csv", visits)])
-        await seen(slack, asked.ts, "Approve")
-        said = [message["content"] for message in server.requests[2].messages if message["role"] == "tool"]
-        assert json.loads(said[0])["rows"] == 4000
-        assert "cannot use these arguments" in said[1]
-        (card,) = [message for message in slack.thread(asked.ts) if "Reject" in message.buttons]
-        alice.click(card, "Reject")
-        await seen(slack, asked.ts, "Nothing was started, as you wish.")
-        assert cards(slack, asked.ts, "Started") == []
+    alice = slack.user("alice")
+    asked = alice.mention("a model for the doctor visits, please", files=[slack.file("visits.csv", visits)])
+    await seen(slack, asked.ts, "Approve")
+    said = [message["content"] for message in server.requests[2].messages if message["role"] == "tool"]
+    assert json.loads(said[0])["rows"] == 4000
+    assert "cannot use these arguments" in said[1]
+    (card,) = [message for message in slack.thread(asked.ts) if "Reject" in message.buttons]
+    alice.click(card, "Reject")
+    await seen(slack, asked.ts, "Nothing was started, as you wish.")
+    assert cards(slack, asked.ts, "Started") == []
 
 
-async def test_kill_9_of_the_bot_in_the_middle_of_an_answer(
-    yard: Yard, slack: SlackServer, server: ModelServer, tmp_path: Path
-) -> None:
+async def test_kill_9_of_the_bot_in_the_middle_of_an_answer(bot: Bot, slack: SlackServer, server: ModelServer) -> None:
     server.script(Hang(after=6))
-    async with talking(yard, slack, server, tmp_path) as bot:
-        asked = slack.user("alice").mention("tell me a long story")
-        await seen(slack, asked.ts, "word0 word1")
-        await bot.kill()
-        async with asyncio.timeout(HANG_S):
-            await server.requests[0].gone.wait()  # the gateway died with its bot
-        server.script(Reply("A short story."))
-        await bot.start()
-        await seen(slack, asked.ts, "A short story.")
-        await settled()
-        shown = [message.shown for message in answers(slack, asked)]
-        assert shown == ["A short story."], slack.transcript()
-        assert len(server.requests) == 2
+    asked = slack.user("alice").mention("tell me a long story")
+    await seen(slack, asked.ts, "word0 word1")
+    await bot.kill()
+    async with asyncio.timeout(HANG_S):
+        await server.requests[0].gone.wait()  # the gateway died with its bot
+    server.script(Reply("A short story."))
+    await bot.start()
+    await seen(slack, asked.ts, "A short story.")
+    await settled()
+    shown = [message.shown for message in answers(slack, asked)]
+    assert shown == ["A short story."], slack.transcript()
+    assert len(server.requests) == 2
 
 
 @pytest.mark.faults
 async def test_kill_9_of_the_gateway_in_the_middle_of_an_answer(
-    yard: Yard, slack: SlackServer, server: ModelServer, tmp_path: Path
+    bot: Bot, slack: SlackServer, server: ModelServer
 ) -> None:
     server.script(Hang(after=6))
-    async with talking(yard, slack, server, tmp_path) as bot:
-        asked = slack.user("alice").mention("tell me a long story")
-        await seen(slack, asked.ts, "word0 word1")
-        os.kill(_gateway_of(bot), signal.SIGKILL)
-        await seen(slack, asked.ts, "process that talks to language models ended", "I go by rules")
-        server.script(Reply("I am back."))
-        slack.user("alice").mention("and now another one", thread=asked.ts)
-        await seen(slack, asked.ts, "I am back.")
-        await settled()
-        assert len(answers(slack, asked)) == 3, slack.transcript()  # with Alice's second message
-
-
-async def test_a_refused_key_is_said_and_the_planner_answers(
-    yard: Yard, slack: SlackServer, server: ModelServer, tmp_path: Path, visits: bytes
-) -> None:
-    server.script(*[Fail(401, f"Incorrect API key provided: {CANARY}")] * 8)
-    async with talking(yard, slack, server, tmp_path):
-        alice = slack.user("alice")
-        weather = alice.mention("what is the weather")
-        asked = alice.mention("train a model that predicts visited_doctor", files=[slack.file("v.csv", visits)])
-        refused = "The key for openai/test-model was refused. Put a valid one into"
-        await seen(slack, weather.ts, refused, "I go by rules", "did not understand")
-        await seen(slack, asked.ts, refused, "I look at the data first.")
-        await seen(slack, asked.ts, "Approve")
-        assert len(cards(slack, asked.ts, refused)) == 1
+    asked = slack.user("alice").mention("tell me a long story")
+    await seen(slack, asked.ts, "word0 word1")
+    os.kill(_gateway_of(bot), signal.SIGKILL)
+    await seen(slack, asked.ts, "process that talks to language models ended", "I go by rules")
+    server.script(Reply("I am back."))
+    slack.user("alice").mention("and now another one", thread=asked.ts)
+    await seen(slack, asked.ts, "I am back.")
+    await settled()
+    assert len(answers(slack, asked)) == 3, slack.transcript()  # with Alice's second message
 
 
 @pytest.mark.faults
-async def test_cut_off_in_the_middle_the_planners_words_replace_it(
-    yard: Yard, slack: SlackServer, server: ModelServer, tmp_path: Path
-) -> None:
+async def test_cut_off_in_the_middle_the_planners_words_replace_it(slack: SlackServer, server: ModelServer) -> None:
     server.script(Cut(after=6))
-    async with talking(yard, slack, server, tmp_path):
-        asked = slack.user("alice").mention("what is the weather")
-        await seen(slack, asked.ts, "broke off in the middle of its answer", "did not understand")
-        await settled()
-        (message,) = answers(slack, asked)
-        assert "word0" not in message.shown
+    asked = slack.user("alice").mention("what is the weather")
+    await seen(slack, asked.ts, "broke off in the middle of its answer", "did not understand")
+    await settled()
+    (message,) = answers(slack, asked)
+    assert "word0" not in message.shown
+
+
+async def test_a_refused_key_is_said_and_the_planner_answers(
+    slack: SlackServer, server: ModelServer, visits: bytes
+) -> None:
+    """The last one: this bot asks no model any more."""
+    server.script(*[Fail(401, f"Incorrect API key provided: {CANARY}")] * 8)
+    alice = slack.user("alice")
+    weather = alice.mention("what is the weather")
+    asked = alice.mention("train a model that predicts visited_doctor", files=[slack.file("v.csv", visits)])
+    refused = "The key for openai/test-model was refused. Put a valid one into"
+    await seen(slack, weather.ts, refused, "I go by rules", "did not understand")
+    await seen(slack, asked.ts, refused, "I look at the data first.")
+    await seen(slack, asked.ts, "Approve")
+    assert len(cards(slack, asked.ts, refused)) == 1
 
 
 def _gateway_of(bot: Bot) -> int:

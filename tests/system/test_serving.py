@@ -7,12 +7,22 @@ from pathlib import Path
 
 from tests.platforms.discord_server import DiscordServer
 from tests.platforms.slack_server import SlackServer
-from tests.system.conftest import HANG_S, TRAINYARD, Yard
+from tests.system.conftest import HANG_S, TRAINYARD, Yard, opened
 
 
-async def test_a_platform_counts_as_served_once_it_answered(yard: Yard, slack: SlackServer, tmp_path: Path) -> None:
-    slack.fail("auth.test", status=503, times=2)
-    async with DiscordServer() as discord:
+async def test_a_platform_counts_as_served_once_it_answered(tmp_path: Path) -> None:
+    with opened() as yard:
+        lines = await _printed(yard, tmp_path)
+    assert sorted(line for line in lines if line.startswith("serving")) == ["serving discord", "serving slack"]
+    (refused,) = [line for line in lines if line.startswith("slack is not connected: ")]
+    assert refused.endswith("Trying again in 1 s.")
+    assert lines.index(refused) < lines.index("serving slack")
+
+
+async def _printed(yard: Yard, tmp_path: Path) -> list[str]:
+    """What a bot says that Slack refuses at first, until it serves both."""
+    async with SlackServer(rate_scale=100) as slack, DiscordServer() as discord:
+        slack.fail("auth.test", status=503, times=2)
         environment = yard.environment(
             TRAINYARD_DATABASE_URL=f"sqlite:///{tmp_path / 'bot.db'}",
             SLACK_BOT_TOKEN=slack.bot_token,
@@ -30,11 +40,7 @@ async def test_a_platform_counts_as_served_once_it_answered(yard: Yard, slack: S
         finally:
             bot.terminate()
             await asyncio.to_thread(bot.wait, HANG_S)
-    lines = printed.read_text().splitlines()
-    assert sorted(line for line in lines if line.startswith("serving")) == ["serving discord", "serving slack"]
-    (refused,) = [line for line in lines if line.startswith("slack is not connected: ")]
-    assert refused.endswith("Trying again in 1 s.")
-    assert lines.index(refused) < lines.index("serving slack")
+    return printed.read_text().splitlines()
 
 
 async def until(true: Callable[[], bool]) -> None:

@@ -1,0 +1,186 @@
+"""The main job in threads of Slack and Discord, and what it must survive. Every fault is the real one.
+
+One bot serves both for all tests; each has a thread of its own, and brings back what it killed.
+"""
+
+import re
+import shutil
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from bot.app import last_alive
+from tests.fakes import START
+from tests.platforms.discord_server import DiscordServer
+from tests.platforms.slack_server import SlackServer
+from tests.system.conftest import EXAMPLES, HANG_S, LONG_RUN, Bot, Yard, approved, cards, seen, settled, whispered
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def discord() -> AsyncIterator[DiscordServer]:
+    async with DiscordServer() as server:
+        yield server
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def bot(
+    yard: Yard, slack: SlackServer, discord: DiscordServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Bot]:
+    """A bot that serves both."""
+    of_discord = {
+        "TRAINYARD_DISCORD_EDIT_GAP_S": "0.5",
+        "DISCORD_TOKEN": discord.token,
+        "DISCORD_API_URL": discord.api_base,
+        "DISCORD_GATEWAY_URL": str(discord.gateway_url),
+    }
+    async with yard.bot(slack, tmp_path_factory.mktemp("bot") / "bot.db", **of_discord) as bot:
+        await discord.connected()
+        yield bot
+
+
+def run_id(slack: SlackServer, ts: str) -> str:
+    found = re.search(r"r-[0-9a-z]{6}", "\n".join(message.shown for message in slack.thread(ts)))
+    assert found
+    return found.group(0)
+
+
+async def test_from_a_csv_to_a_measured_model_and_its_predictions(slack: SlackServer, visits: bytes) -> None:
+    asked = await approved(slack, visits)
+    await seen(slack, asked.ts, "Result of", "ROC AUC")
+    await seen(slack, asked.ts, "succeeded")
+    (card,) = cards(slack, asked.ts, "succeeded")
+    assert card.pictures, slack.transcript()
+    assert len(card.edits) >= 2  # one card, edited in place
+    fresh = slack.file("new_visits.csv", (EXAMPLES / "new_visits.csv").read_bytes())
+    slack.user("alice").mention("predict on this", thread=asked.ts, files=[fresh])
+    await seen(slack, asked.ts, "Predictions of", "probability")
+    before = len(slack.whispers)
+    slack.user("alice").slash("runs")
+    await whispered(slack, "succeeded", since=before)
+
+
+async def test_from_a_csv_to_a_measured_model_and_its_predictions_in_discord(
+    discord: DiscordServer, visits: bytes
+) -> None:
+    alice = discord.user("alice")
+    asked = await alice.mention(
+        discord.general, "train a model that predicts visited_doctor", files=[("visits.csv", visits)]
+    )
+    thread = await discord.thread_of(asked)
+    card = await discord.wait_for(lambda: discord.last(thread, contains="Train a model"), within_s=HANG_S)
+    await alice.click(card, "Approve")
+    result = await discord.wait_for(lambda: discord.last(thread, contains="Result of"), within_s=HANG_S)
+    assert "ROC AUC" in result.text
+    run_card = discord.last(thread, contains="succeeded")
+    assert run_card is not None
+    assert run_card.edits
+    fresh = ("new_visits.csv", (EXAMPLES / "new_visits.csv").read_bytes())
+    await alice.mention(thread, "predict on this", files=[fresh])
+    await discord.wait_for(lambda: discord.last(thread, contains="Predictions of"), within_s=HANG_S)
+    used = await alice.slash("train runs")
+    await discord.wait_for(lambda: any("succeeded" in reply.text for reply in used.replies), within_s=HANG_S)
+
+
+async def test_bad_input_gets_a_clear_sentence(slack: SlackServer, visits: bytes) -> None:
+    alice = slack.user("alice")
+    cases = {
+        "predicts `nope`": ("visits.csv", visits, "visited_doctor"),
+        "predicts visited": ("broken.csv", b"a,b\n1,2\n1,2,3,4\n", "line 3"),
+        "predicts something": ("empty.csv", b"", "empty"),
+        "predicts a thing": ("photo.csv", b"\x89PNG\r\n\x1a\n" + b"\0" * 64, "PNG"),
+    }
+    for words, (name, data, expected) in cases.items():
+        asked = alice.mention(f"train a model that {words}", files=[slack.file(name, data)])
+        await seen(slack, asked.ts, expected)
+
+
+async def test_three_deliveries_and_twins_are_one_turn(slack: SlackServer) -> None:
+    asked = slack.user("alice").mention("help")
+    await seen(slack, asked.ts, "What I can do")
+    for delivery in slack.deliveries_of(asked):
+        for _ in range(3):
+            slack.redeliver(delivery)
+    await settled()
+    assert len(slack.thread(asked.ts)) == 2, slack.transcript()
+
+
+async def test_what_a_run_uses_and_how_fast_it_goes_until_it_is_stopped(slack: SlackServer, visits: bytes) -> None:
+    alice = slack.user("alice")
+    asked = await approved(slack, visits, LONG_RUN + " and patience 99999")
+    await seen(slack, asked.ts, "running", "train loss", "cores")  # rows came, and a heartbeat
+    alice.mention("how busy is the GPU?", thread=asked.ts)
+    await seen(slack, asked.ts, "GPU use of", "has no GPU", "processors on average", "Throughput")
+    (card,) = cards(slack, asked.ts, "processors on average")  # words about it follow in a message of their own
+    assert card.pictures, slack.transcript()
+    before = len(slack.whispers)
+    alice.click(card, "Throughput")
+    await whispered(slack, "rounds/s at last", since=before)
+    (run,) = [message for message in slack.thread(asked.ts) if "Stop" in message.buttons]
+    alice.click(run, "Stop")
+    await seen(slack, asked.ts, "stopped")
+
+
+async def test_a_crash_is_failed_with_its_traceback(yard: Yard, slack: SlackServer, visits: bytes) -> None:
+    asked = await approved(slack, visits, "with learning rate 0.002 and 3000 rounds and patience 9999")
+    await seen(slack, asked.ts, "Started")
+    folder = yard.home / "hosts" / "gpu-1" / "runs" / run_id(slack, asked.ts)
+    await slack.wait_for((folder / "metrics.jsonl").exists, timeout=HANG_S)
+    shutil.rmtree(folder / "artifacts", ignore_errors=True)
+    (folder / "artifacts").write_text("in the way")  # of what the script writes after its last round
+    await seen(slack, asked.ts, "failed", "FileExistsError")
+
+
+async def test_kill_9_of_the_bot_in_mid_run(bot: Bot, slack: SlackServer, visits: bytes) -> None:
+    asked = await approved(slack, visits, "with learning rate 0.002 and 1500 rounds and patience 9999")
+    await seen(slack, asked.ts, "running", "Step")
+    await bot.kill()
+    before = len(slack.thread(asked.ts))
+    await bot.start()
+    await seen(slack, asked.ts, "Result of")
+    await seen(slack, asked.ts, "succeeded")
+    await settled()
+    # the result, and “Started …” if it was due
+    assert len(slack.thread(asked.ts)) <= before + 2, slack.transcript()
+    assert len(cards(slack, asked.ts, "succeeded")) == 1
+    assert len(cards(slack, asked.ts, "Started")) == 1
+
+
+async def test_after_a_restart_a_missed_question_a_click_a_second_click_and_a_strangers_click(
+    yard: Yard, bot: Bot, slack: SlackServer, visits: bytes
+) -> None:
+    alice, words = slack.user("alice"), "train a model that predicts visited_doctor with 30 rounds"
+    asked = alice.mention(words, files=[slack.file("v.csv", visits)])
+    await seen(slack, asked.ts, "Approve")
+    await bot.kill()
+    died = last_alive(yard.home)
+    slack.silent = True
+    missed = alice.mention("help")
+    slack.silent = False
+    await bot.start()
+    await seen(slack, missed.ts, "What I can do")
+    assert (last_alive(yard.home) or START) > (died or START)
+    (card,) = [message for message in slack.thread(asked.ts) if message.buttons]
+    before = len(slack.whispers)
+    slack.user("mallory").click(card, "Approve")
+    await whispered(slack, "Only the person who asked", since=before)
+    assert cards(slack, asked.ts, "Started") == []
+    alice.click(card, "Approve")
+    alice.click(card, "Approve")
+    await whispered(slack, "nothing was done twice", since=before)
+    await seen(slack, asked.ts, "Result of")
+    assert len(cards(slack, asked.ts, "Started")) == 1
+
+
+async def test_kill_9_of_the_worker_in_mid_run(yard: Yard, slack: SlackServer, visits: bytes) -> None:
+    """The last one: what a new worker has loaded nobody here would use."""
+    asked = await approved(slack, visits, "with learning rate 0.002 and 1500 rounds and patience 9999")
+    await seen(slack, asked.ts, "running", "of 1,500")
+    yard.kill_worker()
+    try:
+        await seen(slack, asked.ts, "Result of")
+        await seen(slack, asked.ts, "succeeded")
+    finally:
+        yard.start_worker()
