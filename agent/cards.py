@@ -9,7 +9,7 @@ from html import escape
 
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Card, Fact, Table
-from agent.domain.datasets import DataReport, TargetReport
+from agent.domain.datasets import ColumnReport, DataReport, TargetReport
 from agent.domain.orders import HostInfo, Limits
 from agent.domain.runs import PRIORITIES, RunSpec
 from agent.domain.tasks import TASKS
@@ -17,6 +17,7 @@ from agent.domain.walls import gaps_of
 
 MAX_COLUMNS_SHOWN = 12
 CLASSES_SHOWN = 5
+EXAMPLE_CHARS = 24
 FACT_CHARS, TABLE_CHARS, TABLE_ROWS = 500, 2_000, 40  # what every platform shows uncut
 
 
@@ -43,8 +44,8 @@ def duration(seconds: float) -> str:
 
 
 def number(value: float) -> str:
-    """Four significant digits, without noise."""
-    return f"{value:.4g}"
+    """Four significant digits, without noise; a large number in full."""
+    return f"{value:,.0f}" if 10_000 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
 def score_words(value: float) -> str:
@@ -63,11 +64,9 @@ def data_card(report: DataReport) -> Card:
         (
             column.name,
             column.kind,
-            f"{column.missing:,}" if column.missing else "–",
+            f"{column.missing:,}",
             f"{column.unique:,}",
-            f"{number(column.low)} … {number(column.high)}"
-            if column.low is not None and column.high is not None
-            else column.example[:24],
+            _content(column),
         )
         for column in report.columns[:MAX_COLUMNS_SHOWN]
     ]
@@ -90,6 +89,14 @@ def data_card(report: DataReport) -> Card:
         table=Table(columns=("column", "kind", "missing", "distinct", "values"), rows=tuple(rows)),
         footer=f"and {hidden} more columns" if hidden > 0 else "",
     )
+
+
+def _content(column: ColumnReport) -> str:
+    """What a column holds: from where to where, or one of its values."""
+    if column.low is not None and column.high is not None:
+        return f"{number(column.low)} … {number(column.high)}"
+    text = column.example.strip()
+    return f"e.g. {text if len(text) <= EXAMPLE_CHARS else text[: EXAMPLE_CHARS - 1] + '…'}" if text else "–"
 
 
 def _values(target: TargetReport) -> str:

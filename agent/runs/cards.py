@@ -194,7 +194,11 @@ def result_card(
         columns=("model", metric_label(score.metric)),
         rows=(
             (f"{outcome.chosen or 'model'} (this run)", score_words(score.model.value)),
-            *((f"baseline: {baseline.name}", score_words(baseline.value)) for baseline in score.baselines),
+            *(
+                (f"baseline: {baseline.name}", score_words(baseline.value))
+                for baseline in score.baselines
+                if baseline.name != outcome.chosen
+            ),
         ),
     )
     others = tuple(
@@ -207,7 +211,7 @@ def result_card(
         title=f"Result of {run.id}: {metric_label(score.metric)} {score_words(score.model.value)}",
         tone="good" if score.beats_baseline else "warn",
         body=verdict(score, outcome.chosen),
-        facts=(Fact(name="Test rows", value=f"{score.test_rows:,}"), *others),
+        facts=others,
         table=table,
         picture=picture,
         buttons=(*(ways or _ways(run)), *run_buttons(run)),

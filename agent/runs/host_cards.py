@@ -20,9 +20,13 @@ def cluster_card(
     held: Mapping[str, str],
     cordoned: Mapping[str, str],
     queue: Sequence[Waiting],
+    gone: Sequence[str] = (),
 ) -> Card:
-    """Every host with its GPUs, who has them and what is wrong with them, and who waits. Both maps are by GPU uuid."""
-    parts = [_host(host, live, held, cordoned) for host in hosts]
+    """Every host with its GPUs, who has them and what is wrong with them, and who waits. Both maps are by GPU uuid.
+
+    `gone` are sentences about hosts that are not there.
+    """
+    parts = [*(_host(host, live, held, cordoned) for host in hosts), *gone]
     if queue:
         parts.append("**Queue**\n" + "\n".join(_waits(waiting) for waiting in queue[:SHOWN_IN_QUEUE]))
         if len(queue) > SHOWN_IN_QUEUE:
@@ -32,18 +36,15 @@ def cluster_card(
     return Card(
         kind="notice",
         title=f"Cluster: {counted(len(hosts), 'host')}, {counted(gpus, 'GPU')}",
-        tone="warn" if trouble or cordoned else "neutral",
+        tone="warn" if trouble or cordoned or gone else "neutral",
         body="\n\n".join(parts),
         footer=f"{len(live)} running, {len(queue)} waiting",
     )
 
 
-def gone_words(gone: Sequence[HostInfo], now: datetime) -> str:
-    """A line for each host that was there within a day: when it was heard last."""
-    return "\n\n".join(
-        f"**{host.host}** does not answer · last seen {duration(max(0.0, (now - host.at).total_seconds()))} ago"
-        for host in gone
-    )
+def gone_words(host: HostInfo, now: datetime) -> str:
+    """When a host was heard last that is not there any more."""
+    return f"**{host.host}** does not answer · last seen {duration(max(0.0, (now - host.at).total_seconds()))} ago"
 
 
 def _host(

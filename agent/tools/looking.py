@@ -193,9 +193,10 @@ class Looking:
         }
         live = [(run.model_copy(update={"id": ANOTHER}) if run.id in hidden else run, attempt) for run, attempt in live]
         held = {uuid: ANOTHER if run_id in hidden else run_id for uuid, run_id in known.held.items()}
-        card = cluster_card(found, live, held=held, cordoned=known.cordoned, queue=queue)
-        if gone:
-            card = card.model_copy(update={"body": f"{card.body}\n\n{gone_words(gone, self._clock.now())}".strip()})
+        missing = [gone_words(host, self._clock.now()) for host in gone]
+        if not found:
+            missing.insert(0, self._fleet.nobody())
+        card = cluster_card(found, live, held=held, cordoned=known.cordoned, queue=queue, gone=missing)
         told: list[JsonValue] = [
             {
                 "host": host.host,

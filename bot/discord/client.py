@@ -125,7 +125,7 @@ class GatewayClient(discord.Client):
             return None
         if not where.is_direct and not where.thread:
             title, _ = without_secrets(inbound.without_mention(message, me) or message.author.display_name)
-            self._shared.titles.put(message.id, " ".join(title.split())[:TITLE_CHARS])
+            self._shared.titles.put(message.id, _shortened(" ".join(title.split())))
         return inbound.said(message, me, where)
 
     async def missed(self, since: datetime, rooms: Sequence[Room]) -> AsyncIterator[Inbound]:
@@ -235,3 +235,11 @@ class GatewayClient(discord.Client):
             where = await self._where(fetched, guild)
         self._places.put(channel_id, where)
         return where
+
+
+def _shortened(title: str) -> str:
+    """Its first words, as many as fit."""
+    if len(title) <= TITLE_CHARS:
+        return title
+    words = title[: TITLE_CHARS - 1].rpartition(" ")[0]
+    return f"{words} …" if words else f"{title[: TITLE_CHARS - 2]}…"

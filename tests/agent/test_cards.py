@@ -1,7 +1,7 @@
 """How numbers and classes read on cards."""
 
 from agent.cards import data_card
-from agent.domain.datasets import DataReport, DatasetRef, TargetReport
+from agent.domain.datasets import ColumnReport, DataReport, DatasetRef, TargetReport
 from agent.domain.runs import Outcome, RunState, Score, Scorecard
 from agent.runs.cards import result_card
 from tests.agent.test_rules import run_at
@@ -17,6 +17,32 @@ def test_the_classes_of_a_target_read_as_counts_with_the_share_of_the_rarest() -
     many = target.model_copy(update={"classes": tuple((f"c{n}", 9 - n) for n in range(7))})
     shown = data_card(report.model_copy(update={"target": many})).facts[-1].value
     assert shown == "fraud: 9 × c0, 8 × c1, 7 × c2, 6 × c3, 5 × c4 and 2 more classes"
+
+
+def test_what_a_column_holds_reads_as_a_range_or_an_example() -> None:
+    price = ColumnReport(name="price", kind="number", missing=0, unique=9, example="1", low=20000.0, high=1234567.5)
+    text = ColumnReport(name="text", kind="text", missing=0, unique=9, example="Return element-wise title cased")
+    bare = ColumnReport(name="bare", kind="category", missing=9, unique=0, example="")
+    report = DataReport(
+        dataset=DatasetRef(sha256="0" * 64, name="f.csv", size_bytes=1), rows=9, columns=(price, text, bare),
+        duplicate_rows=0, encoding="utf-8", delimiter=",", preview=(),
+    )  # fmt: skip
+    table = data_card(report).table
+    assert table is not None
+    assert [row[-1] for row in table.rows] == ["20,000 … 1,234,568", "e.g. Return element-wise tit…", "–"]
+
+
+def test_a_baseline_that_was_kept_as_the_model_stands_in_the_table_once() -> None:
+    baselines = (Score(name="majority", value=0.5), Score(name="linear", value=0.6628))
+    score = Scorecard(
+        metric="roc_auc", higher_is_better=True, model=Score(name="model", value=0.6628),
+        baselines=baselines, all_metrics={"roc_auc": 0.6628}, test_rows=834,
+    )  # fmt: skip
+    outcome = Outcome(state=RunState.SUCCEEDED, scorecard=score, chosen="linear")
+    card = result_card(run_at(9).model_copy(update={"outcome": outcome, "state": RunState.SUCCEEDED}))
+    assert card.table is not None
+    assert [row[0] for row in card.table.rows] == ["linear (this run)", "baseline: majority"]
+    assert (card.body.count("834"), card.facts) == (1, ())
 
 
 def test_scores_beside_each_other_have_the_same_decimals() -> None:

@@ -480,8 +480,8 @@ async def test_a_host_that_was_lost_is_named_with_when_it_was_heard(house: House
         )
         house.fleet.infos = ()
         card = card_of(await stage.asks("cluster", "info"))
-        assert card.title == "Cluster: 0 hosts, 0 GPUs"
-        assert "**gpu-9**" in card.body
+        assert (card.title, card.tone) == ("Cluster: 0 hosts, 0 GPUs", "warn")
+        assert card.body.startswith("No GPU host is connected.\n\n**gpu-9** does not answer")
 
 
 async def test_the_cluster_is_told_in_lines_for_a_phone(house: House) -> None:

@@ -41,6 +41,13 @@ async def test_mention_thread_answer(server: DiscordServer, bot: Bot) -> None:
     assert heard.room == bot.room(server.general, thread)
 
 
+async def test_a_long_question_names_its_thread_by_whole_words(server: DiscordServer, bot: Bot) -> None:
+    for text, name in (("predict " * 20, "predict " * 9 + "…"), ("x" * 200, "x" * 78 + "…")):
+        asked = await server.user("alice").mention(server.general, text)
+        await bot.door.post(bot.room(server.general, asked), Content(text="ok"), key=text)
+        assert (await server.thread_of(asked)).name == name
+
+
 async def test_a_thread_is_not_named_by_a_secret(server: DiscordServer, bot: Bot) -> None:
     token = "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345"
     asked = await server.user("alice").mention(server.general, f"my token is {token}")

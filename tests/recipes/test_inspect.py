@@ -95,7 +95,7 @@ def test_the_command_prints_the_fields_of_a_data_report() -> None:
     assert report.suggested_task == "tabular_classification"
     assert report.problems == ()
     assert report.leaks == ()
-    assert any("2760 different inputs" in warning for warning in report.warnings)
+    assert any("2,760 different inputs" in warning for warning in report.warnings)
     assert {column.name: column.kind for column in report.columns}["health"] == "category"
 
 

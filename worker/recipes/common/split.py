@@ -40,7 +40,7 @@ def repetition(table: Table, target: str) -> list[str]:
     if not distinct:
         return []
     return [
-        f"The {table.rows} rows hold only {distinct} different inputs: probably several rows for the same "
+        f"The {table.rows:,} rows hold only {distinct:,} different inputs: probably several rows for the same "
         "person or thing. Equal inputs will be kept on one side of the split, so that the score is for unseen ones."
     ]
 

@@ -66,7 +66,7 @@ def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool =
     if not keep_source:
         source.unlink()
     together = "; rows with equal inputs stay on one side" if groups is not None else ""
-    print(f"Split {table.rows} rows: {len(train)} to train, {len(test)} sealed to measure{together}.")
+    print(f"Split {table.rows:,} rows: {len(train):,} to train, {len(test):,} sealed to measure{together}.")
 
 
 def usable(table: Table, job: Job, rules: Rules) -> tuple[Table, str, str | None]:

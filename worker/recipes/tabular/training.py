@@ -139,7 +139,7 @@ def train_table(job: Job, runtime: TrainingRuntime, problem_of: Any) -> None:
     problem: Problem = problem_of(job, table.columns[split["target"]])
     study = Study(job, settings, features, problem, rows, groups)
     runtime.start("lightgbm", settings, total_steps=settings["rounds"])
-    runtime.log(f"{table.rows} rows, {len(features)} columns used.")
+    runtime.log(f"{table.rows:,} rows, {len(features)} columns used.")
     fit, held = study.split(settings["valid_frac"], job.seed)
     found = _candidates(study, runtime, fit, held)
     kind, why = _choose(study, runtime, found)
@@ -169,7 +169,7 @@ def _candidates(study: Study, runtime: TrainingRuntime, fit: Places, held: Place
         naive: problem.score(problem.naive_answers(fit, len(held)), held),
         "linear": study.score(linear, held),
     }
-    runtime.log(f"Baselines on {len(held)} held-out rows, {metric}: {naive} {scores[naive][metric]:.4f}, "
+    runtime.log(f"Baselines on {len(held):,} held-out rows, {metric}: {naive} {scores[naive][metric]:.4f}, "
                 f"{problem.linear} {scores['linear'][metric]:.4f}.")  # fmt: skip
     key = study.key(fit)
     saved = resume_booster(runtime, key=key)
@@ -209,7 +209,7 @@ def _choose(study: Study, runtime: TrainingRuntime, found: _Found) -> tuple[str,
     """`lightgbm` or `linear`, and the reason as a sentence."""
     metric, simple = study.problem.metric, study.problem.linear
     linear, boosted = found.scores["linear"][metric], found.scores["lightgbm"][metric]
-    how = f"{found.held} held-out rows"
+    how = f"{found.held:,} held-out rows"
     if len(study.rows) < _CROSS_VALIDATED_ROWS and not found.stopped:
         folds = _cross_validated(study, runtime, found.best_round)
         if folds is None:
