@@ -9,7 +9,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -49,11 +49,24 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def kill_children(*, keep: Collection[int] = (), limit_s: float = 5.0) -> None:
-    """SIGKILL to all descendants of this process, until there are none but the children in `keep` and what is below."""
+@contextlib.contextmanager
+def term_blocked() -> Iterator[None]:
+    """What this thread starts meanwhile is deaf to SIGTERM.
+
+    A host that shuts down sends one to all processes, and a sandbox that ended by it would end the step that saves.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def kill_children(*, limit_s: float = 5.0) -> None:
+    """SIGKILL to all descendants of this process, until there are none."""
     end, pause_s = time.monotonic() + limit_s, 0.0005
-    while (left := set(children_of(os.getpid())).difference(keep)) and time.monotonic() < end:
-        for pid in (*left, *(below for child in left for below in descendants_of(child))):
+    while (left := children_of(os.getpid())) and time.monotonic() < end:
+        for pid in descendants_of(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for pid in left:

@@ -1,4 +1,4 @@
-"""What is laid out while an attempt begins, and what is left as it was where the attempt fails before."""
+"""What an attempt finds laid out, and what is left as it was where the attempt fails before."""
 
 import json
 from pathlib import Path
@@ -42,46 +42,24 @@ def layout_of(yard: Yard, run: str, tmp_path: Path, files: bytes) -> tuple[Layou
 
 def test_a_store_that_was_away_is_asked_again(yard: Yard, tmp_path: Path) -> None:
     layout, path = layout_of(yard, "r-lay000", tmp_path, pack("tabular_classification")[1])
-    layout.begin()
-    assert not layout.prepared
+    (path / "train.py").write_text("print('mine')")
     with pytest.raises(Unavailable):
-        layout.finish()
-    assert not list(path.iterdir())
-    layout.finish()
-    layout.close()
+        layout.lay_out()
+    assert [found.name for found in path.iterdir()] == ["train.py"]
+    assert layout.lay_out() == "train.py is another than before; the old one is kept as train_v1.py"
+    assert not layout.prepared
+    assert (path / "train_v1.py").read_text() == "print('mine')"
     assert json.loads((path / "config.json").read_bytes())["run"] == "r-lay000"
     assert (path / "worker/recipes/entry.py").is_file()
+    assert layout.lay_out() == ""
 
 
-def test_the_old_script_is_told_of_also_where_the_rest_fails(yard: Yard, tmp_path: Path) -> None:
-    layout, path = layout_of(yard, "r-lay001", tmp_path, pack("tabular_classification")[1])
-    (path / "train.py").write_text("print('mine')")
-    (path / "config.json").mkdir()
-    (path / "config.json/deep").touch()
-    (path / "worker").mkdir()
-    layout.begin()
-    with pytest.raises(Unavailable):
-        layout.finish()
-    (tmp_path / "store").rename(tmp_path / "gone")
-    with pytest.raises(Exception, match="not in the store"):
-        layout.finish()
-    assert layout.take_note() == ""
-    (tmp_path / "gone").rename(tmp_path / "store")
-    layout.finish()
-    layout.close()
-    assert layout.take_note() == "train.py is another than before; the old one is kept as train_v1.py"
-    assert layout.take_note() == ""
-    assert (path / "train_v1.py").read_text() == "print('mine')"
-
-
-def test_what_is_no_bundle_is_said_by_finish(yard: Yard, tmp_path: Path) -> None:
+def test_what_is_no_bundle_is_refused(yard: Yard, tmp_path: Path) -> None:
     layout, path = layout_of(yard, "r-lay002", tmp_path, pack_files({"fence": b"9"})[1])
-    layout.begin()
     with pytest.raises(Unavailable):
-        layout.finish()
+        layout.lay_out()
     with pytest.raises(BadOutput, match="does not belong there"):
-        layout.finish()
-    layout.close()
+        layout.lay_out()
     assert not list(path.iterdir())
 
 

@@ -14,7 +14,7 @@ from agent.wire import encode
 from tests.worker.conftest import GOOD, PREPARE, Yard, eventually
 from worker.client.bundle import pack, unpack
 from worker.folders import HostFolder, is_alive
-from worker.supervisor import bytecode, outputs, room
+from worker.supervisor import outputs, room
 from worker.sweep import Sweep
 
 # Puts itself in the place of a module, and says that it ran where everybody can see it.
@@ -36,7 +36,6 @@ def test_a_room_is_furnished_again_after_the_store_was_away(tmp_path: Path) -> N
     """The bundle was unpacked, then the data did not come: what is there already is no reason to fail."""
     host = HostFolder.of(tmp_path, "h1")
     folder, bundle = host.run("r-again0"), unpack(pack("tabular_classification")[1])
-    room.clear(folder)
     for config in (b"{}", b'{"run":"r-again0"}'):
         room.furnish(folder, bundle, config)
     assert (folder.room / "config.json").read_bytes() == b'{"run":"r-again0"}'
@@ -62,14 +61,12 @@ def test_a_bundle_is_laid_out_over_what_a_training_left_and_never_through_its_li
 
 
 def test_a_bundle_is_whole_again_where_a_training_changed_it_and_nothing_is_beside_it(tmp_path: Path) -> None:
-    """What is the same stays where it is; all else is as if the folder were new."""
-    bytecode.compile_all()
+    """All is as if the folder were new."""
     bundle, into, fresh = unpack(pack("tabular_classification")[1]), tmp_path / "run", tmp_path / "fresh"
     for place in (into, fresh):
         place.mkdir()
         outputs.lay_bundle(bundle, place)
     package, secret = into / "worker", tmp_path / "secret"
-    same = (into / "requirements.txt").stat()
     secret.write_text("kept")
     (package / "runtime.py").write_bytes(bundle["worker/runtime.py"].replace(b"import os", b"import so", 1))
     (package / "adapters.py").write_bytes(bundle["worker/adapters.py"] + b"\n")  # longer, the beginning is the same
@@ -87,14 +84,10 @@ def test_a_bundle_is_whole_again_where_a_training_changed_it_and_nothing_is_besi
     os.link(package / "recipes/common/job.py", tmp_path / "second name")
     package.chmod(0o2777)
     (package / "recipes/more").symlink_to(tmp_path)
-    for laid in package.rglob("runtime*.pyc"):
-        laid.write_bytes(b"forged")
     outputs.lay_bundle(bundle, into)
     (tmp_path / "second name").write_text("forged")
     assert contents(into) == contents(fresh)
     assert secret.read_text() == "kept"
-    after = (into / "requirements.txt").stat()
-    assert (after.st_ino, after.st_mtime_ns) == (same.st_ino, same.st_mtime_ns)
     outputs.lay_bundle({"train.py": b"print()"}, into)
     assert contents(into) == {"train.py": b"print()"}
 
@@ -111,7 +104,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_what_is_sealed_is_for_this_user_alone(tmp_path: Path) -> None:
     folder = HostFolder.of(tmp_path, "h1").run("r-shut000")
-    room.clear(folder)
+    room.furnish(folder, {}, b"{}")
     assert [path.stat().st_mode & 0o777 for path in (folder.sealed, folder.room)] == [0o700, 0o700]
 
 

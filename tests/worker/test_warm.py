@@ -87,16 +87,9 @@ WAIT = "import time\nprint('up', flush=True)\ntime.sleep(300)\n"
 
 
 @pytest.fixture(scope="module")
-def one_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     with host(tmp_path_factory.mktemp("warm"), "torch") as made:
         yield made
-
-
-@pytest.fixture(params=["when asked", "early"])
-def place(one_host: Host, request: pytest.FixtureRequest) -> Host:
-    """What a step begins from comes up when it is asked for, or stood in a sandbox before."""
-    one_host.early = request.param == "early"
-    return one_host
 
 
 def _state(output: str) -> dict[str, object]:

@@ -12,7 +12,6 @@ from tests.worker.warm_host import Host, alive, host, kill, said, until
 from worker.folders import connect_to
 from worker.sandbox.tiers import why_not
 from worker.warm import sets
-from worker.warm.early import EarlyProcesses
 from worker.warm.pool import Pool
 from worker.warm.sets import (
     ReadySet,
@@ -51,6 +50,19 @@ def test_a_crashed_zygote_comes_back_and_its_steps_go_on(tmp_path: Path) -> None
         assert alive(second.pid)
         zygotes = second.pid
     assert not alive(zygotes)  # the pool was killed with SIGKILL
+
+
+def test_steps_that_come_together_all_begin_warm(tmp_path: Path) -> None:
+    wait = "import os, time\nprint('up', flush=True)\nwhile not os.path.exists('go-on'):\n    time.sleep(0.02)\n"
+    with host(tmp_path, "data") as place:
+        runs = [place.run_folder(train=wait) for _ in range(4)]
+        supervisors = [place.begin(run, sets=["data"]) for run in runs]
+        assert [said(supervisor)["warm"] for supervisor in supervisors] == [True] * 4
+        for run in runs:
+            (run / "go-on").touch()
+        assert [said(supervisor)["output"] for supervisor in supervisors] == ["up\n"] * 4
+        for supervisor in supervisors:
+            supervisor.communicate()
 
 
 def test_a_home_of_any_length_will_do(tmp_path: Path) -> None:
@@ -120,25 +132,21 @@ def test_over_the_bound_on_memory_a_set_is_dropped(tmp_path: Path) -> None:
 def test_the_set_from_which_no_step_began_for_longest_is_dropped_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """That a supervisor that waits takes a fork of each is no use of them."""
     if why := why_not("bwrap"):
         pytest.skip(f"nothing begins warm here: {why}")
     pool = Pool(tmp_path / "warm", ("data", "torch"), memory_bytes=2**40)
     place = Host(tmp_path / "warm", tmp_path / "runs", None, tmp_path / "log")
-    early = EarlyProcesses(place.folder, place.runs)
     try:
         until(lambda: pool.look() or len(read_ready(place.folder)) == 2 or None, lambda: "they do not stand")
         assert place.step(place.run_folder(train=HELLO), sets=["data"])["warm"]
-        assert place.step(place.run_folder(train=HELLO), sets=["torch"], early=True)["early"]
-        assert place.step(place.run_folder(train=HELLO), sets=["data"], early=True)["early"]
-        until(lambda: None if early.look() else early.stands(["torch"]) or None, lambda: "none came up")
+        assert place.step(place.run_folder(train=HELLO), sets=["torch"])["warm"]
+        assert place.step(place.run_folder(train=HELLO), sets=["data"])["warm"]
         monkeypatch.setattr(pool, "_memory_bytes", 1)
         with caplog.at_level("WARNING"):
             pool.look()
         dropped = [record.getMessage().split()[1] for record in caplog.records if "warm_dropped" in record.getMessage()]
         assert dropped == ["set=torch", "set=data"]
     finally:
-        early.close()
         pool.close()
 
 

@@ -120,16 +120,9 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def one_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     with host(tmp_path_factory.mktemp("walls"), "torch", "transformers") as made:
         yield made
-
-
-@pytest.fixture(params=["when asked", "early"])
-def place(one_host: Host, request: pytest.FixtureRequest) -> Host:
-    """What a step begins from comes up when it is asked for, or stood in a sandbox before."""
-    one_host.early = request.param == "early"
-    return one_host
 
 
 def test_every_probe_of_the_sandbox_is_stopped_in_a_warm_step(place: Host) -> None:
@@ -138,7 +131,6 @@ def test_every_probe_of_the_sandbox_is_stopped_in_a_warm_step(place: Host) -> No
         argv = [sys.executable, str(script), json.dumps(bait)]
         done = place.step(work, argv=argv, readable=[str(script)], env={"HOME": str(work)})
     assert done["warm"], done["log"]
-    assert done["early"] is place.early
     assert done["code"] == 0, done["output"]
     found = json.loads(done["output"])
     assert found.keys() >= {probe.__name__ for probe in (*probes.ESCAPES, *probes.NEEDS)}
@@ -180,18 +172,18 @@ print(os.path.exists(os.environ["HOME"] + "/.cache/huggingface"))
 """
 
 
-def test_a_run_with_the_hubs_goes_through_the_proxy_and_keeps_its_own_cache(one_host: Host) -> None:
+def test_a_run_with_the_hubs_goes_through_the_proxy_and_keeps_its_own_cache(place: Host) -> None:
     refused: list[object] = []
     proxy = EgressProxy(log=refused.append)
     proxy.start()
     try:
         answers = []
         for warm in (True, False):
-            run = one_host.run_folder(train=HUB)
+            run = place.run_folder(train=HUB)
             env = {"HF_HUB_OFFLINE": "0"}
             egress = str(proxy.socket_path)
-            asked = {"network": "hub", "egress": egress, "sets": ["transformers"], "early": False}
-            done = one_host.step(run, warm=warm, env=env, **asked)
+            asked = {"network": "hub", "egress": egress, "sets": ["transformers"]}
+            done = place.step(run, warm=warm, env=env, **asked)
             assert done["warm"] is warm, done["log"]
             assert done["code"] == 0, done["output"]
             answers.append(done["output"].splitlines())
@@ -202,18 +194,16 @@ def test_a_run_with_the_hubs_goes_through_the_proxy_and_keeps_its_own_cache(one_
     assert len(refused) == 2
 
 
-@pytest.mark.parametrize("how", ["cold", "when asked", "early"])
-def test_a_fork_leaks_nothing_of_the_zygote(one_host: Host, how: str) -> None:
-    place, warm = one_host, how != "cold"
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_fork_leaks_nothing_of_the_zygote(place: Host, warm: bool) -> None:
     zygote = place.wait_ready("torch")
     place.runs.mkdir(exist_ok=True)
     secret = place.runs / "secret"
     secret.write_text("x")
     bait = {"zygote": zygote.pid, "zygote_socket": zygote.socket, "warm": str(place.folder), "secret": str(secret)}
     run = place.run_folder(train=FORK)
-    done = place.step(run, argv=[sys.executable, "train.py", json.dumps(bait)], warm=warm, early=how == "early")
+    done = place.step(run, argv=[sys.executable, "train.py", json.dumps(bait)], warm=warm)
     assert done["warm"] is warm
-    assert done["early"] is (how == "early")
     assert done["code"] == 0, done["output"]
     found = json.loads(done["output"])
     assert len(found) == 17
@@ -237,11 +227,9 @@ print(sorted(found))
 """
 
 
-@pytest.mark.parametrize("early", [False, True])
-def test_what_one_run_is_told_is_not_in_the_memory_of_the_next(tmp_path: Path, early: bool) -> None:
+def test_what_one_run_is_told_is_not_in_the_memory_of_the_next(tmp_path: Path) -> None:
     """Its forks share the zygote's memory: what that has read, its freed memory too, all later ones could find."""
     with host(tmp_path, "data") as place:
-        place.early = early
         said = []
         for number in (10, 11, 12):  # each shorter than the one before, so that none hides its rest
             env = {"TOKEN": f"hunter2-of-{number} " * (13 - number) * 20}

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from worker.processes import children_of
 from worker.sandbox.tiers import why_not
 from worker.supervisor.steps import basic_environment
 from worker.warm.sets import ReadySet, read_ready
@@ -25,17 +24,13 @@ LIMIT_S = 120.0
 
 @dataclass
 class Host:
-    """`folder` is the warm folder, `runs` where runs lie; `pool` the process that keeps zygotes, if there is one.
-
-    With `early` its steps become what stood in a sandbox before.
-    """
+    """`folder` is the warm folder, `runs` where runs lie; `pool` the process that keeps zygotes, if there is one."""
 
     folder: Path
     runs: Path
     pool: "subprocess.Popen[str] | None"
     log: Path
     made: int = field(default=0)
-    early: bool = field(default=False)
 
     def ready(self, name: str) -> ReadySet | None:
         return next((one for one in read_ready(self.folder) if one.name == name), None)
@@ -67,7 +62,6 @@ class Host:
             "folder": str(self.folder),
             "sets": ["torch"],
             "warm": True,
-            "early": self.early,
             **asked,
         }
         supervisor = subprocess.Popen(
@@ -144,16 +138,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def forks_of(zygote: int) -> list[int]:
-    """Its forks that serve a step: they are in a sandbox, unlike the one that waits for a request."""
-    found = []
-    for pid in children_of(zygote):
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/ns/mnt").readlink() != Path(f"/proc/{zygote}/ns/mnt").readlink():
-                found.append(pid)
-    return found
 
 
 def kill(pid: int) -> None:

@@ -3,9 +3,7 @@
 A process of its own, because a supervisor kills all that is below it, and so that it can be killed. Prints two lines:
 `{"warm", "roots", "started_s"}` once the step runs, `{"code", "first_s", "output"}` when it has ended. `first_s` is the
 time from the beginning of the start to the word `mark` in the output, or to the first row of metrics
-(`until_first_row`, which then kills the step). With `hold` it makes the step ready, prints `{"anchor"}`, and waits for
-a line: `begin`, or anything else to end it instead. With `early` the step becomes what stood in a sandbox before, with
-what lies beside the run's folder on its stage, and the first line tells `early`: whether it did.
+(`until_first_row`, which then kills the step).
 """
 
 import json
@@ -21,9 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from worker.processes import adopt_orphans
 from worker.sandbox import Walls, wrap
-from worker.supervisor.child import Child, ready
+from worker.supervisor.child import Child
 from worker.supervisor.follow import MetricsTail
-from worker.warm.early import EarlyProcesses
 from worker.warm.sets import WarmStart
 
 
@@ -41,19 +38,9 @@ def main() -> None:
     )
     command = wrap(asked.get("tier", "bwrap"), argv, walls)
     warm = WarmStart(Path(asked["folder"]), argv, tuple(asked["sets"])) if asked["warm"] else None
-    early = _standing(asked, run) if asked.get("early") and warm else None
     began = time.perf_counter()
-    taken = early.take(warm, command, cwd=run) if early and warm else None
-    process = taken or (ready(warm, command, cwd=run) if warm else None)
-    if asked.get("hold") and process is not None:
-        _say(anchor=process.anchor_pid)
-        if sys.stdin.readline().strip() != "begin":
-            process.close()
-            return
-    child = Child(command, cwd=run, env=asked["env"], warm=process)
-    _say(warm=child.warm, early=taken is not None, roots=child.roots, started_s=time.perf_counter() - began)
-    if early:
-        early.close()
+    child = Child(command, cwd=run, env=asked["env"], warm=warm)
+    _say(warm=child.warm, roots=child.roots, started_s=time.perf_counter() - began)
     tail = MetricsTail(run / "metrics.jsonl") if asked.get("until_first_row") else None
     output, first_s = b"", -1.0
     while True:
@@ -74,13 +61,6 @@ def main() -> None:
             break
     child.close()
     _say(code=code, first_s=first_s, output=output.decode())
-
-
-def _standing(asked: dict[str, Any], run: Path) -> EarlyProcesses:
-    early = EarlyProcesses(Path(asked["folder"]), run.parent)
-    while early.look() or not early.stands(asked["sets"]):
-        time.sleep(0.005)
-    return early
 
 
 def _say(**word: object) -> None:

@@ -6,12 +6,10 @@ This file is what others import. The tiers are in `bubblewrap` and `landlock`, t
 """
 
 from agent.domain.walls import gaps_of
-from worker.sandbox.bubblewrap import STAGE, waiting_command
 from worker.sandbox.tiers import at_least, choose_tier, networks_of, tier_for, wrap
 from worker.sandbox.walls import Command, NoSandbox, Walls, handed_over
 
 __all__ = [
-    "STAGE",
     "Command",
     "NoSandbox",
     "Walls",
@@ -21,6 +19,5 @@ __all__ = [
     "handed_over",
     "networks_of",
     "tier_for",
-    "waiting_command",
     "wrap",
 ]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from worker.egress import FORWARDER_INSIDE, PORT, SOCKET_INSIDE, forward, proxy_environment
 from worker.sandbox import seccomp
-from worker.sandbox.walls import Bind, Command, NoSandbox, Walls
+from worker.sandbox.walls import Command, NoSandbox, Walls
 
 _TMP_BYTES = 2 * 1024**3
 _SHM_BYTES = 8 * 1024**3
@@ -24,22 +24,20 @@ GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev
 _OWN_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 # Of bubblewrap's own process, which is the host's program: a root that may not write to it may still change its mode.
 _HIDDEN = ("--tmpfs", "/proc/1", "--remount-ro", "/proc/1")
-STAGE = "/.trainyard-stage"  # inside of a sandbox that waits, and gone before anything runs there
 
 
 def command(argv: Sequence[str], walls: Walls) -> Command:
     """The command that runs `argv` behind `walls`. Raises: NoSandbox."""
     inside = dict(walls.env)
-    bare = _bare(network=walls.reach == "open") + _gpus(walls.minors)
-    binds = [Bind(folder, writable=True) for folder in (walls.folder, *walls.writable)]
-    binds += [Bind(path, writable=False) for path in walls.readable]
+    options = _bare(network=walls.reach == "open") + _gpus(walls.minors)
     if walls.reach == "hub":
-        bare += _way_out(walls)
+        options += _way_out(walls)
         argv = [sys.executable, "-I", "-S", FORWARDER_INSIDE, SOCKET_INSIDE, str(PORT), "--", *argv]
         inside |= proxy_environment()
-    options = list(bare)
-    for bind in binds:
-        options += ["--bind" if bind.writable else "--ro-bind", str(bind.path), str(bind.path)]
+    for folder in (walls.folder, *walls.writable):
+        options += ["--bind", str(folder), str(folder)]
+    for path in walls.readable:
+        options += ["--ro-bind", str(path), str(path)]
     options += ["--chdir", str(walls.folder), "--remount-ro", "/"]
     return Command(
         (_program(), *options, "--", *argv),
@@ -48,25 +46,6 @@ def command(argv: Sequence[str], walls: Walls) -> Command:
         env=_OWN_ENVIRONMENT,  # /proc/1/environ inside is bubblewrap's own
         inside=inside,
         attendants=1 if walls.reach == "hub" else 0,
-        bare=tuple(bare),
-        binds=tuple(binds),
-    )
-
-
-def waiting_command(argv: Sequence[str], stage: Path) -> Command:
-    """The command that runs `argv`, a program of ours, in a sandbox that has no run yet, network and GPUs neither.
-
-    All of `stage` lies at `STAGE` there, and the root can still be written to: whoever brings a run's files in from the
-    one takes it away and closes the other (`worker.warm.joining.furnish`), before anything of a run is executed.
-    """
-    bare = _bare(network=False)
-    options = [*bare, "--bind", str(stage), STAGE, "--chdir", "/"]
-    return Command(
-        (_program(), *options, "--", *argv),
-        has_info_fd=True,
-        passes=(("--args", _environment({})), ("--seccomp", seccomp.program())),
-        env=_OWN_ENVIRONMENT,
-        bare=tuple(bare),
     )
 
 

@@ -55,14 +55,6 @@ class Walls:
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
-    """What a step sees of the host where it lies there: a folder that it may write to, or what it may only read."""
-
-    path: Path
-    writable: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Command:
     """What to execute, and how.
 
@@ -70,8 +62,7 @@ class Command:
     value is an open file with the given content, to be inserted there too (`handed_over` does it). `env` is the
     environment to start it with (None: the script's own), `inside` the one that the script finds; they differ where the
     first program is not to have the script's secrets. `attendants` is how many processes of ours stand between the
-    first process (inside of bwrap's namespace) and the script, each with one child. `bare` are bwrap's options without
-    those of `binds`: two commands with the same ones differ in what lies inside alone.
+    first process (inside of bwrap's namespace) and the script, each with one child.
     """
 
     argv: tuple[str, ...]
@@ -80,8 +71,6 @@ class Command:
     env: Mapping[str, str] | None = None
     inside: Mapping[str, str] = field(default_factory=dict)
     attendants: int = 0
-    bare: tuple[str, ...] = ()
-    binds: tuple[Bind, ...] = ()
 
     @property
     def seccomp(self) -> bytes:

@@ -20,11 +20,10 @@ def main() -> None:
     """Never returns."""
     argv = sys.argv[1:]
     waited = argv[0] == "--wait"
-    early = None
     if waited:
         from worker.supervisor.waiting import wait_for_order  # noqa: PLC0415 - READY comes first
 
-        argv, early = wait_for_order(argv[1])
+        argv = wait_for_order(argv[1])
     path, sealed, attempt, ready = Path(argv[0]), Path(argv[1]), int(argv[2]), int(argv[3])
     folder = RunFolder(path, sealed)
     lock = take_lock(folder.lock)
@@ -44,7 +43,7 @@ def main() -> None:
 
     from worker.supervisor.attempt import supervise  # noqa: PLC0415 - READY comes first
 
-    sys.exit(supervise(folder, attempt, asked=asked, lock=lock, early=early))
+    sys.exit(supervise(folder, attempt, asked=asked, lock=lock))
 
 
 if __name__ == "__main__":

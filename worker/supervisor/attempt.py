@@ -39,7 +39,6 @@ from worker.supervisor.records import Records
 from worker.supervisor.stage import Kit, Stage, StepFailed
 from worker.supervisor.steps import Granted, device_numbers, gpu_count, steps_for
 from worker.supervisor.wishes import Why, Wishes
-from worker.warm.early import EarlyProcesses
 
 _AGAIN_S = 5.0
 _BALLAST_BYTES = 256 * 1024
@@ -49,13 +48,8 @@ _FULL_DISK = "The host's disk is full. Free some space, then start again."
 log = logging.getLogger(__name__)
 
 
-def supervise(
-    folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: int, early: EarlyProcesses | None = None
-) -> int:
-    """Run the attempt to its end; the process's exit code.
-
-    `asked` holds the SIGTERMs that came before we listen; `early` are processes that stood before the attempt.
-    """
+def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: int) -> int:
+    """Run the attempt to its end; the process's exit code. `asked` holds the SIGTERMs that came before we listen."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     adopt_orphans()
     settings = settings_of_this_process()
@@ -79,10 +73,8 @@ def supervise(
     if settings.memory_by == "auto":
         leaf = cgroup.make_leaf(cgroup_name(folder), limit_bytes=limits.memory_bytes, processes=limits.processes)
     try:
-        outcome = _Attempt(folder, order, wishes, early, there).run(spool, sender, leaf, limits)
+        outcome = _Attempt(folder, order, wishes, there).run(spool, sender, leaf, limits)
     finally:
-        if early is not None:
-            early.close()
         if leaf is not None:
             leaf.remove()
     _finish(folder, spool, outcome, wishes, limit_s=settings.send_limit_s)
@@ -136,17 +128,9 @@ def _finish(folder: RunFolder, spool: Spool, outcome: Outcome, wishes: Wishes, *
 class _Attempt:
     """One attempt's work. Every way out of `run` is an `Outcome`."""
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        order: LaunchOrder,
-        wishes: Wishes,
-        early: EarlyProcesses | None,
-        there: Sequence[GpuInfo],
-    ) -> None:
+    def __init__(self, folder: RunFolder, order: LaunchOrder, wishes: Wishes, there: Sequence[GpuInfo]) -> None:
         """`there` are the host's GPUs, where the order is for some."""
-        self._folder, self._order, self._wishes, self._early = folder, order, wishes, early
-        self._gpus = there
+        self._folder, self._order, self._wishes, self._gpus = folder, order, wishes, there
         self._settings = settings = settings_of_this_process()
         self._began = time.monotonic()
         self._records: Records | None = None
@@ -216,32 +200,19 @@ class _Attempt:
             return self._wishes.outcome()
         given = Granted(secrets=granted, minors=device_numbers(self._order, self._gpus))
         own = (self._folder, self._order, self._settings, records, self._wishes, sender, leaf, limits)
-        stage = Stage(Kit(*own, given, self._early))
-        self._layout.begin()  # nothing is in the way of a first step now
-        try:
-            return self._steps(records, stage)
-        finally:
-            stage.close()
-            self._beating(records, self._layout.close)
-            self._tell_note(records)
+        return self._steps(records, Stage(Kit(*own, given)))
 
     def _steps(self, records: Records, stage: Stage) -> Outcome:
-        """The first steps come up while what they read is laid out, the last one while its room is furnished."""
-        # The worker tested it, and the launch compared it with what was approved; where it broke since, no step starts.
-        tier = self._settings.tier or tier_for(self._settings.sandbox, self._order.spec.sandbox)
-        *first, train, evaluate = steps_for(self._folder, self._order, prepared=self._layout.prepared)
-        if first:
-            room.clear(self._folder)
-        stage.make_ready(first[0] if first else train, tier=tier)
-        if first:
-            stage.make_ready(train, tier=tier)
         records.catch_up()
         if self._order.attempt > 1:
             records.capture.say(f"attempt {self._order.attempt} begins")
-        self._patiently(records, self._layout.finish)
-        self._tell_note(records)
+        if note := self._patiently(records, self._layout.lay_out):
+            records.capture.say(note)
+        # The worker tested it, and the launch compared it with what was approved; where it broke since, no step starts.
+        tier = self._settings.tier or tier_for(self._settings.sandbox, self._order.spec.sandbox)
+        *first, train, evaluate = steps_for(self._folder, self._order, prepared=self._layout.prepared)
         for prepare in first:
-            self._patiently(records, self._furnish_for_split)
+            self._patiently(records, self._layout.bring_source)
             stage.run(prepare, tier=tier)
             self._beating(records, lambda: room.take_split(self._folder, self._order.spec))
         stage.run(train, tier=tier)
@@ -249,9 +220,7 @@ class _Attempt:
             return failed(ExitClass.USER_ERROR, why, code=0)
         scorecard = results = None
         if outputs.has_predictions(self._folder.path):
-            room.clear(self._folder)
-            stage.make_ready(evaluate, tier=tier)
-            self._patiently(records, self._furnish_for_evaluation, despite=(Why.TIME,))
+            self._patiently(records, self._layout.bring_predictions, despite=(Why.TIME,))
             stage.run(evaluate, tier=tier)
             scorecard = outputs.read_scorecard(self._folder.room)
             results = outputs.read_results(self._folder.room, clean=records.capture.redacted)
@@ -274,18 +243,6 @@ class _Attempt:
             chosen=outputs.read_chosen(self._folder.path),
             results=kept,
         )
-
-    def _furnish_for_split(self) -> None:
-        self._layout.furnish_room()
-        self._layout.bring_source()
-
-    def _furnish_for_evaluation(self) -> None:
-        self._layout.furnish_room()
-        room.bring_predictions(self._folder)
-
-    def _tell_note(self, records: Records) -> None:
-        if note := self._layout.take_note():
-            records.capture.say(note)
 
     def _patiently(self, records: Records, act: Callable[[], T], *, despite: Collection[Why] = ()) -> T:
         """What `act` does with the store of files. A store that does not answer is asked again for `send_limit_s`.

@@ -11,14 +11,12 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from worker import shield
-from worker.processes import children_of, kill_children, kill_tree
+from worker.processes import children_of, kill_children, kill_tree, term_blocked
 from worker.sandbox import Command, handed_over
-from worker.warm.anchor import term_blocked
-from worker.warm.early import EarlyProcesses
 from worker.warm.sets import WarmStart
 from worker.warm.start import ColdStart, WarmProcess
 
@@ -35,30 +33,16 @@ def shielded(argv: Sequence[str], *, memory_bytes: int = 0) -> list[str]:
     return [*head, *argv]
 
 
-def ready(warm: WarmStart, command: Command, *, cwd: Path, early: EarlyProcesses | None = None) -> WarmProcess | None:
-    """A process with the libraries loaded that comes up behind the walls, and waits there; None where none can.
-
-    One of `early` where one stands that may be this step: it has come up before.
-    """
-    if early is not None and (process := early.take(warm, command, cwd=cwd)):
-        return process
-    try:
-        return WarmProcess.for_step(warm, command, cwd=cwd)
-    except ColdStart as why:
-        log.info("cold_start why=%s", why)
-        return None
-
-
 class Child:
     """A running step."""
 
-    def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str], warm: WarmProcess | None = None) -> None:
+    def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str], warm: WarmStart | None = None) -> None:
         """Starts it. The session is its own, so that a signal to its group reaches nothing else.
 
-        It begins in `warm`, or, where that fails before the step's own code runs, in a new interpreter behind the same
+        It begins `warm`, or, where that fails before the step's own code runs, in a new interpreter behind the same
         walls.
         """
-        self._way: _Cold | WarmProcess = _begun(warm) or _Cold(command, cwd=cwd, env=env)
+        self._way = _warm(warm, command, cwd) or _Cold(command, cwd=cwd, env=env)
         with contextlib.suppress(OSError):  # a user has a limit for all pipes; the usual 64 KiB do, too
             fcntl.fcntl(self.output, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
@@ -75,12 +59,12 @@ class Child:
     @property
     def pid(self) -> int:
         """Of the outermost process: the sandbox where there is one."""
-        return self._way.anchor_pid if isinstance(self._way, WarmProcess) else self._way.pid
+        return self._way.sandbox_pid if isinstance(self._way, WarmProcess) else self._way.pid
 
     @property
     def roots(self) -> tuple[int, ...]:
         """Processes that, with all below them, are the step: a warm one is no descendant of the outermost."""
-        return (self._way.anchor_pid, self._way.pid) if isinstance(self._way, WarmProcess) else (self._way.pid,)
+        return (self._way.sandbox_pid, self._way.pid) if isinstance(self._way, WarmProcess) else (self._way.pid,)
 
     @property
     def payload_pid(self) -> int:
@@ -99,29 +83,21 @@ class Child:
         """End the payload, its group and everything it started."""
         kill_tree(self.pid)
 
-    def close(self, *, keep: Collection[int] = ()) -> None:
-        """Kill what the step left behind, also what left its group, and close the pipes. The step must have ended.
-
-        `keep` are processes of this one that belong to a step to come.
-        """
+    def close(self) -> None:
+        """Kill what the step left behind, also what left its group, and close the pipes. The step must have ended."""
         kill_tree(self.pid)
         self._way.close()
-        kill_children(keep=keep)
+        kill_children()
 
 
-def _begun(warm: WarmProcess | None) -> WarmProcess | None:
+def _warm(warm: WarmStart | None, command: Command, cwd: Path) -> WarmProcess | None:
     if warm is None:
         return None
     try:
-        warm.begin()
-        return warm
+        return WarmProcess(warm, command, cwd=cwd)
     except ColdStart as why:
         log.info("cold_start why=%s", why)
-        warm.close()
         return None
-    except BaseException:
-        warm.close()
-        raise
 
 
 class _Cold:

@@ -1,12 +1,7 @@
-"""Lays out what an attempt's steps find: the program as it was approved, and its configuration.
+"""Lays out what an attempt's steps find: the program as it was approved, its configuration, the room.
 
-Owns when that happens: in a thread of its own, while the processes of the first steps come up. Knows no order of steps.
-Called by `worker.supervisor.attempt`.
-Where the store of files is away, `finish` raises, and tries again when it is called again. The room is furnished after
-that, with what it has read.
+Owns what was read of the bundle. Knows no order of steps. Called by `worker.supervisor.attempt`.
 """
-
-from concurrent.futures import Future, ThreadPoolExecutor
 
 from agent.domain.orders import LaunchOrder
 from worker.client.blobs import BlobStore
@@ -15,68 +10,44 @@ from worker.supervisor import outputs, room
 
 
 class Layout:
-    """One attempt's folder, and the room of its steps that see the sealed labels."""
+    """One attempt's folder, and the room of its steps that see the sealed labels.
+
+    Each method may be called again where it raised: AppError (`TransientError`: it may go well later), BadOutput,
+    OSError.
+    """
 
     def __init__(self, folder: RunFolder, order: LaunchOrder, blobs: BlobStore) -> None:
-        """Changes nothing before `begin`."""
+        """Changes nothing. `prepared`: an earlier attempt split the same data; known once the folder is laid out."""
         self._folder, self._order, self._blobs = folder, order, blobs
         self._bundle: dict[str, bytes] = {}
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="layout")
-        self._prepared: Future[bool] | None = None
-        self._first: Future[None] | None = None
-        self._note = ""
+        self.prepared = False
 
-    def begin(self) -> None:
-        """Lay the run's folder out in the background. No step may begin before `finish`."""
-        folder = self._folder
-        self._prepared = self._pool.submit(outputs.is_prepared, folder.path, folder.sealed, self._order.spec)
-        self._first = self._pool.submit(self._lay_out)
+    def lay_out(self) -> str:
+        """The bundle and the configuration into the run's folder; what people should read about it, mostly nothing.
 
-    @property
-    def prepared(self) -> bool:
-        """Whether an earlier attempt split the same data. Raises: OSError."""
-        return self._prepared is not None and self._prepared.result()
-
-    def finish(self) -> None:
-        """Return once the run's folder is laid out.
-
-        Raises: AppError (`TransientError`: it may go well later), BadOutput, OSError.
+        The data stays where an earlier attempt prepared it.
         """
-        first, self._first = self._first, None
-        if first is None:
-            self._lay_out()
-        else:
-            first.result()
-
-    def take_note(self) -> str:
-        """What people should read about it, once; empty for nothing. Not before `finish` or `close`."""
-        note, self._note = self._note, ""
-        return note
-
-    def furnish_room(self) -> None:
-        """The bundle as it was approved, into the room. Raises: OSError."""
-        room.furnish(self._folder, self._bundle, self._config())
-
-    def bring_source(self) -> None:
-        """The file that is to be split, into the room. Raises like `finish`."""
-        room.bring_source(self._folder, self._blobs.get_file(self._order.spec.dataset.sha256))
-
-    def close(self) -> None:
-        """Wait until nothing is written any more."""
-        self._pool.shutdown(wait=True)
-
-    def _lay_out(self) -> None:
-        """The bundle and the configuration; the data too stays where an earlier attempt prepared it."""
         path = self._folder.path
         self._bundle = outputs.read_bundle(self._blobs.get_file(self._order.spec.bundle_sha256))
         outputs.clear(path)
-        if kept := outputs.archive_script(path, self._bundle):
-            self._note = f"train.py is another than before; the old one is kept as {kept}"
+        kept = outputs.archive_script(path, self._bundle)
         outputs.lay_bundle(self._bundle, path)
+        self.prepared = outputs.is_prepared(path, self._folder.sealed, self._order.spec)
         if not self.prepared:
             remove(path / "data")
         self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(path / "config.json", self._config(), durable=False)
+        return f"train.py is another than before; the old one is kept as {kept}" if kept else ""
+
+    def bring_source(self) -> None:
+        """The bundle as it was approved, and the file that is to be split, into the room."""
+        room.furnish(self._folder, self._bundle, self._config())
+        room.bring_source(self._folder, self._blobs.get_file(self._order.spec.dataset.sha256))
+
+    def bring_predictions(self) -> None:
+        """The bundle as it was approved, and what the training left for the evaluation, into the room."""
+        room.furnish(self._folder, self._bundle, self._config())
+        room.bring_predictions(self._folder)
 
     def _config(self) -> bytes:
         """What the steps read as config.json."""

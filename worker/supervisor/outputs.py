@@ -6,11 +6,9 @@ Owns the rules for names inside tars. Trusts nothing that the training script wr
 
 import json
 import logging
-import os
 import shutil
-import stat
 import tarfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
@@ -21,14 +19,12 @@ from agent.wire import encode
 from worker.client.blobs import BlobStore
 from worker.folders import is_too_deep, read_plain, remove, write_atomically
 from worker.processes import boot_id
-from worker.supervisor import bytecode
 
 _BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
 _STALE = ("predictions", "artifacts", "scorecard.json", "error.json")
 _SPLIT = "split.json"
 _SPLIT_FIELDS = {"task", "recipe", "dataset", "target", "text_column", "drop_columns", "seed", "test_frac"}
 _TEXT_LIMIT = 64 * 1024
-_FILE_MODE, _FOLDER_MODE = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755  # as the usual umask has it; others cost time
 
 log = logging.getLogger(__name__)
 
@@ -117,52 +113,14 @@ def read_bundle(tar_path: Path) -> dict[str, bytes]:
 
 
 def lay_bundle(bundle: Mapping[str, bytes], into: Path) -> None:
-    """Make the files of a bundle stand below `into`, and nothing else in the place of a bundle.
-
-    A file of an earlier attempt that is the same stays: to read it takes a quarter of the time that making it takes.
-    That attempt's training may have written here, so everything is looked at, no link of it is followed, and no file
-    stays that has a second name: somebody may write to that one later.
-    """
-    files = {**bundle, **dict(bytecode.beside(bundle))}
-    folders = _folders_of(files)
-    there: set[str] = set()
+    """Make the files of a bundle anew below `into`: an earlier attempt's training may have written there."""
     for name in _BUNDLE_NAMES:
-        there |= _kept(into / name, name, files, folders)
-    for folder in sorted(folders):
-        (into / folder).mkdir(exist_ok=True)
-    for name, content in files.items():
+        remove(into / name)
+    for name, content in bundle.items():
         path = into / name
-        if name in there:
-            if _holds(path, content):
-                continue
-            path.unlink()
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             file.write(content)
-
-
-def _folders_of(files: Collection[str]) -> set[str]:
-    found: set[str] = set()
-    for name in files:
-        folder = name.rpartition("/")[0]
-        while folder and folder not in found:
-            found.add(folder)
-            folder = folder.rpartition("/")[0]
-    return found
-
-
-def _kept(path: Path, name: str, files: Collection[str], folders: Collection[str]) -> set[str]:
-    """Which of the files are at `path` and below, as this would make them; all else there goes."""
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return set()
-    if name in files and found.st_mode == _FILE_MODE and found.st_nlink == 1:
-        return {name}
-    if name not in folders or found.st_mode != _FOLDER_MODE:
-        remove(path)
-        return set()
-    below = (_kept(path / each, f"{name}/{each}", files, folders) for each in os.listdir(path))  # noqa: PTH208 - names
-    return {each for kept in below for each in kept}
 
 
 def _holds(path: Path, content: bytes) -> bool:

@@ -26,22 +26,18 @@ _RESULTS = ("scorecard.json", "artifacts/metrics.json", "artifacts/README.md")
 _PREDICTION_BYTES = 4 * 1024**3  # of one file; a file with holes would fill the disk
 
 
-def clear(folder: RunFolder) -> None:
-    """Make the room anew, with nothing in it. Nobody but this user may look at what is sealed."""
-    remove(folder.room)
-    folder.sealed.mkdir(parents=True, mode=0o700, exist_ok=True)  # of its own: `parents` are made for all to read
-    folder.room.mkdir(mode=0o700)
-
-
 def furnish(folder: RunFolder, bundle: Mapping[str, bytes], config: bytes) -> None:
-    """Fill the room, which is empty but for what an earlier try left: the store of files may be away in between.
+    """Make the room anew. Nobody but this user may look at what is sealed.
 
     `bundle` was checked by its sha256; `config` is what was approved.
     """
+    remove(folder.room)
+    folder.sealed.mkdir(parents=True, mode=0o700, exist_ok=True)  # of its own: `parents` are made for all to read
+    folder.room.mkdir(mode=0o700)
     outputs.lay_bundle(bundle, folder.room)
     (folder.room / "config.json").write_bytes(config)
     for name in ("data", "predictions", "artifacts"):
-        (folder.room / name).mkdir(exist_ok=True)
+        (folder.room / name).mkdir()
 
 
 def bring_source(folder: RunFolder, source: Path) -> None:

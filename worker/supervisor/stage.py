@@ -18,11 +18,10 @@ from worker.cgroup import Leaf
 from worker.egress.gate import EgressProxy
 from worker.folders import HostFolder, RunFolder
 from worker.processes import descendants_of, moved_bytes
-from worker.sandbox import Command
 from worker.sender import Sender
 from worker.settings import Settings
 from worker.supervisor import outputs
-from worker.supervisor.child import Child, ready
+from worker.supervisor.child import Child
 from worker.supervisor.exits import BAD_DATA_EXIT, Death, classify, failed, preempted, real_code, traceback_tail
 from worker.supervisor.guards import DiskGuard, ProcessGuard, too_many_files
 from worker.supervisor.ladder import Ladder
@@ -32,9 +31,7 @@ from worker.supervisor.silence import Silence
 from worker.supervisor.steps import Granted, Step, command_for, place_of
 from worker.supervisor.wishes import DIVERGED_AFTER, Why, Wishes
 from worker.usage import Sampler
-from worker.warm.early import EarlyProcesses
-from worker.warm.sets import wanted_sets, warm_start
-from worker.warm.start import WarmProcess
+from worker.warm.sets import WarmStart, wanted_sets, warm_start
 
 _LOOK_S, _FIRST_LOOK_S = 0.1, 0.001
 _DRAIN_S = 2.0
@@ -55,8 +52,7 @@ class StepFailed(Exception):
 class Kit:
     """What an attempt hands to its stage.
 
-    `leaf` is the control group of its steps, `limits` what they may take; `granted` is for the training; `early` came
-    up before the attempt.
+    `leaf` is the control group of its steps, `limits` what they may take; `granted` is for the training.
     """
 
     folder: RunFolder
@@ -68,7 +64,6 @@ class Kit:
     leaf: Leaf | None
     limits: Limits
     granted: Granted
-    early: EarlyProcesses | None
 
 
 class Stage:
@@ -78,32 +73,19 @@ class Stage:
         """Nothing runs yet."""
         self._folder, self._order, self._settings = kit.folder, kit.order, kit.settings
         self._records, self._wishes, self._sender, self._leaf = kit.records, kit.wishes, kit.sender, kit.leaf
-        self._granted, self._early, self._limits = kit.granted, kit.early, kit.limits
+        self._granted, self._limits = kit.granted, kit.limits
         self._warm_folder = HostFolder.of(kit.settings.home, kit.settings.host_id).warm
         self._disk = DiskGuard(kit.folder.path, kit.limits, kit.settings)
         self._beat_at = time.monotonic()
         self._flush_at = 0.0
         self._nan_noted = False
-        self._ready: dict[Step, WarmProcess] = {}
-
-    def make_ready(self, step: Step, *, tier: str) -> None:
-        """Let a process for `step` come up behind its walls, where one can begin warm; its folder must be there.
-
-        It looks at nothing before `run`, so what the step is to find may still be laid out.
-        """
-        if self._needs_way_out(step):
-            return
-        command, _ = command_for(step, self._folder, self._order, tier=tier, granted=self._granted)
-        if process := self._warm(step, command):
-            self._ready[step] = process
 
     def run(self, step: Step, *, tier: str) -> None:
         """Raises `StepFailed` unless the step exits with 0 and nobody wanted the attempt to end."""
         with self._way_out(step) as egress:
             granted = replace(self._granted, egress=egress)
             command, env = command_for(step, self._folder, self._order, tier=tier, granted=granted)
-            warm = self._ready.pop(step, None) or self._warm(step, command)
-            child = Child(command, cwd=place_of(step, self._folder), env=env, warm=warm)
+            child = Child(command, cwd=place_of(step, self._folder), env=env, warm=self._warm_start(step))
             try:
                 if self._leaf is not None:
                     self._leaf.add(_processes(child))
@@ -111,31 +93,14 @@ class Stage:
                 code = watch.run()
                 self._records.capture.drain(child.output, limit_s=_DRAIN_S)
             finally:
-                child.close(keep=self._waiting())
+                child.close()
         self._records.step_ended()
         self._judge(step, code, watch.processes)
-
-    def close(self) -> None:
-        """End what was made ready and never began."""
-        while self._ready:
-            self._ready.popitem()[1].close()
-        self._let_go()
-
-    def _waiting(self) -> list[int]:
-        """What belongs to steps to come."""
-        early = self._early.anchor_pids() if self._early is not None else []
-        return [*early, *(process.anchor_pid for process in self._ready.values())]
-
-    def _let_go(self) -> None:
-        """End what came up early and nobody took. To end it takes time that a step has which has begun."""
-        if self._early is not None:
-            self._early.close()
-            self._early = None
 
     @contextlib.contextmanager
     def _way_out(self, step: Step) -> Iterator[Path | None]:
         """The proxy to the model hubs while the training runs, for a run that may reach those and nothing else."""
-        if not self._needs_way_out(step):
+        if not step.trains or self._order.spec.network != "hub":
             yield None
             return
         proxy = EgressProxy(log=self._refused_host)
@@ -145,19 +110,15 @@ class Stage:
         finally:
             proxy.stop()
 
-    def _needs_way_out(self, step: Step) -> bool:
-        return step.trains and self._order.spec.network == "hub"
-
     def _refused_host(self, said: Mapping[str, object]) -> None:
         """From the proxy's thread: only the log of the host, which people read when a download fails."""
         level = logging.INFO if said.get("allowed", True) else logging.WARNING
         log.log(level, "egress run=%s host=%s allowed=%s", self._folder.run, said.get("host"), said.get("allowed"))
 
-    def _warm(self, step: Step, command: Command) -> WarmProcess | None:
+    def _warm_start(self, step: Step) -> WarmStart | None:
         if not wanted_sets(self._settings.warm):
             return None
-        start = warm_start(self._warm_folder, self._order.spec.recipe, step.argv, trains=step.trains)
-        return ready(start, command, cwd=place_of(step, self._folder), early=self._early)
+        return warm_start(self._warm_folder, self._order.spec.recipe, step.argv, trains=step.trains)
 
     def flush_when_due(self) -> bool:
         """Hand on what is new every `flush_s`; whether it was time."""
@@ -174,7 +135,6 @@ class Stage:
         now = time.monotonic()
         if now - self._beat_at >= self._settings.heartbeat_s:
             self._beat_at = now
-            self._let_go()
             self._records.put(Beat(usage=sampler.sample()))
 
     def note(self, text: str) -> None:

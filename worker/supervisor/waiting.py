@@ -1,8 +1,7 @@
 """A supervisor that is started before there is an attempt for it: everything imported, waiting on a socket.
 
-Owns what such a process is told and how it becomes the one that was asked for. While it waits it lets processes with
-loaded libraries come up (`worker.warm.early`). Standard library only until it loads what an attempt needs. Called by
-`worker.supervisor.__main__`; started and asked by `worker.standby`.
+Owns what such a process is told and how it becomes the one that was asked for. Standard library only until it loads
+what an attempt needs. Called by `worker.supervisor.__main__`; started and asked by `worker.standby`.
 The request is one message: JSON `{"argv", "cwd", "env"}` with two open files, for its output and for its first word.
 Two processes: the one that was started forks the one that loads everything and waits, and stays as its parent until
 that has an attempt. Then it ends, so the supervisor is nobody's child. The fork comes first: a later one would share
@@ -18,22 +17,18 @@ import json
 import os
 import select
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from worker.warm.asking import listen, receive
-
-if TYPE_CHECKING:
-    from worker.warm.early import EarlyProcesses
 
 _KEYS = frozenset({"argv", "cwd", "env"})
 _FILES = 2
 _PR_SET_PDEATHSIG = 1  # Source: linux/prctl.h
 _OUT, _FIRST_WORD = 1, 3
-_LOOK_MS = 500.0
 
 
-def wait_for_order(path: str) -> "tuple[list[str], EarlyProcesses | None]":
-    """Listen at `path`; once somebody asks, the arguments of the attempt and what came up meanwhile.
+def wait_for_order(path: str) -> list[str]:
+    """Listen at `path`; once somebody asks, the arguments of the attempt.
 
     Ends the process when its starter goes away.
 
@@ -44,8 +39,6 @@ def wait_for_order(path: str) -> "tuple[list[str], EarlyProcesses | None]":
     os.dup2(0, _FIRST_WORD, inheritable=False)  # nothing that is opened from here on may have this number
     word = _stay_behind()
     importlib.import_module("worker.supervisor.attempt")
-    importlib.import_module("worker.supervisor.bytecode").compile_all()
-    early = _early()
     gc.collect()
     gc.freeze()  # what is loaded stays: no collection looks at it again
     listener = listen(path, waiting=1)
@@ -54,8 +47,7 @@ def wait_for_order(path: str) -> "tuple[list[str], EarlyProcesses | None]":
     waiting.register(0, select.POLLIN)
     waiting.register(listener, select.POLLIN)
     while True:
-        more = early is not None and early.look()
-        ready = {fd for fd, _ in waiting.poll(0 if more else _LOOK_MS)}
+        ready = {fd for fd, _ in waiting.poll()}
         if 0 in ready and not os.read(0, 4096):
             _leave(path)
         if listener.fileno() not in ready:
@@ -74,7 +66,7 @@ def wait_for_order(path: str) -> "tuple[list[str], EarlyProcesses | None]":
             _die_with_parent(0)
             os.write(word, b".")
             os.close(word)
-            return _become(request, files), early
+            return _become(request, files)
         for fd in files:
             os.close(fd)
 
@@ -91,20 +83,6 @@ def _stay_behind() -> int:
     if os.getppid() != parent:
         os._exit(1)
     return word
-
-
-def _early() -> "EarlyProcesses | None":
-    """Where steps may begin warm in a sandbox that can be made without them. What is imported here is needed anyway."""
-    from worker.folders import HostFolder  # noqa: PLC0415 - after what the attempt needs
-    from worker.settings import settings_of_this_process  # noqa: PLC0415
-    from worker.warm.early import EarlyProcesses  # noqa: PLC0415
-    from worker.warm.sets import wanted_sets  # noqa: PLC0415
-
-    settings = settings_of_this_process()
-    if settings.tier != "bwrap" or not wanted_sets(settings.warm):
-        return None
-    host = HostFolder.of(settings.home, settings.host_id)
-    return EarlyProcesses(host.warm, host.path)
 
 
 def _die_with_parent(number: int) -> None:

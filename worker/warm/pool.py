@@ -16,11 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from worker.client.bundle import sources
 from worker.processes import children_of
 from worker.supervisor.child import shielded
 from worker.warm import zygote
-from worker.warm.joining import WAITS
 from worker.warm.sets import ReadySet, environment_state, write_ready, zygote_environment
 
 _LOAD_LIMIT_S = 300.0
@@ -102,7 +100,7 @@ class Pool:
         one = _Zygote(name, socket, process, state, time.monotonic())
         self._standing[name] = one
         with contextlib.suppress(BrokenPipeError):
-            asked = {"set": name, "socket": str(socket), "bundled": _bundled()}
+            asked = {"set": name, "socket": str(socket)}
             process.stdin.write(json.dumps(asked).encode() + b"\n")
             process.stdin.flush()
 
@@ -193,17 +191,8 @@ def _used_at(one: _Zygote) -> float:
 
 
 def held_bytes(zygote: int) -> int:
-    """What a zygote holds with its forks that wait or watch a step: what it loaded is shared among them."""
-    forks = children_of(zygote)
-    waiting = [pid for fork in forks if _name_of(fork) == WAITS for pid in children_of(fork)]
-    return sum(proportional_bytes(pid) for pid in (zygote, *forks, *waiting))
-
-
-def _name_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
+    """What a zygote holds with its forks that watch a step: what it loaded is shared among them."""
+    return sum(proportional_bytes(pid) for pid in (zygote, *children_of(zygote)))
 
 
 def proportional_bytes(pid: int) -> int:
@@ -213,9 +202,3 @@ def proportional_bytes(pid: int) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:")), 0)
-
-
-def _bundled() -> list[str]:
-    """Our own modules that a bundle brings, where this host has them."""
-    top = Path(__file__).parents[2]
-    return [str(top / name) for name in sources() if name.startswith("worker/")]

@@ -1,10 +1,10 @@
-"""Begins one step from a zygote: a sandbox first, with nothing but `cat` in it, then a forked process that joins it.
+"""Begins one step from a zygote: an empty sandbox first, then a forked process that joins it.
 
 Owns the words with the forked process, from the request to its exit. Knows nothing of what the step does. Called by
-`worker.supervisor.child`, which starts the step cold when this raises `ColdStart`, and by `worker.warm.early`.
-All of it comes up in a thread, while the caller lays out what the step will find: the forked process stands in the
-sandbox, without rights, and waits at a gate for `begin` before it looks at anything.
-Beside what ends the sandbox with this process, the watching process outside sees its connection close.
+`worker.supervisor.child`, which starts the step cold when this raises `ColdStart`.
+Three things end the step when this process dies: `cat`, the only process of the empty sandbox, reads the end of its
+input and the sandbox's pid namespace ends with it; bubblewrap is told to die with its parent; and the process that
+watches the step from outside sees its connection close.
 """
 
 import base64
@@ -15,107 +15,139 @@ import os
 import select
 import signal
 import socket
-import threading
+import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 from worker.folders import connect_to
-from worker.sandbox import STAGE, Command, waiting_command
-from worker.warm.anchor import ANCHOR, Anchor, ColdStart
+from worker.processes import children_of, kill_tree, term_blocked
+from worker.sandbox import Command, handed_over
+from worker.warm.joining import SPACES
 from worker.warm.sets import HOME, ReadySet, WarmStart, environment_state, why_cold
 
-__all__ = ["ColdStart", "WarmProcess"]
-
+_CAT = ("/usr/bin/cat",)
 _START_LIMIT_S = 10.0
 _LAST_WORD_S = 2.0
-_SLICE_S = 0.1
+
+
+class ColdStart(Exception):
+    """The step has not begun, and cannot begin warm; why."""
+
+
+class EmptySandbox:
+    """A sandbox with nothing in it but `cat`, which a forked process joins. It ends with this process."""
+
+    def __init__(self, command: Command, *options: str, cwd: Path) -> None:
+        """Returns once its walls stand. `command` runs `cat`; `options` are bubblewrap's.
+
+        To be called by the thread that lives as long as the step. Raises: ColdStart, with nothing left running.
+        """
+        info, info_writing = os.pipe()
+        try:
+            with handed_over(command) as (full, files), term_blocked():
+                self._process = subprocess.Popen(
+                    [full[0], "--info-fd", str(info_writing), *options, *full[1:]],
+                    cwd=cwd,
+                    env=dict(command.env or {}),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,  # steps see this process, and could open what is open in it
+                    start_new_session=True,
+                    pass_fds=(info_writing, *files),
+                )
+        except OSError as error:
+            os.close(info)
+            raise ColdStart(f"bwrap did not start: {error}") from error
+        finally:
+            os.close(info_writing)
+        try:
+            self._inner = self._wait_until_it_stands(info)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(info)
+
+    @property
+    def pid(self) -> int:
+        """Of the outermost process."""
+        return self._process.pid
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
+
+    def spaces(self) -> dict[str, int]:
+        """Open files of its namespaces, by name; the caller closes them. Raises: ColdStart."""
+        found: dict[str, int] = {}
+        try:
+            for name in SPACES:
+                found[name] = os.open(f"/proc/{self._inner}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            for fd in found.values():
+                os.close(fd)
+            raise ColdStart(f"the sandbox cannot be joined: {error}") from error
+        return found
+
+    def close(self) -> None:
+        """End the sandbox and all that is in it."""
+        if self._process.returncode is None:  # else its number may be another's
+            kill_tree(self._process.pid)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        self._process.wait()
+
+    def _wait_until_it_stands(self, info: int) -> int:
+        """`cat` answers when everything before its execution is done; the id of its process."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            raise ColdStart("bwrap has no pipes")
+        try:
+            os.write(stdin.fileno(), b".")
+        except BrokenPipeError:
+            raise ColdStart("bwrap ended at once") from None
+        if not select.select([stdout], [], [], _START_LIMIT_S)[0] or not os.read(stdout.fileno(), 1):
+            raise ColdStart("the sandbox did not come up")
+        inner = int(json.loads(os.read(info, 4096))["child-pid"])
+        while below := children_of(inner):  # the innermost process: the network's helper may stand between
+            inner = below[0]
+        return inner
 
 
 class WarmProcess:
-    """A step that runs as a fork of a zygote, with an interface like `subprocess.Popen`'s once it has begun."""
+    """A step that runs as a fork of a zygote, with an interface like `subprocess.Popen`'s."""
 
-    def __init__(self, ready: ReadySet, command: Command, *options: str, cwd: Path, stage: str = "") -> None:
-        """Lets a fork of `ready` come up in the sandbox of `command` and `options`. Use `for_step` or `waiting`.
+    def __init__(self, warm: WarmStart, command: Command, *, cwd: Path) -> None:
+        """Returns when the script is about to begin.
 
-        Raises: ColdStart, with nothing left running.
+        To be called by the thread that outlives the step. Raises: ColdStart, with nothing left running.
         """
-        self.set = ready
-        self._require_same_packages()
+        ready = _usable(warm, command)
+        empty = dataclasses.replace(command, argv=(*_without_payload(command, warm.argv), *_CAT))
+        self._sandbox = EmptySandbox(empty, "--symlink", str(cwd), str(HOME), cwd=cwd)
+        self.output, output = os.pipe()
+        self._status, status = os.pipe()
+        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._words: dict[str, object] = {}
         self._heard = b""
         self._code: int | None = None
-        self._failed: ColdStart | None = None
-        self._closing = False
-        self._anchor = Anchor(command, *options, cwd=cwd)
-        self.output, output = os.pipe()
-        self._status, status = os.pipe()
-        self._gate, gate = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        request: dict[str, object] = {"seccomp": base64.b64encode(command.seccomp).decode(), "stage": stage}
-        self._coming: threading.Thread | None = None
-        self._then(lambda: self._ask(request, (output, status, gate.detach())))
-        if stage:
-            self._then(lambda: self._wait_for("stands"))
-
-    @classmethod
-    def for_step(cls, warm: WarmStart, command: Command, *, cwd: Path) -> Self:
-        """Lets it come up for a step; nothing of that runs before `begin`.
-
-        To be called by the thread that outlives the step. Raises: ColdStart, with nothing left running.
-        """
-        ready = warm.ready()
-        why = why_cold(warm.argv, command.inside) if ready else "no set of libraries stands ready"
-        if ready is None or why:
-            raise ColdStart(why)
-        empty = dataclasses.replace(command, argv=(*_without_payload(command, warm.argv), *ANCHOR))
-        process = cls(ready, empty, "--symlink", str(cwd), str(HOME), cwd=cwd)
-        process._then(lambda: process._become(warm.argv, command, cwd=cwd))
-        return process
-
-    @classmethod
-    def waiting(cls, ready: ReadySet, stage: Path) -> Self:
-        """Lets it come up before there is a step for it, which will lie below `stage`; see `take`.
-
-        To be called by the thread that outlives the step. Raises: ColdStart, with nothing left running.
-        """
-        return cls(ready, waiting_command(ANCHOR, stage), cwd=Path("/"), stage=STAGE)
-
-    def take(self, argv: Sequence[str], command: Command, *, top: Path, cwd: Path) -> None:
-        """Let one that waits become a step: what `command` binds lies below `top`, and is brought in first."""
-        binds = [(str(bind.path), bind.writable) for bind in command.binds]
-        wanted = json.dumps({"top": str(top), "binds": binds, "links": {str(HOME): str(cwd)}}).encode()
-        self._then(lambda: self._bring_in(wanted))
-        self._then(lambda: self._become(argv, command, cwd=cwd))
-
-    def begin(self) -> None:
-        """Open the gate. Raises: ColdStart, when the step has not begun and never will; then only `close` is left."""
-        self._join()
-        if self._failed is not None:
-            raise self._failed
-        self._require_same_packages()
+        request: dict[str, object] = {
+            "argv": list(warm.argv),
+            "cwd": str(cwd),
+            "env": {**command.inside, "PWD": str(cwd)},
+            "seccomp": base64.b64encode(command.seccomp).decode(),
+        }
         try:
-            self._gate.send(b".")
-        except OSError:
-            raise ColdStart("the forked process ended before the step began") from None
-        self._gate.close()
-
-    @property
-    def stands(self) -> bool:
-        """Of one that waits: whether it can be taken now."""
-        if self._coming is not None and self._coming.is_alive():
-            return False
-        if self._failed is None:
-            self._listen(0.0)
-        return self._failed is None and "code" not in self._words and self._anchor.process.poll() is None
-
-    @property
-    def why_not(self) -> str:
-        """Of one that does not stand: why it never will, empty while it comes up."""
-        if (self._coming is not None and self._coming.is_alive()) or self.stands:  # in this order: it may stand by now
-            return ""
-        return str(self._failed or "it ended")
+            self._ask(ready, request, (output, status))
+            self._wait_until_it_runs()
+            os.utime(ready.socket)  # for the pool, which has to choose when memory is short
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def pid(self) -> int:
@@ -123,20 +155,20 @@ class WarmProcess:
         return int(str(self._words["pid"]))
 
     @property
-    def anchor_pid(self) -> int:
+    def sandbox_pid(self) -> int:
         """Of the sandbox's outermost process."""
-        return self._anchor.process.pid
+        return self._sandbox.pid
 
     def poll(self) -> int | None:
         """The exit code, negative for a signal; None while it runs. The sandbox ends with the step."""
         if self._code is None:
             self._listen(0.0)
-            gone = self._anchor.process.poll() is not None
+            gone = self._sandbox.gone
             if gone and "code" not in self._words:  # killed from outside: its namespace takes everything along
                 self._listen(_LAST_WORD_S)
             if "code" in self._words or gone:
                 self._code = int(str(self._words.get("code", -signal.SIGKILL)))
-                self._anchor.close()
+                self._sandbox.close()
         return self._code
 
     def signal(self, number: int) -> None:
@@ -146,54 +178,22 @@ class WarmProcess:
                 os.kill(self.pid, number)
 
     def close(self) -> None:
-        """End everything that is left. A gate that is shut before it was opened ends the process behind it."""
-        self._closing = True
-        with contextlib.suppress(OSError):
-            self._gate.shutdown(socket.SHUT_RDWR)
-        self._anchor.kill()
-        self._join()  # before any file is closed that it uses: its number may be another's by then
-        self._gate.close()
-        self._anchor.close()
+        """End everything that is left."""
+        self._sandbox.close()
         self._connection.close()
         if self._status >= 0:
             os.close(self._status)
             os.close(self.output)
             self._status = -1
 
-    def _require_same_packages(self) -> None:
-        if self.set.state != environment_state():
-            raise ColdStart("packages changed since the libraries were loaded")
-
-    def _then(self, act: Callable[[], None]) -> None:
-        """In a thread, once what came before went well."""
-        before = self._coming
-        self._coming = threading.Thread(target=self._carry_on, args=(before, act), daemon=True)
-        self._coming.start()
-
-    def _carry_on(self, before: threading.Thread | None, act: Callable[[], None]) -> None:
-        if before is not None:
-            before.join()
-            if self._failed is not None:
-                return
-        try:
-            act()
-        except ColdStart as why:
-            self._failed = why
-        except Exception as error:  # noqa: BLE001 - whatever it was, what comes next must not happen
-            self._failed = ColdStart(f"the sandbox did not come up: {error!r}")
-
-    def _join(self) -> None:
-        if self._coming is not None:
-            self._coming.join()
-
-    def _ask(self, request: dict[str, object], files: tuple[int, ...]) -> None:
-        """`files` are handed over."""
+    def _ask(self, ready: ReadySet, request: dict[str, object], files: tuple[int, int]) -> None:
+        """`files`, for what it prints and what it tells, are handed over."""
         spaces: dict[str, int] = {}
         try:
-            spaces = self._anchor.spaces()
+            spaces = self._sandbox.spaces()
             message = json.dumps({**request, "spaces": list(spaces)}).encode()
             self._connection.settimeout(_START_LIMIT_S)
-            connect_to(self._connection, Path(self.set.socket))
+            connect_to(self._connection, Path(ready.socket))
             socket.send_fds(self._connection, [message], [*files, *spaces.values()])
         except OSError as error:
             raise ColdStart(f"the zygote does not answer: {error}") from error
@@ -201,26 +201,12 @@ class WarmProcess:
             for fd in (*files, *spaces.values()):
                 os.close(fd)
 
-    def _bring_in(self, wanted: bytes) -> None:
-        self._connection.send(wanted)
-        self._wait_for("furnished")
-
-    def _become(self, argv: Sequence[str], command: Command, *, cwd: Path) -> None:
-        with contextlib.suppress(OSError):
-            os.utime(self.set.socket)  # for the pool, which has to choose when memory is short
-        env = {**command.inside, "PWD": str(cwd)}
-        self._gate.send(json.dumps({"argv": list(argv), "cwd": str(cwd), "env": env}).encode())
-        self._wait_for("ready", "pid")
-
-    def _wait_for(self, *words: str) -> None:
-        """Raises: ColdStart."""
+    def _wait_until_it_runs(self) -> None:
         end = time.monotonic() + _START_LIMIT_S
-        while any(word not in self._words for word in words):
-            if "failed" in self._words or "code" in self._words:
-                raise ColdStart(str(self._words.get("failed", "the forked process ended before it stood")))
-            if self._closing:
-                raise ColdStart("it was ended")
-            if not self._listen(_SLICE_S) and time.monotonic() > end:
+        while not {"begins", "pid"} <= self._words.keys():
+            if "failed" in self._words:
+                raise ColdStart(str(self._words["failed"]))
+            if not self._listen(end - time.monotonic()) and "failed" not in self._words:
                 raise ColdStart("the zygote did not begin the step in time")
 
     def _listen(self, limit_s: float) -> bool:
@@ -237,6 +223,18 @@ class WarmProcess:
         for line in lines:
             self._words.update(json.loads(line))
         return True
+
+
+def _usable(warm: WarmStart, command: Command) -> ReadySet:
+    """The set of libraries that the step may begin from. Raises: ColdStart."""
+    ready = warm.ready()
+    if ready is None:
+        raise ColdStart("no set of libraries stands ready")
+    if why := why_cold(warm.argv, command.inside):
+        raise ColdStart(why)
+    if ready.state != environment_state():
+        raise ColdStart("packages changed since the libraries were loaded")
+    return ready
 
 
 def _without_payload(command: Command, argv: Sequence[str]) -> tuple[str, ...]:
