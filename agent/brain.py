@@ -23,6 +23,7 @@ from agent.tools.data import Data, DataFiles
 from agent.tools.dispatch import Dispatcher
 from agent.tools.experiments import Experimenting
 from agent.tools.looking import Looking
+from agent.tools.own_scripts import OwnScripts
 from agent.tools.resulting import Resulting
 from agent.tools.training import Training
 from agent.tools.watching import Watching
@@ -101,6 +102,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     tools = (
         *Data(files, stores.runs, fleet, blobs).tools(),
         *Training(files, stores.runs, service, fleet, bundles, drawn).tools(),
+        *OwnScripts(files, stores.runs, service, fleet, bundles, blobs, drawn).tools(),
         *control.tools(),
         *Changing(stores.runs, service, control, bundles, fleet, files, blobs, drawn).tools(),
         *Looking(stores.runs, service, fleet, drawn, clock).tools(),

@@ -12,7 +12,6 @@ from agent.domain.content import Card, Fact, Table
 from agent.domain.datasets import ColumnReport, DataReport, TargetReport
 from agent.domain.orders import HostInfo, Limits
 from agent.domain.runs import PRIORITIES, RunSpec
-from agent.domain.tasks import TASKS
 from agent.domain.walls import gaps_of
 
 MAX_COLUMNS_SHOWN = 12
@@ -141,9 +140,9 @@ def approval_card(
     `warnings` are those about the data that no card beside it has shown; `limits` are those of the host.
     """
     facts = [
-        Fact(name="Task", value=TASKS[spec.task].label),
-        Fact(name="Data", value=f"{spec.dataset.name}, {report.rows:,} rows"),
-        Fact(name="Target", value=spec.target),
+        Fact(name="Task", value=spec.kind),
+        Fact(name="Data", value=f"{spec.data_words}, {report.rows:,} rows"),
+        Fact(name="Target", value=str(spec.target)),
         *spec_facts(spec, priority=priority, limits=limits),
     ]
     body = "\n".join(f"{number_}. {step}" for number_, step in enumerate(plan, 1))
@@ -153,7 +152,7 @@ def approval_card(
         body += f"\n\n{counted(len(report.warnings) - len(warnings), 'warning')} about the data: see its card above."
     if gaps := gaps_words(spec.sandbox):
         body += "\n\n" + gaps
-    return Card(kind="approval", title=f"Train a model for {spec.target}?", tone="busy", body=body, facts=tuple(facts))
+    return Card(kind="approval", title=f"Train a model for {spec.subject}?", tone="busy", body=body, facts=tuple(facts))
 
 
 def spec_facts(spec: RunSpec, *, priority: int = 0, limits: Limits | None = None) -> list[Fact]:
@@ -161,7 +160,7 @@ def spec_facts(spec: RunSpec, *, priority: int = 0, limits: Limits | None = None
     facts = [
         Fact(name="Host", value=f"{spec.host}, {gpus_words(spec.gpus)}"),
         Fact(name="Cost", value=_cost(spec)),
-        Fact(name="Test part", value=f"{spec.test_frac:.0%}, sealed, seed {spec.seed}"),
+        *([] if spec.script else [Fact(name="Test part", value=f"{spec.test_frac:.0%}, sealed, seed {spec.seed}")]),
         Fact(name="Network", value=network_words(spec)),
         Fact(name="Sandbox", value=sandbox_words(spec.sandbox)),
         Fact(name="If it fails", value=RETRIED if spec.auto_resume else "it is left to you"),

@@ -6,6 +6,7 @@ must approve first is called within a turn (`call_in`), so that its question is 
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from agent.tools.chart_views import view_of as chart_view_of
 from agent.tools.chart_words import RESULT_WORDS, SMOOTH_WORDS, USAGE_WORDS, arguments_of
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.log_views import view_in, view_of
+from agent.tools.programs import REQUIREMENTS, is_program
 from agent.tools.resulting import results_arguments
 from agent.tools.tool import Caller
 
@@ -125,26 +127,73 @@ def _script(name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 
 _VERSION = re.compile(r"[vV]?\d{1,9}", re.ASCII)
-_KEYS = {"hours": "max_hours", "retries": "auto_resume"}
+_KEYS = {"hours": "max_hours", "retries": "auto_resume", "args": "arguments"}
 _SPEC = frozenset({"target", "seed", "test_frac", "max_hours", "gpus", "network", "host", "auto_resume", "priority"})
-_CLONE_SPEC = _SPEC | {"repack"}
+_CLONE_SPEC = _SPEC | {"repack", "arguments"}
 _START_SPEC = _SPEC | {"file", "task", "text_column"}
+_SCRIPT_TEXTS = frozenset({"entry", "network", "host", "priority", "requirements"})
+_SCRIPT_SPEC = _SCRIPT_TEXTS | {"max_hours", "gpus", "auto_resume"}
+_SCRIPT_LISTS = frozenset({"data", "secrets"})
 
 
 def _clone(_name: str, rest: Sequence[str]) -> dict[str, Any]:
     """`[run] key=value …`: what decides about a run by its own name, everything else is a hyperparameter."""
+    rest = _quoted(rest)
     if rest and "=" not in rest[0]:
         return {"run": _run_id(rest[0])} | _changes(rest[1:], _CLONE_SPEC)
     return _changes(rest, _CLONE_SPEC)
+
+
+def _quoted(words: Sequence[str]) -> Sequence[str]:
+    """Words in which a quoted value, such as `args="--lr 0.1"`, is one."""
+    if not any('"' in word for word in words):
+        return words
+    try:
+        return shlex.split(" ".join(words))
+    except ValueError as error:
+        raise BadRequest(f"I cannot read `{' '.join(words)[:100]}`: {error}.") from None
 
 
 def _start(_name: str, rest: Sequence[str]) -> dict[str, Any]:
     """`[target] key=value …`, as for a clone; the newest data of the thread where no file is named."""
     if rest and is_run_id(rest[0].lower()):
         raise BadRequest(f"`start` makes a run of its own. For `{rest[0]}` once more there are `retry` and `clone`.")
+    program = next((word for word in rest if is_program(word.strip("`,").removeprefix("file="))), None)
+    if program is not None:
+        name = program.strip("`,").removeprefix("file=")
+        return {"file": name} | _script_changes([word for word in rest if word != program])
     if rest and "=" not in rest[0]:
         return {"target": rest[0].strip("`,")} | _changes(rest[1:], _START_SPEC)
     return _changes(rest, _START_SPEC)
+
+
+def _script_changes(words: Sequence[str]) -> dict[str, Any]:
+    """What decides about a run of a program by its own name; every other word is an argument of the program.
+
+    Raises:
+        BadRequest: a quote is not closed, or `env` names no value.
+    """
+    found: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+    arguments: list[str] = []
+    try:
+        parts = shlex.split(" ".join(words))
+    except ValueError as error:
+        raise BadRequest(f"I cannot read `{' '.join(words)[:100]}`: {error}.") from None
+    for word in parts:
+        key, equals, value = word.partition("=")
+        key = _KEYS.get(key.lower(), key.lower())
+        if equals and key in _SCRIPT_SPEC:
+            found[key] = str(value) if key in _SCRIPT_TEXTS else _value(value)
+        elif equals and key in _SCRIPT_LISTS:
+            found[key] = [part for part in value.split(",") if part]
+        elif equals and key.startswith("env."):
+            environment[word.partition("=")[0][4:]] = value
+        else:
+            arguments.append(word)
+    if arguments:
+        found["arguments"] = shlex.join(arguments)
+    return found | ({"environment": environment} if environment else {})
 
 
 def _changes(words: Sequence[str], spec: Collection[str]) -> dict[str, Any]:
@@ -163,7 +212,7 @@ def _changes(words: Sequence[str], spec: Collection[str]) -> dict[str, Any]:
     return found | ({"settings": settings} if settings else {})
 
 
-_TEXTS = frozenset({"target", "network", "host", "priority", "file", "task", "text_column"})
+_TEXTS = frozenset({"arguments", "target", "network", "host", "priority", "file", "task", "text_column"})
 
 
 def _predict(_name: str, rest: Sequence[str]) -> dict[str, Any]:
@@ -208,6 +257,10 @@ class Command:
     def arguments(self, rest: Sequence[str]) -> dict[str, Any]:
         """What the tool is called with. Raises `BadRequest` where the words cannot be read."""
         return self.parse(self.name, _plain_ids(rest))
+
+    def tool_for(self, arguments: Mapping[str, Any]) -> str:
+        """The tool that carries it out: `start` with a program runs that program."""
+        return "start_script" if self.name == "start" and is_program(str(arguments.get("file", ""))) else self.tool
 
 
 _ROW = "[run] [column=value …]"
@@ -271,7 +324,12 @@ COMMANDS: Mapping[str, Command] = {
         ),
         Command("priority", "set_priority", "its place in the queue", "control", "<run> high|normal|low", _priority),
         Command(
-            "start", "start_training", "train on your newest csv", "change", "[target] [file=…] [key=value …]", _start
+            "start",
+            "start_training",
+            "train on your newest csv, or run your own program",
+            "change",
+            "[target | train.py --its-arguments] [file=…] [key=value …]",
+            _start,
         ),
         Command("clone", "clone_run", "the same run with changes", "change", "[run] key=value …", _clone),
         Command("update", "update_script", "a new script: attach train.py", "change", "[run]", _update),
@@ -305,6 +363,7 @@ _ENOUGH = re.compile(
 EXAMPLES = (
     "train a model that predicts `visited_doctor` from the attached csv",
     "predict on the attached csv with r-abc123",
+    "run the attached train.py on 2 gpus for 4 hours",
     "train r-abc123 again with learning rate 0.1",
     "why did it fail?",
 )
@@ -336,7 +395,10 @@ def words_of(text: str) -> tuple[str, ...] | None:
 
 def _bare(command: Command, rest: Sequence[str]) -> bool:
     """Whether words without `/train` before them can only be this command: ids, changes and its own few words."""
-    rest = _plain_ids(rest)
+    try:
+        rest = _plain_ids(_quoted(rest))
+    except BadRequest:
+        return False
     own = {"csv", "info", "older", "errors", "warnings", *PRIORITIES} if rest else set()
     own |= {"usage", "parquet"} if command.name == "metrics" else set()
     own |= {"file"} if command.name == "logs" else set()
@@ -427,10 +489,18 @@ def call_in(text: str, turn_id: str, dispatcher: Dispatcher) -> ToolCall | None:
     command = command_of(words[0]) if words else None
     if not words or command is None or not dispatcher.asks(command.tool):
         return None
-    arguments = command.arguments(words[1:])
-    if command.name in {"update", "start"} and files:
+    rest = words[1:]
+    if command.name == "start" and not any(is_program(word) for word in rest):
+        rest = (*[name for name in files if is_program(name)][:1], *rest)
+    arguments = command.arguments(rest)
+    if command.tool_for(arguments) == "start_script":
+        beside = [name for name in files if name != arguments["file"]]
+        arguments.setdefault("data", [name for name in beside if name != REQUIREMENTS])
+        if REQUIREMENTS in beside:
+            arguments.setdefault("requirements", REQUIREMENTS)
+    elif command.name in {"update", "start"} and files:
         arguments.setdefault("file", files[0])
-    return ToolCall(f"{CALL}{turn_id}", command.tool, json.dumps(arguments))
+    return ToolCall(f"{CALL}{turn_id}", command.tool_for(arguments), json.dumps(arguments))
 
 
 def command_answer(call_id: str, answer: str) -> str | None:
@@ -454,7 +524,8 @@ async def carry_out(words: Sequence[str], caller: Caller, dispatcher: Dispatcher
     if command is None:
         known = ", ".join(f"`{known}`" for known in (*COMMANDS, "approve", "reject", "help"))
         raise BadRequest(f"There is no command `{name}`. Commands: {known}.")
-    call = ToolCall(new_ulid(), command.tool, json.dumps(command.arguments(words[1:])))
+    arguments = command.arguments(words[1:])
+    call = ToolCall(new_ulid(), command.tool_for(arguments), json.dumps(arguments))
     result = await dispatcher.call(caller, call)
     if isinstance(result, NeedsApproval):
         return None

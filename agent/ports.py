@@ -111,6 +111,10 @@ class Fleet(Protocol):
     async def gone(self) -> Sequence[HostInfo]:
         """The last word of hosts that were there within a day and are not now."""
 
+    @property
+    def starting(self) -> bool:
+        """Whether a worker that was started with the bot may still come."""
+
     def nobody(self) -> str:
         """Why no host is there, and what to do, in a sentence."""
 
@@ -160,6 +164,9 @@ class Bundles(Protocol):
 
     async def pack(self, recipe: str) -> str:
         """Pack a recipe's files into the blob store; the bundle's sha256. The same code gives the same sha256."""
+
+    async def pack_program(self, files: Mapping[str, bytes]) -> str:
+        """Pack somebody's own program with what it may import of ours into the blob store; the bundle's sha256."""
 
     async def read(self, sha256: str, name: str) -> str:
         """The text of one file of a stored bundle. Raises `NotFound`."""

@@ -31,7 +31,7 @@ from bot.settings import Settings, gateway_environment, worker_environment
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
 from worker.client.blobs import BlobStore, make_blobs
-from worker.client.bundle import pack, pack_files, unpack
+from worker.client.bundle import pack, pack_files, runtime_files, unpack
 from worker.client.feed import RedisFeed
 from worker.client.fleet import CeleryFleet
 from worker.client.redis_server import EmbeddedRedis
@@ -72,6 +72,12 @@ class PackedBundles:
         """Pack a recipe's files into the blob store; the bundle's sha256."""
         sha256, data = await asyncio.to_thread(pack, recipe)
         await asyncio.to_thread(self._blobs.put_bytes, data, name=f"{recipe}.tar")
+        return sha256
+
+    async def pack_program(self, files: Mapping[str, bytes]) -> str:
+        """Pack somebody's own program with what it may import of ours; the bundle's sha256."""
+        sha256, data = await asyncio.to_thread(lambda: pack_files(runtime_files() | dict(files)))
+        await asyncio.to_thread(self._blobs.put_bytes, data, name="program.tar")
         return sha256
 
     async def read(self, sha256: str, name: str) -> str:

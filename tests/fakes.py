@@ -176,6 +176,8 @@ def host(name: str, *, gpus: int = 0, **more: object) -> HostInfo:
 class FakeFleet:
     """Hosts that take every order and do nothing; `infos` is what they say."""
 
+    starting = False
+
     def __init__(self) -> None:
         self.infos: tuple[HostInfo, ...] = (host("gpu-1"),)
         self.lost: tuple[HostInfo, ...] = ()
@@ -240,13 +242,18 @@ class FakeBundles:
     async def pack(self, recipe: str) -> str:
         return "b" * 64
 
+    async def pack_program(self, files: Mapping[str, bytes]) -> str:
+        return self._kept({name: content.decode() for name, content in files.items()})
+
     async def read(self, sha256: str, name: str) -> str:
         return self.files[sha256][name]
 
     async def replace(self, sha256: str, files: Mapping[str, str]) -> str:
-        changed = self.files[sha256] | dict(files)
-        digest = hashlib.sha256(repr(sorted(changed.items())).encode()).hexdigest()
-        self.files[digest] = changed
+        return self._kept(self.files[sha256] | dict(files))
+
+    def _kept(self, files: dict[str, str]) -> str:
+        digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
+        self.files[digest] = files
         return digest
 
 

@@ -51,6 +51,7 @@ class Settings(BaseSettings):
     )  # of an attempt's processes together; 0: no limit of ours,
     # None: what the host has for runs, shared among its slots, or among its GPUs for a run with some
     process_limit: int = Field(default=4096, ge=0)  # of an attempt, with threads; 0: none
+    package_index: str = ""  # where requirements of own programs come from; empty: the usual one
     open_files: int = Field(default=65_536, ge=256)  # of each process
     guard_s: float = 1.0  # how often memory is looked at where the kernel does not do it
     disk_every_s: float = 30.0  # how often the disk is looked at

@@ -3,12 +3,12 @@
 import math
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from agent.domain.datasets import DatasetRef
-from agent.domain.tasks import TaskType
+from agent.domain.tasks import TASKS, TaskType
 from agent.domain.told import Form
 from agent.domain.value import Value
 
@@ -79,9 +79,32 @@ Network = Literal["none", "hub", "open"]
 PRIORITIES: dict[str, int] = {"low": -1, "normal": 0, "high": 1}
 
 
+class JobKind(StrEnum):
+    """What an order asks a host to do; the supervisor's steps follow from it."""
+
+    RECIPE = "recipe"
+    SCRIPT = "script"
+
+
+class Script(Value):
+    """A program of somebody's own, as it runs: `python <entry> <arguments>` in the run's folder.
+
+    `name` is the file that people attached, `entry` the program in the bundle. `data` lie in `data/` under their names.
+    `requirements` are installed before it begins, where the host lacks them; `environment` is added to its own.
+    """
+
+    name: str
+    entry: str = "train.py"
+    arguments: tuple[str, ...] = ()
+    environment: dict[str, str] = Field(default_factory=dict)
+    data: tuple[DatasetRef, ...] = ()
+    requirements: tuple[str, ...] = ()
+
+
 class RunSpec(Value):
     """Everything that decides what a run does. It is shown on the approval card and hashed into its digest.
 
+    A recipe has a task, data and mostly a target; a program of somebody's own has `script`.
     `settings` are the recipe's hyperparameters; None means that nobody said, and the recipe's default holds.
     `host` is where it goes first; another host may take it if that is full or lost and has the same sandbox tier.
     `max_hours` is what an approval buys: all attempts of the run spend from it. `network` is what the training process
@@ -91,10 +114,12 @@ class RunSpec(Value):
     `cloned_from` is the run that it is a changed copy of; it decides nothing.
     """
 
-    task: TaskType
-    recipe: str
-    dataset: DatasetRef
-    target: str
+    job: JobKind = JobKind.RECIPE
+    script: Script | None = None
+    task: TaskType | None = None
+    recipe: str = ""
+    dataset: DatasetRef | None = None
+    target: str | None = None
     text_column: str | None = None
     drop_columns: tuple[str, ...] = ()
     settings: dict[str, JsonValue] = Field(default_factory=dict)
@@ -113,6 +138,51 @@ class RunSpec(Value):
     estimate_s: float = 0.0
     note: str = ""
     cloned_from: str = ""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.job is JobKind.SCRIPT and self.script is None:
+            raise ValueError("a job of kind script needs a script")
+        if self.job is JobKind.RECIPE and (self.task is None or self.dataset is None):
+            raise ValueError("a job of kind recipe needs a task and data")
+        return self
+
+    @property
+    def subject(self) -> str:
+        """What a run is called after: the column that it predicts, or the name of its program."""
+        return self.target or (self.script.name if self.script else TASKS[str(self.task)].label)
+
+    @property
+    def title(self) -> str:
+        """Its subject, and from which data."""
+        return f"{self.subject} from {self.data_words}" if self.data_words else self.subject
+
+    @property
+    def kind(self) -> str:
+        """What it is, in words: a task type, or that it is somebody's own program."""
+        return "own script" if self.task is None else TASKS[self.task].label
+
+    @property
+    def data_words(self) -> str:
+        """The names of its data, empty where it has none."""
+        if self.dataset is not None:
+            return self.dataset.name
+        return ", ".join(file.name for file in self.script.data) if self.script else ""
+
+    @property
+    def sealed_rows(self) -> tuple[str, str, int, float]:
+        """What decides which rows are sealed: runs that agree in it are measured on the same ones."""
+        return self.dataset.sha256 if self.dataset else "", self.target or "", self.seed, self.test_frac
+
+    @property
+    def unit(self) -> str:
+        """What a step of its training is."""
+        return "step" if self.task is None else TASKS[self.task].unit
+
+    @property
+    def entry(self) -> str:
+        """The program in its bundle."""
+        return self.script.entry if self.script else "train.py"
 
 
 class Score(Value):

@@ -39,6 +39,7 @@ from agent.llm.phrases import (
 )
 from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
 from agent.prompt import NOTICE
+from agent.tools.programs import REQUIREMENTS, is_program
 
 NAME = "offline planner"
 UNDERSTANDS = (
@@ -69,9 +70,14 @@ _MOST_NAMED = 40  # columns
 NOTHING_TO_ADD = "I have nothing to add to what the card above says."
 _NO_PLAN = {
     "start_training": "All right, nothing was started. Tell me what to change, and I ask again.",
+    "start_script": "All right, nothing was started. Tell me what to change, and I ask again.",
     "clone_run": "All right, nothing was started. Tell me what to change, and I ask again.",
     "update_script": "All right, the script stays as it is.",
 }
+_RUN_IT = re.compile(r"\b(?:run|start|train|launch|execute|try)\b", re.IGNORECASE)
+_PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
+_DATA_FILE = re.compile(r"(?<![\w./=-])([\w-][\w.-]*\.(?:csv|tsv|jsonl?|parquet|txt|xlsx|npz))\b")
+_COMMAND_LINE = re.compile(r"(?<=\s)--?[A-Za-z][\w-]*(?:[= ]\S+)*")
 _MEND = re.compile(r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script)\b", re.IGNORECASE)
 
 
@@ -117,10 +123,8 @@ def _to_request(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
         return _say(refused.group(1))
     file, run = FILE.search(asked), RUN_ID.search(asked.lower())
     name, run_id = file.group(1) if file else None, run.group(0) if run else None
-    if name is not None and name.endswith(".py"):
-        if _MEND.search(asked):
-            return _call("update_script", run=run_id, file=name)
-        return _say(f"Is `{name}` a new training script? Then say “update r-abc123 with this script”.")
+    if (program := _program_in(asked)) is not None:
+        return _with_program(asked, program, run_id)
     wanted = _wanted(asked, messages)
     match wanted:
         case "train" | "yes":
@@ -138,6 +142,45 @@ def _to_request(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
             return _call(wanted, **_about_runs(wanted, asked, run_id))
         case talk:
             return _say(TALK.get(talk or "", NOT_UNDERSTOOD))
+
+
+def _program_in(asked: str) -> str | None:
+    """The program that came with a request, or that it says to run by its name."""
+    attached: list[str] = [name for name in FILE.findall(asked) if is_program(name)]
+    if attached:
+        return attached[0]
+    named = _PROGRAM.search(words_of(asked))
+    return str(named.group(1)) if named and _RUN_IT.search(words_of(asked)) else None
+
+
+def _with_program(asked: str, program: str, run_id: str | None) -> ModelReply:
+    """Run it, or give it to a run that there is."""
+    words = words_of(asked)
+    runs_it = _RUN_IT.search(words)
+    if program.endswith(".py") and (run_id or (_MEND.search(words) and not runs_it)):
+        return _call("update_script", run=run_id, file=program)
+    if not runs_it:
+        return _say(
+            f"Shall I run `{program}`? Say “run {program}”. To change a run that there is, say “update r-abc123 with "
+            "this script”."
+        )
+    line = _COMMAND_LINE.search(words)
+    said = changes_in(words[: line.start()] + words[line.end() :] if line else words)
+    if settings := said.get("settings"):
+        return _say(
+            f"`{program}` is your own program, so I cannot set {', '.join(settings)} in it. Give it a command line: "
+            f"“run {program} --{next(iter(settings)).replace('_', '-')} …”."
+        )
+    beside = [name for name in FILE.findall(asked) if not is_program(name)]
+    beside += [name for name in _DATA_FILE.findall(words) if name not in beside]
+    return _call(
+        "start_script",
+        file=program,
+        data=tuple(name for name in beside if name != REQUIREMENTS),
+        requirements=REQUIREMENTS if REQUIREMENTS in beside else None,
+        arguments=line.group().strip() if line else None,
+        **{name: said.get(name) for name in ("max_hours", "gpus", "host")},
+    )
 
 
 _SAID_OF: dict[str, Callable[[str], dict[str, Any]]] = {

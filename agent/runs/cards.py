@@ -11,7 +11,7 @@ from agent.cards import duration, gpus_words, number, score_words, size
 from agent.domain.content import Button, Card, Fact, Picture, Table, Tone
 from agent.domain.events import MetricRow
 from agent.domain.runs import LIVE, PRIORITIES, Attempt, Run, RunState, Scorecard
-from agent.domain.tasks import TASKS, metric_label
+from agent.domain.tasks import metric_label
 from agent.runs.pace import seconds_left, steps_a_second
 
 LOG_LINES_SHOWN = 6
@@ -116,7 +116,7 @@ def run_card(
         progress = min(1.0, run.step / run.total_steps)
     return Card(
         kind="run",
-        title=f"{run.id} · {run.spec.target} from {run.spec.dataset.name}",
+        title=f"{run.id} · {run.spec.title}",
         tone=TONES.get(run.state, "busy"),
         body=reason,
         facts=(*_time_facts(run, rows, attempts, now), *_metric_facts(rows), *_usage_facts(run)),
@@ -124,7 +124,7 @@ def run_card(
         log=traceback[-TRACEBACK_LINES_SHOWN:] if traceback else tuple(log)[-LOG_LINES_SHOWN:],
         picture=picture,
         buttons=(*run_buttons(run), *ways),
-        footer=f"{TASKS[run.spec.task].label} on {host}, {gpus_words(run.spec.gpus)}"
+        footer=f"{run.spec.kind} on {host}, {gpus_words(run.spec.gpus)}"
         + (f" · attempt {run.attempt}" if run.attempt > 1 else ""),
     )
 
@@ -222,15 +222,17 @@ def result_card(
 def _unmeasured_card(run: Run, rows: Sequence[MetricRow], ways: Sequence[Button]) -> Card:
     """The end of a program that left no predictions: its own numbers, said to be its own."""
     model = run.outcome is not None and run.outcome.artifact is not None
+    kept = "Its `artifacts/` are kept." if model else "It left no `artifacts/`."
+    name, own = run.spec.entry, run.spec.script is not None
+    left = "" if own else "It left no `predictions/model.csv`, so nothing was measured on the sealed test rows. "
     return Card(
         kind="result",
         title=f"{run.id} {state_words(run)}",
         tone=TONES.get(run.state, "neutral"),
-        body="`train.py` ended without an error. It left no `predictions/model.csv`, so nothing was measured on the "
-        f"sealed test rows. {'Its `artifacts/` are kept.' if model else 'It left no `artifacts/`.'}",
+        body=f"`{name}` ended without an error. {left}{kept}",
         facts=tuple(_metric_facts(rows)),
         buttons=(*ways, *run_buttons(run)),
-        footer="Numbers as reported by train.py" if rows else "",
+        footer=f"Numbers as reported by {name}" if rows else "",
     )
 
 

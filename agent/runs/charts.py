@@ -10,7 +10,6 @@ import numpy as np
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
 from agent.domain.metrics import Direction, better
 from agent.domain.runs import Attempt, Run
-from agent.domain.tasks import TASKS
 from agent.runs.curves import Axis, Clock, series_of
 from agent.series.window import Window
 
@@ -108,10 +107,10 @@ def curves_chart(runs: Sequence[Run], curves: Mapping[str, Curves], look: Look) 
             lines = tuple(line(run, name, run.id) for run in runs if name in curves[run.id])
             panels.append(_panel(name, _metric(name), lines, curves[first.id], look, runs))
     sheet, more = _sheet(panels, look)
-    unit = TASKS[first.spec.task].unit
+    unit = first.spec.unit
     spec = ChartSpec(
-        title=f"{first.spec.target} · {', '.join(run.id for run in runs)}",
-        subtitle=first.spec.dataset.name,
+        title=f"{first.spec.subject} · {', '.join(run.id for run in runs)}",
+        subtitle=first.spec.data_words,
         panels=sheet,
         x_label={"time": "hours", "epoch": "epoch", "step": unit}[look.axis],
         theme=look.theme,

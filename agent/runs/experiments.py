@@ -70,7 +70,7 @@ def _value(run: Run) -> float:
 
 def _rows(run: Run) -> tuple[str, str, int, float]:
     """What decides which rows are sealed."""
-    return run.spec.dataset.sha256, run.spec.target, run.spec.seed, run.spec.test_frac
+    return run.spec.sealed_rows
 
 
 def _shown(run: Run, metric: str) -> bool:
@@ -95,8 +95,8 @@ def picture_of(found: Experiments, *, theme: Theme = "light") -> PictureSpec:
     costly.sort(key=lambda pair: (sign * pair[1].value, pair[1].cost or 0.0))
     pictures: tuple[Progress | Cloud, ...] = (progress, _cloud(costly, name)) if len(costly) > 1 else (progress,)
     return PictureSpec(
-        title=f"{first.target} · {counted(len(found.runs), 'experiment')}",
-        subtitle=f"{first.dataset.name} · all measured on the same sealed test rows",
+        title=f"{first.subject} · {counted(len(found.runs), 'experiment')}",
+        subtitle=f"{first.data_words} · all measured on the same sealed test rows",
         pictures=pictures,
         theme=theme,
     )

@@ -48,8 +48,8 @@ def on_a_sheet(pictures: Sequence[RunPicture]) -> Sequence[RunPicture]:
 def sheet_of(run: Run, shown: Sequence[Told], *, earlier: Sequence[int] = (), theme: Theme = "light") -> PictureSpec:
     """Pictures that were told, on a sheet that says so; `earlier` attempts told some of them."""
     return PictureSpec(
-        title=f"{run.spec.target} · {run.id}",
-        subtitle=f"{run.spec.dataset.name} · {when_told(shown, earlier)}",
+        title=f"{run.spec.subject} · {run.id}",
+        subtitle=f"{run.spec.data_words} · {when_told(shown, earlier)}",
         pictures=tuple(drawn(told) for told in shown),
         theme=theme,
     )

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
 from agent.domain.content import Button
 from agent.domain.runs import Run
-from agent.domain.tasks import TASKS
 from agent.series.columns import Entries
 from agent.series.usage import CPUS, MEMORY, gpu_name, gpu_of
 from agent.series.window import PAUSE_S, Stretch, longest_wait_s, usual_s
@@ -116,7 +115,7 @@ def throughput_chart(
     if np.isfinite(pace.y).any():
         fastest = float(np.nanmax(pace.y))
         _, times, unit = next(one for one in _PACES if fastest >= one[0])
-        said = f"{TASKS[run.spec.task].unit.split()[-1]}s"
+        said = f"{run.spec.unit.split()[-1]}s"
         scaled = Series(pace.name, pace.x, (np.asarray(pace.y) * times).tolist())
         panels.append(Panel("throughput", (scaled,), f"{said}/{unit}", floor=0.0))
     for name in list(rates)[:_MOST_RATES]:
@@ -282,7 +281,7 @@ def _spec(
     return ChartSpec(
         title=f"{run.id} · {said}",
         panels=tuple(replace(panel, marks=marks, smooth=look.smooth) for panel in panels),
-        subtitle=f"{run.spec.target} from {run.spec.dataset.name} · {run.spec.host}",
+        subtitle=f"{run.spec.title} · {run.spec.host}",
         x_label=axis.unit,
         theme=look.theme,
     )

@@ -5,6 +5,7 @@ script with a syntax error is refused before anybody is asked. Called through th
 """
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
@@ -29,7 +30,6 @@ from agent.tools.placing import books, choose_host, connected, estimate_s
 from agent.tools.scripts import Diff, Replacement, check, diff_of, replaced
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 
-SCRIPT = "train.py"
 SCRIPT_BYTES = 1_000_000
 PLAN_TIMEOUT_S = 120.0
 SHORT_NAMES = {  # what people call settings; a changed one must replace the original's, not stand beside it
@@ -77,6 +77,7 @@ class CloneArguments(Arguments):
     settings: dict[str, JsonValue] = Field(
         default_factory=dict, description="Hyperparameters to change; null takes the recipe's default."
     )
+    arguments: str | None = Field(None, description="Command line of somebody's own program, such as --lr 0.1.")
     target: str | None = Field(None, description="Another column to predict.")
     seed: int | None = None
     test_frac: float | None = Field(None, gt=0.0, lt=0.9)
@@ -147,13 +148,14 @@ class Changing:
         run = await named_or_newest(self._runs, caller, asked.run)
         await self._control.owned(caller, run, "change its program; `clone` makes a run of your own from it")
         with_new_program(run)  # refused now, not after people were asked
-        before = await self._bundles.read(run.spec.bundle_sha256, SCRIPT)
+        entry = run.spec.entry
+        before = await self._bundles.read(run.spec.bundle_sha256, entry)
         after = await self._asked_for(caller, asked, before)
-        check(after)
+        check(after, name=entry)
         if after == before:
             raise BadRequest(f"This is the script that run `{run.id}` has already; nothing would change.")
-        new = await self._bundles.replace(run.spec.bundle_sha256, {SCRIPT: after})
-        diff = diff_of(before, after)
+        new = await self._bundles.replace(run.spec.bundle_sha256, {entry: after})
+        diff = diff_of(before, after, name=entry)
         exact: dict[str, JsonValue] = {"run": run.id, "bundle_sha256": new, "was": run.spec.bundle_sha256}
         whole: tuple[Document, ...] = ()
         if diff.cut:
@@ -210,14 +212,24 @@ class Changing:
         for name in ("seed", "test_frac", "max_hours", "gpus", "network", "auto_resume"):
             if (value := getattr(asked, name)) is not None:
                 changes[name] = value
-        if asked.target is not None and asked.target != before.target:
+        if before.script is not None:
+            if unknown := [name for name, value in settings.items() if value is not None]:
+                raise BadRequest(
+                    f"`{before.script.name}` is somebody's own program, so it has no setting `{unknown[0]}`. Give it "
+                    'other arguments, such as `args="--lr 0.1"`, or change it with `update`.'
+                )
+            if asked.arguments is not None:
+                changes["script"] = before.script.model_copy(update={"arguments": arguments_of(asked.arguments)})
+        elif asked.arguments is not None:
+            raise BadRequest("This run is of a recipe, which takes settings, such as `lr=0.1`, and no arguments.")
+        if asked.target is not None and before.dataset is not None and asked.target != before.target:
             report = await self._data.report(before.dataset, asked.target, before.task)
             if report.problems:
                 raise BadData(" ".join(report.problems))
             leaks = (leak.column for leak in report.leaks)
             dropped = dict.fromkeys((*before.drop_columns, *leaks))
             changes |= {"target": asked.target, "drop_columns": tuple(name for name in dropped if name != asked.target)}
-        if asked.repack:
+        if asked.repack and before.script is None:
             changes["bundle_sha256"] = await self._bundles.pack(before.recipe)
         spec = before.model_copy(update=changes)
         host = choose_host(
@@ -235,8 +247,10 @@ class Changing:
 
     async def _checked(self, spec: RunSpec, host: HostInfo) -> RunSpec:
         """It with its time; a script of somebody's own knows settings of its own. Raises `BadData`: it cannot work."""
-        usual = await self._bundles.read(await self._bundles.pack(spec.recipe), SCRIPT)
-        if await self._bundles.read(spec.bundle_sha256, SCRIPT) != usual:
+        if spec.script is not None:
+            return spec
+        usual = await self._bundles.read(await self._bundles.pack(spec.recipe), spec.entry)
+        if await self._bundles.read(spec.bundle_sha256, spec.entry) != usual:
             await self._data.checked(spec.model_copy(update={"settings": {}}))
             return spec
         report = await self._data.checked(spec)
@@ -273,6 +287,32 @@ async def start(runs: Runs, service: RunService, caller: Caller, exact: Mapping[
     if run.state is not RunState.QUEUED and (attempts := await runs.attempts(run.id)):
         text = f"Started `{run.id}` on {attempts[-1].host}; its card follows the training."
     return Result(text, {"run": run.id, "state": run.state.value})
+
+
+def arguments_of(line: str) -> tuple[str, ...]:
+    """The words of a command line. Raises `BadRequest` where a quote is not closed."""
+    try:
+        return tuple(shlex.split(line))
+    except ValueError as error:
+        raise BadRequest(f"I cannot read the arguments `{line[:100]}`: {error}.") from None
+
+
+def program_facts(spec: RunSpec) -> list[Fact]:
+    """What a run learns from, and what its program is given."""
+    facts = [Fact(name="Data", value=spec.data_words)] if spec.data_words else []
+    if spec.target:
+        facts.append(Fact(name="Target", value=spec.target))
+    if spec.script is None:
+        return facts
+    if spec.script.arguments:
+        facts.append(Fact(name="Arguments", value=shlex.join(spec.script.arguments)))
+    if spec.script.environment:
+        words = ", ".join(f"{name}={value}" for name, value in spec.script.environment.items())
+        facts.append(Fact(name="Environment", value=words))
+    if spec.script.requirements:
+        said = ", ".join(spec.script.requirements)
+        facts.append(Fact(name="Requirements", value=f"{said}; what the host lacks is installed first, from wheels"))
+    return facts
 
 
 def update_card(run: Run, diff: Diff, *, why: str) -> Card:
@@ -317,8 +357,7 @@ def clone_card(original: Run, spec: RunSpec, *, priority: int, limits: Limits | 
         tone="busy",
         body="\n\n".join(part for part in (same, gaps_words(spec.sandbox)) if part),
         facts=(
-            Fact(name="Data", value=spec.dataset.name),
-            Fact(name="Target", value=spec.target),
+            *program_facts(spec),
             *spec_facts(spec, priority=priority, limits=limits),
         ),
         table=Table(columns=("what", "was", "becomes"), rows=tuple(rows)) if rows else None,
@@ -338,8 +377,10 @@ def differences(before: RunSpec, after: RunSpec) -> list[tuple[str, str, str]]:
         for name in names
         if before.settings.get(name) != after.settings.get(name)
     ]
-    if before.dataset != after.dataset:
-        rows.insert(0, ("data", before.dataset.name, after.dataset.name))
+    if before.data_words != after.data_words:
+        rows.insert(0, ("data", before.data_words, after.data_words))
+    if before.script and after.script and before.script.arguments != after.script.arguments:
+        rows.append(("arguments", _shown(before.script.arguments), _shown(after.script.arguments)))
     return rows
 
 

@@ -157,7 +157,7 @@ class Control:
 def _question(run: Run, verb: str, what: str, *, owns: bool) -> Plan:
     steps = f"{run.step:,} of {run.total_steps:,}" if run.total_steps else f"{run.step:,}"
     facts = (
-        Fact(name="Run", value=f"{run.id}, a model for {run.spec.target}"),
+        Fact(name="Run", value=f"{run.id}, a model for {run.spec.subject}"),
         Fact(name="State", value=run.state.value),
         Fact(name="Step", value=steps),
     )

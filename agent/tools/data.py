@@ -16,6 +16,7 @@ from agent.llm.phrases import target_in
 from agent.ports import Blobs, Fleet
 from agent.stores import Conversations, Runs
 from agent.tools.finding import LOOKED_AT, named, of_thread
+from agent.tools.programs import REQUIREMENTS, is_program
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
 INSPECT_TIMEOUT_S = 90.0
@@ -45,7 +46,7 @@ class DataFiles:
         files = await self._conversations.files(session_id)
         if name is not None and files:
             return _named(files, name)
-        data = [file for file in files if not file.name.lower().endswith(SCRIPT_ENDING)]
+        data = [file for file in files if not is_program(file.name) and file.name != REQUIREMENTS]
         if not data:
             raise NotFound("There is no data file in this thread yet. Attach a csv file to a message.")
         return data[0]
@@ -59,6 +60,16 @@ class DataFiles:
         if not scripts:
             raise NotFound("Attach the new `train.py` to a message, or say which text to replace with which.")
         return scripts[0]
+
+    async def program(self, session_id: str, name: str | None) -> DatasetRef:
+        """A Python file or a zip by name; the newest one when no name is given. Raises `NotFound`."""
+        files = await self._conversations.files(session_id)
+        if name is not None and files:
+            return _named(files, name)
+        programs = [file for file in files if is_program(file.name)]
+        if not programs:
+            raise NotFound("There is no program in this thread yet. Attach a .py file, or a zip of your folder.")
+        return programs[0]
 
     async def report(self, dataset: DatasetRef, target: str | None, task: TaskType | None) -> DataReport:
         """The audit of a file, with classes and leaks when the target is known or can be guessed."""
@@ -74,6 +85,8 @@ class DataFiles:
 
     async def checked(self, spec: RunSpec) -> DataReport:
         """The audit for a planned run. Raises `BadData` with the sentence with which one of its steps would fail."""
+        if spec.dataset is None:
+            raise BadRequest("There are no data to look at in this plan.")
         order = InspectOrder(dataset=spec.dataset, target=spec.target, task=spec.task, plan=spec)
         return await self._fleet.inspect(order)
 
@@ -168,17 +181,19 @@ class Data:
         run = await finished_run(self._runs, caller, asked.run)
         if run.outcome is None or run.outcome.artifact is None:
             raise BadRequest(f"Run `{run.id}` left no model to predict with.")
+        if run.spec.script and "predict.py" not in run.outcome.artifact.files:
+            raise BadRequest(f"Run `{run.id}` left no `artifacts/predict.py`, so I cannot predict with its model.")
         dataset = None if asked.rows else await self._files.find(caller.session_id, asked.file)
         order = PredictOrder(artifact_sha256=run.outcome.artifact.sha256, dataset=dataset, rows=asked.rows)
         try:
             predictions = await self._fleet.predict(order)
         except BadData as error:
-            does = f"`{run.id}` predicts `{run.spec.target}`."
+            does = f"`{run.id}` predicts `{run.spec.subject}`."
             raise BadData(
                 f"{error.text} {does} To learn from other data, say “train a model that predicts …”."
             ) from error
         words = _values(predictions)
-        text = f"Predicted `{run.spec.target}` for {predictions.total:,} rows with `{run.id}`: {words}."
+        text = f"Predicted `{run.spec.subject}` for {predictions.total:,} rows with `{run.id}`: {words}."
         first: list[JsonValue] = [row.model_dump(mode="json") for row in predictions.rows[:ROWS_SHOWN]]
         card = predictions_card(run, predictions, dataset)
         return Result(text, {"run": run.id, "first_rows": first}, card, await self._handed(run, predictions))
@@ -236,7 +251,7 @@ def _values(predictions: Predictions) -> str:
 
 def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | None) -> Card:
     """The first predictions, each label with its probability."""
-    columns: tuple[str, ...] = ("row", run.spec.target)
+    columns: tuple[str, ...] = ("row", run.spec.subject)
     rows = tuple((str(place), *_cells(row)) for place, row in enumerate(predictions.rows[:ROWS_SHOWN], 1))
     if any(isinstance(row, LabelPrediction) for row in predictions.rows):
         columns = (*columns, "probability")

@@ -86,9 +86,9 @@ class Looking:
         if not found:
             return Result(NO_RUN)
         order = "newest first" + ("" if ours or not caller.room.thread else "; of other threads, this one has none")
-        names = {run.spec.dataset.name for run in found}
+        names = {run.spec.data_words for run in found}
         told: list[JsonValue] = [
-            {"run": run.id, "state": run.state.value, "data": run.spec.dataset.name, "result": _result(run)}
+            {"run": run.id, "state": run.state.value, "data": run.spec.data_words, "result": _result(run)}
             for run in found
         ]
         card = Card(
@@ -252,9 +252,7 @@ def _better_words(runs: Sequence[Run]) -> str:
         return ""
     pick = max if scored[0][1].higher_is_better else min
     best, score = pick(scored, key=lambda pair: pair[1].model.value)
-    same = (
-        len({(run.spec.dataset.sha256, run.spec.target, run.spec.seed, run.spec.test_frac) for run, _ in scored}) == 1
-    )
+    same = len({run.spec.sealed_rows for run, _ in scored}) == 1
     note = "" if same else " They were not measured on the same test rows, so this says little."
     return f"Best {metric_label(score.metric)}: `{best.id}` with {score_words(score.model.value)}.{note}"
 
@@ -274,5 +272,5 @@ def _last(curves: Curves, name: str) -> str:
 
 
 def _row(run: Run, *, data: bool) -> tuple[str, ...]:
-    named = (run.spec.dataset.name,) if data else ()
-    return run.id, state_words(run), run.spec.target, *named, _result(run)
+    named = (run.spec.data_words,) if data else ()
+    return run.id, state_words(run), run.spec.subject, *named, _result(run)

@@ -3,6 +3,7 @@
 The queue decides for good when the run starts; another host with the same walls may take it then.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -15,6 +16,8 @@ from agent.domain.tasks import TASKS
 from agent.ports import Fleet
 from agent.runs.fair import FOREIGN_BYTES
 from agent.stores import Runs
+
+_LOOK_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +45,17 @@ class Books:
 
 def estimate_s(report: DataReport, spec: RunSpec, host: HostInfo) -> float:
     """Rough training time from the size of the data and what the settings ask for. `report` is the plan's."""
-    pace, cores = TASKS[spec.task].pace, 2 / max(1, min(host.cpus, 8))
+    pace, cores = TASKS[str(spec.task)].pace, 2 / max(1, min(host.cpus, 8))
     rows_s = pace.row_s * report.rows * (pace.on_gpu if spec.gpus else cores)
     return pace.base_s + (rows_s + pace.cell_s * report.rows * len(report.columns) * cores) * report.effort
 
 
 async def connected(fleet: Fleet) -> Sequence[HostInfo]:
-    """The hosts. Raises `Unavailable` where there is none."""
-    hosts = await fleet.hosts()
-    if not hosts:
-        raise Unavailable(fleet.nobody())
+    """The hosts, once the worker of this machine has started. Raises `Unavailable` where there is none."""
+    while not (hosts := await fleet.hosts()):
+        if not fleet.starting:
+            raise Unavailable(fleet.nobody())
+        await asyncio.sleep(_LOOK_S)
     return hosts
 
 

@@ -74,6 +74,13 @@ def check(script: str, *, name: str = "train.py") -> None:
         ) from None
 
 
+def shown_of(text: str) -> Diff:
+    """A whole program, as much of it as fits on a card."""
+    body = text.splitlines()
+    shown = _fitting(body)
+    return Diff(text, len(body), 0, shown, _cut(body, shown))
+
+
 def diff_of(before: str, after: str, *, name: str = "train.py") -> Diff:
     """What changes, as a unified diff with three lines of context."""
     lines = list(
@@ -82,6 +89,18 @@ def diff_of(before: str, after: str, *, name: str = "train.py") -> Diff:
         )
     )
     body = lines[2:]
+    shown = _fitting(body)
+    return Diff(
+        "\n".join(lines) + "\n",
+        sum(line.startswith("+") for line in body),
+        sum(line.startswith("-") for line in body),
+        shown,
+        _cut(body, shown),
+    )
+
+
+def _fitting(body: Sequence[str]) -> tuple[str, ...]:
+    """The first lines, as much of each as fits on a card."""
     shown: list[str] = []
     used = 0
     for line in body:
@@ -90,11 +109,10 @@ def diff_of(before: str, after: str, *, name: str = "train.py") -> Diff:
         if len(shown) == SHOWN_LINES or used > SHOWN_CHARS:
             break
         shown.append(kept)
+    return tuple(shown)
+
+
+def _cut(body: Sequence[str], shown: Sequence[str]) -> int:
+    """How many lines are not shown whole."""
     whole = all(len(line) <= SHOWN_WIDTH for line in body[: len(shown)])
-    return Diff(
-        "\n".join(lines) + "\n",
-        sum(line.startswith("+") for line in body),
-        sum(line.startswith("-") for line in body),
-        tuple(shown),
-        len(body) - len(shown) or (0 if whole else 1),
-    )
+    return len(body) - len(shown) or (0 if whole else 1)

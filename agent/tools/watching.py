@@ -23,7 +23,6 @@ from agent.tools.tool import Arguments, Caller, Result, Tool
 
 LOG_LINES = 30
 LOG_CHARS = 1700  # of one card; fewer lines where they are long, so that no platform cuts them
-SCRIPT = "train.py"
 SCRIPT_CHARS = 9_000  # of a script at once, for a model
 LINES_READ = 5000  # of a log at once, for its file
 ROWS_SHOWN = 20
@@ -234,11 +233,12 @@ class Watching:
         if asked.version is not None and version not in versions:
             known = ", ".join(map(str, versions)) or "1"
             raise BadRequest(f"Run `{run.id}` has no version {version} of its script. Versions: {known}.")
-        text = await self._bundles.read(versions.get(version, run.spec.bundle_sha256), SCRIPT)
+        text = await self._bundles.read(versions.get(version, run.spec.bundle_sha256), run.spec.entry)
         lines = text.splitlines()
         if asked.first_line > max(1, len(lines)):
             raise BadRequest(f"The script has {len(lines):,} lines.")
-        name = SCRIPT if version == newest else f"train_v{version}.py"
+        entry = run.spec.entry.rpartition("/")[2]
+        name = entry if version == newest else f"{entry.removesuffix('.py')}_v{version}.py"
         file = await self._files.document(text, name=name, about=f"{run.id}-v{version}")
         shown, cut = _beginning(lines)
         of = f"version {version} of {newest}" if newest > 1 else "its only version"

@@ -166,12 +166,18 @@ def test_an_unknown_target_names_the_columns_and_guesses(tmp_path: Path) -> None
         (lambda t: t.replace("4,4.5,yes", "4,4.5,").replace("5,5.5,yes", "5,5.5,NaN"), "in 2 of 40 rows: lines 6, 7"),
         (lambda t: t.replace("4,4.5,yes", "4,4.5,maybe"), "1 class of “kind” has only one row (“maybe”)"),
         (lambda t: "".join(t.splitlines(keepends=True)[:9]), "only 8 rows; at least 20"),
-        (lambda t: t.replace("kind", "x").replace("a,", "kind,", 1), "is a quantity, not a class"),
     ],
 )  # fmt: skip
 def test_a_target_that_cannot_be_learned_is_a_problem(change: Any, sentence: str, tmp_path: Path) -> None:
     report = report_of(change(GOOD), tmp_path, target="kind")
     assert any(sentence in problem for problem in report["problems"]), report["problems"]
+
+
+def test_a_quantity_is_no_class(tmp_path: Path) -> None:
+    text = GOOD.replace("kind", "x").replace("a,", "kind,", 1)
+    report = report_of(text, tmp_path, target="kind", task="tabular_classification")
+    assert any("is a quantity, not a class. Ask for a regression" in problem for problem in report["problems"])
+    assert report_of(text, tmp_path, target="kind")["suggested_task"] == "tabular_regression"
 
 
 def test_uneven_classes_are_a_warning(tmp_path: Path) -> None:

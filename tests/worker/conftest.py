@@ -21,10 +21,10 @@ import redis
 
 from agent.domain.events import Ended, WorkerEvent
 from agent.domain.orders import LaunchOrder, StopOrder
-from agent.domain.runs import Outcome, RunSpec
+from agent.domain.runs import JobKind, Outcome, RunSpec, Script
 from agent.wire import decode
 from worker.client.blobs import FolderBlobs
-from worker.client.bundle import pack_files
+from worker.client.bundle import pack_files, runtime_files
 from worker.client.fleet import CeleryFleet
 from worker.client.keys import load_or_create
 from worker.client.redis_server import EmbeddedRedis
@@ -180,6 +180,22 @@ class Yard:
             host=self.host,
             bundle_sha256=sha256,
             **spec,
+        )
+        expires = datetime.now(UTC) + timedelta(minutes=5)
+        return LaunchOrder(run=run, attempt=attempt, host=self.host, spec=full, expires_at=expires)
+
+    def own(
+        self, run: str, files: dict[str, str], *, attempt: int = 1, spec: dict[str, Any] | None = None, **script: Any
+    ) -> LaunchOrder:
+        """An order for a program of somebody's own, whose entry is train.py unless `script` says otherwise."""
+        sha256, data = pack_files(runtime_files() | {name: text.encode() for name, text in files.items()})
+        self.blobs.put_bytes(data, name="program.tar")
+        full = RunSpec(
+            job=JobKind.SCRIPT,
+            script=Script(name="train.py", **script),
+            host=self.host,
+            bundle_sha256=sha256,
+            **(spec or {}),
         )
         expires = datetime.now(UTC) + timedelta(minutes=5)
         return LaunchOrder(run=run, attempt=attempt, host=self.host, spec=full, expires_at=expires)

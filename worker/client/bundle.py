@@ -40,14 +40,19 @@ def unpack(data: bytes) -> dict[str, bytes]:
         return {entry.name: file.read() for entry in tar if (file := tar.extractfile(entry)) is not None}
 
 
-def sources(recipe: str = "") -> dict[str, bytes]:
-    """The files of a bundle as this installation has them, by name: of the recipes only this one, or all."""
+def runtime_files() -> dict[str, bytes]:
+    """What any program may import of ours, by name."""
+    return {f"worker/{name}.py": (_PACKAGE / f"{name}.py").read_bytes() for name in _MODULES}
+
+
+def sources(recipe: str) -> dict[str, bytes]:
+    """The files of a bundle as this installation has them, by name: of the recipes only this one."""
     recipes = _PACKAGE / "recipes"
-    others = {path.parent.name for path in recipes.glob("*/train.py")} - {recipe} if recipe else set()
+    others = {path.parent.name for path in recipes.glob("*/train.py")} - {recipe}
     files = {
         "train.py": TRAIN_SCRIPT,
         "requirements.txt": (recipes / "requirements.txt").read_bytes(),
-        **{f"worker/{name}.py": (_PACKAGE / f"{name}.py").read_bytes() for name in _MODULES},
+        **runtime_files(),
     }
     for path in sorted(recipes.rglob("*.py")):
         name = path.relative_to(recipes)

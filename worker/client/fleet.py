@@ -97,9 +97,14 @@ class CeleryFleet:
         here = {info.host for info in await self.hosts()}
         return [info for info in await self._words(SEEN_KEY) if info.host not in here]
 
+    @property
+    def starting(self) -> bool:
+        """Whether a worker that was started with the bot may still come."""
+        return time.monotonic() < self._own_until
+
     def nobody(self) -> str:
         """Why no host is there, and what to do."""
-        if time.monotonic() < self._own_until:
+        if self.starting:
             return "The worker of this machine is still starting. Try again in a moment."
         return "No GPU host is connected, so nothing can be trained. Start one with `trainyard worker`."
 

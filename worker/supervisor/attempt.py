@@ -198,7 +198,9 @@ class _Attempt:
         self._records = records = Records(self._folder, spool, secrets=tuple(granted.values()))
         if self._wishes.ending:
             return self._wishes.outcome()
-        given = Granted(secrets=granted, minors=device_numbers(self._order, self._gpus))
+        given = Granted(
+            secrets=granted, minors=device_numbers(self._order, self._gpus), index=self._settings.package_index
+        )
         own = (self._folder, self._order, self._settings, records, self._wishes, sender, leaf, limits)
         return self._steps(records, Stage(Kit(*own, given)))
 
@@ -210,18 +212,20 @@ class _Attempt:
             records.capture.say(note)
         # The worker tested it, and the launch compared it with what was approved; where it broke since, no step starts.
         tier = self._settings.tier or tier_for(self._settings.sandbox, self._order.spec.sandbox)
-        *first, train, evaluate = steps_for(self._folder, self._order, prepared=self._layout.prepared)
-        for prepare in first:
+        steps = steps_for(self._folder, self._order, prepared=self._layout.prepared)
+        if steps.first and steps.first.sealed:
             self._patiently(records, self._layout.bring_source)
-            stage.run(prepare, tier=tier)
+            stage.run(steps.first, tier=tier)
             self._beating(records, lambda: room.take_split(self._folder, self._order.spec))
-        stage.run(train, tier=tier)
+        elif steps.first:
+            stage.run(steps.first, tier=tier)
+        stage.run(steps.train, tier=tier)
         if why := outputs.check_training(self._folder.path):
             return failed(ExitClass.USER_ERROR, why, code=0)
         scorecard = results = None
-        if outputs.has_predictions(self._folder.path):
+        if steps.evaluate and outputs.has_predictions(self._folder.path):
             self._patiently(records, self._layout.bring_predictions, despite=(Why.TIME,))
-            stage.run(evaluate, tier=tier)
+            stage.run(steps.evaluate, tier=tier)
             scorecard = outputs.read_scorecard(self._folder.room)
             results = outputs.read_results(self._folder.room, clean=records.capture.redacted)
             room.take_results(self._folder)

@@ -3,7 +3,11 @@
 Owns what was read of the bundle. Knows no order of steps. Called by `worker.supervisor.attempt`.
 """
 
+import shutil
+from pathlib import Path
+
 from agent.domain.orders import LaunchOrder
+from agent.domain.runs import Script
 from worker.client.blobs import BlobStore
 from worker.folders import RunFolder, remove, write_atomically
 from worker.supervisor import outputs, room
@@ -27,27 +31,43 @@ class Layout:
 
         The data stays where an earlier attempt prepared it.
         """
-        path = self._folder.path
-        self._bundle = outputs.read_bundle(self._blobs.get_file(self._order.spec.bundle_sha256))
+        path, spec = self._folder.path, self._order.spec
+        self._bundle = outputs.read_bundle(self._blobs.get_file(spec.bundle_sha256), own=spec.script is not None)
         outputs.clear(path)
-        kept = outputs.archive_script(path, self._bundle)
-        outputs.lay_bundle(self._bundle, path)
-        self.prepared = outputs.is_prepared(path, self._folder.sealed, self._order.spec)
-        if not self.prepared:
-            remove(path / "data")
-        self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path / "config.json", self._config(), durable=False)
-        return f"train.py is another than before; the old one is kept as {kept}" if kept else ""
+        kept = outputs.archive_script(path, self._bundle, spec.entry)
+        self.prepared = outputs.is_prepared(path, self._folder.sealed, spec)
+        if spec.script is not None:
+            outputs.lay_program(self._bundle, path)
+            self._lay_data(spec.script)
+        else:
+            outputs.lay_bundle(self._bundle, path)
+            if not self.prepared:
+                remove(path / "data")
+            self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_atomically(path / "config.json", self._config(), durable=False)
+        return f"{spec.entry} is another than before; the old one is kept as {kept}" if kept else ""
 
     def bring_source(self) -> None:
         """The bundle as it was approved, and the file that is to be split, into the room."""
         room.furnish(self._folder, self._bundle, self._config())
-        room.bring_source(self._folder, self._blobs.get_file(self._order.spec.dataset.sha256))
+        if self._order.spec.dataset is not None:
+            room.bring_source(self._folder, self._blobs.get_file(self._order.spec.dataset.sha256))
 
     def bring_predictions(self) -> None:
         """The bundle as it was approved, and what the training left for the evaluation, into the room."""
         room.furnish(self._folder, self._bundle, self._config())
         room.bring_predictions(self._folder)
+
+    def _lay_data(self, script: Script) -> None:
+        """The files that a program of somebody's own reads, as `data/NAME`."""
+        data = self._folder.path / "data"
+        if data.is_symlink():
+            remove(data)
+        data.mkdir(exist_ok=True)
+        for file in script.data:
+            target = data / Path(file.name).name
+            remove(target)
+            shutil.copyfile(self._blobs.get_file(file.sha256), target)
 
     def _config(self) -> bytes:
         """What the steps read as config.json."""

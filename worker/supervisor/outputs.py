@@ -8,7 +8,7 @@ import json
 import logging
 import shutil
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
@@ -19,6 +19,7 @@ from agent.wire import encode
 from worker.client.blobs import BlobStore
 from worker.folders import is_too_deep, read_plain, remove, write_atomically
 from worker.processes import boot_id
+from worker.supervisor.installing import ENVIRONMENT, INSTALLED
 
 _BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
 _STALE = ("predictions", "artifacts", "scorecard.json", "error.json")
@@ -50,6 +51,8 @@ def is_prepared(folder: Path, sealed: Path, spec: RunSpec) -> bool:
     The files are not synced, which an attempt would wait for: after a restart of the machine the data is split anew.
     The source goes as the last act of preparing, so data beside its source is half of a split.
     """
+    if spec.script is not None:
+        return _is_installed(folder, spec.script.requirements)
     data = folder / "data"
     parts = (data / "train.csv", data / "test.csv", sealed / "labels.csv")
     if data.is_symlink() or not all(path.is_file() and not path.is_symlink() for path in parts):
@@ -62,25 +65,32 @@ def is_prepared(folder: Path, sealed: Path, spec: RunSpec) -> bool:
         return False
 
 
+def _is_installed(folder: Path, requirements: Sequence[str]) -> bool:
+    """Whether an earlier attempt installed the same requirements to their end."""
+    try:
+        return read_plain(folder / ENVIRONMENT / INSTALLED).decode() == "\n".join(requirements)
+    except (OSError, ValueError):
+        return False
+
+
 def _split_of(spec: RunSpec) -> dict[str, object]:
     return {"boot_id": boot_id(), **spec.model_dump(mode="json", include=_SPLIT_FIELDS)}
 
 
-def archive_script(folder: Path, bundle: Mapping[str, bytes]) -> str:
-    """Keep the train.py of an earlier attempt as `train_v<n>.py` when the bundle brings another; its new name or "".
+def archive_script(folder: Path, bundle: Mapping[str, bytes], entry: str = "train.py") -> str:
+    """Keep the program of an earlier attempt as `train_v<n>.py` when the bundle brings another; its new name or "".
 
     Raises `BadOutput` for a bundle without one.
     """
-    old = folder / "train.py"
-    if old.is_symlink() or not old.is_file():
-        remove(old)
+    if entry not in bundle:
+        raise BadOutput(f"The bundle holds no {entry}.")
+    old = folder / entry
+    if folder.resolve() not in old.resolve().parents or old.is_symlink() or not old.is_file():
         return ""
-    if "train.py" not in bundle:
-        raise BadOutput("The bundle holds no train.py.")
-    if _holds(old, bundle["train.py"]):
+    if _holds(old, bundle[entry]):
         return ""
     number = 1
-    while (kept := folder / f"train_v{number}.py").exists() or kept.is_symlink():
+    while (kept := folder / f"{old.stem}_v{number}.py").exists() or kept.is_symlink():
         number += 1
     old.rename(kept)
     return kept.name
@@ -98,13 +108,16 @@ def unpack(tar_path: Path, into: Path) -> None:
                     shutil.copyfileobj(file, copy)
 
 
-def read_bundle(tar_path: Path) -> dict[str, bytes]:
-    """The files of a bundle by name: it is laid out more than once. Raises `BadOutput` for one that holds others."""
+def read_bundle(tar_path: Path, *, own: bool = False) -> dict[str, bytes]:
+    """The files of a bundle by name: it is laid out more than once. Raises `BadOutput` for one that holds others.
+
+    A program of somebody's `own` may hold files of any name.
+    """
     files: dict[str, bytes] = {}
     with tarfile.open(tar_path) as tar:
         for member in tar:
             path = PurePosixPath(_plain(member).name)
-            if path.parts[0] not in _BUNDLE_NAMES:
+            if not own and path.parts[0] not in _BUNDLE_NAMES:
                 raise BadOutput(f"The bundle holds {member.name!r}, which does not belong there.")
             file = tar.extractfile(member)
             if file is not None:
@@ -119,6 +132,23 @@ def lay_bundle(bundle: Mapping[str, bytes], into: Path) -> None:
     for name, content in bundle.items():
         path = into / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(content)
+
+
+def lay_program(bundle: Mapping[str, bytes], into: Path) -> None:
+    """Make the files of somebody's own program below `into`. What it wrote beside them in an earlier attempt stays.
+
+    No link that it laid there is followed.
+    """
+    for name, content in bundle.items():
+        for folder in reversed(PurePosixPath(name).parents):
+            place = into / folder
+            if place.is_symlink() or not place.is_dir():
+                remove(place)
+                place.mkdir()
+        path = into / name
+        remove(path)
         with path.open("xb") as file:
             file.write(content)
 

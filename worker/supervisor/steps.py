@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.domain.orders import GpuInfo, LaunchOrder
+from agent.domain.runs import Script
 from worker.folders import RunFolder
 from worker.sandbox import Command, Walls, wrap
+from worker.supervisor.installing import ENVIRONMENT, INSTALL
 
 # What the supervisor owns inside the run's folder: a step may read it and never change it.
 _OURS = (
@@ -24,28 +26,54 @@ class Step:
     """One child process.
 
     `name` is what people are told; `sealed` whether it may see the sealed labels, and then it runs in the run's room
-    and does not see its folder; `ranks` how many processes torchrun starts for it, 0 without torchrun.
+    and does not see its folder; `installs` whether it may reach the package index; `ranks` how many processes torchrun
+    starts for it, 0 without torchrun.
     """
 
     name: str
     argv: tuple[str, ...]
     sealed: bool = False
     trains: bool = False
+    installs: bool = False
     ranks: int = 0
 
 
-def steps_for(folder: RunFolder, order: LaunchOrder, *, prepared: bool = False) -> tuple[Step, ...]:
-    """Prepare (not where an earlier attempt did), train, evaluate."""
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What an attempt does: at most one step before the training, and at most one after it."""
+
+    first: Step | None
+    train: Step
+    evaluate: Step | None = None
+
+
+def steps_for(folder: RunFolder, order: LaunchOrder, *, prepared: bool = False) -> Steps:
+    """The steps of this kind of job; without the first where an earlier attempt did it."""
+    if order.spec.script is not None:
+        return _script_steps(folder, order, order.spec.script, prepared=prepared)
     python = sys.executable
     sealed = ("--run-dir", ".", "--sealed-dir", str(folder.sealed))
     prepare = Step("Preparing the data", (python, "-m", "worker.recipes.prepare", *sealed), sealed=True)
-    train = Step("Training (train.py)", (python, "train.py"), trains=True)
-    gpus = gpu_count(order)
-    if gpus > 1:  # its restarts are off: trying again is decided for the run as a whole
-        torchrun = ("torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", "--max-restarts=0")
-        train = Step(train.name, (python, "-m", *torchrun, "train.py"), trains=True, ranks=gpus)
     evaluate = Step("The evaluation", (python, "-m", "worker.recipes.evaluate", *sealed), sealed=True)
-    return (train, evaluate) if prepared else (prepare, train, evaluate)
+    return Steps(None if prepared else prepare, _training(order, python, "train.py"), evaluate)
+
+
+def _script_steps(folder: RunFolder, order: LaunchOrder, script: Script, *, prepared: bool) -> Steps:
+    """A program of somebody's own; what it requires and the host lacks is installed first, into the run's folder."""
+    program = (script.entry, *script.arguments)
+    if not script.requirements:
+        return Steps(None, _training(order, sys.executable, *program))
+    install = Step("Installing the requirements", (sys.executable, *INSTALL, *script.requirements), installs=True)
+    return Steps(None if prepared else install, _training(order, f"{folder.path}/{ENVIRONMENT}/bin/python", *program))
+
+
+def _training(order: LaunchOrder, python: str, *program: str) -> Step:
+    name, gpus = f"Training ({program[0]})", gpu_count(order)
+    if gpus < 2:
+        return Step(name, (python, *program), trains=True)
+    # Its restarts are off: trying again is decided for the run as a whole.
+    torchrun = ("torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", "--max-restarts=0")
+    return Step(name, (python, "-m", *torchrun, *program), trains=True, ranks=gpus)
 
 
 def place_of(step: Step, folder: RunFolder) -> Path:
@@ -71,12 +99,15 @@ def gpu_count(order: LaunchOrder) -> int:
 class Granted:
     """What the training gets and no other step does: secrets by name, GPU devices, the socket of the way out.
 
+    `index` is the address of the package index, where it is another than the usual one.
+
     `minors` are the numbers of the device files; True is all that this host has.
     """
 
     secrets: Mapping[str, str] = field(default_factory=dict)
     minors: tuple[int, ...] | bool = ()
     egress: Path | None = None
+    index: str = ""
 
 
 def command_for(
@@ -85,7 +116,9 @@ def command_for(
     """What to execute, and its whole environment."""
     env = environment(folder.path, order)
     if step.trains:
-        env |= granted.secrets
+        env |= {**(order.spec.script.environment if order.spec.script else {}), **granted.secrets}
+    if step.installs and granted.index:
+        env["PIP_INDEX_URL"] = granted.index
     at = place_of(step, folder)
     env["HOME"] = str(at)  # Python may import what lies in a home
     walls = Walls(
@@ -95,7 +128,7 @@ def command_for(
             *(path for name in _OURS if (path := at / name).exists()),
             *(path for path in folder.spools() if path.parent == at and path.name not in _OURS),  # of earlier attempts
         ),
-        network=order.spec.network if step.trains else "none",
+        network=order.spec.network if step.trains else "open" if step.installs else "none",
         gpus=granted.minors if step.trains else (),
         env=env,
         egress=granted.egress if step.trains else None,

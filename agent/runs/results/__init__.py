@@ -39,8 +39,8 @@ def picture_of(run: Run, found: Found, view: ResultView, *, theme: Theme = "ligh
     if not pictures:
         return None
     return PictureSpec(
-        title=f"{run.spec.target} · {run.id}",
-        subtitle=f"{run.spec.dataset.name} · measured on {counted(found.rows, 'sealed test row')}",
+        title=f"{run.spec.subject} · {run.id}",
+        subtitle=f"{run.spec.data_words} · measured on {counted(found.rows, 'sealed test row')}",
         pictures=tuple(pictures),
         theme=theme,
     )

@@ -1,0 +1,219 @@
+"""Programs of somebody's own: planned exactly, shown before they run, cloned and updated like any run."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from agent.commands import command_of
+from agent.domain.content import Card
+from agent.domain.errors import AppError, BadData, BadRequest
+from agent.domain.rooms import Attachment
+from agent.domain.runs import JobKind, Outcome, RunState
+from agent.llm.offline import OfflinePlanner
+from agent.ports import ModelMessage, ModelReply
+from agent.runs.cards import result_card, run_card
+from agent.tools.programs import entry_of, environment_in, files_of, requirements_in
+from tests.agent.conftest import House
+from tests.agent.stage import Stage, rows
+from tests.agent.test_changing import card_of, facts, table
+from tests.fakes import START, clicked, said
+
+PROGRAM = "import sys\nprint('hello', sys.argv[1:])\n"
+
+
+def attach(folder: Path, **files: str) -> tuple[Attachment, ...]:
+    found = []
+    for key, text in files.items():
+        path = folder / key.replace("__", ".")
+        path.write_text(text)
+        found.append(Attachment(id=path.name, name=path.name, size_bytes=len(text), locator=str(path)))
+    return tuple(found)
+
+
+def zipped(path: Path, **files: str) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+async def test_an_attached_program_runs_after_it_was_shown_and_approved(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        files = attach(house.folder, train__py=PROGRAM, points__csv="a,b\n1,2\n", requirements__txt="tiny>=1\n")
+        await brain.desk.accept(said("run train.py on it for 4 hours --lr 0.1 --deep", files=files))
+        asked = await stage.asked()
+        card = card_of(asked)
+        assert card.title == "Run train.py?"
+        assert card.log == tuple(PROGRAM.splitlines())
+        shown = facts(asked)
+        assert shown["Data"] == "points.csv"
+        assert shown["Arguments"] == "--lr 0.1 --deep"
+        assert shown["Requirements"].startswith("tiny>=1; ")
+        assert shown["Cost"] == "stops at 4 h 00 min"
+        assert {"Host", "Network", "Sandbox", "If it fails"} <= shown.keys()
+        assert "Test part" not in shown
+        await brain.desk.accept(clicked(card.buttons[0]))
+        await house.until(lambda: bool(house.fleet.launched))
+        (order,) = house.fleet.launched
+        script = order.spec.script
+        assert script is not None
+        assert (order.spec.job, order.spec.task, order.spec.max_hours) == (JobKind.SCRIPT, None, 4.0)
+        assert (script.entry, script.arguments, script.requirements) == (
+            "train.py", ("--lr", "0.1", "--deep"), ("tiny>=1",),
+        )  # fmt: skip
+        assert [file.name for file in script.data] == ["points.csv"]
+        run = await stage.says(await brain.stores.runs.get(order.run), rows(1, 2, loss=0.5))
+        drawn = run_card(run, [], [], None, now=START)
+        assert drawn.title == f"{run.id} · train.py from points.csv"
+        assert drawn.footer.startswith("own script on ")
+        ended = run.model_copy(update={"state": RunState.SUCCEEDED, "outcome": Outcome(state=RunState.SUCCEEDED)})
+        result = result_card(ended)
+        assert "sealed test rows" not in result.body
+        assert (await stage.asks("status")).card is not None
+        assert (await stage.asks("chart")).card is not None
+        assert "train.py" in card_of(await stage.asks("script")).title
+        assert "train.py" in str(card_of(await stage.asks("runs")).table)
+        assert "has written no log yet" in (await stage.asks("logs")).text
+
+
+async def test_the_next_card_shows_what_changed(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        await brain.desk.accept(said("run it", files=attach(house.folder, train__py=PROGRAM)))
+        await brain.desk.accept(clicked(card_of(await stage.asked()).buttons[0]))
+        await house.until(lambda: bool(house.fleet.launched))
+        first = house.fleet.launched[0].run
+        changed = PROGRAM.replace("hello", "goodbye")
+        await brain.desk.accept(said("start train.py hours=2 --n 3", files=attach(house.folder, train__py=changed)))
+        await house.until(lambda: any("What changed" in card.body for card in cards(house)))
+        card = cards(house)[-1]
+        assert f"What changed since `{first}`: 1 line added, 1 removed." in card.body
+        assert "+print('goodbye', sys.argv[1:])" in card.log
+
+
+async def test_a_clone_takes_other_arguments_and_no_settings(house: House) -> None:
+    async with house.open() as brain:
+        stage = Stage(house, brain)
+        await brain.desk.accept(said("run it --lr 0.1", files=attach(house.folder, train__py=PROGRAM)))
+        await brain.desk.accept(clicked(card_of(await stage.asked()).buttons[0]))
+        await house.until(lambda: bool(house.fleet.launched))
+        run = house.fleet.launched[0].run
+        assert "no setting `learning_rate`" in await stage.tells(f"clone {run} lr=0.2")
+        await brain.desk.accept(said(f'clone {run} args="--lr 0.2" hours=3'))
+        await house.until(lambda: any(card.title.startswith("Train ") for card in cards(house)))
+        asked = house.door.shown[-1]
+        assert table(asked)["arguments"] == ("--lr, 0.1", "--lr, 0.2")
+        assert facts(asked)["Arguments"] == "--lr 0.2"
+
+
+def cards(house: House) -> list[Card]:
+    return [content.card for content in house.door.shown if content.card and content.card.kind == "approval"]
+
+
+async def reply_to(text: str) -> ModelReply:
+    (reply,) = [
+        one async for one in OfflinePlanner().stream([ModelMessage("user", text)], []) if not isinstance(one, str)
+    ]
+    return reply
+
+
+async def test_what_the_planner_makes_of_programs() -> None:
+    note = "[file: net.zip, 900 bytes]\n[file: points.csv, 12 bytes]"
+    (call,) = (await reply_to(f"please run this on 2 gpus\n{note}")).calls
+    assert call.name == "start_script"
+    assert call.arguments == '{"file": "net.zip", "data": ["points.csv"], "gpus": 2}'
+    (call,) = (await reply_to("start train.py with points.csv")).calls
+    assert call.arguments == '{"file": "train.py", "data": ["points.csv"]}'
+    (call,) = (await reply_to("update r-abc123 with this script\n[file: train.py, 9 bytes]")).calls
+    assert call.name == "update_script"
+    assert (await reply_to("[file: train.py, 9 bytes]")).text.startswith("Shall I run `train.py`?")
+    told = await reply_to("run train.py with learning rate 0.1")
+    assert "cannot set learning_rate" in told.text
+    assert told.calls == ()
+
+
+def test_the_words_of_the_command() -> None:
+    command = command_of("start")
+    assert command is not None
+    found = command.arguments(["train.py", "hours=2", "data=a.csv,b.csv", "env.DEPTH=3", "--lr", "0.1", "lr=3"])
+    assert command.tool_for(found) == "start_script"
+    assert found == {
+        "file": "train.py", "max_hours": 2, "data": ["a.csv", "b.csv"], "environment": {"DEPTH": "3"},
+        "arguments": "--lr 0.1 lr=3",
+    }  # fmt: skip
+    plain = command.arguments(["price", "lr=0.1"])
+    assert (command.tool_for(plain), plain["settings"]) == ("start_training", {"lr": 0.1})
+
+
+def test_a_folder_in_a_zip_and_its_program(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "net.zip", **{
+        "net/train.py": "import lib.model\n", "net/lib/model.py": "x = 1\n", "net/data/a.txt": "1",
+        "net/__pycache__/a.pyc": "x", "__MACOSX/net/._train.py": "x",
+    })  # fmt: skip
+    files = files_of(path, "net.zip")
+    assert sorted(files) == ["data/a.txt", "lib/model.py", "train.py"]
+    assert entry_of(files, None, "net.zip") == "train.py"
+    assert entry_of(files, "lib/model.py", "net.zip") == "lib/model.py"
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"../evil.py": "1"}, "leads out of its folder"),
+        ({"/abs.py": "1"}, "leads out of its folder"),
+        ({"train.py": "1", "order.json": "{}"}, "holds `order.json`, which Trainyard keeps"),
+        ({"train.py": "1", "checkpoints/step_1/x": "1"}, "holds `checkpoints`"),
+        (
+            {"a.py": "1", "b.py": "2"},
+            "Which program of `p.zip` should run? Say `entry=train.py`. Programs in it: `a.py`",
+        ),
+        ({"notes.txt": "1"}, "Programs in it: none"),
+        ({"train.py": "for x in\n"}, "is not valid Python"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_a_sentence(files: dict[str, str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(AppError, match=None) as refused:
+        entry_of(files_of(zipped(tmp_path / "p.zip", **files), "p.zip"), None, "p.zip")
+    assert said in refused.value.text
+
+
+def test_a_link_and_a_bomb_in_a_zip_are_refused(tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("train.py")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "l.zip", "w") as archive:
+        archive.writestr(link, "/etc/passwd")
+    with pytest.raises(BadData, match="holds the link"):
+        files_of(tmp_path / "l.zip", "l.zip")
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("train.py", b"0" * (101 * 1024**2))
+    (tmp_path / "b.zip").write_bytes(buffer.getvalue())
+    with pytest.raises(BadData, match="unpacks to 1 files with 106 MB"):
+        files_of(tmp_path / "b.zip", "b.zip")
+    (tmp_path / "n.zip").write_bytes(b"no zip")
+    with pytest.raises(BadData, match="is no program"):
+        files_of(tmp_path / "n.zip", "n.zip")
+
+
+def test_requirements_and_variables_are_plain() -> None:
+    text = "# what it needs\nnumpy>=2,<3\n\ntorch[opt]==2.13.0  # pinned\nx ; python_version<'4'\n"
+    assert requirements_in(text) == (
+        "numpy>=2,<3", "torch[opt]==2.13.0", "x ; python_version<'4'",
+    )  # fmt: skip
+    for line in (
+        "-r other.txt",
+        "--index-url http://x",
+        "git+https://x/y",
+        "x @ https://a/b.whl",
+        "./here",
+        "a b\n--pre",
+    ):
+        with pytest.raises(BadRequest, match="no plain requirement"):
+            requirements_in(line)
+    assert environment_in({"DEPTH": "3"}) == {"DEPTH": "3"}
+    for name in ("LD_PRELOAD", "PYTHONPATH", "TRAINYARD_RUN_DIR", "depth", "A B"):
+        with pytest.raises(BadRequest, match="cannot be set"):
+            environment_in({name: "1"})
