@@ -33,15 +33,15 @@ up: $(READY)  ## serve Slack and Discord with the tokens in .env
 	$(BIN)/trainyard up
 
 format: $(READY)  ## format the code
-	$(BIN)/ruff format agent bot worker charts_render tests examples
-	$(BIN)/ruff check --fix agent bot worker charts_render tests examples
+	$(BIN)/ruff format agent bot worker charts_render trainyard tests examples
+	$(BIN)/ruff check --fix agent bot worker charts_render trainyard tests examples
 
 test: $(READY)  ## run the tests
 	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 check: $(READY)  ## format, lint, import rules, types, tests: what CI runs
-	$(BIN)/ruff format --check agent bot worker charts_render tests examples
-	$(BIN)/ruff check agent bot worker charts_render tests examples
+	$(BIN)/ruff format --check agent bot worker charts_render trainyard tests examples
+	$(BIN)/ruff check agent bot worker charts_render trainyard tests examples
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(MAKE) test

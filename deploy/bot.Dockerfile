@@ -20,6 +20,7 @@ RUN pip install -c requirements.lock '.[bot,llm,postgres]'
 COPY agent agent
 COPY bot bot
 COPY charts_render charts_render
+COPY trainyard trainyard
 COPY worker worker
 RUN pip install --no-deps --force-reinstall .
 

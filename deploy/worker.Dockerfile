@@ -24,6 +24,7 @@ RUN pip install -c requirements.lock '.[worker]'
 
 # `bot` is left out: nothing of it runs here.
 COPY agent agent
+COPY trainyard trainyard
 COPY worker worker
 RUN pip install --no-deps --force-reinstall .
 

@@ -22,7 +22,7 @@ from sklearn.model_selection import cross_val_predict, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from worker.runtime import TrainingRuntime
+from trainyard import TrainingRuntime
 
 Floats = NDArray[np.float64]
 PARTS = 6

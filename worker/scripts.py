@@ -37,7 +37,7 @@ from worker.supervisor.outputs import unpack
 from worker.supervisor.steps import basic_environment
 
 _MEMORY_BYTES = 8 * 1024**3
-_PACKAGES = Path(__file__).resolve().parent.parent  # the folder that holds the package `worker`
+_PACKAGES = Path(__file__).resolve().parent.parent  # the folder that holds our packages
 _SAID_CHARS = 300
 _ROWS_KEPT = 1000  # of the answers; the file has all
 _TOP = 5
@@ -70,7 +70,11 @@ class Scripts:
         with tempfile.TemporaryDirectory(prefix="trainyard-") as folder:
             what = f"Looking at {order.dataset.name}"
             found = self._run(
-                argv, Path(folder), readable=[data, _PACKAGES / "worker"], limit_s=self._inspect_s, what=what
+                argv,
+                Path(folder),
+                readable=[data, _PACKAGES / "trainyard", _PACKAGES / "worker"],
+                limit_s=self._inspect_s,
+                what=what,
             )
         return DataReport.model_validate_json(json.dumps({**found, "dataset": order.dataset.model_dump(mode="json")}))
 

@@ -1,7 +1,7 @@
 """A picture that a training script logs itself, as it crosses processes: bounded values, told and not measured.
 
 A script's file is not trusted, so every length and number is checked here; what does not fit is refused as a whole.
-`worker.pictures` writes such files within these bounds, `worker.supervisor.pictures` checks them, and what it keeps
+`trainyard.pictures` writes such files within these bounds, `worker.supervisor.pictures` checks them, and what it keeps
 lies in the blob store. Knows neither chat nor drawing: `agent.runs.told` makes `agent.domain.pictures` of it.
 """
 

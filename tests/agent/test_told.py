@@ -35,8 +35,8 @@ from tests.agent.test_run_life import failed, paused
 from tests.charts.pictures import collisions
 from tests.fakes import START
 from tests.recipes.test_pictures import log_each
+from trainyard import TrainingRuntime
 from worker.client.blobs import FolderBlobs
-from worker.runtime import TrainingRuntime
 
 A, B = "a" * 64, "b" * 64
 

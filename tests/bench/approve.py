@@ -22,7 +22,7 @@ from worker.warm.sets import read_ready
 
 TURNS, CLICKS = 2, 3
 SCRIPT = (
-    "from worker.runtime import TrainingRuntime\nruntime = TrainingRuntime()\n"
+    "from trainyard import TrainingRuntime\nruntime = TrainingRuntime()\n"
     + TORCH.replace('print("step", step, loss.item(), flush=True)', "runtime.log_metrics(step=step, loss=loss.item())")
     + "# version {number}\n"
 )

@@ -22,7 +22,7 @@ LOOP_TIMES, READ_TIMES = {"trackio": 8, "wandb": 100}, {"trackio": 4, "wandb": 3
 IMPORT_MS = 30.0
 LIMIT_S = 300
 PEERS = REPO / ".venv-bench/bin/python"
-RUNTIME = REPO / "worker/runtime.py"
+RUNTIME = REPO / "trainyard/runtime.py"
 WHERE = {"loop": "the loop alone", "safe": "until safe from a kill", "read": "until people can read it"}
 
 

@@ -29,7 +29,7 @@ Logger = tuple[object, str, End]  # what is called `logger` in the script's line
 def ours(folder: Path) -> Logger:
     """Alone: `finish` returns when metrics.jsonl is complete. Supervised: the supervisor makes the lines."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    from worker.runtime import TrainingRuntime
+    from trainyard import TrainingRuntime
 
     runtime = TrainingRuntime("bench", folder)
     runtime.start("none", {})
@@ -134,7 +134,7 @@ def main() -> None:
 
 def _converted(folder: Path) -> int:
     """How many rows the journal held, as the supervisor would find them. Not timed."""
-    from worker.runtime import Converter
+    from trainyard.runtime import Converter
 
     return Converter(folder).run(ended=True)
 

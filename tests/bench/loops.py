@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from worker.adapters import trainer_callback
-from worker.runtime import TrainingRuntime
+from trainyard import TrainingRuntime
+from trainyard.adapters import trainer_callback
 
 ROUNDS = {"torch": 120, "trainer": 24}
 STEPS = {"torch": 40, "trainer": 60}

@@ -53,8 +53,8 @@ def _torch(folder: Path, stop_at: int) -> Any:
 
 def _trainer(folder: Path, stop_at: int) -> Any:
     from tests.recipes.test_resume import trainer_for
-    from worker.adapters import last_checkpoint
-    from worker.runtime import TrainingRuntime
+    from trainyard import TrainingRuntime
+    from trainyard.adapters import last_checkpoint
 
     runtime = TrainingRuntime("r", folder)
     trainer = trainer_for(folder, runtime, stop_at=stop_at)
@@ -68,8 +68,8 @@ def _lightgbm(folder: Path, stop_at: int) -> Any:
     import lightgbm
     import numpy as np
 
-    from worker.adapters import LightGBMCallback, resume_booster, sampled_anew
-    from worker.runtime import TrainingRuntime
+    from trainyard import TrainingRuntime
+    from trainyard.adapters import LightGBMCallback, resume_booster, sampled_anew
 
     dice = np.random.default_rng(1)
     x = dice.normal(size=(400, 6))

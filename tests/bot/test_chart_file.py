@@ -16,7 +16,7 @@ from PIL import Image
 from agent.domain.charts import ChartSpec
 from agent.runs.charts import Look
 from bot.chart_file import ChartFile, Wanted
-from worker.runtime import TrainingRuntime
+from trainyard import TrainingRuntime
 
 PATIENCE_S = 60
 RUN = [sys.executable, "-c", "from bot.cli import main; main()", "chart"]

@@ -125,10 +125,9 @@ def make_run(
     folder = RunFolder(at / "run", at / "sealed")
     (folder.dir / "data").mkdir(parents=True)
     (folder.dir / "data/source.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
-    package = folder.dir / "worker"
-    shutil.copytree(REPO / "worker/recipes", package / "recipes", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("__init__.py", "adapters.py", "images.py", "pictures.py", "runtime.py"):
-        shutil.copy(REPO / "worker" / name, package / name)
+    for package in ("trainyard", "worker/recipes"):
+        shutil.copytree(REPO / package, folder.dir / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPO / "worker/__init__.py", folder.dir / "worker")
     (folder.dir / "train.py").write_text("from worker.recipes.entry import main\n\nmain()\n")
     dataset = {"sha256": "0" * 64, "name": "data.csv", "size_bytes": len(text)}
     full = {"task": recipe, "recipe": recipe, "dataset": dataset, "target": target, "host": "here",

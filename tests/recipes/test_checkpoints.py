@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.recipes.test_runtime import LIMIT_S, script
-from worker.adapters import LightGBMCallback, TorchState, last_checkpoint, resume_booster
-from worker.runtime import Save, TrainingRuntime
+from trainyard.adapters import LightGBMCallback, TorchState, last_checkpoint, resume_booster
+from trainyard.runtime import Save, TrainingRuntime
 from worker.supervisor.checkpoints import newest_step
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.recipes.test_runtime import LIMIT_S, rows, script, until
-from worker import runtime
-from worker.runtime import JOURNAL, Converter, TrainingRuntime, journal_steps, segments
+from trainyard import runtime
+from trainyard.runtime import JOURNAL, Converter, TrainingRuntime, journal_steps, segments
 from worker.supervisor.follow import MetricsTail, rows_in
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(2**53), 2**53) | st.booleans()
@@ -197,7 +197,7 @@ def test_a_record_that_is_not_whole_is_no_row(supervised: None, tmp_path: Path) 
 
 KILLED = """
 import os, struct, sys
-from worker.runtime import TrainingRuntime
+from trainyard import TrainingRuntime
 counter = os.open(sys.argv[1], os.O_RDWR)
 import mmap
 seen = memoryview(mmap.mmap(counter, 8)).cast("Q")
@@ -395,7 +395,7 @@ def test_a_full_disk_is_said_once_and_what_was_logged_comes_when_there_is_room(t
     """First no room for the journal, later none for the lines; never a SIGBUS, and not one row less in the end."""
     body = """
 import os, sys
-import worker.runtime as module
+import trainyard.runtime as module
 module._RETRY_S = 0.02
 ballast = rt.run_dir / "ballast"
 def fill():

@@ -25,8 +25,8 @@ from typing import Any
 import pytest
 
 from tests.recipes.test_runtime import script
-from worker import runtime
-from worker.runtime import JOURNAL, Converter, TrainingRuntime, segments
+from trainyard import runtime
+from trainyard.runtime import JOURNAL, Converter, TrainingRuntime, segments
 
 Moment = tuple[int, int]  # in which call of the story, the how many-th
 Act = Callable[[TrainingRuntime], object]

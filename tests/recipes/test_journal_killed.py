@@ -19,7 +19,7 @@ PLACES = """
 import json, mmap, os, shutil, signal, sys
 from collections import Counter
 from pathlib import Path
-from worker import runtime
+from trainyard import runtime
 runtime._SEGMENT_BYTES, runtime._MOST_PLANS = 4096, 3
 sys.executable = "/no/such/python"  # no child: the training converts itself
 base, returned = Path(sys.argv[1]), mmap.mmap(-1, 64)

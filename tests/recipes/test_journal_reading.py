@@ -14,8 +14,8 @@ import pytest
 
 from tests.recipes.test_journal import read
 from tests.recipes.test_runtime import LIMIT_S, script
-from worker import runtime
-from worker.runtime import JOURNAL, Converter, TrainingRuntime, journal_steps, segments
+from trainyard import runtime
+from trainyard.runtime import JOURNAL, Converter, TrainingRuntime, journal_steps, segments
 
 HEAD_BYTES = 64
 

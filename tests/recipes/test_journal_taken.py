@@ -18,8 +18,8 @@ import pytest
 
 from tests.recipes.test_journal import read
 from tests.recipes.test_runtime import LIMIT_S, REPO
-from worker import runtime
-from worker.runtime import JOURNAL, Converter, TrainingRuntime, journal_steps, segments
+from trainyard import runtime
+from trainyard.runtime import JOURNAL, Converter, TrainingRuntime, journal_steps, segments
 
 
 class Acting:
@@ -219,7 +219,7 @@ def test_one_that_is_no_number_after_all_is_told_and_the_rest_is_kept(
 
 KILLED = """
 import os, sys
-from worker.runtime import TrainingRuntime
+from trainyard import TrainingRuntime
 rt = TrainingRuntime("r", sys.argv[1])
 class Killing:
     def __float__(self):

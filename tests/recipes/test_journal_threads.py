@@ -14,12 +14,12 @@ import pytest
 
 from tests.recipes.test_journal import read
 from tests.recipes.test_runtime import LIMIT_S, REPO
-from worker import runtime
-from worker.runtime import Converter, TrainingRuntime
+from trainyard import runtime
+from trainyard.runtime import Converter, TrainingRuntime
 
 MANY = """
 import json, signal, sys, threading
-from worker import runtime
+from trainyard import runtime
 runtime._SEGMENT_BYTES, runtime._MOST_PLANS = 4096, 6
 sys.setswitchinterval(1e-6)
 rt = runtime.TrainingRuntime("r", sys.argv[1])

@@ -24,8 +24,7 @@ from agent.domain.told import (
     ToldMatrix,
     ToldScatter,
 )
-from worker import images, pictures
-from worker.runtime import TrainingRuntime
+from trainyard import TrainingRuntime, images, pictures
 
 REPO = Path(__file__).resolve().parents[2]
 NAN, INF = math.nan, math.inf
@@ -311,7 +310,7 @@ def test_many_groups_and_classes_are_folded(rt: TrainingRuntime) -> None:
 
 def test_a_full_disk_is_a_warning_and_leaves_nothing(tmp_path: Path) -> None:
     script = (
-        "import resource, signal\nfrom worker.runtime import TrainingRuntime\n"
+        "import resource, signal\nfrom trainyard import TrainingRuntime\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nrt = TrainingRuntime()\n"
         "rt.log_table('t', ['a'], [['small']])\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "rt.log_table('t', ['a'], [['x' * 500]] * 9)\nprint('goes on')\n"
@@ -353,14 +352,14 @@ def test_only_the_first_rank_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_alone_without_numpy_or_trainyard(tmp_path: Path) -> None:
-    """The three files of a bundle are enough, and the runtime loads the other two when the first picture comes."""
-    package = tmp_path / "worker"
+    """Four files of a bundle are enough, and the runtime loads two of them when the first picture comes."""
+    package = tmp_path / "trainyard"
     package.mkdir()
     for name in ("__init__", "runtime", "pictures", "images"):
-        (package / f"{name}.py").write_bytes((REPO / "worker" / f"{name}.py").read_bytes())
+        (package / f"{name}.py").write_bytes((REPO / "trainyard" / f"{name}.py").read_bytes())
     script = (
-        "import sys\nfrom worker.runtime import TrainingRuntime\n"
-        "assert 'worker.pictures' not in sys.modules\n"
+        "import sys\nfrom trainyard import TrainingRuntime\n"
+        "assert 'trainyard.pictures' not in sys.modules\n"
         "rt = TrainingRuntime()\nrt.log_images('i', [[[0, 1]]], boxes=[[(0, 0, 1, 1)]])\n"
         "rt.log_lines('l', {'a': [1, 2]})\nassert 'numpy' not in sys.modules\n"
     )

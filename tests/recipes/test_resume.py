@@ -18,7 +18,8 @@ import pytest
 
 from tests.recipes.folders import Make, sklearn_csv, texts_csv
 from tests.recipes.test_runtime import REPO, rows
-from worker.adapters import (
+from trainyard import TrainingRuntime
+from trainyard.adapters import (
     LightGBMCallback,
     TorchState,
     last_checkpoint,
@@ -26,7 +27,6 @@ from worker.adapters import (
     sampled_anew,
     trainer_callback,
 )
-from worker.runtime import TrainingRuntime
 
 if TYPE_CHECKING:
     import torch
@@ -305,7 +305,7 @@ RANKS = """
 import os, sys, time
 import torch
 import torch.distributed as dist
-from worker.runtime import TrainingRuntime
+from trainyard import TrainingRuntime
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 rt = TrainingRuntime()
@@ -331,7 +331,7 @@ dist.destroy_process_group()
 DURING = """
 import os, signal, sys
 import torch.distributed as dist
-from worker.runtime import TrainingRuntime
+from trainyard import TrainingRuntime
 dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/meeting", rank=0, world_size=1)
 rt = TrainingRuntime()
 rt.start("one", {})

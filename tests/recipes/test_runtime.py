@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from agent.domain.events import MetricRow
-from worker.runtime import JOURNAL, TrainingRuntime
+from trainyard.runtime import JOURNAL, TrainingRuntime
 
 REPO = Path(__file__).resolve().parents[2]
 LIMIT_S = 60.0
@@ -30,7 +30,7 @@ def rows(folder: Path) -> list[dict[str, object]]:
 
 def script(folder: Path, body: str, **env: str) -> subprocess.Popen[str]:
     own = {"PYTHONPATH": str(REPO), "PATH": os.environ["PATH"], "TRAINYARD_RUN_DIR": str(folder), **env}
-    head = "import time\nfrom pathlib import Path\nfrom worker.runtime import TrainingRuntime\nrt = TrainingRuntime()\n"
+    head = "import time\nfrom pathlib import Path\nfrom trainyard import TrainingRuntime\nrt = TrainingRuntime()\n"
     return subprocess.Popen(
         [sys.executable, "-c", head + body], env=own, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -493,7 +493,7 @@ def test_ctrl_c_in_the_middle_of_logging_leaves_no_hole(tmp_path: Path) -> None:
     """
     body = """
 import json, signal
-from worker import runtime
+from trainyard import runtime
 runtime._SEGMENT_BYTES = 16384
 hits, returned = 0, []
 def hit(number, frame):
@@ -548,13 +548,15 @@ def test_the_other_ranks_write_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_importing_takes_milliseconds_and_only_the_standard_library(tmp_path: Path) -> None:
     program = (
-        "import sys, time\nsys.path.insert(0, sys.argv[1])\nt = time.perf_counter()\nimport runtime\n"
-        "print(1000 * (time.perf_counter() - t))\n"
-        "print(sorted({m.split('.')[0] for m in sys.modules} - set(sys.stdlib_module_names) - {'runtime', '__main__'}))"
+        "import sys, time\nsys.path.insert(0, sys.argv[1])\nt = time.perf_counter()\n"
+        "from trainyard import TrainingRuntime\nprint(1000 * (time.perf_counter() - t))\n"
+        "print('trainyard.adapters' in sys.modules)\nfrom trainyard import LightGBMCallback, trainer_callback\n"
+        "known = {*sys.stdlib_module_names, 'trainyard', '__main__'}\n"
+        "print(sorted({m.split('.')[0] for m in sys.modules} - known))"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program, str(REPO / "worker")], capture_output=True, text=True, check=True
+        [sys.executable, "-I", "-S", "-c", program, str(REPO)], capture_output=True, text=True, check=True
     )
-    took, foreign = done.stdout.splitlines()
+    took, adapters, foreign = done.stdout.splitlines()
     print(f"import: {float(took):.1f} ms")
-    assert foreign == "[]"
+    assert (adapters, foreign) == ("False", "[]")

@@ -265,7 +265,7 @@ def test_a_bundle_is_the_same_bytes_every_time() -> None:
         assert script is not None
         assert script.read() == b"from worker.recipes.entry import main\nmain()\n"
     assert names == sorted(names)
-    assert {"requirements.txt", "worker/__init__.py", "worker/runtime.py", "worker/recipes/entry.py"} <= set(names)
+    assert {"requirements.txt", "trainyard/runtime.py", "worker/runtime.py", "worker/recipes/entry.py"} <= set(names)
 
 
 def test_the_launch_key_is_made_once_and_private(tmp_path: Path, yard: Yard) -> None:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.events import Logged, Measured, MetricRow
-from worker.runtime import _MAGIC as MAGIC
-from worker.runtime import JOURNAL
+from trainyard.runtime import _MAGIC as MAGIC
+from trainyard.runtime import JOURNAL
 from worker.spool import Spool
 from worker.supervisor import follow
 from worker.supervisor.follow import ROWS, MetricsTail, rows_in

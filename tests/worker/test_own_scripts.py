@@ -52,7 +52,7 @@ async def test_its_crash_is_reported_by_its_own_name(yard: Yard) -> None:
 
 STEPS = """
 import pathlib, sys, time
-from worker.runtime import TrainingRuntime
+from trainyard import TrainingRuntime
 rt = TrainingRuntime()
 rt.start("mine", total_steps=1000)
 rt.register_graceful_shutdown(save=lambda folder: (folder / "at").write_text("x"))

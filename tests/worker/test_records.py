@@ -15,11 +15,11 @@ import pytest
 
 from agent.domain.events import Beat, Ended, Started
 from agent.domain.runs import ExitClass, Outcome, RunState
+from trainyard.runtime import _KEYS as KEYS
+from trainyard.runtime import _MAGIC as MAGIC
+from trainyard.runtime import _ROW as ROW
+from trainyard.runtime import JOURNAL, last_step
 from worker.folders import HostFolder, write_atomically
-from worker.runtime import _KEYS as KEYS
-from worker.runtime import _MAGIC as MAGIC
-from worker.runtime import _ROW as ROW
-from worker.runtime import JOURNAL, last_step
 from worker.sender import sent_notes
 from worker.spool import Spool, attempt_of, has_ended, last_seq, lines_between, offset_after
 from worker.supervisor import follow

@@ -18,14 +18,14 @@ from agent.domain.runs import RunState
 from agent.domain.told import LIMIT_BYTES, Told
 from agent.wire import decode
 from tests.worker.conftest import GOOD, Yard, eventually, opened
+from trainyard import TrainingRuntime
 from worker.client.blobs import FolderBlobs, RedisBlobs
-from worker.runtime import TrainingRuntime
 from worker.sandbox.tiers import why_not
 from worker.supervisor import pictures as module
 from worker.supervisor.pictures import PictureWatch, Refused, checked, told_in
 
 REPO = Path(__file__).resolve().parents[2]
-RUNTIME = {f"worker/{name}.py": (REPO / f"worker/{name}.py").read_bytes() for name in ("runtime", "pictures", "images")}
+RUNTIME = {f"trainyard/{path.name}": path.read_bytes() for path in (REPO / "trainyard").glob("*.py")}
 TABLE = {"form": "table", "title": "t", "columns": ["a"], "rows": [["b"]]}
 
 
@@ -276,7 +276,7 @@ def test_other_json_is_refused(data: bytes) -> None:
 # Under a real worker
 
 SHOW = """
-from worker.runtime import TrainingRuntime
+from trainyard import TrainingRuntime
 rt = TrainingRuntime()
 rt.start("m", total_steps=3)
 rt.log_metrics(step=1, loss=1.0)

@@ -66,14 +66,14 @@ def test_a_bundle_is_whole_again_where_a_training_changed_it_and_nothing_is_besi
     for place in (into, fresh):
         place.mkdir()
         outputs.lay_bundle(bundle, place)
-    package, secret = into / "worker", tmp_path / "secret"
+    package, ours, secret = into / "worker", into / "trainyard", tmp_path / "secret"
     secret.write_text("kept")
-    (package / "runtime.py").write_bytes(bundle["worker/runtime.py"].replace(b"import os", b"import so", 1))
-    (package / "adapters.py").write_bytes(bundle["worker/adapters.py"] + b"\n")  # longer, the beginning is the same
-    (package / "images.py").unlink()
-    (package / "images.py").symlink_to(secret)
-    (package / "pictures.py").unlink()
-    os.mkfifo(package / "pictures.py")
+    (ours / "runtime.py").write_bytes(bundle["trainyard/runtime.py"].replace(b"import os", b"import so", 1))
+    (ours / "adapters.py").write_bytes(bundle["trainyard/adapters.py"] + b"\n")  # longer, the beginning is the same
+    (ours / "images.py").unlink()
+    (ours / "images.py").symlink_to(secret)
+    (ours / "pictures.py").unlink()
+    os.mkfifo(ours / "pictures.py")
     (package / "__init__.py").unlink()
     (package / "__init__.py").mkdir()
     (package / "numpy.py").write_text("1 / 0")

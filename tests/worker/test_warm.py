@@ -43,7 +43,7 @@ print("STATE " + json.dumps({
     "stdin": sys.stdin.read(), "threads": threading.active_count(), "thread": threading.current_thread().name,
     "leader": os.getsid(0) == os.getpid() or os.getpgid(0), "nice": os.nice(0), "encoding": sys.stdout.encoding,
     "buffered": sys.stdout.line_buffering, "write_through": sys.stdout.write_through,
-    "ours": sorted(name for name in sys.modules if name.split(".")[0] in ("worker", "agent", "bot", "preload", "joining")),
+    "ours": sorted(name for name in sys.modules if name.split(".")[0] in ("worker", "agent", "bot", "trainyard", "preload", "joining")),
     "first": os.listdir("/proc/1"), "tmp": os.listdir("/tmp"),
 }))
 print("SPACES " + json.dumps({name: os.readlink(f"/proc/self/ns/{name}") for name in spaces}))

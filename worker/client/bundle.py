@@ -1,16 +1,17 @@
 """Packs what a run executes into one tar whose bytes depend on the content only.
 
-Reads the worker's own sources as files and imports none of them. Called by the bot before it asks for approval.
+Reads this installation's sources as files and imports none of them. Called by the bot before it asks for approval.
 """
 
 import hashlib
 import io
 import re
 import tarfile
+from collections.abc import Iterable
 from pathlib import Path
 
-_PACKAGE = Path(__file__).resolve().parent.parent
-_MODULES = ("__init__", "adapters", "images", "pictures", "runtime")  # and the recipes
+_TOP = Path(__file__).resolve().parents[2]
+_RECIPES = _TOP / "worker" / "recipes"
 TRAIN_SCRIPT = b"from worker.recipes.entry import main\nmain()\n"
 
 
@@ -42,20 +43,21 @@ def unpack(data: bytes) -> dict[str, bytes]:
 
 def runtime_files() -> dict[str, bytes]:
     """What any program may import of ours, by name."""
-    return {f"worker/{name}.py": (_PACKAGE / f"{name}.py").read_bytes() for name in _MODULES}
+    return _named(
+        [*(_TOP / "trainyard").glob("*.py"), *(_TOP / "worker" / name for name in ("__init__.py", "runtime.py"))]
+    )
 
 
 def sources(recipe: str) -> dict[str, bytes]:
     """The files of a bundle as this installation has them, by name: of the recipes only this one."""
-    recipes = _PACKAGE / "recipes"
-    others = {path.parent.name for path in recipes.glob("*/train.py")} - {recipe}
-    files = {
+    others = {path.parent for path in _RECIPES.glob("*/train.py") if path.parent.name != recipe}
+    return {
         "train.py": TRAIN_SCRIPT,
-        "requirements.txt": (recipes / "requirements.txt").read_bytes(),
+        "requirements.txt": (_RECIPES / "requirements.txt").read_bytes(),
         **runtime_files(),
+        **_named(path for path in _RECIPES.rglob("*.py") if others.isdisjoint(path.parents)),
     }
-    for path in sorted(recipes.rglob("*.py")):
-        name = path.relative_to(recipes)
-        if name.parts[0] not in others:
-            files[f"worker/recipes/{name}"] = path.read_bytes()
-    return files
+
+
+def _named(paths: Iterable[Path]) -> dict[str, bytes]:
+    return {path.relative_to(_TOP).as_posix(): path.read_bytes() for path in paths}

@@ -10,9 +10,9 @@ import os
 import sys
 from pathlib import Path
 
+from trainyard import TrainingRuntime
 from worker.recipes.common.job import Job, read_job, step
 from worker.recipes.recipe import part
-from worker.runtime import TrainingRuntime
 
 
 def train(job: Job) -> None:

@@ -19,8 +19,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent.domain.events import Measured, MetricRow, Started, fits
+from trainyard.runtime import Converter
 from worker.folders import read_plain
-from worker.runtime import Converter
 
 ROWS = 200
 _READ_BYTES = 256 * 1024

@@ -21,7 +21,7 @@ from worker.folders import is_too_deep, read_plain, remove, write_atomically
 from worker.processes import boot_id
 from worker.supervisor.installing import ENVIRONMENT, INSTALLED
 
-_BUNDLE_NAMES = ("train.py", "requirements.txt", "worker")
+_BUNDLE_NAMES = ("train.py", "requirements.txt", "trainyard", "worker")
 _STALE = ("predictions", "artifacts", "scorecard.json", "error.json")
 _SPLIT = "split.json"
 _SPLIT_FIELDS = {"task", "recipe", "dataset", "target", "text_column", "drop_columns", "seed", "test_frac"}

@@ -26,10 +26,10 @@ from agent.domain.events import Pictured
 from agent.domain.redaction import Redactor
 from agent.domain.told import LIMIT_BYTES, MOST_PICTURES, MOST_PIXELS, MOST_SIDE, PictureName, Told, ToldImages
 from agent.wire import encode
+from trainyard.images import image_size
+from trainyard.pictures import FOLDER
 from worker.client.blobs import BlobStore, make_blobs
 from worker.folders import HostFolder
-from worker.images import image_size
-from worker.pictures import FOLDER
 from worker.settings import Settings
 from worker.spool import attempt_of
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent.domain.events import Beat, EventBody, MetricRow
+from trainyard.pictures import FOLDER
 from worker.folders import RunFolder, read_plain
-from worker.pictures import FOLDER
 from worker.spool import Spool
 from worker.supervisor.capture import Capture
 from worker.supervisor.checkpoints import CheckpointWatch

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trainyard import TrainingRuntime
 from worker.recipes.common.card import write_card
 from worker.recipes.common.job import Job, copy_predictor, write_environment, write_json
 from worker.recipes.common.table import Table, read_table, write_rows
-from worker.runtime import TrainingRuntime
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from worker.runtime import TrainingRuntime
+from trainyard import TrainingRuntime
 
 _CURVES = {"log_loss": "loss", "roc_auc": "auc"}  # as LightGBM calls them
 

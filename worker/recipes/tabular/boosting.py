@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.adapters import LightGBMCallback, SavedBooster, sampled_anew
+from trainyard.adapters import LightGBMCallback, SavedBooster, sampled_anew
 from worker.recipes.common.job import Setting, read_settings, usable_cpus
 
 Rows = NDArray[np.float64]

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.adapters import LightGBMCallback, resume_booster
+from trainyard import TrainingRuntime
+from trainyard.adapters import LightGBMCallback, resume_booster
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.job import Job, read_settings, write_json
 from worker.recipes.common.kept import kept
@@ -27,7 +28,6 @@ from worker.recipes.tabular.encoding import TRUSTED, Feature, encode, load_estim
 from worker.recipes.tabular.features import choose_features
 from worker.recipes.tabular.importance import gain
 from worker.recipes.tabular.linear import categorical_columns
-from worker.runtime import TrainingRuntime
 
 _FOLDS = 5
 _CROSS_VALIDATED_ROWS = 3000

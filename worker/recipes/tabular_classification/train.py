@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainyard import TrainingRuntime
 from worker.recipes.classes.answers import class_shares
 from worker.recipes.classes.predictions import limits_of, majority_shares, share_rows
 from worker.recipes.classes.scores import decisive_metric, measure
@@ -16,7 +17,6 @@ from worker.recipes.tabular.encoding import Feature
 from worker.recipes.tabular.importance import linear_weights
 from worker.recipes.tabular.linear import fit_logistic
 from worker.recipes.tabular.training import Places, Rows, train_table
-from worker.runtime import TrainingRuntime
 
 
 class Classes:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainyard import TrainingRuntime
 from worker.recipes.common.job import Job
 from worker.recipes.numbers.scores import METRIC, measure
 from worker.recipes.numbers.target import strata
@@ -15,7 +16,6 @@ from worker.recipes.tabular.encoding import Feature
 from worker.recipes.tabular.importance import linear_weights
 from worker.recipes.tabular.linear import fit_ridge
 from worker.recipes.tabular.training import Places, Rows, train_table
-from worker.runtime import TrainingRuntime
 
 
 class Quantity:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainyard import TrainingRuntime
 from worker.recipes.classes.predictions import limits_of, majority_shares, share_rows
 from worker.recipes.classes.scores import decisive_metric, measure
 from worker.recipes.common.columns import require_words
@@ -30,7 +31,6 @@ from worker.recipes.text_classification.predict import load
 from worker.recipes.texts.encoder import Encoder, build, encoder_settings
 from worker.recipes.texts.loop import Held, Loop, total_steps
 from worker.recipes.texts.words import words
-from worker.runtime import TrainingRuntime
 
 _PACKAGES = {"encoder": ("torch", "transformers", "tokenizers", "safetensors", "numpy"),
              "linear": ("scikit-learn", "skops", "numpy")}  # fmt: skip

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.adapters import TorchState
+from trainyard import TrainingRuntime
+from trainyard.adapters import TorchState
 from worker.recipes.common.job import Diverged
 from worker.recipes.common.scores import curves
 from worker.recipes.texts.encoder import Encoder
 from worker.recipes.texts.encoding import padded, tokens
-from worker.runtime import TrainingRuntime
 
 _CHECKPOINT_EVERY_S = 60.0
 _NAMED_MODEL = 18.0  # how much more a step of a usual pretrained encoder (6 layers of 768) takes than the small one's

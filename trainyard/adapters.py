@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from worker.runtime import TrainingRuntime
+from trainyard import TrainingRuntime
 
 STATE = "state.pt"
 TRAINER_STATE = "trainer_state.json"

@@ -1,7 +1,7 @@
 """Images of a training script as PNG or JPEG bytes: arrays and tensors, Pillow's, files; and how large one says it is.
 
 Part of a bundle; standard library only: arrays are known by what they can do, and numpy is used only where the script
-has loaded it. Called by `worker.pictures`; the supervisor reads the heads of what comes to it with `image_size`.
+has loaded it. Called by `trainyard.pictures`; the supervisor reads the heads of what comes to it with `image_size`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Part of a bundle; standard library only. Owns the form of these files, how much of what is given fits into one, and how
 arrays become images. Knows no platform: whoever reads the files (`agent.domain.told` has the same bounds) draws them.
-Called by `worker.runtime.TrainingRuntime`, which turns whatever is raised here into a warning; its methods say what
+Called by `trainyard.runtime.TrainingRuntime`, which turns whatever is raised here into a warning; its methods say what
 each kind takes. Arrays are known by what they can do, and numpy is used only where the script has loaded it.
 """
 
@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from worker.images import NoPicture, encoded, listed
+from trainyard.images import NoPicture, encoded, listed
 
 FOLDER = "pictures"
 MOST_PICTURES = 20
