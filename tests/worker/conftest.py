@@ -26,12 +26,15 @@ from agent.wire import decode
 from worker.client.blobs import FolderBlobs
 from worker.client.bundle import pack_files, runtime_files
 from worker.client.fleet import CeleryFleet
-from worker.client.keys import load_or_create
+from worker.client.keys import load_or_create, sign
 from worker.client.redis_server import EmbeddedRedis
 from worker.folders import HostFolder, RunFolder
+from worker.launching import Launcher
+from worker.sandbox.tiers import why_not
 from worker.settings import Settings
 
 LIMIT_S = 60.0
+EACH_TIER = pytest.mark.parametrize("tier", ["bwrap", "landlock"], indirect=True)
 T = TypeVar("T")
 
 PREPARE = b"""
@@ -121,6 +124,8 @@ class Yard:
     def __post_init__(self) -> None:
         self.blobs = FolderBlobs(self.home / "blobs")
         self.keys = self.home / "keys"
+        self._redis: redis.Redis | None = None
+        self._read: list[tuple[bytes, WorkerEvent]] = []
 
     @property
     def env(self) -> dict[str, str]:
@@ -133,14 +138,14 @@ class Yard:
         return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TRAINYARD_SANDBOX": self.sandbox, **own, **self.extra}
 
     def settings(self) -> Settings:
-        values: dict[str, Any] = dict(TIMINGS)
-        return Settings(
-            home=self.home,
-            redis_url=self.server.url,
-            host_id=self.host,
-            sandbox=self.sandbox,
-            **values,  # type: ignore[arg-type]
-        )
+        """What a worker reads from `env`."""
+        prefix = "TRAINYARD_"
+        own = {name.removeprefix(prefix).lower(): value for name, value in self.env.items() if name.startswith(prefix)}
+        return Settings(**own)  # type: ignore[arg-type]
+
+    def launcher(self, **more: Any) -> Launcher:
+        """What a worker launches and stops with."""
+        return Launcher(self.settings(), self.blobs, tier=self.sandbox, **more)
 
     def start_worker(self) -> "subprocess.Popen[bytes]":
         """A worker that consumes, as the host beat shows."""
@@ -152,7 +157,10 @@ class Yard:
         return worker
 
     def redis(self) -> "redis.Redis":
-        return redis.Redis.from_url(self.server.url)
+        """One client for all questions; it opens its connection anew after a restart."""
+        if self._redis is None:
+            self._redis = redis.Redis.from_url(self.server.url)
+        return self._redis
 
     def folder(self, run: str) -> RunFolder:
         return HostFolder.of(self.home, self.host).run(run)
@@ -207,6 +215,14 @@ class Yard:
         finally:
             await fleet.close()
 
+    def launch_here(self, *orders: LaunchOrder, **more: Any) -> None:
+        """Start attempts within this process, without a worker and a queue."""
+        for order in orders:
+            assert self.launcher(**more).launch(sign(order, load_or_create(self.keys))) == "ready"
+
+    def stop_here(self, order: StopOrder) -> None:
+        assert self.launcher().stop(sign(order, load_or_create(self.keys))) == "told"
+
     async def stop(self, order: StopOrder) -> None:
         fleet = CeleryFleet(self.server.url, self.keys)
         try:
@@ -216,10 +232,19 @@ class Yard:
 
     def events(self, run: str, *, attempt: int = 1) -> list[WorkerEvent]:
         """What the stream says of an attempt, doubles removed, by number."""
-        entries: Any = self.redis().xrange(f"trainyard:ev:{self.host}")
-        found = [decode(WorkerEvent, fields[b"e"]) for _, fields in entries]
-        mine = {event.seq: event for event in found if (event.run, event.attempt) == (run, attempt)}
+        mine = {event.seq: event for event in self._stream() if (event.run, event.attempt) == (run, attempt)}
         return [mine[seq] for seq in sorted(mine)]
+
+    def _stream(self) -> list[WorkerEvent]:
+        """All events of the stream; those that were read before are read again only where some are missing."""
+        stream = f"trainyard:ev:{self.host}"
+        for known in (self._read, []):
+            after = b"(" + known[-1][0] if known else b"-"
+            entries, length = self.redis().pipeline().xrange(stream, after).xlen(stream).execute()
+            self._read = known + [(entry, decode(WorkerEvent, fields[b"e"])) for entry, fields in entries]
+            if len(self._read) == length:
+                break
+        return [event for _, event in self._read]
 
     def kinds(self, run: str, *, attempt: int = 1) -> list[str]:
         return [event.body.kind for event in self.events(run, attempt=attempt)]
@@ -262,6 +287,8 @@ class Yard:
             if pid != self.server.pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+        if self._redis is not None:
+            self._redis.close()
 
 
 def processes_naming(text: str) -> list[int]:
@@ -277,17 +304,32 @@ def processes_naming(text: str) -> list[int]:
 
 
 @contextlib.contextmanager
-def opened(home: Path, *, sandbox: str = "none") -> Iterator[Yard]:
+def served(home: Path) -> Iterator[EmbeddedRedis]:
+    """A Redis in a folder; afterwards no process names that."""
     server = EmbeddedRedis(home)
     server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        eventually(lambda: not processes_naming(str(home)), limit_s=20, what="no process left behind")
+
+
+@contextlib.contextmanager
+def hosted(home: Path, server: EmbeddedRedis, *, sandbox: str = "none") -> Iterator[Yard]:
+    """A host without a worker; afterwards nothing of it lives but its Redis."""
     yard = Yard(home, server, sandbox=sandbox)
     load_or_create(yard.keys)
     try:
         yield yard
     finally:
         yard.close()
-        server.stop()
-        eventually(lambda: not processes_naming(str(home)), limit_s=20, what="no process left behind")
+
+
+@contextlib.contextmanager
+def opened(home: Path, *, sandbox: str = "none") -> Iterator[Yard]:
+    with served(home) as server, hosted(home, server, sandbox=sandbox) as yard:
+        yield yard
 
 
 @pytest.fixture(scope="module")
@@ -298,8 +340,44 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+    with served(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def host(redis_server: EmbeddedRedis, tmp_path: Path) -> Iterator[Yard]:
+    """A host of its own for one test, on the module's Redis, without a worker."""
+    home = tmp_path / "host"
+    home.mkdir()
+    with hosted(home, redis_server) as found:
+        yield found
+    eventually(lambda: not processes_naming(str(home)), limit_s=20, what="no process left behind")
+
+
 @pytest.fixture
 def own_yard(tmp_path: Path) -> Iterator[Yard]:
-    """A Redis and a home for one test, without a worker."""
+    """A Redis and a home for one test that breaks it, without a worker."""
     with opened(tmp_path / "yard") as found:
         yield found
+
+
+@pytest.fixture
+def tier(request: pytest.FixtureRequest) -> str:
+    """One of `EACH_TIER` that works here, which is tried with the first test that asks."""
+    if why := why_not(request.param):
+        pytest.skip(f"LOUD: {request.param} does not work here: {why}")
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def bwrap() -> None:
+    if why := why_not("bwrap"):
+        pytest.skip(f"LOUD: bubblewrap does not work here: {why}")
+
+
+@pytest.fixture(scope="session")
+def landlock() -> None:
+    if why := why_not("landlock"):
+        pytest.skip(f"LOUD: landlock does not work here: {why}")

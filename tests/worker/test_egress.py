@@ -17,16 +17,10 @@ from typing import Any
 import pytest
 
 from agent.domain.errors import Unavailable
-from tests.worker.conftest import eventually, processes_naming
+from tests.worker.conftest import EACH_TIER, eventually, processes_naming
 from worker.egress.gate import HUB_HOSTS, EgressProxy
 from worker.egress.proxy import Gate, Proxy, Refused, Rules, resolver, target_of
 from worker.sandbox import NoSandbox, Walls, handed_over, wrap
-from worker.sandbox.tiers import why_not
-
-TIERS = [
-    pytest.param(tier, marks=pytest.mark.skipif(why_not(tier) != "", reason=f"{tier}: {why_not(tier)}"))
-    for tier in ("bwrap", "landlock")
-]
 
 
 class Target(BaseHTTPRequestHandler):
@@ -294,7 +288,7 @@ sys.exit(7)
 """
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@EACH_TIER
 def test_from_inside_only_the_listed_host_is_reached(
     tier: str, tmp_path: Path, proxy: EgressProxy, target: int, said: list[Mapping[str, Any]]
 ) -> None:

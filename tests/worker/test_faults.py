@@ -19,59 +19,47 @@ def steps_of(yard: Yard, run: str) -> list[int]:
     return [row.step for body in bodies if isinstance(body, Measured) for row in body.rows]
 
 
-async def test_a_run_outlives_its_worker(own_yard: Yard) -> None:
-    worker = own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-kill-w", ENDLESS))
-    own_yard.running("r-kill-w")
-    own_yard.kill_worker(worker)
-    before = len(steps_of(own_yard, "r-kill-w"))
-    eventually(lambda: len(steps_of(own_yard, "r-kill-w")) > before + 5, what="progress without a worker")
-    (own_yard.folder("r-kill-w").path / "go-on").touch()
-    assert own_yard.outcome("r-kill-w").state is RunState.SUCCEEDED
-
-
-async def test_sigterm_ends_the_worker_and_not_the_run(own_yard: Yard) -> None:
-    worker = own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-term-w", ENDLESS))
-    own_yard.running("r-term-w")
+async def test_sigterm_ends_the_worker_and_not_the_run(host: Yard) -> None:
+    worker = host.start_worker()
+    await host.launch(host.order("r-term-w", ENDLESS))
+    host.running("r-term-w")
     worker.send_signal(signal.SIGTERM)
     worker.wait(25)
-    (own_yard.folder("r-term-w").path / "go-on").touch()
-    assert own_yard.outcome("r-term-w").state is RunState.SUCCEEDED
+    (host.folder("r-term-w").path / "go-on").touch()
+    assert host.outcome("r-term-w").state is RunState.SUCCEEDED
 
 
-async def test_a_killed_supervisor_takes_the_training_with_it_at_once(own_yard: Yard) -> None:
+async def test_a_killed_supervisor_takes_the_training_with_it_at_once(host: Yard) -> None:
     """Without a worker nobody sweeps: the kernel does it."""
-    worker = own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-kill-p", ENDLESS))
-    own_yard.running("r-kill-p")
-    own_yard.kill_worker(worker)
-    os.kill(own_yard.supervisor_pid("r-kill-p"), signal.SIGKILL)
-    own_yard.gone("r-kill-p")
-    assert "ended" not in own_yard.kinds("r-kill-p")
-    own_yard.start_worker()
-    assert own_yard.outcome("r-kill-p").state is RunState.LOST
+    worker = host.start_worker()
+    await host.launch(host.order("r-kill-p", ENDLESS))
+    host.running("r-kill-p")
+    host.kill_worker(worker)
+    os.kill(host.supervisor_pid("r-kill-p"), signal.SIGKILL)
+    host.gone("r-kill-p")
+    assert "ended" not in host.kinds("r-kill-p")
+    host.start_worker()
+    assert host.outcome("r-kill-p").state is RunState.LOST
 
 
-async def test_a_run_that_hangs_is_ended_and_shows_where(own_yard: Yard) -> None:
-    own_yard.extra = {"TRAINYARD_FIRST_STEP_QUIET_S": "1"}
-    own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-hang00", "def stuck():\n    time.sleep(600)\nstuck()\n"))
-    outcome = own_yard.outcome("r-hang00")
+def test_a_run_that_hangs_is_ended_and_shows_where(host: Yard) -> None:
+    host.extra = {"TRAINYARD_FIRST_STEP_QUIET_S": "1"}
+    host.launch_here(host.order("r-hang00", "def stuck():\n    time.sleep(600)\nstuck()\n"))
+    outcome = host.outcome("r-hang00")
     assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.HANG)
     assert any("in stuck" in line for line in outcome.traceback)
 
 
-async def test_a_killed_supervisor_takes_the_training_with_it_and_is_reported(own_yard: Yard) -> None:
-    own_yard.start_worker()
+async def test_a_killed_supervisor_takes_the_training_with_it_and_is_reported(host: Yard) -> None:
+    host.start_worker()
     helper = "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n"
-    await own_yard.launch(own_yard.order("r-kill-s", helper + ENDLESS))
-    own_yard.running("r-kill-s")
-    os.kill(own_yard.supervisor_pid("r-kill-s"), signal.SIGKILL)
-    own_yard.gone("r-kill-s")
-    outcome = own_yard.outcome("r-kill-s")
+    await host.launch(host.order("r-kill-s", helper + ENDLESS))
+    host.running("r-kill-s")
+    os.kill(host.supervisor_pid("r-kill-s"), signal.SIGKILL)
+    host.gone("r-kill-s")
+    outcome = host.outcome("r-kill-s")
     assert (outcome.state, outcome.exit_class) == (RunState.LOST, ExitClass.LOST)
-    events = own_yard.events("r-kill-s")
+    events = host.events("r-kill-s")
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
@@ -116,28 +104,28 @@ async def test_a_redis_that_forgot_everything_is_told_again(own_yard: Yard) -> N
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
-def test_the_sweep_sends_what_no_supervisor_could(own_yard: Yard) -> None:
-    folder = own_yard.folder("r-sweep0")
+def test_the_sweep_sends_what_no_supervisor_could(host: Yard) -> None:
+    folder = host.folder("r-sweep0")
     folder.path.mkdir(parents=True)
     write_atomically(folder.fence, b"1")
     line = '{"run":"r-sweep0","attempt":1,"seq":%d,"host":"h1","at":"%s","body":{"kind":"beat"}}\n'
     now = datetime.now(UTC).isoformat()
     folder.spool.write_text(line % (1, now) + line % (2, now) + '{"run":"r-sw')
-    sweep = Sweep(HostFolder.of(own_yard.home, "h1"), host="h1", redis_url=own_yard.server.url)
+    sweep = Sweep(HostFolder.of(host.home, "h1"), host="h1", redis_url=host.server.url)
     assert sweep.run() == 1
-    assert own_yard.outcome("r-sweep0").state is RunState.LOST
-    assert [event.seq for event in own_yard.events("r-sweep0")] == [1, 2, 3]
-    length = own_yard.redis().xlen("trainyard:ev:h1")
+    assert host.outcome("r-sweep0").state is RunState.LOST
+    assert [event.seq for event in host.events("r-sweep0")] == [1, 2, 3]
+    length = host.redis().xlen("trainyard:ev:h1")
     assert sweep.run() == 0
-    assert own_yard.redis().xlen("trainyard:ev:h1") == length
-    own_yard.redis().hset("trainyard:acked", "r-sweep0:1", "3")
+    assert host.redis().xlen("trainyard:ev:h1") == length
+    host.redis().hset("trainyard:acked", "r-sweep0:1", "3")
     sweep.run()
     assert sent_notes(folder)["1"]["done"]
     assert read_fence(folder) == 1
 
 
-def test_a_worker_without_redis_says_what_to_do(own_yard: Yard) -> None:
-    env = {**own_yard.env, "TRAINYARD_REDIS_URL": "redis://:secret@127.0.0.1:1/0"}
+def test_a_worker_without_redis_says_what_to_do(host: Yard) -> None:
+    env = {**host.env, "TRAINYARD_REDIS_URL": "redis://:secret@127.0.0.1:1/0"}
     done = subprocess.run(
         [sys.executable, "-m", "worker"], env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )

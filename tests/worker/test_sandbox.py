@@ -18,15 +18,14 @@ from worker.client.blobs import FolderBlobs
 from worker.client.bundle import pack_files
 from worker.folders import HostFolder
 from worker.sandbox import NoSandbox, choose_tier
-from worker.sandbox.tiers import why_not
 from worker.scripts import Scripts
 from worker.supervisor.outputs import BadOutput, read_bundle, unpack
 
-needs_bwrap = pytest.mark.skipif(why_not("bwrap") != "", reason=f"bwrap: {why_not('bwrap')}")
+needs_bwrap = pytest.mark.usefixtures("bwrap")
 
 
 @pytest.fixture(scope="module")
-def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+def walled(bwrap: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
     with opened(tmp_path_factory.mktemp("walled"), sandbox="bwrap") as found:
         found.start_worker()
         yield found
@@ -106,7 +105,7 @@ async def test_a_killed_supervisor_leaves_nothing_inside(walled: Yard) -> None:
 
 
 def test_a_sandbox_that_does_not_work_is_not_replaced_by_less(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own_yard: Yard
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, host: Yard
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoSandbox, match="TRAINYARD_SANDBOX"):
@@ -117,7 +116,7 @@ def test_a_sandbox_that_does_not_work_is_not_replaced_by_less(
     with pytest.raises(NoSandbox, match="no permission"):
         choose_tier("bwrap")
     assert choose_tier("auto") == "landlock"
-    env = {**own_yard.env, "PATH": str(tmp_path), "TRAINYARD_SANDBOX": "bwrap"}
+    env = {**host.env, "PATH": str(tmp_path), "TRAINYARD_SANDBOX": "bwrap"}
     done = subprocess.run([sys.executable, "-m", "worker"], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "no permission" in done.stderr

@@ -20,7 +20,6 @@ from worker.sandbox import (
     selftest,
     wrap,
 )
-from worker.sandbox.tiers import why_not
 
 CLEAN = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
 
@@ -36,7 +35,7 @@ def run_in(tier: str, code: str, folder: Path) -> "subprocess.CompletedProcess[s
         )  # fmt: skip
 
 
-landlock_only = pytest.mark.skipif(why_not("landlock") != "", reason=f"landlock: {why_not('landlock')}")
+landlock_only = pytest.mark.usefixtures("landlock")
 
 
 @landlock_only

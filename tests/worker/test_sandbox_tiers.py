@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.conftest import Yard, eventually, processes_naming
+from tests.worker.conftest import EACH_TIER, Yard, eventually, processes_naming
 from worker.processes import adopt_orphans
 from worker.sandbox import (
     Command,
@@ -37,10 +37,6 @@ from worker.supervisor.child import Child
 ESCAPES = [probe.__name__ for probe in probe_script.ESCAPES]
 NEEDS = [need.__name__ for need in probe_script.NEEDS]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can show this escape without walls")
-TIERS = [
-    pytest.param(tier, marks=pytest.mark.skipif(why_not(tier) != "", reason=f"{tier}: {why_not(tier)}"))
-    for tier in ("bwrap", "landlock")
-]
 ROOT_ONLY = {"trace_process", "write_system", "raw_socket", "mount", "capabilities", "change_user", "devices",
              "make_device", "kernel_settings", "kernel_calls"}  # fmt: skip
 PR_SET_CHILD_SUBREAPER = 36  # Source: linux/prctl.h
@@ -64,7 +60,7 @@ def run_in(tier: str, code: str, folder: Path) -> "subprocess.CompletedProcess[s
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@EACH_TIER
 @pytest.mark.parametrize("probe", ESCAPES)
 def test_a_tier_stops_every_probe(results: Mapping[str, Mapping[str, str]], tier: str, probe: str) -> None:
     if probe in selftest.NOT_CLAIMED.get(tier, ()):
@@ -74,7 +70,7 @@ def test_a_tier_stops_every_probe(results: Mapping[str, Mapping[str, str]], tier
         assert results[tier][probe] == ""
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@EACH_TIER
 @pytest.mark.parametrize("need", NEEDS)
 def test_a_tier_leaves_what_training_needs(results: Mapping[str, Mapping[str, str]], tier: str, need: str) -> None:
     assert results[tier][need] == ""
@@ -145,7 +141,7 @@ HOLES = [
 ]
 
 
-@pytest.mark.skipif(why_not("bwrap") != "", reason=f"bwrap: {why_not('bwrap')}")
+@pytest.mark.usefixtures("bwrap")
 @pytest.mark.parametrize(("option", "probes"), HOLES)
 @needs_root
 def test_one_hole_in_bubblewrap_is_found(option: str, probes: str) -> None:
@@ -160,7 +156,7 @@ def test_one_hole_in_bubblewrap_is_found(option: str, probes: str) -> None:
     assert set(probes.split()) <= {name for name, text in found.items() if text}
 
 
-def test_none_is_taken_only_by_its_name(tmp_path: Path, own_yard: Yard) -> None:
+def test_none_is_taken_only_by_its_name(tmp_path: Path, host: Yard) -> None:
     """Neither bubblewrap on the PATH nor Landlock in the kernel: the worker does not start, and says what to do."""
     deny = _denying(444)  # landlock_create_ruleset
     code = f"""
@@ -174,7 +170,7 @@ assert libc.prctl(22, 2, ctypes.byref(Program(len(program) // 8, program)), 0, 0
 import worker.app
 worker.app.main()
 """
-    env = {**own_yard.env, "PATH": str(tmp_path), "TRAINYARD_SANDBOX": "auto"}
+    env = {**host.env, "PATH": str(tmp_path), "TRAINYARD_SANDBOX": "auto"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, timeout=100,
         cwd=Path(__file__).parents[2],
@@ -215,7 +211,7 @@ def test_the_order_of_the_tiers() -> None:
     assert all(text.endswith(".") for tier in ("landlock", "none") for text in gaps_of(tier))
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@EACH_TIER
 def test_only_the_allocated_gpus_are_bound(tier: str, tmp_path: Path) -> None:
     said = " ".join(wrap(tier, ["true"], Walls(tmp_path, gpus=(3, 10))).argv)
     assert "/dev/nvidia3" in said
@@ -226,7 +222,7 @@ def test_only_the_allocated_gpus_are_bound(tier: str, tmp_path: Path) -> None:
     assert "nvidia" not in " ".join(wrap(tier, ["true"], Walls(tmp_path)).argv)
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@EACH_TIER
 def test_the_environment_is_clean_and_its_secrets_are_in_no_list_of_processes(tier: str, tmp_path: Path) -> None:
     secret = "canary-" + os.urandom(8).hex()
     code = (
@@ -257,7 +253,7 @@ def test_the_environment_is_clean_and_its_secrets_are_in_no_list_of_processes(ti
         child.close()
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@EACH_TIER
 @pytest.mark.parametrize(
     ("code", "number", "expected"),
     [
@@ -292,7 +288,7 @@ def test_signals_and_ends_pass_through(tier: str, tmp_path: Path, code: str, num
     assert found in (expected, 143 if expected == -15 else expected)
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@EACH_TIER
 def test_what_a_step_left_behind_dies_with_it(tier: str, tmp_path: Path) -> None:
     """A daemon in a session of its own, and a bomb of forks."""
     code = f"""
@@ -352,7 +348,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@EACH_TIER
 def test_data_loaders_and_process_pools_work(tier: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     done = run_in(tier, LOADER, tmp_path)

@@ -17,7 +17,6 @@ from tests.worker.conftest import ENDLESS, GOOD, HEAD, LIMIT_S, PREPARE, Yard, e
 from tests.worker.test_launch import pass_queue, send
 from worker.client.fleet import CeleryFleet
 from worker.client.keys import load_or_create, sign
-from worker.launching import Launcher
 from worker.processes import children_of, descendants_of
 from worker.sandbox.tiers import why_not
 
@@ -112,7 +111,7 @@ signal.signal(signal.SIGTERM, on_term)""",
 SLOWLY = LOOP.replace("    step += 1\n", "    step += 1\n    if asked:\n        time.sleep(1.5)\n        save()\n")
 
 
-@pytest.mark.parametrize("sandbox", ["none", "bwrap"])
+@pytest.mark.parametrize("sandbox", [pytest.param("none", marks=pytest.mark.faults), "bwrap"])
 async def test_a_shutdown_that_asks_every_process_lets_the_run_save(tmp_path: Path, sandbox: str) -> None:
     if sandbox == "bwrap" and (why := why_not("bwrap")):
         pytest.skip(f"LOUD: bubblewrap does not work here: {why}")
@@ -196,11 +195,19 @@ async def test_a_program_that_was_asked_stands_before_those_that_it_forked(yard:
     yard.gone("r-forks0")
 
 
-@pytest.mark.parametrize("name", ["meta.json", "stop.json", "sent.json", "spool-9.jsonl"])
-async def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(yard: Yard, name: str) -> None:
+def together_and_one_by_one(*names: str) -> pytest.MarkDecorator:
+    """All at once in the quick suite, each by itself in `make test-faults`."""
+    one_by_one = [pytest.param((name,), marks=pytest.mark.faults) for name in names]
+    return pytest.mark.parametrize("names", [names, *one_by_one], ids=["all", *names])
+
+
+@together_and_one_by_one("meta.json", "stop.json", "sent.json", "spool-9.jsonl")
+async def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(yard: Yard, names: tuple[str, ...]) -> None:
     """Whoever opened it would wait for ever: the supervisor could not be stopped, nor the host take other orders."""
-    run = f"r-pipe-{name[:4]}"
-    laid = f"start()\nif {name!r} == 'meta.json':\n    os.unlink({name!r})\nos.mkfifo({name!r})\n"
+    run = f"r-pipe-{names[-1][:4]}-{len(names)}"
+    laid = (
+        f"start()\nfor name in {names!r}:\n    if name == 'meta.json':\n        os.unlink(name)\n    os.mkfifo(name)\n"
+    )
     await yard.launch(yard.order(run, laid + "metric(1, loss=1.0)\ntime.sleep(600)\n"))
     yard.running(run)
     await yard.stop(StopOrder(run=run, attempt=1, how="kill"))
@@ -208,11 +215,12 @@ async def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(yard: Yard, name: s
     yard.gone(run)
 
 
-@pytest.mark.parametrize("name", ["stop.json", "outcome.json", "sent.json", ".ballast", "spool-1.jsonl"])
-async def test_a_folder_in_the_place_of_a_file_holds_nobody_up(yard: Yard, name: str) -> None:
+@together_and_one_by_one("stop.json", "outcome.json", "sent.json", ".ballast", "spool-1.jsonl")
+async def test_a_folder_in_the_place_of_a_file_holds_nobody_up(yard: Yard, names: tuple[str, ...]) -> None:
     """No file can be renamed to where a folder lies: no order to stop would arrive, and no next attempt begin."""
-    run = f"r-dir-{name.strip('.')[:4]}"
-    laid = f"start()\nif os.path.isfile({name!r}):\n    os.unlink({name!r})\nos.makedirs({name!r} + '/deep')\n"
+    run = f"r-dir-{names[-1].strip('.')[:4]}-{len(names)}"
+    laid = f"start()\nfor name in {names!r}:\n    if os.path.isfile(name):\n        os.unlink(name)\n"
+    laid += "    os.makedirs(name + '/deep')\n"
     await yard.launch(yard.order(run, laid + "metric(1, loss=1.0)\ntime.sleep(600)\n"))
     yard.running(run)
     await yard.stop(StopOrder(run=run, attempt=1, how="kill"))
@@ -220,7 +228,7 @@ async def test_a_folder_in_the_place_of_a_file_holds_nobody_up(yard: Yard, name:
     yard.gone(run)
     await yard.launch(yard.order(run, GOOD, attempt=2))
     assert yard.outcome(run, attempt=2, limit_s=20).state is RunState.SUCCEEDED
-    assert not yard.folder(run).path.joinpath(name, "deep").exists()
+    assert not any(yard.folder(run).path.joinpath(name, "deep").exists() for name in names)
 
 
 async def test_a_pause_before_training_loses_nothing(yard: Yard) -> None:
@@ -260,22 +268,21 @@ async def test_a_pause_that_cannot_save_says_so(yard: Yard) -> None:
     assert outcome.traceback[-1] == "RuntimeError: no room for it"
 
 
-async def test_a_kill_after_a_stop_does_not_wait_and_each_rung_is_told(own_yard: Yard) -> None:
-    own_yard.extra = {"TRAINYARD_CHECKPOINT_GRACE_S": "600"}
-    own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-ladder", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + ENDLESS))
-    own_yard.running("r-ladder")
-    await own_yard.stop(StopOrder(run="r-ladder", attempt=1))
-    eventually(lambda: notes_of(own_yard, "r-ladder"), what="the first rung")
-    await own_yard.stop(StopOrder(run="r-ladder", attempt=1, how="kill"))
-    await own_yard.stop(StopOrder(run="r-ladder", attempt=1, how="pause"))  # weaker: changes nothing
-    outcome = own_yard.outcome("r-ladder")
+def test_a_kill_after_a_stop_does_not_wait_and_each_rung_is_told(host: Yard) -> None:
+    host.extra = {"TRAINYARD_CHECKPOINT_GRACE_S": "600"}
+    host.launch_here(host.order("r-ladder", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + ENDLESS))
+    host.running("r-ladder")
+    host.stop_here(StopOrder(run="r-ladder", attempt=1))
+    eventually(lambda: notes_of(host, "r-ladder"), what="the first rung")
+    host.stop_here(StopOrder(run="r-ladder", attempt=1, how="kill"))
+    host.stop_here(StopOrder(run="r-ladder", attempt=1, how="pause"))  # weaker: changes nothing
+    outcome = host.outcome("r-ladder")
     assert (outcome.state, outcome.exit_code) == (RunState.STOPPED, -signal.SIGKILL)
-    first, last = notes_of(own_yard, "r-ladder")
+    first, last = notes_of(host, "r-ladder")
     assert "SIGTERM" in first
     assert "600 s" in first
     assert "SIGKILL" in last
-    assert "[trainyard] It was killed (SIGKILL)" in own_yard.folder("r-ladder").log.read_text()
+    assert "[trainyard] It was killed (SIGKILL)" in host.folder("r-ladder").log.read_text()
 
 
 async def test_a_new_script_keeps_the_old_one(yard: Yard) -> None:
@@ -338,7 +345,7 @@ async def test_questions_of_strangers_are_not_answered(yard: Yard) -> None:
 
 
 def launched_here(yard: Yard, order: LaunchOrder, *gpus: GpuInfo) -> str:
-    launcher = Launcher(yard.settings(), yard.blobs, tier="none", ask_gpus=lambda: gpus)
+    launcher = yard.launcher(ask_gpus=lambda: gpus)
     return launcher.launch(sign(order, load_or_create(yard.keys)))
 
 
@@ -346,12 +353,12 @@ def gpu(uuid: str, **more: object) -> GpuInfo:
     return GpuInfo.model_validate({"uuid": uuid, "index": 0, "name": "test", "memory_bytes": 1, **more})
 
 
-def test_an_attempt_sees_the_gpus_of_its_order(own_yard: Yard) -> None:
+def test_an_attempt_sees_the_gpus_of_its_order(host: Yard) -> None:
     script = "print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['CUDA_DEVICE_ORDER'])\n" + GOOD
-    order = own_yard.order("r-gpu000", script, gpus=1).model_copy(update={"gpu_uuids": ("GPU-b",)})
-    assert launched_here(own_yard, order, gpu("GPU-a"), gpu("GPU-b", foreign_bytes=400 * 1024**2)) == "ready"
-    assert own_yard.outcome("r-gpu000").state is RunState.SUCCEEDED
-    assert "GPU-b PCI_BUS_ID" in own_yard.folder("r-gpu000").log.read_text()
+    order = host.order("r-gpu000", script, gpus=1).model_copy(update={"gpu_uuids": ("GPU-b",)})
+    assert launched_here(host, order, gpu("GPU-a"), gpu("GPU-b", foreign_bytes=400 * 1024**2)) == "ready"
+    assert host.outcome("r-gpu000").state is RunState.SUCCEEDED
+    assert "GPU-b PCI_BUS_ID" in host.folder("r-gpu000").log.read_text()
 
 
 @pytest.mark.parametrize(
@@ -362,15 +369,13 @@ def test_an_attempt_sees_the_gpus_of_its_order(own_yard: Yard) -> None:
         ("r-gpu-c", gpu("GPU-a"), "not there"),
     ],
 )
-def test_a_gpu_that_cannot_be_used_is_refused_to_try_elsewhere(
-    own_yard: Yard, run: str, here: GpuInfo, why: str
-) -> None:
-    order = own_yard.order(run, GOOD, gpus=1).model_copy(update={"gpu_uuids": ("GPU-b",)})
-    assert launched_here(own_yard, order, here) == "refused"
-    outcome = own_yard.outcome(run)
+def test_a_gpu_that_cannot_be_used_is_refused_to_try_elsewhere(host: Yard, run: str, here: GpuInfo, why: str) -> None:
+    order = host.order(run, GOOD, gpus=1).model_copy(update={"gpu_uuids": ("GPU-b",)})
+    assert launched_here(host, order, here) == "refused"
+    outcome = host.outcome(run)
     assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.PREEMPTED)
     assert why in outcome.reason
-    assert launched_here(own_yard, order, gpu("GPU-b")) == "repeated"
+    assert launched_here(host, order, gpu("GPU-b")) == "repeated"
 
 
 RANKS = """
@@ -383,40 +388,38 @@ if rank == 0:
 """
 
 
-def test_two_gpus_are_two_ranks(own_yard: Yard) -> None:
+def test_two_gpus_are_two_ranks(host: Yard) -> None:
     pytest.importorskip("torch")
-    order = own_yard.order("r-ranks0", RANKS, gpus=2).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
-    assert launched_here(own_yard, order, gpu("GPU-a"), gpu("GPU-b")) == "ready"
-    assert own_yard.outcome("r-ranks0").state is RunState.SUCCEEDED
-    log = own_yard.folder("r-ranks0").log.read_text()
+    order = host.order("r-ranks0", RANKS, gpus=2).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
+    assert launched_here(host, order, gpu("GPU-a"), gpu("GPU-b")) == "ready"
+    assert host.outcome("r-ranks0").state is RunState.SUCCEEDED
+    log = host.folder("r-ranks0").log.read_text()
     assert "rank 0 of 2" in log
     assert "rank 1 of 2" in log
 
 
-def test_of_a_failed_rank_its_own_traceback_is_told(own_yard: Yard) -> None:
+def test_of_a_failed_rank_its_own_traceback_is_told(host: Yard) -> None:
     pytest.importorskip("torch")
     script = "if os.environ['RANK'] == '1':\n    {}['no such key']\ntime.sleep(60)\n"
-    order = own_yard.order("r-ranks1", script, gpus=2).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
-    launched_here(own_yard, order, gpu("GPU-a"), gpu("GPU-b"))
-    outcome = own_yard.outcome("r-ranks1")
+    order = host.order("r-ranks1", script, gpus=2).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
+    launched_here(host, order, gpu("GPU-a"), gpu("GPU-b"))
+    outcome = host.outcome("r-ranks1")
     assert (outcome.exit_class, outcome.exit_code) == (ExitClass.USER_ERROR, 1), outcome
     assert outcome.traceback[-1] == "KeyError: 'no such key'"
     assert "KeyError" in outcome.reason
 
 
-def test_ranks_are_asked_to_save_themselves(own_yard: Yard) -> None:
+def test_ranks_are_asked_to_save_themselves(host: Yard) -> None:
     pytest.importorskip("torch")
     script = SAVING.replace("checkpoint()\n    meta", "os.environ['RANK'] == '0' and checkpoint()\n    meta") + LOOP
-    order = own_yard.order("r-ranks2", script, gpus=2).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
-    launcher = Launcher(own_yard.settings(), own_yard.blobs, tier="none", ask_gpus=lambda: (gpu("GPU-a"), gpu("GPU-b")))
-    key = load_or_create(own_yard.keys)
-    launcher.launch(sign(order, key))
-    own_yard.running("r-ranks2")
-    launcher.stop(sign(StopOrder(run="r-ranks2", attempt=1, how="pause"), key))
-    outcome = own_yard.outcome("r-ranks2")
+    order = host.order("r-ranks2", script, gpus=2).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
+    host.launch_here(order, ask_gpus=lambda: (gpu("GPU-a"), gpu("GPU-b")))
+    host.running("r-ranks2")
+    host.stop_here(StopOrder(run="r-ranks2", attempt=1, how="pause"))
+    outcome = host.outcome("r-ranks2")
     assert (outcome.state, outcome.exit_code) == (RunState.PAUSED, 0), outcome
     assert outcome.checkpoint_step is not None
-    own_yard.gone("r-ranks2")
+    host.gone("r-ranks2")
 
 
 async def test_an_end_that_nobody_asked_for_is_a_preemption(yard: Yard) -> None:

@@ -36,59 +36,53 @@ def outcome_on_disk(yard: Yard, run: str) -> Outcome:
 # --- contact to Redis
 
 
-async def test_a_host_that_is_cut_off_saves_and_ends(own_yard: Yard) -> None:
-    own_yard.extra = {"TRAINYARD_FENCE_S": "2"}
-    own_yard.start_worker()
-    await own_yard.launch(
-        own_yard.order("r-fence0", SAVING + LOOP), own_yard.order("r-keep00", SAVING + LOOP, on_partition="keep")
-    )
-    own_yard.running("r-fence0")
-    own_yard.running("r-keep00")
-    assert own_yard.server.pid is not None
-    os.kill(own_yard.server.pid, signal.SIGSTOP)
+def test_a_host_that_is_cut_off_saves_and_ends(host: Yard) -> None:
+    host.extra = {"TRAINYARD_FENCE_S": "2"}
+    host.launch_here(host.order("r-fence0", SAVING + LOOP), host.order("r-keep00", SAVING + LOOP, on_partition="keep"))
+    host.running("r-fence0")
+    host.running("r-keep00")
+    assert host.server.pid is not None
+    os.kill(host.server.pid, signal.SIGSTOP)
     try:
-        outcome = outcome_on_disk(own_yard, "r-fence0")
+        outcome = outcome_on_disk(host, "r-fence0")
         assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.PREEMPTED)
         assert "cut off from Redis for" in outcome.reason
         assert outcome.checkpoint_step is not None
     finally:
-        os.kill(own_yard.server.pid, signal.SIGCONT)
-    assert own_yard.outcome("r-fence0") == outcome
-    assert not own_yard.folder("r-keep00").outcome.exists()
-    (own_yard.folder("r-keep00").path / "go-on").touch()
-    assert own_yard.outcome("r-keep00").state is RunState.SUCCEEDED
+        os.kill(host.server.pid, signal.SIGCONT)
+    assert host.outcome("r-fence0") == outcome
+    assert not host.folder("r-keep00").outcome.exists()
+    (host.folder("r-keep00").path / "go-on").touch()
+    assert host.outcome("r-keep00").state is RunState.SUCCEEDED
 
 
-async def test_a_run_with_nothing_to_say_is_not_cut_off(own_yard: Yard) -> None:
-    own_yard.extra = {"TRAINYARD_FENCE_S": "2", "TRAINYARD_HEARTBEAT_S": "0.5"}
-    own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-quiet0", "start()\nmetric(1, loss=1.0)\ntime.sleep(6)\n" + GOOD))
-    assert own_yard.outcome("r-quiet0").state is RunState.SUCCEEDED
+def test_a_run_with_nothing_to_say_is_not_cut_off(host: Yard) -> None:
+    host.extra = {"TRAINYARD_FENCE_S": "2", "TRAINYARD_HEARTBEAT_S": "0.5"}
+    host.launch_here(host.order("r-quiet0", "start()\nmetric(1, loss=1.0)\ntime.sleep(4)\n" + GOOD))
+    assert host.outcome("r-quiet0").state is RunState.SUCCEEDED
 
 
 # --- silence
 
 
-async def test_a_hung_run_shows_where_it_stands_and_may_still_save(own_yard: Yard) -> None:
-    own_yard.extra = {"TRAINYARD_QUIET_S": "1"}
-    own_yard.start_worker()
+def test_a_hung_run_shows_where_it_stands_and_may_still_save(host: Yard) -> None:
+    host.extra = {"TRAINYARD_QUIET_S": "1"}
     script = "import faulthandler\nfaulthandler.register(signal.SIGUSR1)\n" + SAVING
     script += (
         "step = 7\nmetric(6, loss=1.0)\nmetric(step, loss=1.0)\ndef stuck_here():\n    time.sleep(600)\nstuck_here()\n"
     )
-    await own_yard.launch(own_yard.order("r-hang01", script))
-    outcome = own_yard.outcome("r-hang01")
+    host.launch_here(host.order("r-hang01", script))
+    outcome = host.outcome("r-hang01")
     assert (outcome.state, outcome.exit_class, outcome.checkpoint_step) == (RunState.FAILED, ExitClass.HANG, 7)
-    assert "in stuck_here" in own_yard.folder("r-hang01").log.read_text()
-    first, second = notes_of(own_yard, "r-hang01")
+    assert "in stuck_here" in host.folder("r-hang01").log.read_text()
+    first, second = notes_of(host, "r-hang01")
     assert "SIGUSR1" in first
     assert "SIGTERM" in second
 
 
-async def test_what_is_slow_but_alive_is_left_alone(own_yard: Yard) -> None:
+def test_what_is_slow_but_alive_is_left_alone(host: Yard) -> None:
     """A download before the first step; then steps that are far apart, and one that takes five times as long."""
-    own_yard.extra = {"TRAINYARD_QUIET_S": "0.5", "TRAINYARD_FIRST_STEP_QUIET_S": "1"}
-    own_yard.start_worker()
+    host.extra = {"TRAINYARD_QUIET_S": "0.5", "TRAINYARD_FIRST_STEP_QUIET_S": "1"}
     script = """
 zero = open("/dev/zero", "rb", buffering=0)
 for _ in range(30):
@@ -105,8 +99,8 @@ finish()
     slow = b"import time\nfor _ in range(20):\n    open('/dev/zero', 'rb').read(100_000)\n    time.sleep(0.1)\n"
     evaluate = slow + EVALUATE
     files = {"worker/recipes/evaluate.py": evaluate}
-    await own_yard.launch(own_yard.order("r-slow00", script, files=files))
-    outcome = own_yard.outcome("r-slow00")
+    host.launch_here(host.order("r-slow00", script, files=files))
+    outcome = host.outcome("r-slow00")
     assert outcome.state is RunState.SUCCEEDED, outcome
 
 
@@ -160,9 +154,9 @@ def test_processes_tell_what_they_move_and_catch() -> None:
 
 
 @pytest.fixture
-def small_disk(own_yard: Yard) -> Iterator[Path]:
+def small_disk(host: Yard) -> Iterator[Path]:
     """The host's folder on a file system of 24 MiB."""
-    place = own_yard.home / "hosts" / own_yard.host
+    place = host.home / "hosts" / host.host
     place.mkdir(parents=True)
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)], check=False)
     if done.returncode:
@@ -170,7 +164,7 @@ def small_disk(own_yard: Yard) -> Iterator[Path]:
     try:
         yield place
     finally:
-        own_yard.close()
+        host.close()
         subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
@@ -184,26 +178,24 @@ while True:
 """
 
 
-async def test_a_disk_that_fills_up_is_told_then_the_run_is_saved_and_ended(own_yard: Yard, small_disk: Path) -> None:
-    own_yard.extra = {
+def test_a_disk_that_fills_up_is_told_then_the_run_is_saved_and_ended(host: Yard, small_disk: Path) -> None:
+    host.extra = {
         "TRAINYARD_DISK_FLOOR_SHARE": "1",
         "TRAINYARD_DISK_FLOOR_BYTES": str(15 * 1024**2),
         "TRAINYARD_DISK_HARD_BYTES": str(8 * 1024**2),
     }
-    own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-disk00", SAVING + FILLING))
-    outcome = own_yard.outcome("r-disk00")
+    host.launch_here(host.order("r-disk00", SAVING + FILLING))
+    outcome = host.outcome("r-disk00")
     assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.DISK_FULL)
     assert outcome.checkpoint_step is not None
-    first, *rungs = notes_of(own_yard, "r-disk00")
+    first, *rungs = notes_of(host, "r-disk00")
     assert "fills up" in first
     assert "SIGTERM" in rungs[0]
     assert small_disk.is_mount()
 
 
-async def test_a_full_disk_leaves_whole_records(own_yard: Yard, small_disk: Path) -> None:
+def test_a_full_disk_leaves_whole_records(host: Yard, small_disk: Path) -> None:
     """The script takes every byte, tells nobody and goes on: what we write is whole or not there."""
-    own_yard.start_worker()
     script = """
 start()
 step = 0
@@ -217,10 +209,10 @@ while True:
     print("line", step, "x" * 500, flush=True)
     time.sleep(0.02)
 """
-    await own_yard.launch(own_yard.order("r-disk01", script))
-    outcome = own_yard.outcome("r-disk01")
+    host.launch_here(host.order("r-disk01", script))
+    outcome = host.outcome("r-disk01")
     assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.DISK_FULL)
-    folder = own_yard.folder("r-disk01")
+    folder = host.folder("r-disk01")
     assert decode(Outcome, folder.outcome.read_bytes()) == outcome
     lines = folder.spool.read_bytes().splitlines()
     events = [decode(WorkerEvent, line) for line in lines]
@@ -231,11 +223,10 @@ while True:
     assert small_disk.is_mount()
 
 
-async def test_a_run_that_takes_more_than_its_share_is_ended(own_yard: Yard) -> None:
-    own_yard.extra = {"TRAINYARD_RUN_LIMIT_BYTES": str(4 * 1024**2)}
-    own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-disk02", SAVING + FILLING))
-    outcome = own_yard.outcome("r-disk02")
+def test_a_run_that_takes_more_than_its_share_is_ended(host: Yard) -> None:
+    host.extra = {"TRAINYARD_RUN_LIMIT_BYTES": str(4 * 1024**2)}
+    host.launch_here(host.order("r-disk02", SAVING + FILLING))
+    outcome = host.outcome("r-disk02")
     assert outcome.exit_class is ExitClass.DISK_FULL
     assert "a run may take 4 MiB" in outcome.reason
     assert "TRAINYARD_RUN_LIMIT_BYTES in the environment of the worker on h1 changes that" in outcome.reason
@@ -255,40 +246,37 @@ GREEDY = (
 )
 
 
-async def test_memory_over_the_limit_is_seen_by_polling(own_yard: Yard) -> None:
-    own_yard.extra = {"TRAINYARD_MEMORY_LIMIT_BYTES": str(200 * 1024**2), "TRAINYARD_MEMORY_BY": "poll"}
-    own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-mem000", GREEDY))
-    outcome = own_yard.outcome("r-mem000")
+def test_memory_over_the_limit_is_seen_by_polling(host: Yard) -> None:
+    host.extra = {"TRAINYARD_MEMORY_LIMIT_BYTES": str(200 * 1024**2), "TRAINYARD_MEMORY_BY": "poll"}
+    host.launch_here(host.order("r-mem000", GREEDY))
+    outcome = host.outcome("r-mem000")
     assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.HOST_OOM)
     assert "may use 200 MiB" in outcome.reason
     assert "TRAINYARD_MEMORY_LIMIT_BYTES" in outcome.reason
-    assert "SIGKILL" in notes_of(own_yard, "r-mem000")[-1]
+    assert "SIGKILL" in notes_of(host, "r-mem000")[-1]
 
 
-async def test_memory_over_the_limit_ends_in_the_kernel(own_yard: Yard) -> None:
+def test_memory_over_the_limit_ends_in_the_kernel(host: Yard) -> None:
     probe = cgroup.make_leaf("trainyard-test-probe", limit_bytes=64 * 1024**2)
     if probe is None:
         pytest.skip("LOUD: no memory control group can be made here, so limits by the kernel are not tested")
     probe.remove()
-    own_yard.extra = {"TRAINYARD_MEMORY_LIMIT_BYTES": str(200 * 1024**2)}
-    own_yard.start_worker()
+    host.extra = {"TRAINYARD_MEMORY_LIMIT_BYTES": str(200 * 1024**2)}
     greedy = "held = []\nwhile True: held.append(b'x' * 5_000_000)"
     helper = f"import subprocess\nsubprocess.run([sys.executable, '-c', {greedy!r}])\n"
-    await own_yard.launch(own_yard.order("r-mem001", GREEDY), own_yard.order("r-mem002", helper + "1 / 0\n"))
+    host.launch_here(host.order("r-mem001", GREEDY), host.order("r-mem002", helper + "1 / 0\n"))
     for run in ("r-mem001", "r-mem002"):  # also where the kernel picks a process that is not the first
-        outcome = own_yard.outcome(run)
+        outcome = host.outcome(run)
         assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.HOST_OOM), outcome
         assert "a run may use 200 MiB" in outcome.reason
-        own_yard.gone(run)
-        eventually(lambda run=run: not cgroup.find_leaves(cgroup_name(own_yard.folder(run))), what="no group left")
+        host.gone(run)
+        eventually(lambda run=run: not cgroup.find_leaves(cgroup_name(host.folder(run))), what="no group left")
 
 
-async def test_a_kill_that_is_not_for_memory_is_told_apart(own_yard: Yard) -> None:
-    own_yard.extra = {"TRAINYARD_MEMORY_LIMIT_BYTES": str(500 * 1024**2)}
-    own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-mem003", "os.kill(os.getpid(), signal.SIGKILL)\n"))
-    assert own_yard.outcome("r-mem003").exit_class is ExitClass.KILLED
+def test_a_kill_that_is_not_for_memory_is_told_apart(host: Yard) -> None:
+    host.extra = {"TRAINYARD_MEMORY_LIMIT_BYTES": str(500 * 1024**2)}
+    host.launch_here(host.order("r-mem003", "os.kill(os.getpid(), signal.SIGKILL)\n"))
+    assert host.outcome("r-mem003").exit_class is ExitClass.KILLED
 
 
 # --- processes and open files
@@ -304,25 +292,21 @@ while True:
 OPENING = "start()\nmetric(1, loss=1.0)\nheld = []\nwhile True:\n    held.append(open('/dev/null'))\n"
 
 
-async def test_processes_and_files_over_a_limit_end_a_run_and_are_named(own_yard: Yard) -> None:
-    own_yard.extra = {"TRAINYARD_PROCESS_LIMIT": "60", "TRAINYARD_OPEN_FILES": "300"}
-    own_yard.start_worker()
-    await own_yard.launch(
-        own_yard.order("r-crowd0", "import subprocess\n" + CROWD), own_yard.order("r-files0", OPENING)
-    )
-    crowd, files = own_yard.outcome("r-crowd0"), own_yard.outcome("r-files0")
+def test_processes_and_files_over_a_limit_end_a_run_and_are_named(host: Yard) -> None:
+    host.extra = {"TRAINYARD_PROCESS_LIMIT": "60", "TRAINYARD_OPEN_FILES": "300"}
+    host.launch_here(host.order("r-crowd0", "import subprocess\n" + CROWD), host.order("r-files0", OPENING))
+    crowd, files = host.outcome("r-crowd0"), host.outcome("r-files0")
     assert (crowd.state, crowd.exit_class) == (RunState.FAILED, ExitClass.USER_ERROR)
     assert re.match(r"It (had \d+|wanted more) processes and threads", crowd.reason)
     assert "60. TRAINYARD_PROCESS_LIMIT in the environment of the worker on h1 changes that" in crowd.reason
-    own_yard.gone("r-crowd0")
+    host.gone("r-crowd0")
     assert (files.state, files.exit_class) == (RunState.FAILED, ExitClass.USER_ERROR)
     assert "had 300 files open" in files.reason
     assert "TRAINYARD_OPEN_FILES" in files.reason
 
 
-async def test_without_a_setting_a_run_has_a_share_of_its_host(own_yard: Yard) -> None:
-    own_yard.start_worker()
-    word = own_yard.redis().get(f"trainyard:host:{own_yard.host}")
+def test_without_a_setting_a_run_has_a_share_of_its_host(yard: Yard) -> None:
+    word = yard.redis().get(f"trainyard:host:{yard.host}")
     assert word is not None
     info = decode(HostInfo, word)
     (limits,) = info.limits
@@ -333,8 +317,8 @@ async def test_without_a_setting_a_run_has_a_share_of_its_host(own_yard: Yard) -
     assert info.limits_with(3) == limits
 
 
-def test_runs_with_gpus_share_by_gpus(own_yard: Yard) -> None:
-    settings = own_yard.settings()
+def test_runs_with_gpus_share_by_gpus(host: Yard) -> None:
+    settings = host.settings()
     cpu, one, all_of_them = (limits_of(settings, gpus=gpus, of_gpus=4) for gpus in (0, 1, 4))
     assert one.memory_bytes == pytest.approx(all_of_them.memory_bytes / 4, rel=0.01)
     assert cpu.memory_bytes == pytest.approx(all_of_them.memory_bytes / 2, rel=0.01)
@@ -345,8 +329,8 @@ def test_runs_with_gpus_share_by_gpus(own_yard: Yard) -> None:
     }  # fmt: skip
 
 
-def test_a_share_of_the_disk_is_what_a_folder_may_grow_by(tmp_path: Path, own_yard: Yard) -> None:
-    settings = own_yard.settings().model_copy(update={"disk_every_s": 0.0})
+def test_a_share_of_the_disk_is_what_a_folder_may_grow_by(tmp_path: Path, host: Yard) -> None:
+    settings = host.settings().model_copy(update={"disk_every_s": 0.0})
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "kept").write_bytes(bytes(3 * 1024**2))
@@ -361,34 +345,34 @@ def test_a_share_of_the_disk_is_what_a_folder_may_grow_by(tmp_path: Path, own_ya
 # --- after a worker's or a machine's restart
 
 
-async def test_a_restarted_worker_leaves_living_runs_alone(own_yard: Yard) -> None:
-    worker = own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-adopt0", ENDLESS))
-    own_yard.running("r-adopt0")
-    supervisor = own_yard.supervisor_pid("r-adopt0")
-    own_yard.kill_worker(worker)
-    own_yard.start_worker()
-    before = len(own_yard.events("r-adopt0"))
-    eventually(lambda: len(own_yard.events("r-adopt0")) > before + 5, what="a run that goes on")
-    assert own_yard.supervisor_pid("r-adopt0") == supervisor
-    await own_yard.stop(StopOrder(run="r-adopt0", attempt=1))
-    assert own_yard.outcome("r-adopt0").state is RunState.STOPPED
+async def test_a_restarted_worker_leaves_living_runs_alone(host: Yard) -> None:
+    worker = host.start_worker()
+    await host.launch(host.order("r-adopt0", ENDLESS))
+    host.running("r-adopt0")
+    supervisor = host.supervisor_pid("r-adopt0")
+    host.kill_worker(worker)
+    host.start_worker()
+    before = len(host.events("r-adopt0"))
+    eventually(lambda: len(host.events("r-adopt0")) > before + 5, what="a run that goes on")
+    assert host.supervisor_pid("r-adopt0") == supervisor
+    await host.stop(StopOrder(run="r-adopt0", attempt=1))
+    assert host.outcome("r-adopt0").state is RunState.STOPPED
 
 
-async def test_after_a_reboot_nobody_else_is_killed(own_yard: Yard) -> None:
-    worker = own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-boot00", SAVING + "step = 3\ncheckpoint()\n" + LOOP))
-    own_yard.running("r-boot00")
-    folder = own_yard.folder("r-boot00")
-    own_yard.kill_worker(worker)
-    os.kill(own_yard.supervisor_pid("r-boot00"), signal.SIGKILL)
-    own_yard.gone("r-boot00")
+async def test_after_a_reboot_nobody_else_is_killed(host: Yard) -> None:
+    worker = host.start_worker()
+    await host.launch(host.order("r-boot00", SAVING + "step = 3\ncheckpoint()\n" + LOOP))
+    host.running("r-boot00")
+    folder = host.folder("r-boot00")
+    host.kill_worker(worker)
+    os.kill(host.supervisor_pid("r-boot00"), signal.SIGKILL)
+    host.gone("r-boot00")
     who = json.loads(folder.supervisor.read_bytes())
     folder.supervisor.write_text(json.dumps({**who, "boot_id": "another"}))
     env = {"PATH": "/usr/bin:/bin", "TRAINYARD_RUN_DIR": str(folder.path), "TRAINYARD_SUPERVISED": "1"}
     with subprocess.Popen(["sleep", "600"], env=env) as innocent:
-        own_yard.start_worker()
-        outcome = own_yard.outcome("r-boot00")
+        host.start_worker()
+        outcome = host.outcome("r-boot00")
         assert (outcome.state, outcome.checkpoint_step) == (RunState.LOST, 3)
         assert "was restarted" in outcome.reason
         assert innocent.poll() is None
@@ -396,23 +380,23 @@ async def test_after_a_reboot_nobody_else_is_killed(own_yard: Yard) -> None:
         innocent.kill()
 
 
-async def test_rows_that_a_supervisor_died_with_come_with_the_next_attempt(own_yard: Yard) -> None:
+async def test_rows_that_a_supervisor_died_with_come_with_the_next_attempt(host: Yard) -> None:
     """The supervisor stands still while rows are written, and is killed: nobody handed them out. Each comes once."""
-    own_yard.start_worker()
+    host.start_worker()
     script = (
         SAVING
         + "metric(1, loss=1.0)\nwait_for('go-on')\nfor step in range(2, 40):\n    metric(step, loss=float('nan'))\n"
     )
     script += "pathlib.Path('written').touch()\ntime.sleep(600)\n"
-    await own_yard.launch(own_yard.order("r-rows00", script))
-    own_yard.running("r-rows00")
-    supervisor, folder = own_yard.supervisor_pid("r-rows00"), own_yard.folder("r-rows00").path
+    await host.launch(host.order("r-rows00", script))
+    host.running("r-rows00")
+    supervisor, folder = host.supervisor_pid("r-rows00"), host.folder("r-rows00").path
     os.kill(supervisor, signal.SIGSTOP)
     (folder / "go-on").touch()
     eventually((folder / "written").exists, what="rows that nobody sees")
     os.kill(supervisor, signal.SIGKILL)
-    assert own_yard.outcome("r-rows00").state is RunState.LOST
-    await own_yard.launch(own_yard.order("r-rows00", SAVING + "metric(40, loss=1.0)\nfinish()\n", attempt=2))
-    assert own_yard.outcome("r-rows00", attempt=2).state is RunState.SUCCEEDED
-    steps = [step for attempt in (1, 2) for step in steps_of(own_yard, "r-rows00", attempt=attempt)]
+    assert host.outcome("r-rows00").state is RunState.LOST
+    await host.launch(host.order("r-rows00", SAVING + "metric(40, loss=1.0)\nfinish()\n", attempt=2))
+    assert host.outcome("r-rows00", attempt=2).state is RunState.SUCCEEDED
+    steps = [step for attempt in (1, 2) for step in steps_of(host, "r-rows00", attempt=attempt)]
     assert steps == list(range(1, 41))

@@ -125,14 +125,14 @@ async def test_folders_of_any_depth_break_no_later_attempt(yard: Yard, levels: i
 
 
 @pytest.mark.parametrize("left", [b"", b"{", None])
-def test_a_restart_of_the_host_is_known_from_the_first_event_too(own_yard: Yard, left: bytes | None) -> None:
-    folder = own_yard.folder("r-power0")
+def test_a_restart_of_the_host_is_known_from_the_first_event_too(host: Yard, left: bytes | None) -> None:
+    folder = host.folder("r-power0")
     folder.path.mkdir(parents=True)
     folder.fence.write_text("1")
     if left is not None:
         folder.supervisor.write_bytes(left)
-    spool = Spool(folder.spool, run=folder.run, attempt=1, host=own_yard.host)
+    spool = Spool(folder.spool, run=folder.run, attempt=1, host=host.host)
     spool.append(Accepted(boot_id="another"))
     spool.close()
-    Sweep(HostFolder.of(own_yard.home, own_yard.host), host=own_yard.host, redis_url=own_yard.server.url).run()
+    Sweep(HostFolder.of(host.home, host.host), host=host.host, redis_url=host.server.url).run()
     assert "was restarted" in json.loads(folder.outcome.read_bytes())["reason"]

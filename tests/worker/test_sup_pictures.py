@@ -314,25 +314,25 @@ async def test_pictures_come_while_it_trains_and_the_last_at_its_end(yard: Yard)
     assert said.startswith("[trainyard] picture evil is not shown")
 
 
-async def test_a_supervisor_killed_at_any_moment_doubles_and_loses_nothing(own_yard: Yard) -> None:
-    own_yard.start_worker()
+async def test_a_supervisor_killed_at_any_moment_doubles_and_loses_nothing(host: Yard) -> None:
+    host.start_worker()
     hold = "wait_for('go-on')\n"
-    await own_yard.launch(own_yard.order("r-kill00", SHOW + hold + GOOD, files=RUNTIME))
-    eventually(lambda: len(pictured(own_yard, "r-kill00")) == 2, what="two pictures")
-    folder = own_yard.folder("r-kill00").path
+    await host.launch(host.order("r-kill00", SHOW + hold + GOOD, files=RUNTIME))
+    eventually(lambda: len(pictured(host, "r-kill00")) == 2, what="two pictures")
+    folder = host.folder("r-kill00").path
     lay(folder, "left", TABLE, step=7)  # nobody may have told it yet
-    os.kill(own_yard.supervisor_pid("r-kill00"), signal.SIGKILL)
-    own_yard.outcome("r-kill00")
-    told = {one.name for one in pictured(own_yard, "r-kill00")}
+    os.kill(host.supervisor_pid("r-kill00"), signal.SIGKILL)
+    host.outcome("r-kill00")
+    told = {one.name for one in pictured(host, "r-kill00")}
     (folder / "go-on").touch()
     again = SHOW.replace("hello", "hello again").replace(
         'pathlib.Path("pictures/evil', '0 and pathlib.Path("pictures/evil'
     )
-    await own_yard.launch(own_yard.order("r-kill00", again + "rt.finish()\n" + GOOD, files=RUNTIME, attempt=2))
-    assert own_yard.outcome("r-kill00", attempt=2).state is RunState.SUCCEEDED
-    second = [one.name for one in pictured(own_yard, "r-kill00", attempt=2)]
+    await host.launch(host.order("r-kill00", again + "rt.finish()\n" + GOOD, files=RUNTIME, attempt=2))
+    assert host.outcome("r-kill00", attempt=2).state is RunState.SUCCEEDED
+    second = [one.name for one in pictured(host, "r-kill00", attempt=2)]
     assert sorted(second) == sorted({"samples", "left"} - (told - {"samples"}))  # the same residuals are no news
-    spools = own_yard.folder("r-kill00").spools()
+    spools = host.folder("r-kill00").spools()
     assert set(told_in(spools)) == {"residuals", "samples", "left"}
 
 
@@ -348,15 +348,14 @@ async def test_pictures_come_out_of_walls(tmp_path: Path, tier: str) -> None:
         assert sorted(one.name for one in pictured(yard, "r-walls0")) == ["residuals", "samples"]
 
 
-async def test_pictures_go_through_redis_where_no_folder_is_shared(own_yard: Yard) -> None:
-    own_yard.extra["TRAINYARD_BLOBS"] = "redis"
-    store = RedisBlobs(own_yard.server.url, own_yard.home / "bot-cache")
-    own_yard.blobs = store  # type: ignore[assignment]
-    order = own_yard.order("r-redis0", f"{SHOW}rt.finish()\n{GOOD}", files=RUNTIME)
-    own_yard.start_worker()
-    await own_yard.launch(order)
-    assert own_yard.outcome("r-redis0").state is RunState.SUCCEEDED
-    told = pictured(own_yard, "r-redis0")
+async def test_pictures_go_through_redis_where_no_folder_is_shared(host: Yard) -> None:
+    host.extra["TRAINYARD_BLOBS"] = "redis"
+    store = RedisBlobs(host.server.url, host.home / "bot-cache")
+    host.blobs = store  # type: ignore[assignment]
+    order = host.order("r-redis0", f"{SHOW}rt.finish()\n{GOOD}", files=RUNTIME)
+    host.launch_here(order)
+    assert host.outcome("r-redis0").state is RunState.SUCCEEDED
+    told = pictured(host, "r-redis0")
     assert sorted(one.name for one in told) == ["residuals", "samples"]
     for one in told:
         assert decode(Told, (await store.get(one.sha256)).read_bytes()).step == 1

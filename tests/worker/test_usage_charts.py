@@ -57,12 +57,11 @@ async def stored(stores: Stores, events: Sequence[WorkerEvent], *gpus: str) -> t
     return stores.runs, await stores.runs.get(run.id)
 
 
-async def test_the_beats_of_a_worker_become_charts(own_yard: Yard, stores: Stores) -> None:
-    own_yard.extra["TRAINYARD_HEARTBEAT_S"] = "0.3"
-    own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-usage1", BUSY))
-    await asyncio.to_thread(own_yard.outcome, "r-usage1")
-    events = own_yard.events("r-usage1")
+async def test_the_beats_of_a_worker_become_charts(host: Yard, stores: Stores) -> None:
+    host.extra["TRAINYARD_HEARTBEAT_S"] = "0.3"
+    host.launch_here(host.order("r-usage1", BUSY))
+    await asyncio.to_thread(host.outcome, "r-usage1")
+    events = host.events("r-usage1")
     beats = [event.body.usage for event in events if isinstance(event.body, Beat) and event.body.usage]
     assert len(beats) >= 4
     runs, run = await stored(stores, events)
