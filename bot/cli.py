@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib.metadata
-import importlib.util
 import os
 import signal
 import sys
@@ -195,8 +194,6 @@ def chart(  # noqa: PLR0913 - an argument an option
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Draw again when rows come, until Ctrl-C.")] = False,
 ) -> None:
     """Draw a file of metrics, or a picture that a script logged; needs no bot, no database and no account."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise AppError("Charts need the extra `bot`: `pip install 'trainyard[bot]'`.")
     from agent.domain.charts import Theme
     from agent.runs.charts import Look
     from bot.chart_file import ChartFile, Wanted

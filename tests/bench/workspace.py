@@ -11,7 +11,7 @@ from aiohttp import web
 from tests.bench.processes import clean_environment, python
 from tests.platforms.slack_server import SlackServer
 
-BOT = ("-c", "from bot.cli import main; main()", "bot")
+BOT = ("-c", "from bot.start import main; main()", "bot")
 BARE = ("-m", "tests.bench.bare_bolt")
 SPEAKING = frozenset({"chat.postMessage", "chat.startStream"})
 LIMIT_S = 60.0

@@ -19,7 +19,7 @@ from bot.chart_file import ChartFile, Wanted
 from trainyard import TrainingRuntime
 
 PATIENCE_S = 60
-RUN = [sys.executable, "-c", "from bot.cli import main; main()", "chart"]
+RUN = [sys.executable, "-c", "from bot.start import main; main()", "chart"]
 
 
 def rows(first: int, stop: int) -> str:
@@ -81,26 +81,6 @@ def test_what_cannot_be_drawn_is_a_sentence(
     if text is not None:
         path.write_text(text)
     assert words in chart(path, *arguments, code=1)
-
-
-def test_where_charts_are_not_installed_there_is_a_sentence(tmp_path: Path) -> None:
-    hidden = (
-        "import importlib.util as u; real = u.find_spec; u.find_spec = lambda n: n != 'matplotlib' and real(n) or None"
-    )
-    path = tmp_path / "metrics.jsonl"
-    path.write_text(rows(0, 3))
-    code = f"{hidden}\nfrom bot.cli import main\nmain()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "chart", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (
-        1,
-        "trainyard: Charts need the extra `bot`: `pip install 'trainyard[bot]'`.\n",
-    )
 
 
 def until(done: Callable[[], bool], process: "subprocess.Popen[str]") -> None:

@@ -10,7 +10,7 @@ COMMANDS = ("chat", "up", "bot", "worker", "doctor", "chart", "demo", "manifest"
 
 
 def said(*words: str) -> str:
-    argv = [sys.executable, "-c", "from bot.cli import main; main()", *words]
+    argv = [sys.executable, "-c", "from bot.start import main; main()", *words]
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
 
 

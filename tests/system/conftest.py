@@ -22,7 +22,7 @@ from worker.client.redis_server import EmbeddedRedis
 
 HANG_S = 120.0
 EXAMPLES = Path(__file__).parents[2] / "examples"
-TRAINYARD = [sys.executable, "-c", "from bot.cli import main; main()"]
+TRAINYARD = [sys.executable, "-c", "from bot.start import main; main()"]
 WARM = "data,tabular"  # what is trained here; test_demo has the default, and a module may have a `WARM` of its own
 LONG_RUN = "with learning rate 0.0005 and 20000 rounds"
 
