@@ -5,28 +5,28 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from agent.approvals import ApprovalDesk
-from agent.loop import TurnLoop
+from agent.conversation.approvals import ApprovalDesk
+from agent.conversation.loop import TurnLoop
+from agent.conversation.sessions import FrontDesk
+from agent.delivery.postman import Postman
 from agent.ports import Blobs, Bundles, Charts, Clock, Door, Fleet, Model
-from agent.postman import Postman
-from agent.runs.live import LiveCards
-from agent.runs.monitor import Monitor
-from agent.runs.pictures import Files
-from agent.runs.service import RunService, Timings
-from agent.sessions import FrontDesk
+from agent.runs.cards.live import LiveCards
+from agent.runs.life.service import RunService, Timings
+from agent.runs.monitoring.monitor import Monitor
+from agent.runs.pictures.files import Files
 from agent.stores import Stores
-from agent.tools.card_views import CardViews
-from agent.tools.changing import Changing
-from agent.tools.charting import Charting
-from agent.tools.control import Control
+from agent.tools.cards.card_views import CardViews
+from agent.tools.charts.charting import Charting
+from agent.tools.charts.experiments import Experimenting
 from agent.tools.data import Data, DataFiles
 from agent.tools.dispatch import Dispatcher
-from agent.tools.experiments import Experimenting
-from agent.tools.looking import Looking
-from agent.tools.own_scripts import OwnScripts
-from agent.tools.resulting import Resulting
-from agent.tools.training import Training
-from agent.tools.watching import Watching
+from agent.tools.runs.control import Control
+from agent.tools.runs.looking import Looking
+from agent.tools.runs.resulting import Resulting
+from agent.tools.runs.watching import Watching
+from agent.tools.training.changing import Changing
+from agent.tools.training.own_scripts import OwnScripts
+from agent.tools.training.start import Training
 
 
 @dataclass(frozen=True, slots=True)

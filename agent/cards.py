@@ -1,6 +1,6 @@
 """How numbers are written for people, and the cards of data and approvals. Pure: no clock, database or platform.
 
-Cards of runs are in `agent.runs.cards`, those of hosts and the queue in `agent.runs.host_cards`.
+Cards of runs are in `agent.runs.cards.run_cards`, those of hosts and the queue in `agent.runs.cards.host_cards`.
 """
 
 from collections.abc import Sequence

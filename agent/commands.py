@@ -17,14 +17,14 @@ from agent.domain.ids import is_run_id, new_ulid
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES
 from agent.ports import ToolCall
-from agent.tools.card_views import CARD_WORDS, card_arguments
-from agent.tools.chart_views import view_of as chart_view_of
-from agent.tools.chart_words import RESULT_WORDS, SMOOTH_WORDS, USAGE_WORDS, arguments_of
+from agent.tools.cards.card_views import CARD_WORDS, card_arguments
+from agent.tools.charts.chart_views import view_of as chart_view_of
+from agent.tools.charts.chart_words import RESULT_WORDS, SMOOTH_WORDS, USAGE_WORDS, arguments_of
 from agent.tools.dispatch import Dispatcher, NeedsApproval
-from agent.tools.log_views import view_in, view_of
-from agent.tools.programs import REQUIREMENTS, is_program
-from agent.tools.resulting import results_arguments
+from agent.tools.runs.log_views import view_in, view_of
+from agent.tools.runs.resulting import results_arguments
 from agent.tools.tool import Caller
+from agent.tools.training.programs import REQUIREMENTS, is_program
 
 Parser = Callable[[str, Sequence[str]], dict[str, Any]]
 AROUND_IDS = "`,.<>;:"  # what people write around an id: it stands in backticks in what the bot writes

@@ -170,7 +170,7 @@ class Runs(Protocol):
         """Where its card is."""
 
     async def card_view(self, run_id: str) -> str:
-        """How its card draws its curves, as `agent.runs.card_view` writes it; empty at first. Raises `NotFound`."""
+        """How its card draws, as `agent.runs.cards.card_view` writes it; empty at first. Raises `NotFound`."""
 
     async def set_card_view(self, run_id: str, view: str) -> None:
         """The newest wins."""

@@ -20,7 +20,7 @@ from agent.domain.errors import AppError, Conflict, NotFound, Unavailable
 from agent.domain.pictures import PictureSpec
 from agent.llm.chain import GatewayModel, ModelChain
 from agent.llm.offline import OfflinePlanner
-from agent.runs.service import Timings
+from agent.runs.life.service import Timings
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from bot.connection import Adapter, Failed

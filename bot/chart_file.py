@@ -14,8 +14,8 @@ from pathlib import Path
 from agent.cards import counted
 from agent.domain.charts import ChartSpec
 from agent.domain.errors import BadData, BadRequest, NotFound
-from agent.runs.charts import BASELINE, Curves, Look, clock_name, file_chart, pages, panel_names
-from agent.runs.curves import Clock, clock_of
+from agent.runs.charts.curves import Clock, clock_of
+from agent.runs.charts.run_charts import BASELINE, Curves, Look, clock_name, file_chart, pages, panel_names
 from agent.series.growing import Growing
 from agent.series.tail import Tail
 from agent.series.window import Window

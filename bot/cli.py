@@ -195,7 +195,7 @@ def chart(  # noqa: PLR0913 - an argument an option
 ) -> None:
     """Draw a file of metrics, or a picture that a script logged; needs no bot, no database and no account."""
     from agent.domain.charts import Theme
-    from agent.runs.charts import Look
+    from agent.runs.charts.run_charts import Look
     from bot.chart_file import ChartFile, Wanted
 
     def say(text: str) -> None:

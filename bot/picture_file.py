@@ -13,7 +13,7 @@ from agent.domain.errors import BadData, BadRequest, NotFound
 from agent.domain.pictures import PictureSpec
 from agent.domain.told import LIMIT_BYTES, Told
 from agent.domain.told_pictures import drawn
-from agent.runs.told import label_of, when_told
+from agent.runs.pictures.told import label_of, when_told
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
 

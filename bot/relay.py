@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agent.domain.errors import TransientError
 from agent.domain.events import WorkerEvent, stand_in
 from agent.ports import EventFeed
-from agent.runs.service import RunService
+from agent.runs.life.service import RunService
 
 log = logging.getLogger(__name__)
 PAUSE_S = 0.5

@@ -1,8 +1,9 @@
 """What pictures of a result are drawn from: bounded facts that an evaluation measured on the sealed test part.
 
 A host's file is not trusted, so every length, number and cross-reference is checked here; what does not fit is refused
-as a whole. Knows neither how facts are measured (`worker.recipes.*.score`) nor drawn (`agent.runs.results`). They lie
-in the blob store, not in events: they tell of single sealed rows, and a run's folder is open to its next attempt.
+as a whole. Knows neither how facts are measured (`worker.recipes.*.score`) nor drawn (`agent.runs.pictures.results`).
+They lie in the blob store, not in events: they tell of single sealed rows, and a run's folder is open to its next
+attempt.
 """
 
 from typing import Annotated, Literal, Self

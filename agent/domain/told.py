@@ -2,7 +2,7 @@
 
 A script's file is not trusted, so every length and number is checked here; what does not fit is refused as a whole.
 `trainyard.pictures` writes such files within these bounds, `worker.supervisor.pictures` checks them, and what it keeps
-lies in the blob store. Knows neither chat nor drawing: `agent.runs.told` makes `agent.domain.pictures` of it.
+lies in the blob store. Knows neither chat nor drawing: `agent.runs.pictures.told` makes `agent.domain.pictures` of it.
 """
 
 from typing import Annotated, Literal, Self

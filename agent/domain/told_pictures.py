@@ -1,4 +1,4 @@
-"""Told pictures as whoever draws knows them. Pure. Called by `agent.runs.told` and the gallery."""
+"""Told pictures as whoever draws knows them. Pure. Called by `agent.runs.pictures.told` and the gallery."""
 
 import base64
 

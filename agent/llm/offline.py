@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+from agent.conversation.prompt import NOTICE
 from agent.domain.errors import BadRequest
 from agent.domain.ids import new_ulid
 from agent.domain.tasks import TASKS
@@ -38,8 +39,7 @@ from agent.llm.phrases import (
     words_of,
 )
 from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
-from agent.prompt import NOTICE
-from agent.tools.programs import REQUIREMENTS, is_program
+from agent.tools.training.programs import REQUIREMENTS, is_program
 
 NAME = "offline planner"
 UNDERSTANDS = (

@@ -3,7 +3,7 @@
 A row is one heartbeat. Its place is a moment, not a step: usage goes on before the first step, between steps and while
 steps are trained anew, so a later attempt never takes an earlier one's place, and any stretch of time can be read by
 itself. The run's step at that moment is one of the values. Called by `agent.storage.run_events`; drawn by
-`agent.runs.usage`.
+`agent.runs.charts.usage`.
 """
 
 import re

@@ -23,9 +23,9 @@ from agent.domain.events import (
     Started,
     WorkerEvent,
 )
+from agent.domain.levels import level_of
 from agent.domain.runs import RunState
 from agent.run_store import Applied, Ending, Stale
-from agent.runs.levels import level_of
 from agent.series.usage import row_of
 from agent.storage import pictures
 from agent.storage import run_rows as rows

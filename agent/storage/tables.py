@@ -163,7 +163,7 @@ run = Table(
     Column("goes_on", Boolean, nullable=False),  # queued again as soon as it has paused
     Column("script", Integer, nullable=False),  # the version that it runs
     Column("counts_from", Integer, nullable=False),  # failures of attempts up to this one are forgiven
-    Column("card_view", Text, nullable=False, server_default=""),  # see agent.runs.card_view
+    Column("card_view", Text, nullable=False, server_default=""),  # see agent.runs.cards.card_view
     Column("created_at", Moment, nullable=False),
     Column("queued_at", Moment, nullable=False),
     Column("started_at", Moment),

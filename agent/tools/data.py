@@ -16,8 +16,8 @@ from agent.llm.phrases import target_in
 from agent.ports import Blobs, Fleet
 from agent.stores import Conversations, Runs
 from agent.tools.finding import LOOKED_AT, named, of_thread
-from agent.tools.programs import REQUIREMENTS, is_program
 from agent.tools.tool import Arguments, Caller, Result, Tool
+from agent.tools.training.programs import REQUIREMENTS, is_program
 
 INSPECT_TIMEOUT_S = 90.0
 PREDICT_TIMEOUT_S = 120.0

@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from agent.runs.fair import Capacity, Holding, Limits, Request, plan
+from agent.runs.queue.fair import Capacity, Holding, Limits, Request, plan
 
 T0 = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HOUR = 3600.0

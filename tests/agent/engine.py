@@ -7,7 +7,7 @@ from agent.domain.datasets import DatasetRef
 from agent.domain.events import EventBody, WorkerEvent
 from agent.domain.ids import new_run_id
 from agent.domain.runs import Attempt, Outcome, Run, RunSpec, RunState
-from agent.runs.service import RunService, Timings
+from agent.runs.life.service import RunService, Timings
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.stores import Stores, Verdict

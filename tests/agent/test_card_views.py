@@ -14,8 +14,8 @@ from agent.domain.content import Button, Card
 from agent.domain.errors import BadRequest
 from agent.domain.rooms import Clicked
 from agent.domain.runs import RunState
-from agent.runs.card_view import MOST_CHOSEN, CardView, card_view_of, chooser, mark, view_buttons
-from agent.tools.card_views import CardArguments, card_arguments
+from agent.runs.cards.card_view import MOST_CHOSEN, CardView, card_view_of, chooser, mark, view_buttons
+from agent.tools.cards.card_views import CardArguments, card_arguments
 from tests.agent.conftest import House
 from tests.agent.stage import Stage, rows
 from tests.fakes import GUEST, clicked

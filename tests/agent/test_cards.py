@@ -3,7 +3,7 @@
 from agent.cards import data_card
 from agent.domain.datasets import ColumnReport, DataReport, DatasetRef, TargetReport
 from agent.domain.runs import Outcome, RunState, Score, Scorecard
-from agent.runs.cards import result_card
+from agent.runs.cards.run_cards import result_card
 from tests.agent.test_rules import run_at
 
 

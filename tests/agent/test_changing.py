@@ -16,10 +16,10 @@ from agent.domain.policy import Effect
 from agent.domain.rooms import Attachment
 from agent.domain.runs import ExitClass, Outcome, RunSpec, RunState
 from agent.ports import ModelReply, ToolCall
-from agent.tools.changing import differences
 from agent.tools.dispatch import Dispatcher
-from agent.tools.scripts import Replacement, check, diff_of, replaced
 from agent.tools.tool import Arguments, Caller, Plan, Tool
+from agent.tools.training.changing import differences
+from agent.tools.training.scripts import Replacement, check, diff_of, replaced
 from bot.discord.embeds import pieces
 from bot.slack.blocks import card_blocks
 from tests.agent.conftest import House

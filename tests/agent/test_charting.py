@@ -13,9 +13,9 @@ from agent.domain.errors import BadRequest
 from agent.domain.events import Accepted
 from agent.domain.runs import RunState
 from agent.llm.phrases import card_arguments, chart_arguments, intent_of
-from agent.runs.card_view import mark
-from agent.tools.chart_views import ChartView, buttons, selector, view_of
-from agent.tools.chart_words import arguments_of
+from agent.runs.cards.card_view import mark
+from agent.tools.charts.chart_views import ChartView, buttons, selector, view_of
+from agent.tools.charts.chart_words import arguments_of
 from tests.agent.conftest import House
 from tests.agent.stage import Stage, rows, saved
 

@@ -12,7 +12,7 @@ from agent.domain.policy import is_approver, may_control, may_decide
 from agent.domain.rooms import Inbound, Noticed, Person
 from agent.domain.runs import ExitClass, Run, RunState
 from agent.ports import ModelMessage, ModelReply, ToolCall
-from agent.runs.cards import ACTIONS, BUTTONS, run_buttons
+from agent.runs.cards.run_cards import ACTIONS, BUTTONS, run_buttons
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, rows, saved

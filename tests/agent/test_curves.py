@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from agent.domain.runs import Outcome, RunState
-from agent.runs.charts import Look, chart_of, file_chart
-from agent.runs.curves import clock_of, series_of
+from agent.runs.charts.curves import clock_of, series_of
+from agent.runs.charts.run_charts import Look, chart_of, file_chart
 from agent.series.columns import POINT
 from agent.series.pyramid import FAN, cover, fold, spans
 from agent.series.window import Window, window

@@ -19,16 +19,16 @@ from hypothesis import strategies as st
 from sqlalchemy import delete
 
 from agent.domain.errors import BadRequest
-from agent.runs import exports
-from agent.runs.exports import columns, csv_head, csv_lines, write_parquet
-from agent.runs.pictures import Files
+from agent.runs.charts.exports import columns, csv_head, csv_lines, write_parquet
+from agent.runs.charts import exports
+from agent.runs.pictures.files import Files
 from agent.series.slices import Slice, cut
 from agent.storage.database import Database
 from agent.storage.series import BARE, FOLD, NAME_CHARS
 from agent.storage.tables import series_block
 from agent.stores import Stores
-from agent.tools import exporting
-from agent.tools.exporting import Exports
+from agent.tools.runs import exporting
+from agent.tools.runs.exporting import Exports
 from tests.agent.test_series import Host, Logged3, host, same  # noqa: F401 - a fixture
 from tests.fakes import FakeCharts
 

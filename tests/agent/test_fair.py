@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from agent.domain.orders import GpuInfo, HostInfo
-from agent.runs.fair import FOREIGN_BYTES, Holding, Limits, Placement, capacity_of, plan, queue_full
-from agent.tools.placing import Books
+from agent.runs.queue.fair import FOREIGN_BYTES, Holding, Limits, Placement, capacity_of, plan, queue_full
+from agent.tools.training.placing import Books
 from tests import fakes as infos
 from tests.agent.clusters import HOUR, T0, ask, host
 

@@ -4,7 +4,7 @@ import random
 from collections import Counter
 from datetime import timedelta
 
-from agent.runs.fair import Limits
+from agent.runs.queue.fair import Limits
 from tests.agent.clusters import HOUR, T0, Cluster, host
 
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.runs.fair import Capacity, Holding, Placement, Plan, Request, plan
-from agent.runs.places import TIERS
+from agent.runs.queue.fair import Capacity, Holding, Placement, Plan, Request, plan
+from agent.runs.queue.places import TIERS
 from tests.agent.clusters import T0, host
 
 _coin: st.SearchStrategy[bool] = st.booleans()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.runs.levels import level_of
+from agent.domain.levels import level_of
 
 
 @pytest.mark.parametrize(

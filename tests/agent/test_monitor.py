@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from agent.brain import Brain
+from agent.conversation.prompt import NOTICE
 from agent.domain.content import Card
 from agent.domain.errors import Unavailable
 from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, MetricRow, Started
@@ -15,10 +16,9 @@ from agent.domain.runs import ExitClass, GpuUsage, Outcome, Run, RunState, Usage
 from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
-from agent.prompt import NOTICE
-from agent.runs.advice import advice_card, model_words, person_of
-from agent.runs.findings import Finding, Kind
-from agent.runs.monitor import MOST, Monitor
+from agent.runs.monitoring.advice import advice_card, model_words, person_of
+from agent.runs.monitoring.findings import Finding, Kind
+from agent.runs.monitoring.monitor import MOST, Monitor
 from tests.agent.conftest import House
 from tests.agent.stage import Stage
 from tests.agent.test_rules import run_at

@@ -13,8 +13,8 @@ from agent.domain.rooms import Attachment
 from agent.domain.runs import JobKind, Outcome, RunState
 from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelMessage, ModelReply
-from agent.runs.cards import result_card, run_card
-from agent.tools.programs import entry_of, environment_in, files_of, requirements_in
+from agent.runs.cards.run_cards import result_card, run_card
+from agent.tools.training.programs import entry_of, environment_in, files_of, requirements_in
 from tests.agent.conftest import House
 from tests.agent.stage import Stage, rows
 from tests.agent.test_changing import card_of, facts, table

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from agent import postman as module
+from agent.delivery import postman as module
+from agent.delivery.postman import Postman
 from agent.domain.content import Content
 from agent.domain.errors import AppError, NotAllowed, NotFound, RateLimited, Unavailable
 from agent.domain.rooms import Room
 from agent.ports import MessageRef, Whisper
-from agent.postman import Postman
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.stores import Outbox

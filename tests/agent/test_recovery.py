@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from agent import sessions
+from agent.conversation import sessions
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Content
 from agent.domain.errors import Unavailable
@@ -298,7 +298,7 @@ async def test_what_belongs_to_a_platform_that_is_not_connected_waits_for_it(hou
 
 
 async def test_a_message_that_breaks_the_door_holds_up_no_other(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.postman.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("agent.delivery.postman.FIRST_WAIT_S", 0.001)
     post = house.door.post
 
     async def breaks(room: Room, content: Content, **named: Any) -> MessageRef:
@@ -314,7 +314,7 @@ async def test_a_message_that_breaks_the_door_holds_up_no_other(house: House, mo
 
 
 async def test_a_courier_outlives_the_absence_of_its_database(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.postman.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("agent.delivery.postman.FIRST_WAIT_S", 0.001)
     async with house.open() as brain:
         due = brain.stores.outbox.due
         brain.stores.outbox.due = once(due, RuntimeError("anything"))  # type: ignore[method-assign]

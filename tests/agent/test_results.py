@@ -11,11 +11,11 @@ from agent.domain.events import Ended
 from agent.domain.pictures import Bars, Histogram, Matrix, PictureSpec, Plane, Table
 from agent.domain.runs import Outcome, Run
 from agent.llm.phrases import chart_arguments, intent_of
-from agent.runs.results import VIEWS, ResultView, picture_of, result_buttons, told_of, views_of
-from agent.runs.results import words_of as said_of
-from agent.tools.chart_views import ChartView, view_of
-from agent.tools.chart_words import arguments_of
-from agent.tools.resulting import results_arguments
+from agent.runs.pictures.results import VIEWS, ResultView, picture_of, result_buttons, told_of, views_of
+from agent.runs.pictures.results import words_of as said_of
+from agent.tools.charts.chart_views import ChartView, view_of
+from agent.tools.charts.chart_words import arguments_of
+from agent.tools.runs.resulting import results_arguments
 from agent.wire import decode, encode
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool

@@ -10,9 +10,9 @@ import pytest
 from agent.domain.datasets import DatasetRef
 from agent.domain.events import MetricRow
 from agent.domain.runs import ExitClass, GpuUsage, Outcome, Run, RunSpec, RunState, Usage
-from agent.runs.findings import AFTER, Finding, Kind, duration, part_of, sign_of
-from agent.runs.rules import RunRules
-from agent.runs.series import Series
+from agent.runs.monitoring.findings import AFTER, Finding, Kind, duration, part_of, sign_of
+from agent.runs.monitoring.rules import RunRules
+from agent.runs.monitoring.series import Series
 from tests.fakes import START
 
 SEEDS = range(60)

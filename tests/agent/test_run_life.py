@@ -25,8 +25,8 @@ from agent.domain.events import (
 )
 from agent.domain.orders import HostInfo
 from agent.domain.runs import LIVE, ExitClass, GpuUsage, Outcome, Run, RunState, Usage
-from agent.runs.fair import Limits
-from agent.runs.service import Timings
+from agent.runs.life.service import Timings
+from agent.runs.queue.fair import Limits
 from agent.storage.database import Database
 from agent.storage.tables import metadata
 from agent.stores import LogQuery

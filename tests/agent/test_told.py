@@ -18,10 +18,10 @@ from agent.domain.runs import ExitClass, Run
 from agent.domain.told import Told
 from agent.llm.phrases import intent_of
 from agent.llm.phrases import results_arguments as told_asked
-from agent.runs.told import sheet_of, told_button
+from agent.runs.pictures.told import sheet_of, told_button
 from agent.storage.database import Database
 from agent.storage.tables import metadata
-from agent.tools.resulting import results_arguments
+from agent.tools.runs.resulting import results_arguments
 from agent.wire import encode
 from bot.console.paint import card_panel
 from charts_render.alt_text import describe

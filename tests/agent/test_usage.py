@@ -18,7 +18,7 @@ from sqlalchemy import Connection, update
 from agent.domain.events import Beat, Ended, EventBody, Logged, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.runs import GpuUsage, Outcome, Run, RunState, Usage
 from agent.run_store import START as FROM_THE_BEGINNING
-from agent.runs.usage import UsageLook, pace_curve, rate_names, time_axis, usage_chart
+from agent.runs.charts.usage import UsageLook, pace_curve, rate_names, time_axis, usage_chart
 from agent.series.columns import POINT, Entries
 from agent.series.pyramid import grow, spans
 from agent.series.usage import row_of

@@ -17,10 +17,10 @@ from agent.domain.errors import BadRequest
 from agent.domain.events import Beat, Measured, MetricRow
 from agent.domain.runs import GpuUsage, Run, RunState, Usage
 from agent.llm.phrases import chart_arguments, intent_of
-from agent.runs.usage import USAGE_VIEWS
-from agent.tools.chart_views import ChartView, usage_buttons, view_of
-from agent.tools.chart_words import arguments_of
-from agent.tools.charting import ChartArguments
+from agent.runs.charts.usage import USAGE_VIEWS
+from agent.tools.charts.chart_views import ChartView, usage_buttons, view_of
+from agent.tools.charts.chart_words import arguments_of
+from agent.tools.charts.charting import ChartArguments
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, rows

@@ -18,15 +18,15 @@ from agent.domain.events import Accepted, Beat, Ended, Measured, MetricRow, Note
 from agent.domain.orders import GpuInfo, HostInfo, LabelPrediction, Predictions, PredictOrder
 from agent.domain.runs import Artifact, ExitClass, GpuUsage, Outcome, RunState, Score, Scorecard, Usage
 from agent.ports import ToolCall
-from agent.runs.cards import pace_words, run_card, state_text
-from agent.runs.charts import Look, chart_of, comparison_of, restarts
-from agent.runs.pace import seconds_left, steps_a_second
+from agent.runs.cards.pace import seconds_left, steps_a_second
+from agent.runs.cards.run_cards import pace_words, run_card, state_text
+from agent.runs.charts.run_charts import Look, chart_of, comparison_of, restarts
 from agent.series.columns import POINT
 from agent.series.window import window
 from agent.tools.dispatch import Dispatcher
-from agent.tools.log_views import LogView, shortened, view_of
+from agent.tools.runs.log_views import LogView, shortened, view_of
+from agent.tools.runs.watching import LINES_READ
 from agent.tools.tool import Caller
-from agent.tools.watching import LINES_READ
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, lines, rows, saved

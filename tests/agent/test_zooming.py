@@ -6,7 +6,7 @@ from agent.domain.content import Content
 from agent.domain.errors import BadRequest
 from agent.domain.events import Measured, MetricRow
 from agent.llm.phrases import chart_arguments, intent_of
-from agent.tools.chart_words import arguments_of
+from agent.tools.charts.chart_words import arguments_of
 from tests.agent.conftest import House
 from tests.agent.stage import Stage
 

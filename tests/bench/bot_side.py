@@ -24,8 +24,8 @@ from agent.domain.rooms import Room
 from agent.domain.runs import RunSpec
 from agent.llm.offline import OfflinePlanner
 from agent.ports import MessageRef, Whisper
-from agent.runs.fair import Limits
-from agent.runs.service import Timings
+from agent.runs.life.service import Timings
+from agent.runs.queue.fair import Limits
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.wire import encode

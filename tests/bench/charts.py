@@ -16,7 +16,7 @@ import numpy as np
 from sqlalchemy import Connection, update
 
 from agent.domain.charts import ChartSpec, Panel
-from agent.runs.curves import series_of
+from agent.runs.charts.curves import series_of
 from agent.series.columns import POINT
 from agent.storage import sql_stores
 from agent.storage.database import Database

@@ -15,16 +15,16 @@ from typing import Any
 
 import aiohttp
 
-from agent.approvals import ApprovalDesk
 from agent.clock import SystemClock
+from agent.conversation.approvals import ApprovalDesk
+from agent.conversation.loop import TurnLoop
+from agent.conversation.sessions import FrontDesk
+from agent.delivery.postman import Postman
 from agent.domain.content import Content
 from agent.domain.ids import new_ulid
 from agent.domain.policy import Effect
 from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room, Said
-from agent.loop import TurnLoop
 from agent.ports import Accept, Door, MessageRef, ModelMessage, ModelReply, ReplyStream, ToolCall, ToolSchema, Whisper
-from agent.postman import Postman
-from agent.sessions import FrontDesk
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.stores import Stores

@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from agent.prompt import SYSTEM
+from agent.conversation.prompt import SYSTEM
 from tests.bench.turn_ours import ADD
 
 Take = Callable[[str], Awaitable[float]]

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from agent.domain.charts import ChartSpec
-from agent.runs.charts import Look
+from agent.runs.charts.run_charts import Look
 from bot.chart_file import ChartFile, Wanted
 from trainyard import TrainingRuntime
 

@@ -14,7 +14,7 @@ import pytest
 
 from agent.domain.charts import ChartSpec
 from agent.domain.errors import AppError, BadData
-from agent.runs.charts import Look
+from agent.runs.charts.run_charts import Look
 from bot.chart_file import ChartFile, Wanted
 from bot.metric_files import FORMATS
 from tests.bot.test_chart_file import chart, spec_of

@@ -8,11 +8,11 @@ from agent.domain.content import Card, Content, Picture
 from agent.domain.results import Classification
 from agent.domain.runs import Run, RunPicture, RunState
 from agent.domain.told import Told, ToldTable
-from agent.runs.cards import result_card
-from agent.runs.results import LABELS, result_buttons, views_of, words_of
-from agent.runs.told import label_of, told_buttons, words_of_told
-from agent.tools.chart_views import view_of
-from agent.tools.resulting import results_arguments
+from agent.runs.cards.run_cards import result_card
+from agent.runs.pictures.results import LABELS, result_buttons, views_of, words_of
+from agent.runs.pictures.told import label_of, told_buttons, words_of_told
+from agent.tools.charts.chart_views import view_of
+from agent.tools.runs.resulting import results_arguments
 from bot.discord.embeds import card_piece
 from bot.slack.blocks import single
 from tests.agent.engine import SPEC

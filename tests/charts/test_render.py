@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agent.domain.charts import Baseline, ChartSpec, Extremes, Mark, Panel, Series, Theme
-from agent.runs.curves import series_of
+from agent.runs.charts.curves import series_of
 from agent.series.growing import Growing
 from agent.series.slices import Slice
 from charts_render.alt_text import describe

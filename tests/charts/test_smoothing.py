@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.charts import ChartSpec, Panel, Series
-from agent.runs.curves import series_of
+from agent.runs.charts.curves import series_of
 from agent.series.growing import Growing
 from agent.series.slices import Slice
 from charts_render.alt_text import describe

@@ -13,7 +13,7 @@ LONG = "hello? " * 1500  # more than fits into the pages that there are
 async def test_words_that_came_while_the_disk_was_full_are_answered_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.backlog.PAUSES_S", (0.05, 0.05))
+    monkeypatch.setattr("agent.conversation.backlog.PAUSES_S", (0.05, 0.05))
     async with SlackServer(rate_scale=100, ack_deadline_s=0.5, redeliver_after_s=(0.05,)) as slack:
         chat, alice = Chat(tmp_path, slack), slack.user("alice")
         async with chat.open() as brain:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import postman
+from agent.delivery import postman
 from agent.domain.content import Button, Card, Content, Fact, Picture, Table
 from agent.domain.errors import NotAllowed
 from agent.domain.rooms import Room

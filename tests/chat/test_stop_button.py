@@ -47,7 +47,7 @@ async def test_slacks_stop_of_a_guest_ends_only_answers_to_them(chat: Chat) -> N
 
 
 async def test_discords_button_ends_the_answer_and_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.postman.NOTE_AFTER_S", 0.0)
+    monkeypatch.setattr("agent.delivery.postman.NOTE_AFTER_S", 0.0)
     house, model = House(tmp_path), Drips()
     house.model = model
     async with DiscordServer() as server:

@@ -1,8 +1,8 @@
 """Names that somebody chose reach a model as quoted data, never as the system's word."""
 
+from agent.conversation.prompt import SYSTEM
 from agent.llm.chain import GatewayModel
 from agent.ports import ModelReply
-from agent.prompt import SYSTEM
 from tests.chat.conftest import Chat
 from tests.fakes import ScriptedModel
 

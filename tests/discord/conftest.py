@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent.backlog import Backlog
+from agent.conversation.backlog import Backlog
 from agent.domain.rooms import Inbound, Room
 from bot.discord.door import DiscordDoor
 from tests.platforms.discord_server import DiscordServer

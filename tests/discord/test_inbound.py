@@ -242,7 +242,7 @@ async def test_a_reconnect_that_discord_asks_for(server: DiscordServer, bot: Bot
 async def test_what_a_full_disk_kept_out_is_stored_afterwards_in_its_order(
     server: DiscordServer, bot: Bot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.backlog.PAUSES_S", (0.01, 0.01))
+    monkeypatch.setattr("agent.conversation.backlog.PAUSES_S", (0.01, 0.01))
     bot.fail_with = [Unavailable("database or disk is full")] * 20
     alice = server.user("alice")
     for text in ("keep me", "and me"):

@@ -20,8 +20,8 @@ from agent.clock import SystemClock
 from agent.domain.errors import AppError
 from agent.domain.restarts import RestartPolicy
 from agent.domain.runs import RunSpec
-from agent.runs.fair import Limits
-from agent.runs.service import Timings
+from agent.runs.life.service import Timings
+from agent.runs.queue.fair import Limits
 from bot.logs import configure
 from bot.settings import Settings
 from tests.faults.filedoor import ALICE, ROOM, FileDoor

@@ -13,7 +13,7 @@ import pytest
 from agent.domain.orders import NumberPrediction
 from agent.domain.results import Pictured, Results
 from agent.domain.runs import Run, RunSpec, RunState, Scorecard
-from agent.runs.results import picture_of, views_of
+from agent.runs.pictures.results import picture_of, views_of
 from charts_render.alt_text import describe
 from charts_render.render import render
 from tests.recipes.folders import Make, RunFolder, make_run

@@ -3,9 +3,9 @@
 import asyncio
 
 from agent.clock import SystemClock
+from agent.delivery.postman import Postman
 from agent.domain.content import Button, Card, Content
 from agent.domain.rooms import Room
-from agent.postman import Postman
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from bot.slack.door import Tuning

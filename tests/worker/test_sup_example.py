@@ -12,7 +12,7 @@ from agent.domain.events import Logged, Measured, Pictured
 from agent.domain.pictures import PictureSpec
 from agent.domain.runs import Run, RunState
 from agent.domain.told import Told, ToldImages, ToldLines, ToldScatter, ToldTable
-from agent.runs.told import sheet_of
+from agent.runs.pictures.told import sheet_of
 from agent.wire import decode
 from bot.app import ChartDesk
 from charts_render.alt_text import describe

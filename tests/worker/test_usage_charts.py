@@ -15,7 +15,7 @@ from PIL import Image
 
 from agent.domain.events import Beat, WorkerEvent
 from agent.domain.runs import Run
-from agent.runs.usage import UsageLook, throughput_chart, usage_chart
+from agent.runs.charts.usage import UsageLook, throughput_chart, usage_chart
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.stores import Runs, Stores

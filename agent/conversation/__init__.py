@@ -1,0 +1,1 @@
+"""Sessions, turns, approvals, and what people are told meanwhile."""

@@ -1,0 +1,102 @@
+"""What a typed `yes` or `reject a-…` decides: only a card that its author can have seen, and only for whom it waits.
+
+Everything else is asked about with buttons, whose digest says what was seen. Called by the front desk.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+
+from agent.conversation.approvals import ApprovalDesk
+from agent.domain.approvals import CARD_KEY, SHOWN_DIGEST_CHARS, Approval, ApprovalState
+from agent.domain.content import Button, Card, Content, Fact
+from agent.domain.errors import BadRequest, NotAllowed
+from agent.domain.rooms import Inbound, Room
+from agent.ports import Door
+from agent.stores import Stores
+
+SHOWING_S, SHOWING_TRIES = 0.05, 60  # a card that is just being posted is waited for
+MOST_LISTED = 5
+LINE_CHARS = 300
+NOT_SEEN = "You wrote that before this was shown."
+
+
+class Decisions:
+    """Reads typed decisions."""
+
+    def __init__(self, stores: Stores, desk: ApprovalDesk, doors: Mapping[str, Door]) -> None:
+        """`doors` know when a card was shown."""
+        self._stores = stores
+        self._desk = desk
+        self._doors = doors
+
+    async def open_in(self, room: Room) -> list[Approval]:
+        """The open questions of a room, oldest first."""
+        session_id = await self._stores.conversations.session_of(room, create=False)
+        pending = await self._stores.approvals.of_state(ApprovalState.PENDING)
+        return [approval for approval in pending if approval.session_id == session_id]
+
+    async def meant(self, inbound: Inbound, words: Sequence[str]) -> Approval | Content | None:
+        """What these words decide; a card that asks what they mean; None where they were not for the bot.
+
+        Raises:
+            BadRequest, NotAllowed, NotFound: there is no such question, or it is not for this person.
+        """
+        if len(words) > 1:
+            approval = await self._stores.approvals.get(words[1].lower())
+            return approval if await self._counts(inbound, approval) else await self._asked_again([approval], NOT_SEEN)
+        found = await self.open_in(inbound.room)
+        own = [approval for approval in found if await self._desk.may_decide(approval, inbound.person)]
+        if inbound.to_others or (found and not own and not inbound.mentions_bot):
+            return None  # said to a colleague
+        if not found:
+            raise BadRequest("No question is open in this thread.")
+        if not own:
+            raise NotAllowed("Only the person who asked, or an approver of this workspace, can decide this.")
+        if len(own) > 1:
+            return await self._asked_again(own, f"{len(own)} questions are open here.")
+        return own[0] if await self._counts(inbound, own[0]) else await self._asked_again(own, NOT_SEEN)
+
+    async def _counts(self, inbound: Inbound, approval: Approval) -> bool:
+        """Whether the card stood there when this was written; what is not open any more is for the desk to say."""
+        if approval.state is not ApprovalState.PENDING or not await self._desk.may_decide(approval, inbound.person):
+            return True
+        post = None
+        for _ in range(SHOWING_TRIES):
+            post = await self._stores.outbox.get(CARD_KEY.format(approval.id))
+            if post is None or post.state != "sending":
+                break
+            await asyncio.sleep(SHOWING_S)
+        door = self._doors.get(post.room.platform) if post else None
+        shown = door.shown_at(post.ref) if door and post and post.ref else None
+        return shown is not None and shown <= inbound.at
+
+    async def _asked_again(self, asked: Sequence[Approval], why: str) -> Content:
+        """A card with buttons for each question, and what it would do."""
+        listed = asked[:MOST_LISTED]
+        cards = [(await self._stores.approvals.card(approval.id)).card for approval in listed]
+        same = set.intersection(*(set(card.facts) if card else set() for card in cards)) if len(cards) > 1 else set()
+        lines = [f"- `{of.id}` {_summary(card, same)}" for of, card in zip(listed, cards, strict=True)]
+        if len(asked) > len(listed):
+            lines.append(f"- and {len(asked) - len(listed)} more")
+        several = len(listed) > 1
+        buttons = tuple(button for approval in listed for button in _buttons(approval, named=several))
+        title = "Which one?" if several else f"Approve {listed[0].id}?"
+        return Content(
+            card=Card(kind="notice", title=title, tone="warn", body="\n".join((why, "", *lines)), buttons=buttons)
+        )
+
+
+def _buttons(approval: Approval, *, named: bool) -> tuple[Button, Button]:
+    shown, of = approval.digest[:SHOWN_DIGEST_CHARS], f" {approval.id}" if named else ""
+    return (
+        Button(action="approve", subject=approval.id, label=f"Approve{of}", style="primary", digest=shown),
+        Button(action="reject", subject=approval.id, label=f"Reject{of}", style="danger", digest=shown),
+    )
+
+
+def _summary(card: Card | None, same: Collection[Fact]) -> str:
+    """A question in a line: its title, and its facts but for those that all have; the cost always."""
+    if card is None:
+        return "a question"
+    facts = " · ".join(f"{fact.name}: {fact.value}" for fact in card.facts if fact.name == "Cost" or fact not in same)
+    return f"**{card.title}** {facts if len(facts) <= LINE_CHARS else facts[:LINE_CHARS] + '…'}".rstrip()

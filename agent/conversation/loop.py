@@ -1,0 +1,242 @@
+"""One turn: model, tools, approval or answer. Every reply and every result is a row before the next step.
+
+Resumable at every row: `run` looks at what is stored and goes on from there. Knows no platform and no vendor.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+from agent.cards import duration
+from agent.commands import call_in, command_answer
+from agent.conversation.approvals import ApprovalDesk
+from agent.conversation.prompt import conversation
+from agent.delivery.postman import LiveReply, Postman
+from agent.domain.content import Button, Card, Content
+from agent.domain.datasets import DatasetRef
+from agent.domain.policy import Effect
+from agent.domain.rooms import Person
+from agent.ports import Model, ModelMessage, ModelReply, ToolCall
+from agent.stores import NOTICED, Context, Conversations, Turn
+from agent.tools.dispatch import Dispatcher, NeedsApproval, answer_of, failure_of
+from agent.tools.tool import Caller, Result
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+MOST_MODEL_CALLS = 16
+# How the ids of turns begin that a person asked for, that nobody did, and that are commands, which need no model.
+ASKED, COMMANDED = "t-", "c-"
+UNKNOWN_OUTCOME = (
+    '{"error": "This call was begun before a restart and its outcome is unknown. '
+    'Check the state before you repeat it."}'
+)
+NOT_ASKED = '{"text": "People stopped this turn before they were asked about the call. Nothing was done."}'
+
+
+class Interrupt:
+    """How people end a turn that is being carried out; one for each time that a turn is. `by` is who did."""
+
+    def __init__(self, person: Person) -> None:
+        """`person` is whose turn it is."""
+        self.person = person
+        self.by: Person | None = None
+        self._limit: asyncio.Timeout | None = None
+
+    def press(self, by: Person) -> None:
+        """End the model's answer now; a tool that is at work is waited for."""
+        self.by = self.by or by
+        if self._limit is not None:
+            self._limit.reschedule(_now_s())
+
+    async def wait(self, coming: Awaitable[T], *, until_s: float) -> T:
+        """What comes next. Raises `TimeoutError` when somebody interrupts, and at `until_s` on the loop's clock."""
+        if self.by is not None:
+            raise TimeoutError
+        try:
+            async with asyncio.timeout_at(until_s) as self._limit:
+                return await coming
+        finally:
+            self._limit = None
+
+
+class _CutOffError(Exception):
+    """The model's answer was ended; `said` is what it had said by then."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.said = said
+
+
+class TurnLoop:
+    """Carries turns through."""
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        model: Model,
+        dispatcher: Dispatcher,
+        desk: ApprovalDesk,
+        postman: Postman,
+        *,
+        answer_s: float,
+    ) -> None:
+        """One loop serves every session; it keeps no state between calls. `answer_s` is the most for one answer."""
+        self._conversations = conversations
+        self._model = model
+        self._dispatcher = dispatcher
+        self._desk = desk
+        self._postman = postman
+        self._answer_s = answer_s
+
+    async def run(self, turn: Turn, context: Context, interrupt: Interrupt) -> None:
+        """Go on with a turn until its answer, an approval that waits, or a limit."""
+        history = list(context.history)
+        for _ in range(MOST_MODEL_CALLS):
+            if await self._answer_calls(turn, history, interrupt) or await self._command(turn, history, interrupt):
+                return
+            if await self._step(turn, history, context.files, interrupt):
+                return
+        text = f"I stopped after {MOST_MODEL_CALLS} steps without an end in sight."
+        await self._end(turn, f"reply:{turn.id}:limit", Content(text=text, card=_go_on(turn)))
+
+    async def _end(self, turn: Turn, key: str, content: Content) -> None:
+        said = ModelMessage("assistant", content.text)
+        await self._conversations.end_turn(turn, said, key=key, content=content)
+        self._postman.wake(turn.room.key)
+
+    async def _answer_calls(self, turn: Turn, history: list[ModelMessage], interrupt: Interrupt) -> bool:
+        """Carry out calls that have no answer yet; whether one of them waits for people."""
+        waits = False
+        for call in unanswered(history):
+            if interrupt.by:
+                break
+            answer = await self._carry_out(turn, call, interrupt)
+            if answer is None:
+                waits = True
+                continue
+            said = ModelMessage("tool", answer, call_id=call.id)
+            await self._conversations.append(turn, [said])
+            history.append(said)
+        return waits
+
+    async def _command(self, turn: Turn, history: list[ModelMessage], interrupt: Interrupt) -> bool:
+        """Where the request is a command: make its call, or answer with what that gave; whether the turn is over.
+
+        No model is asked. That the call waits for people, and goes on after their click, is the same as for a model's.
+        """
+        last = history[-1]
+        if last.role == "user" and not turn.id.startswith(NOTICED):
+            call = call_in(last.text, turn.id, self._dispatcher)
+            if call is None:
+                return False
+            said = ModelMessage("assistant", "", (call,))
+            await self._conversations.append(turn, [said])
+            history.append(said)
+            if await self._answer_calls(turn, history, interrupt):
+                return True
+            last = history[-1]
+        text = command_answer(last.call_id, last.text) if last.role == "tool" else None
+        if text is None:
+            return False
+        await self._end(turn, f"reply:{turn.id}:{len(history)}", Content(text=text))
+        return True
+
+    async def _carry_out(self, turn: Turn, call: ToolCall, interrupt: Interrupt) -> str | None:
+        unattended = turn.id.startswith(NOTICED)
+        caller = Caller(turn.person, turn.session_id, turn.room, turn.id, unattended=unattended)
+        asks = self._dispatcher.asks(call.name)
+        if asks and await self._desk.waits(turn, call):
+            return None
+        writes = not asks and self._dispatcher.effect(call.name) is not Effect.READ
+        if writes and not await self._conversations.start_call(turn.id, call.id):
+            return UNKNOWN_OUTCOME
+        try:
+            result = await self._dispatcher.call(caller, call)
+        except Exception as error:  # noqa: BLE001 - a failing tool answers its call; the turn goes on
+            return failure_of(error, call)
+        if isinstance(result, NeedsApproval):
+            if interrupt.by:
+                return NOT_ASKED
+            await self._desk.ask(turn, call, result)
+            return None
+        await self._show(turn, call, result)
+        return answer_of(result)
+
+    async def _show(self, turn: Turn, call: ToolCall, result: Result) -> None:
+        """What a tool has for people's eyes: its card and its files."""
+        if result.card is not None or result.files:
+            text = "" if result.card else result.text
+            content = Content(text=text, card=result.card, files=result.files)
+            await self._postman.put(f"card:{turn.id}:{call.id}", turn.room, content, urgent=True)
+
+    async def _step(
+        self, turn: Turn, history: list[ModelMessage], files: Sequence[DatasetRef], interrupt: Interrupt
+    ) -> bool:
+        """Ask the model once and store its reply; whether that was the answer."""
+        key = f"reply:{turn.id}:{len(history)}"
+        async with self._postman.open(key, turn.room) as live:
+            try:
+                reply = await self._ask(conversation(history, files), live, interrupt)
+                content = Content(text=reply.text)
+            except _CutOffError as cut:
+                content = self._cut_off(turn, cut.said, interrupt.by)
+                reply = ModelReply(content.text, (), "")
+            said = ModelMessage("assistant", reply.text, reply.calls)
+            history.append(said)
+            if not reply.calls:
+                version = await self._conversations.end_turn(turn, said, key=key, content=content)
+                await live.finish(content, version)
+            else:
+                await self._conversations.append(turn, [said])
+                if reply.text:
+                    await live.finish(content, await self._postman.put(key, turn.room, content, urgent=True))
+        return not reply.calls
+
+    async def _ask(self, messages: Sequence[ModelMessage], live: LiveReply, interrupt: Interrupt) -> ModelReply:
+        """The model's whole reply.
+
+        Raises:
+            _CutOffError: somebody ended it, or it took too long.
+        """
+        said, reply, until_s = "", None, _now_s() + self._answer_s
+        pieces = aiter(self._model.stream(messages, self._dispatcher.schemas()))
+        try:
+            while (piece := await interrupt.wait(anext(pieces, None), until_s=until_s)) is not None:
+                if isinstance(piece, ModelReply):
+                    reply = piece
+                elif piece:
+                    said += piece
+                    await live.append(piece)
+        except TimeoutError:
+            raise _CutOffError(said) from None
+        return reply or ModelReply("The language model ended without an answer. Ask again.", (), "none")
+
+    def _cut_off(self, turn: Turn, said: str, by: Person | None) -> Content:
+        """What stays of an answer that was ended, and why."""
+        if by is not None:
+            return Content(text=f"{said.rstrip()}\n\n_Stopped by {by.name or by.id}._".lstrip())
+        why = f"I ended this answer: it took longer than {duration(self._answer_s)}."
+        return Content(text=f"{said.rstrip()}\n\n_{why}_".lstrip(), card=_go_on(turn))
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _go_on(turn: Turn) -> Card:
+    button = Button(action="continue", subject=turn.id, label="Continue", style="primary")
+    return Card(kind="notice", title="Go on?", tone="warn", buttons=(button,))
+
+
+def unanswered(history: Sequence[ModelMessage]) -> list[ToolCall]:
+    """Calls of the last assistant message that no tool message answers."""
+    answered: set[str] = set()
+    for said in reversed(history):
+        if said.role == "tool":
+            answered.add(said.call_id)
+        elif said.role == "assistant":
+            return [call for call in said.calls if call.id not in answered]
+        else:
+            return []
+    return []

@@ -1,0 +1,543 @@
+"""The front desk: two actors per room, one for what acts at once and one for turns; no thread waits for another.
+
+Commands, clicks and decisions act beside a turn, in their own order; what becomes a turn is handed on and keeps its
+order there. Owns the life of an inbox item: stored, handled, done. Bugs stop here: they get an id in the room and a
+traceback in the log.
+"""
+
+import asyncio
+import contextlib
+import logging
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agent.commands import DECISIONS, asks_people, carry_out, ends_answer, is_decision, may_be_talk, words_of
+from agent.conversation.approvals import ApprovalDesk
+from agent.conversation.backlog import Backlog
+from agent.conversation.decisions import Decisions
+from agent.conversation.loop import ASKED, COMMANDED, Interrupt, TurnLoop
+from agent.conversation.prompt import NOTICE
+from agent.conversation.signs import Signs
+from agent.delivery.postman import Postman
+from agent.domain.approvals import AGAIN_KEY, Approval
+from agent.domain.content import END_ANSWER, Content
+from agent.domain.errors import AppError, BadData, BadRequest, Conflict, NotAllowed, NotFound, TransientError
+from agent.domain.ids import new_ulid
+from agent.domain.redaction import without_secrets
+from agent.domain.rooms import Attachment, Away, Clicked, Commanded, Inbound, Noticed, Person, Room, Said
+from agent.ports import Blobs, Clock, Door, ModelMessage, Whisper
+from agent.stores import NOTICED, InboxItem, Stores, Turn
+from agent.tools.dispatch import Dispatcher
+from agent.tools.tool import Caller
+
+log = logging.getLogger(__name__)
+IDLE_S = 600.0
+STORE_AWAY_S = (0.5, 30.0)  # first and longest pause while the database is away
+FILE_LIMIT_BYTES = 1_000_000_000
+BUTTON_COMMANDS = frozenset(
+    {
+        *("pause", "resume", "stop", "kill", "retry", "priority", "clone", "update"),
+        *("logs", "status", "metrics", "chart", "card", "results"),
+    }
+)
+PASTED = (
+    "Your message held what looks like a secret ({kinds}). I took it out before I stored the message: neither a model "
+    "nor a log has seen it, but whoever reads this channel has. Please delete the message and revoke the secret. A run "
+    "gets one from its GPU host: put it into the file `secrets/HF_TOKEN` of the host's home (mode 0600), and "
+    "ask for it by that name. A key of a language model belongs in the bot's `.env`."
+)
+ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
+STOPPED = "I stopped that answer."
+NOT_YOURS = "Guests of another organisation end only answers to themselves."
+Work = InboxItem | Turn
+
+
+class FrontDesk:
+    """Takes what people do from every door to the room's actor."""
+
+    def __init__(  # noqa: PLR0913 - the desk joins these rooms
+        self,
+        stores: Stores,
+        loop: TurnLoop,
+        desk: ApprovalDesk,
+        dispatcher: Dispatcher,
+        postman: Postman,
+        blobs: Blobs,
+        doors: Mapping[str, Door],
+        clock: Clock,
+    ) -> None:
+        """`doors` fetch attachments."""
+        self._inbox = stores.inbox
+        self._conversations = stores.conversations
+        self._decisions = Decisions(stores, desk, doors)
+        self._loop = loop
+        self._desk = desk
+        self._dispatcher = dispatcher
+        self._postman = postman
+        self._blobs = blobs
+        self._doors = doors
+        self._clock = clock
+        self._acts: dict[str, _Actor] = {}  # by room: what acts at once
+        self._turns: dict[str, _Actor] = {}  # by room: turns, one after the other
+        self._answering: dict[str, Interrupt] = {}  # by room: the turn that is carried out
+        self._backlog = Backlog(self._store)
+        self._signs = Signs(doors)
+        self._taken: set[int] = set()  # inbox items that an actor has, or whose turn one has
+
+    async def accept(self, inbound: Inbound) -> bool:
+        """Store an act durably and hand it to its room; False when it was here before.
+
+        An act may be stored although storing it raised, because the connection was lost at the commit: it is delivered
+        again, and then it is handed over. Words that cannot be stored now are, as soon as that works.
+
+        Raises:
+            TransientError: it is not stored, so it must not be acknowledged.
+        """
+        return await self._backlog.store(inbound)
+
+    async def _store(self, inbound: Inbound) -> bool:
+        inbound = _without_secrets(inbound)
+        item = await self._inbox.add(inbound) or await self._inbox.left(inbound)
+        if item is None or item.id in self._taken:
+            return False
+        self._hand(inbound.room, item)
+        return True
+
+    async def notice(self, inbound: Inbound) -> bool:
+        """Start a turn that nobody asked for: `inbound.act` is a `Noticed`, its person the run's requester.
+
+        In such a turn tools that write are refused, and those that people approve ask as usual. False when the same
+        event was noticed before.
+        """
+        return await self.accept(inbound)
+
+    def _hand(self, room: Room, work: Work) -> None:
+        """Give work to its room; what belongs to a platform that is not connected now stays stored."""
+        if room.platform not in self._doors:
+            return
+        self._taken.add(_item_id(work))
+        if isinstance(work, Turn) and not work.id.startswith(COMMANDED):
+            self._queue(room, work)
+        else:
+            self._put(self._acts, room, work, self._act)
+
+    def _queue(self, room: Room, work: Work) -> bool:
+        """Let a turn, or what becomes one, wait for the turns before it; False, since nothing was done yet."""
+        self._put(self._turns, room, work, self._turn)
+        return False
+
+    def _put(self, actors: "dict[str, _Actor]", room: Room, work: Work, do: Callable[[Any], Awaitable[bool]]) -> None:
+        if room.key not in actors:
+            ended = partial(actors.pop, room.key, None)
+            actors[room.key] = _Actor(lambda work: self._handle(work, do), ended=ended)
+        actors[room.key].put(work)
+
+    async def recover(self) -> None:
+        """Go on with everything that a stopped bot had left."""
+        turns = await self._desk.recover()
+        known = {turn.id for turn in turns}
+        turns += [turn for turn in await self._conversations.running_turns() if turn.id not in known]
+        begun = {turn.inbox_id for turn in turns}
+        waiting = await self._inbox.waiting()
+        self._signs.left = begun.union(item.id for item in waiting)
+        for turn in turns:
+            self._hand(turn.room, turn)
+        for item in waiting:
+            if item.id not in begun | self._taken:
+                self._hand(item.inbound.room, item)
+
+    async def expire(self) -> None:
+        """Close questions that nobody answered in time, and finish what was decided and cut off."""
+        for turn in await self._desk.expire():
+            self._hand(turn.room, turn)
+
+    async def idle(self) -> None:
+        """Wait until everything that was accepted has been handled."""
+        while busy := [actor for actor in self._all_actors() if actor.busy]:
+            await asyncio.gather(*(actor.idle() for actor in busy))
+
+    async def close(self) -> None:
+        """Stop handling; what is left is handled after the next start."""
+        await self._backlog.close()
+        tasks = [actor.task for actor in self._all_actors()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, self._signs.close(), return_exceptions=True)
+
+    def _all_actors(self) -> "list[_Actor]":
+        return [*self._acts.values(), *self._turns.values()]
+
+    async def _handle(self, work: Work, do: Callable[[Any], Awaitable[bool]]) -> None:
+        """Carry one piece of work to its end, or hand it on. Raises only what keeps even the error from being stored.
+
+        `do` says whether the work is done; where it is not, the room's turns have it now.
+        """
+        try:
+            if not await do(work):
+                return
+        except AppError as error:
+            await self._fail(work, error.text)
+        except Exception:
+            bug = new_ulid()[-8:]
+            log.exception("handling broke", extra={"bug": bug, "work": work.id})
+            await self._fail(work, f"Something broke here (id {bug}); the log has the details. Please ask again.")
+        if isinstance(work, InboxItem):
+            await self._inbox.done(work.id)
+        self._signs.end(_item_id(work))
+        self._taken.discard(_item_id(work))
+
+    async def _fail(self, work: Work, text: str) -> None:
+        """Say what went wrong, once; a turn ends with it, so that no later start takes it up again."""
+        key, content = f"error:{work.id}", Content(text=text)
+        turn = await self._turn_of(work)
+        if turn is not None and turn.state == "running":
+            await self._conversations.end_turn(turn, ModelMessage("assistant", text), key=key, content=content)
+            self._postman.wake(turn.room.key)
+        elif isinstance(work, InboxItem):
+            await self._postman.put(key, work.inbound.room, content, whisper=_whisper(work), urgent=True)
+
+    async def _turn_of(self, work: Work) -> Turn | None:
+        if isinstance(work, Turn):
+            return await self._conversations.turn(work.id)
+        return await self._conversations.turn_of_item(work.id)
+
+    async def _act(self, work: Work) -> bool:
+        """Do at once what needs no model; False where it became a turn that waits for those before it."""
+        if isinstance(work, Turn):
+            await self._resume(work, Interrupt(work.person))
+            return True
+        return await self._act_on(work)
+
+    async def _act_on(self, item: InboxItem) -> bool:
+        inbound = item.inbound
+        match inbound.act:
+            case Commanded(words=words):
+                if not inbound.reply_handle:  # the platform shows that a slash command is worked on
+                    await self._take_up(item)
+                await self._warn_of_secrets(item)
+                return await self._command(item, words)
+            case Clicked() as click:
+                self._signs.begin(item.id, inbound.room, inbound)
+                return await self._click(item, click)
+            case Said(text=text):
+                if not (inbound.mentions_bot or await self._is_ours(inbound.room)):
+                    await self._inbox.forget(item.id)  # a thread of others
+                    return True
+                await self._take_up(item)
+                await self._warn_of_secrets(item)
+                typed = _typed(inbound)
+                if typed is not None and not (may_be_talk(typed) and not await self._decisions.open_in(inbound.room)):
+                    return await self._command(item, typed)
+                if ends_answer(text) and self._interrupt(inbound):
+                    return True
+            case Noticed():
+                pass
+        return self._queue(inbound.room, item)
+
+    def _is_busy(self, room: Room) -> bool:
+        return room.key in self._turns and self._turns[room.key].busy
+
+    async def _take_up(self, item: InboxItem) -> None:
+        """Show that the bot is at work on it; say once in a thread that it was away, where it was."""
+        inbound, away = item.inbound, item.inbound.away
+        self._signs.begin(item.id, inbound.room, inbound)
+        if away is not None:
+            key = f"away:{away.since.isoformat()}:{inbound.room.key}"
+            await self._postman.put(key, inbound.room, Content(text=_was_away(away)), urgent=True)
+
+    async def _is_ours(self, room: Room) -> bool:
+        """Whether this is a thread of ours, or becomes one with a turn that waits."""
+        return self._is_busy(room) or await self._conversations.session_of(room, create=False) is not None
+
+    async def _turn(self, work: Work) -> bool:
+        """Carry out what needs a model, or may."""
+        room, person = (work.room, work.person) if isinstance(work, Turn) else (work.inbound.room, work.inbound.person)
+        asked = await self._inbox.get(work.inbox_id) if isinstance(work, Turn) else work.inbound
+        if not (asked and isinstance(asked.act, Noticed)):
+            self._signs.begin(_item_id(work), room, asked)
+        if isinstance(work, InboxItem) and await self._decides(work):
+            return True
+        with self._interruptible(room, person) as interrupt:
+            if isinstance(work, InboxItem):
+                prefix = NOTICED if isinstance(work.inbound.act, Noticed) else ASKED
+                await self._begin_turn(work, prefix, interrupt)
+            else:
+                await self._resume(work, interrupt)
+        return True
+
+    async def _decides(self, item: InboxItem) -> bool:
+        """Whether an item is a decision about what was planned before its turn came; then it is taken."""
+        words = _typed(item.inbound)
+        if words is None or not is_decision(words):
+            return False
+        if may_be_talk(words) and not await self._decisions.open_in(item.inbound.room):
+            return False
+        await self._decide_typed(item, words)
+        return True
+
+    async def _resume(self, turn: Turn, interrupt: Interrupt) -> None:
+        """Go on with a turn, unless it has ended since somebody handed it on."""
+        context = await self._conversations.resume_turn(turn)
+        if context is not None:
+            await self._loop.run(turn, context, interrupt)
+
+    @contextlib.contextmanager
+    def _interruptible(self, room: Room, person: Person) -> Iterator[Interrupt]:
+        self._answering[room.key] = interrupt = Interrupt(person)
+        try:
+            yield interrupt
+        finally:
+            del self._answering[room.key]
+
+    def _interrupt(self, inbound: Inbound) -> bool:
+        """End the answer that is being given in this thread, and keep what was said; False where there is none.
+
+        Raises:
+            NotAllowed: a guest ends answers to others.
+        """
+        interrupt = self._answering.get(inbound.room.key)
+        if interrupt is None:
+            return False
+        if inbound.person.external and inbound.person.key != interrupt.person.key:
+            raise NotAllowed(NOT_YOURS)
+        interrupt.press(inbound.person)
+        return True
+
+    async def _begin_turn(self, item: InboxItem, prefix: str, interrupt: Interrupt) -> None:
+        inbound = item.inbound
+        said = _said(inbound)
+        turn = Turn(f"{prefix}{new_ulid()}", "", item.id, inbound.room, inbound.person, "running")
+        asked = ModelMessage("user", "\n".join((said.text, *await self._take_files(item, said))))
+        begun = await self._conversations.begin_turn(turn, asked)
+        if begun is not None:
+            await self._loop.run(*begun, interrupt)
+        elif found := await self._conversations.turn_of_item(item.id):  # from before a restart
+            await self._resume(found, interrupt)
+
+    async def _take_files(self, item: InboxItem, said: Said) -> list[str]:
+        """Download what came with a message, unless it has a turn already; a line for the model about each file."""
+        if not said.attachments or await self._conversations.turn_of_item(item.id) is not None:
+            return []
+        session_id = await self._conversations.session_of(item.inbound.room, create=True)
+        if session_id is None:
+            raise NotFound("This thread has no session.")
+        return [await self._take_file(session_id, item.inbound, file) for file in said.attachments]
+
+    async def _take_file(self, session_id: str, inbound: Inbound, file: Attachment) -> str:
+        """Download an attachment into the session; the line that tells the model about it."""
+        try:
+            if file.size_bytes > FILE_LIMIT_BYTES:
+                raise BadData(
+                    f"`{file.name}` has {file.size_bytes / 1e9:.1f} GB; files in chat may have up to "
+                    f"{FILE_LIMIT_BYTES / 1e9:.0f} GB. Send a sample of it."
+                )
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "attachment"
+                await self._doors[inbound.room.platform].fetch(file, path, limit_bytes=FILE_LIMIT_BYTES)
+                dataset = await self._blobs.put(path, name=file.name)
+        except AppError as error:
+            return f"[file refused: {error.text}]"
+        await self._conversations.add_file(session_id, dataset, self._clock.now())
+        return f"[file: {dataset.name}, {dataset.size_bytes} bytes]"
+
+    async def _command(self, item: InboxItem, words: Sequence[str]) -> bool:
+        """Carry out a command, in a turn of its own where people are asked about it; True, since it is done."""
+        inbound = item.inbound
+        if is_decision(words):
+            if self._is_busy(inbound.room) and not await self._decisions.open_in(inbound.room):
+                return self._queue(inbound.room, item)  # it may be about what is still being planned
+            await self._decide_typed(item, words)
+            return True
+        if ends_answer(" ".join(words)) and self._interrupt(inbound):
+            await self._whisper(item, Content(text=STOPPED))
+            return True
+        if asks_people(words, self._dispatcher):
+            return await self._ask(item)
+        whisper = _whisper(item)  # without one the answer opens a thread, in which people go on
+        session_id = await self._conversations.session_of(inbound.room, create=whisper is None) or ""
+        caller = Caller(inbound.person, session_id, inbound.room)
+        content = await carry_out(words, caller, self._dispatcher)
+        if content is None:
+            return await self._ask(item)
+        await self._postman.put(f"command:{item.id}", inbound.room, content, whisper=whisper, urgent=True)
+        return True
+
+    async def _decide_typed(self, item: InboxItem, words: Sequence[str]) -> None:
+        """Take a decision that was typed, or ask which one is meant."""
+        meant = await self._decisions.meant(item.inbound, words)
+        if isinstance(meant, Approval):
+            await self._decide(item, meant.id, approve=DECISIONS[words[0].lower()], digest=None)
+        elif meant is not None:
+            room, whisper = item.inbound.room, _whisper(item)
+            await self._postman.put(AGAIN_KEY.format(item.id), room, meant, whisper=whisper, urgent=True)
+
+    async def _ask(self, item: InboxItem) -> bool:
+        """Ask people about a command."""
+        await self._whisper(item, Content(text=ON_ITS_WAY))  # a slash command is owed an answer of its own
+        await self._begin_turn(item, COMMANDED, Interrupt(item.inbound.person))
+        return True
+
+    async def _warn_of_secrets(self, item: InboxItem) -> None:
+        """Tell the person alone what was taken out of the message, and what to do."""
+        inbound = item.inbound
+        if inbound.secrets:
+            text = PASTED.format(kinds=", ".join(inbound.secrets))
+            whisper = Whisper(inbound.person.id)
+            await self._postman.put(f"secret:{item.id}", inbound.room, Content(text=text), whisper=whisper, urgent=True)
+
+    async def _whisper(self, item: InboxItem, content: Content) -> None:
+        """Tell it to the person alone, where the platform waits for that."""
+        if (whisper := _whisper(item)) is not None:
+            await self._postman.put(f"command:{item.id}", item.inbound.room, content, whisper=whisper, urgent=True)
+
+    async def _click(self, item: InboxItem, click: Clicked) -> bool:
+        if click.action in {"approve", "reject"}:
+            await self._decide(item, click.subject, approve=click.action == "approve", digest=click.digest)
+            return True
+        if click.action == END_ANSWER.action:
+            if not self._interrupt(item.inbound):
+                raise Conflict("No answer is being given here any more.")
+            return True
+        if click.action == "continue":
+            return self._queue(item.inbound.room, item)
+        if click.action in BUTTON_COMMANDS:
+            return await self._command(item, (click.action, click.subject))
+        log.warning("unknown button", extra={"action": click.action, "room": item.inbound.room.key})
+        raise BadRequest("This button belongs to an older version of me; say in words what you want.")
+
+    async def _decide(self, item: InboxItem, approval_id: str, *, approve: bool, digest: str | None) -> None:
+        turn = await self._desk.decide(approval_id, item.inbound.person, approve=approve, digest=digest)
+        if turn is not None:
+            self._hand(turn.room, turn)
+
+
+def _typed(inbound: Inbound) -> Sequence[str] | None:
+    """The command that somebody typed."""
+    match inbound.act:
+        case Commanded(words=words):
+            return words
+        case Said(text=text, attachments=()):
+            return words_of(text)
+        case _:
+            return None
+
+
+def _said(inbound: Inbound) -> Said:
+    """The words that a turn begins with."""
+    match inbound.act:
+        case Said() as said:
+            return said
+        case Noticed(text=text):
+            return Said(text=NOTICE + text)
+        case Commanded(words=words):
+            return Said(text=" ".join(("/train", *words)))
+        case Clicked(action="continue"):
+            return Said(text="Go on.")
+        case Clicked(action=action, subject=subject):
+            return Said(text=f"/train {action} {subject}")
+
+
+def _was_away(away: Away) -> str:
+    form = "%H:%M" if away.since.date() == away.until.date() else "%d %b %H:%M"
+    return f"I was away from {away.since:{form}} to {away.until:{form}} UTC. Here is what I missed."
+
+
+def _item_id(work: Work) -> int:
+    return work.id if isinstance(work, InboxItem) else work.inbox_id
+
+
+def _without_secrets(inbound: Inbound) -> Inbound:
+    """The same without secrets; `secrets` says which kinds its words and the names of its files held."""
+    kinds: list[str] = []
+
+    def clean(text: str) -> str:
+        text, found = without_secrets(text)
+        kinds.extend(found)
+        return text
+
+    act = inbound.act
+    if isinstance(act, Said):
+        files = tuple(
+            file.model_copy(update={"name": clean(file.name), "locator": _clean(file.locator)})
+            for file in act.attachments
+        )
+        act = act.model_copy(update={"text": clean(act.text), "attachments": files})
+    elif isinstance(act, Commanded):
+        line = " ".join(act.words)
+        cleaned = clean(line)
+        act = act if cleaned == line else act.model_copy(update={"words": tuple(cleaned.split())})
+    elif isinstance(act, Clicked):
+        act = act.model_copy(update={"action": _clean(act.action), "subject": _clean(act.subject)})
+    person = inbound.person.model_copy(update={"name": _clean(inbound.person.name)})
+    return inbound.model_copy(update={"act": act, "person": person, "secrets": tuple(dict.fromkeys(kinds))})
+
+
+def _clean(text: str) -> str:
+    return without_secrets(text)[0]
+
+
+def _whisper(item: InboxItem) -> Whisper | None:
+    """Clicks and slash commands are answered to their person alone."""
+    inbound = item.inbound
+    if isinstance(inbound.act, Clicked) or inbound.reply_handle:
+        return Whisper(inbound.person.id, inbound.reply_handle)
+    return None
+
+
+class _Actor:
+    """Handles work of one room in order, ends after a quiet time."""
+
+    def __init__(self, handle: Callable[[Work], Awaitable[None]], *, ended: Callable[[], object]) -> None:
+        """`ended` is called in the moment from which nothing more is taken."""
+        self._handle = handle
+        self._ended = ended
+        self._waiting: asyncio.Queue[Work] = asyncio.Queue()
+        self._open = 0
+        self.task = asyncio.create_task(self._run())
+
+    def put(self, work: Work) -> None:
+        self._open += 1
+        self._waiting.put_nowait(work)
+
+    @property
+    def busy(self) -> bool:
+        return self._open > 0
+
+    async def idle(self) -> None:
+        await self._waiting.join()
+
+    async def _run(self) -> None:
+        try:
+            while (work := await self._next()) is not None:
+                await self._carry(work)
+                self._open -= 1
+                self._waiting.task_done()
+        finally:
+            self._ended()
+
+    async def _next(self) -> Work | None:
+        """The next piece of work; None after a quiet time."""
+        try:
+            async with asyncio.timeout(IDLE_S):
+                return await self._waiting.get()
+        except TimeoutError:
+            return None if self._waiting.empty() else self._waiting.get_nowait()  # it may have come in this moment
+
+    async def _carry(self, work: Work) -> None:
+        """Handle it; while not even an error can be stored, try again, so that nothing behind it overtakes it."""
+        pause_s, longest_s = STORE_AWAY_S
+        while True:
+            try:
+                await self._handle(work)
+            except TransientError as error:
+                log.warning("work waits", extra={"work": work.id, "pause_s": pause_s, "cause": str(error)})
+            except Exception:
+                log.exception("work is left for the next start", extra={"work": work.id})
+                return
+            else:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, longest_s)

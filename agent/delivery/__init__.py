@@ -1,0 +1,1 @@
+"""The way out: makes messages of a thread equal to what should stand there."""

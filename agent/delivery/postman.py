@@ -1,0 +1,349 @@
+"""Delivers the outbox: makes what stands in a room equal to what should stand there.
+
+One courier per room keeps the order; a message that fails again and again lets others pass, and a failed edit holds up
+nobody. A post whose outcome is unknown (a crash or a time-out after it was sent) is looked for by its key before it is
+sent again. Owns retries of outgoing messages; doors do not retry.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+
+from agent.delivery.reduced import reductions
+from agent.domain.content import Content
+from agent.domain.errors import AppError, NotFound, TransientError
+from agent.domain.rooms import Room
+from agent.ports import Clock, Door, MessageRef, ReplyStream, Whisper
+from agent.stores import Outbox, Post
+
+log = logging.getLogger(__name__)
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 60.0
+PASSED_FROM_S = 4.0  # a message that waits so long between two tries (from the fourth on) lets others pass
+GONE_S = 60.0  # a message that is not there is not looked for again so long, unless the news are urgent
+NOTE_AFTER_S = 0.1  # a bot killed before that finds the answer in the room
+WHOLE_AGAIN_S = 600.0  # a message that was refused as a whole is shown in part so long
+MOST_TRIES = 5  # of a message that breaks its door in a way that the door has no name for
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """What keeps a message from being shown; `until_s` is on the event loop's clock."""
+
+    wait_s: float = 0.0
+    until_s: float = 0.0
+    broke: int = 0
+
+    def again(self, now_s: float, told_s: float) -> None:
+        """Wait twice as long as the last time, and no less than the other side told."""
+        step_s = min(2 * self.wait_s, LONGEST_WAIT_S) or FIRST_WAIT_S
+        self.wait_s = max(step_s, told_s)
+        self.until_s = now_s + self.wait_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Reduced:
+    """A message of which the platform takes less than the whole; `until_s` is when the whole is tried again."""
+
+    version: int
+    level: int
+    why: str
+    until_s: float
+
+
+class Postman:
+    """The way out. `gap_s` is the shortest time between two edits of one message that is not urgent, per platform."""
+
+    def __init__(self, outbox: Outbox, doors: Mapping[str, Door], clock: Clock, *, gap_s: Mapping[str, float]) -> None:
+        """`doors` by platform name."""
+        self._outbox = outbox
+        self._doors = doors
+        self._clock = clock
+        self._gap_s = gap_s
+        self._couriers: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = {}
+        self._edited_at: dict[str, float] = {}
+        self._troubles: dict[str, _Trouble] = {}
+        self._gone: dict[str, float] = {}  # what is not there, as somebody deleted it, until when nobody looks again
+        self._growing: set[str] = set()
+        self._reduced: dict[str, _Reduced] = {}
+
+    async def put(
+        self, key: str, room: Room, content: Content, *, whisper: Whisper | None = None, urgent: bool = False
+    ) -> int:
+        """Make `content` what `room` shows under `key`; its version, once that is stored, not yet shown."""
+        version = await self._outbox.put(key, room, content, whisper=whisper, urgent=urgent)
+        self.wake(room.key)
+        return version
+
+    async def has(self, key: str) -> bool:
+        """Whether something is to be shown under `key`, or was."""
+        return await self._outbox.get(key) is not None
+
+    def wake(self, room_key: str) -> None:
+        """There is something to deliver in a room."""
+        if room_key not in self._couriers:
+            news = asyncio.Event()
+            task = asyncio.create_task(self._deliver(room_key, news), name=f"courier {room_key}")
+            self._couriers[room_key] = task, news
+        self._couriers[room_key][1].set()
+
+    async def recover(self) -> None:
+        """Deliver what a stopped bot had left."""
+        for room_key in await self._outbox.rooms_due():
+            self.wake(room_key)
+
+    @contextlib.asynccontextmanager
+    async def open(self, key: str, room: Room) -> AsyncIterator["LiveReply"]:
+        """An answer that grows; its last form is stored in the outbox under the same key before the block ends.
+
+        What could not be shown by then is left to the room's courier.
+        """
+        self._growing.add(key)
+        live = LiveReply(self._outbox, self._doors[room.platform], key, room)
+        try:
+            yield live
+        finally:
+            live.let_go()
+            self._growing.discard(key)
+            self.wake(room.key)
+
+    async def idle(self) -> None:
+        """Wait until every courier has delivered what it can deliver now."""
+        while running := [task for task, _ in self._couriers.values()]:
+            await asyncio.wait(running)
+
+    async def close(self) -> None:
+        """Stop delivering; what is left is delivered after the next start."""
+        couriers = [task for task, _ in self._couriers.values()]
+        for courier in couriers:
+            courier.cancel()
+        await asyncio.gather(*couriers, return_exceptions=True)
+
+    async def _deliver(self, room_key: str, news: asyncio.Event) -> None:
+        """One room's courier. Nothing waits between its last look at `news` and its end, so no news gets lost."""
+        try:
+            await self._deliver_all(room_key, news)
+        finally:
+            del self._couriers[room_key]
+
+    async def _deliver_all(self, room_key: str, news: asyncio.Event) -> None:
+        wait_s = FIRST_WAIT_S
+        while news.is_set():
+            news.clear()
+            later_s: float | None
+            try:
+                later_s = await self._deliver_due(room_key)
+            except TransientError as error:
+                later_s, wait_s = wait_s, min(wait_s * 2, LONGEST_WAIT_S)
+                log.warning("delivery delayed", extra={"room": room_key, "wait_s": later_s, "cause": str(error)})
+            except Exception:
+                later_s, wait_s = wait_s, min(wait_s * 2, LONGEST_WAIT_S)
+                log.exception("delivery broke and is tried again", extra={"room": room_key, "wait_s": later_s})
+            else:
+                wait_s = FIRST_WAIT_S
+            if later_s is not None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(later_s):
+                        await news.wait()
+                news.set()
+
+    async def _deliver_due(self, room_key: str) -> float | None:
+        """Show what can be shown now; how long to wait for the rest, if there is any."""
+        waits_s, turn_s, kept = [], 0.0, False
+        for post in await self._outbox.due(room_key):
+            door = self._doors.get(post.room.platform)
+            if door is None or post.key in self._growing:
+                continue  # the next bot that has this door delivers it; a `LiveReply` shows it
+            if kept and post.ref is None:
+                continue
+            if self._wait_s(post) <= 0 and await self._show(door, post):
+                continue
+            trouble = self._troubles.get(post.key)
+            if post.ref is None and trouble is not None:
+                if trouble.wait_s < PASSED_FROM_S:
+                    kept = True
+                else:
+                    turn_s = trouble.until_s = max(turn_s, trouble.until_s)  # what fails together is tried in its order
+            waits_s.append(self._wait_s(post))
+        return min(waits_s, default=None)
+
+    def _wait_s(self, post: Post) -> float:
+        trouble, last = self._troubles.get(post.key), self._edited_at.get(post.key)
+        wait_s = trouble.until_s - _now_s() if trouble is not None else 0.0
+        reduced = self._reduced.get(post.key)
+        if reduced is not None and reduced.version == post.version:
+            wait_s = max(wait_s, reduced.until_s - _now_s())
+        if not post.urgent and post.ref is not None and last is not None:
+            gap_s = self._gap_s.get(post.room.platform, 0.0)
+            wait_s = max(wait_s, last + gap_s - self._clock.monotonic())
+        return max(wait_s, 0.0)
+
+    async def _show(self, door: Door, post: Post) -> bool:
+        """Try to show one message; False when this version is to be tried again."""
+        about = {"key": post.key, "room": post.room.key}
+        if not post.urgent and self._gone.get(post.key, 0.0) > _now_s():
+            await self._outbox.dead(post.key, version=post.version)
+            return True
+        try:
+            ref = await self._post_or_less(door, post)
+        except TransientError as error:
+            wait_s = self._in_trouble(post.key, error.retry_after_s or 0.0).wait_s
+            log.warning("message delayed", extra={**about, "wait_s": wait_s, "cause": str(error)})
+            return False
+        except AppError as error:
+            self._in_trouble(post.key)
+            log.warning("message cannot be shown", extra={**about, "cause": str(error)})
+            if isinstance(error, NotFound) and post.ref is not None:
+                self._gone[post.key] = _now_s() + GONE_S
+        except Exception:  # a bug of the door, or trouble that it does not know: both may pass
+            trouble = self._in_trouble(post.key)
+            trouble.broke += 1
+            log.exception("message breaks its door", extra=about)
+            if trouble.broke < MOST_TRIES:
+                return False
+            trouble.broke = 0
+        else:
+            self._troubles.pop(post.key, None)
+            self._gone.pop(post.key, None)
+            reduced = self._reduced.get(post.key)
+            await self._outbox.sent(post.key, ref, shown=None if reduced is not None else post.version)
+            return reduced is None
+        finally:
+            self._note_edit(post.key)
+        await self._outbox.dead(post.key, version=post.version)
+        return True
+
+    def _in_trouble(self, key: str, told_s: float = 0.0) -> _Trouble:
+        """Note a try in vain; the trouble of messages that nobody has tried for a while is forgotten."""
+        now_s = _now_s()
+        self._troubles = {of: it for of, it in self._troubles.items() if it.until_s > now_s - LONGEST_WAIT_S}
+        trouble = self._troubles.setdefault(key, _Trouble())
+        trouble.again(now_s, told_s)
+        return trouble
+
+    def _note_edit(self, key: str) -> None:
+        now = self._clock.monotonic()
+        since = now - max(self._gap_s.values(), default=0.0)
+        self._edited_at = {of: at for of, at in self._edited_at.items() if at > since} | {key: now}
+
+    async def _post_or_less(self, door: Door, post: Post) -> MessageRef:
+        """Show the whole message, else as much of it as the platform takes; the whole is tried again after a while."""
+        known = self._reduced.get(post.key)
+        if known is None or known.until_s <= _now_s():
+            try:
+                ref = await self._post_or_edit(door, post)
+            except (TransientError, NotFound):
+                raise
+            except AppError as error:
+                why, begin, refused = error.text, 0, error
+            else:
+                self._reduced.pop(post.key, None)
+                return ref
+            until_s = _now_s() + WHOLE_AGAIN_S
+        else:
+            why, begin, until_s, refused = known.why, known.level, known.until_s, AppError(known.why)
+        for level, less in enumerate(reductions(post.content, why)):
+            if level < begin:
+                continue
+            try:
+                ref = await self._post_or_edit(door, replace(post, content=less))
+            except (TransientError, NotFound):
+                raise
+            except AppError as error:
+                refused = error
+            else:
+                log.warning("message is shown in part", extra={"key": post.key, "level": level, "cause": why})
+                self._reduced[post.key] = _Reduced(post.version, level, why, until_s)
+                return ref
+        self._reduced.pop(post.key, None)
+        raise refused
+
+    async def _post_or_edit(self, door: Door, post: Post) -> MessageRef:
+        if post.ref is not None:
+            return await self._edit(door, post, post.ref)
+        if post.state in {"begun", "sending"} and post.whisper is None:
+            found = await door.find(post.room, key=post.key, growing=post.state == "begun")
+            if found is not None:
+                return await door.edit(post.room, found, post.content)
+        await self._outbox.sending(post.key)
+        return await door.post(post.room, post.content, key=post.key, whisper=post.whisper)
+
+    async def _edit(self, door: Door, post: Post, ref: MessageRef) -> MessageRef:
+        """Edit; what somebody deleted comes again only with news that matter, under a key that finds it again."""
+        try:
+            return await door.edit(post.room, ref, post.content)
+        except NotFound:
+            if not post.urgent or post.whisper is not None:
+                raise
+        key = f"{post.key}:instead-of:{ref.id}"
+        found = await door.find(post.room, key=key)
+        if found is not None:
+            return await door.edit(post.room, found, post.content)
+        return await door.post(post.room, post.content, key=key)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class LiveReply:
+    """One answer while it is being written. Nothing is opened before the first words."""
+
+    def __init__(self, outbox: Outbox, door: Door, key: str, room: Room) -> None:
+        """`key` is the outbox key of the finished answer."""
+        self._outbox = outbox
+        self._door = door
+        self._room = room
+        self.key = key
+        self._stream: ReplyStream | None = None
+        self._ref: MessageRef | None = None
+        self._given_up = False
+        self._noting: asyncio.Task[None] | None = None
+        self._writing = False
+
+    async def append(self, text: str) -> None:
+        """Show more words; failures of the platform are left to the delivery of the finished answer."""
+        if self._given_up:
+            return
+        try:
+            if self._stream is None:
+                if not await self._outbox.begin(self.key, self._room):
+                    self._given_up = True  # begun before a restart: the courier edits what stands there
+                    return
+                self._stream = await self._door.stream(self._room, key=self.key)
+            ref = await self._stream.append(text)
+            if ref is not None and ref != self._ref:
+                self._ref = ref
+                self._noting = asyncio.create_task(self._note(ref))
+        except AppError as error:
+            log.warning("a growing answer could not be shown", extra={"key": self.key, "cause": str(error)})
+
+    async def finish(self, content: Content, version: int) -> None:
+        """Show the stored last form and close the stream; on failure the courier shows it."""
+        if self._stream is None:
+            return
+        try:
+            await self._noted()
+            ref = await self._stream.finish(content)
+        except AppError as error:
+            log.warning("an answer is left to its courier", extra={"key": self.key, "cause": str(error)})
+            return
+        await self._outbox.sent(self.key, ref, shown=version)
+
+    def let_go(self) -> None:
+        """Nothing of it outlives its turn."""
+        if self._noting is not None and not self._writing:
+            self._noting.cancel()
+
+    async def _note(self, ref: MessageRef) -> None:
+        """Store the address of an answer that goes on growing; a short one stores it with its end."""
+        await asyncio.sleep(NOTE_AFTER_S)
+        self._writing = True
+        await self._outbox.sent(self.key, ref, shown=None)
+
+    async def _noted(self) -> None:
+        self.let_go()
+        if self._noting is not None:
+            await asyncio.wait([self._noting])

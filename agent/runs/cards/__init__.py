@@ -1,0 +1,1 @@
+"""The cards of runs, hosts and the queue, and how a live card is kept right."""

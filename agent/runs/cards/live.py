@@ -1,0 +1,261 @@
+"""Keeps the live card of each run right: what changed is redrawn, latest wins.
+
+A run that ends also gets its result card, once for each attempt that ended it.
+"""
+
+import asyncio
+import hashlib
+import logging
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent.delivery.postman import Postman
+from agent.domain.charts import ChartSpec
+from agent.domain.content import Button, Card, Content, Picture
+from agent.domain.errors import TransientError
+from agent.domain.events import MetricRow
+from agent.domain.restarts import HELPED
+from agent.domain.rooms import Room
+from agent.domain.runs import ENDED, Attempt, Run, RunState
+from agent.ports import Blobs, Clock
+from agent.run_store import Steps
+from agent.runs.cards.card_view import CardView, card_view_of, view_buttons
+from agent.runs.cards.run_cards import result_card, run_card
+from agent.runs.charts.run_charts import (
+    BASELINE,
+    MAX_PANELS,
+    MOST_PANELS,
+    NEWEST,
+    Curves,
+    Look,
+    chart_of,
+    curves_chart,
+    drawn,
+    held_out,
+    panel_names,
+    restarts,
+)
+from agent.runs.charts.usage import usage_button
+from agent.runs.monitoring.findings import AFTER
+from agent.runs.pictures.files import Files
+from agent.runs.pictures.measured import facts_of
+from agent.runs.pictures.results import picture_of, result_buttons, views_of
+from agent.runs.pictures.told import told_button
+from agent.stores import Runs
+
+log = logging.getLogger(__name__)
+LOG_LINES = 6
+_LOOKED_AT = 10  # newest runs of a thread, for one to lay over
+_REMEMBERED = 1000  # runs, the newest drawn
+_GATHER_S = 0.15  # news come in bunches: a start is queued, sent, accepted and begun within this
+_BY = ("Stopped by ", "Killed by ")
+_SOON_S = 1.0  # a picture takes a fiftieth of this once its process is warm
+
+
+class LiveCards:
+    """Redraws run cards. `pace_s` is the shortest time between two drawings of the same run."""
+
+    def __init__(
+        self, runs: Runs, files: Files, postman: Postman, clock: Clock, *, blobs: Blobs, pace_s: float
+    ) -> None:
+        """`files` draws the charts, `blobs` has the facts of results."""
+        self._runs = runs
+        self._files = files
+        self._postman = postman
+        self._clock = clock
+        self._blobs = blobs
+        self._pace_s = pace_s
+        self._changed: dict[str, None] = {}
+        self._drawn: dict[str, tuple[str, Picture]] = {}
+        self._news = asyncio.Event()
+
+    def changed(self, run_id: str) -> None:
+        """This run's card may be old now."""
+        self._changed[run_id] = None
+        self._news.set()
+
+    async def recover(self) -> None:
+        """After a start every run that may have moved on is drawn again, but for those whose end was reported."""
+        for run in await self._runs.recent(200):
+            if run.state not in ENDED or not await self._postman.has(_result_key(run)):
+                self.changed(run.id)
+
+    async def run(self) -> None:
+        """Redraw until cancelled."""
+        while True:
+            await self._news.wait()
+            await asyncio.sleep(min(_GATHER_S, self._pace_s))
+            self._news.clear()
+            waiting, self._changed = list(self._changed), {}
+            for run_id in waiting:
+                try:
+                    await self.refresh(run_id)
+                except TransientError as error:
+                    log.warning("card waits", extra={"run": run_id, "cause": str(error)})
+                    self.changed(run_id)  # nothing else may ever change in a run that is over
+                except Exception:
+                    log.exception("card was not redrawn", extra={"run": run_id})
+            await asyncio.sleep(self._pace_s)
+
+    async def refresh(self, run_id: str) -> None:
+        """Bring one run's card (and, at its end, its result card) up to date in the outbox."""
+        run = await self._runs.get(run_id)
+        room = await self._runs.room(run_id)
+        newest = await self._runs.newest_metrics(run_id, NEWEST)
+        lines = await self._runs.log(run_id, LOG_LINES)
+        view = card_view_of(await self._runs.card_view(run_id)) or CardView()
+        names = await self._runs.metric_names(run.id)
+        spec = await self._chart(run, view, names)
+        ways: list[Button] = []
+        if spec or view != CardView():  # there is always a way back
+            ways += view_buttons(run.id, view, panels=panel_names(names), beside=await self._beside(run))
+        told = bool(await self._runs.pictures(run.id))
+        ways += [told_button(run.id)] if told else []
+        ways += [usage_button(run)] if spec or run.usage else []
+        attempts = await self._runs.attempts(run.id) if run.attempt else ()
+        ended = run.state in ENDED
+
+        async def show(picture: Picture | None, *, missed: str = "") -> None:
+            card = run_card(run, newest, lines, picture, now=self._clock.now(), attempts=attempts, ways=ways)
+            card = _said_once(card, run, lines).model_copy(update={"footer": card.footer + missed})
+            await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
+
+        before, picture = await self._newest(run.id)
+        digest = await asyncio.to_thread(_digest, spec)
+        drawing = None
+        if spec and not (picture and digest == before):  # a state alone changes no curve
+            drawing = asyncio.ensure_future(self._files.draw(spec, about=run.id))
+        try:
+            while drawing is not None and not (await asyncio.wait({drawing}, timeout=_SOON_S))[0]:
+                await show(picture)  # how it stands does not wait for a picture
+                if run.id in self._changed and (await self._runs.get(run.id)).state is not run.state:
+                    return  # nor does what became of it meanwhile, which comes next
+            if drawing is not None:
+                picture = await drawing
+        finally:
+            if drawing is not None:
+                drawing.cancel()
+        await self._tell_of_restart(run, attempts, room)
+        await show(picture if spec else None, missed="" if picture or not spec else " · its chart could not be drawn")
+        self._remember(run.id, digest, picture if spec else None)
+        key = _result_key(run)
+        if run.state is RunState.SUCCEEDED:
+            await self._postman.put(key, room, Content(card=await self._result(run, newest, told=told)), urgent=True)
+        elif ended:
+            await self._postman.put(key, room, Content(text=_ending(run)), urgent=True)
+
+    async def _tell_of_restart(self, run: Run, attempts: Sequence[Attempt], room: Room) -> None:
+        """Why an attempt ended that is tried again by itself, in a message of its own: the card soon shows the next."""
+        ended = [attempt for attempt in attempts if attempt.outcome is not None]
+        if not ended or run.state in ENDED or not (outcome := ended[-1].outcome) or outcome.exit_class not in HELPED:
+            return
+        number = ended[-1].number
+        key = f"attempt:{run.id}:{number}"
+        if await self._postman.has(key) or await self._postman.has(
+            _result_key(run.model_copy(update={"attempt": number}))
+        ):
+            return  # the second: it was the end, and somebody had it tried again
+        text = f"Attempt {number} of run `{run.id}` ended. {outcome.reason} It is tried again by itself."
+        await self._postman.put(key, room, Content(text=text), urgent=True)
+
+    async def _newest(self, run_id: str) -> tuple[str, Picture | None]:
+        """Digest and picture of what was drawn last, unless somebody removed its file."""
+        digest, picture = self._drawn.get(run_id, ("", None))
+        return digest, picture if picture and await self._files.has(picture) else None
+
+    def _remember(self, run_id: str, digest: str, picture: Picture | None) -> None:
+        """The newest picture of a run: for a card with the same curves, or whose next picture is long in coming."""
+        self._drawn.pop(run_id, None)
+        if picture is not None:
+            self._drawn[run_id] = digest, picture
+        while len(self._drawn) > _REMEMBERED:
+            del self._drawn[next(iter(self._drawn))]
+
+    async def _result(self, run: Run, newest: Sequence[MetricRow], *, told: bool) -> Card:
+        """The result card with its picture; a store of files that is away costs the picture only."""
+        try:
+            facts = await facts_of(run, self._blobs)
+        except TransientError as error:
+            log.warning("result without its picture", extra={"run": run.id, "cause": str(error)})
+            facts = None
+        spec = picture_of(run, facts.found, "overview") if facts else None
+        if facts is None or spec is None:
+            return result_card(run, rows=newest)
+        once = run.outcome.results[:16] if run.outcome else ""
+        picture = await self._files.draw(spec, about=f"result/{run.id}", once=once)
+        ways = result_buttons(run.id, views_of(facts.found), shown="overview", told=told)
+        return result_card(run, picture, ways)
+
+    async def _beside(self, run: Run) -> str:
+        """The newest other run of its thread that began; empty where there is none."""
+        others = await self._runs.of_session(run.session_id, _LOOKED_AT)
+        return next((other.id for other in others if other.id != run.id and other.started_at), "")
+
+    async def _chart(self, run: Run, view: CardView, names: Sequence[str]) -> ChartSpec | None:
+        """The curves as people want to see them; None where there are none."""
+        most = MOST_PANELS if view.every else MAX_PANELS
+        wanted = drawn(names, view.shown(panel_names(names)))
+        other = await self._runs.get(view.other) if view.other else None
+        if other is not None:
+            theirs = frozenset(await self._runs.metric_names(other.id))
+            to_beat = [name for name in wanted if name.startswith(BASELINE)]
+            shared = held_out(wanted, theirs)
+            if theirs.isdisjoint(shared):
+                other = None  # there is nothing of it to lay over, or not yet
+            else:
+                wanted = [*shared, *to_beat]
+        curves = await self._curves(run, wanted, view.steps(run.step))
+        marks = restarts(await self._runs.attempts(run.id)) if run.attempt > 1 else ()
+        anew = {run.id: tuple(int(mark.x) for mark in marks)}
+        look = Look(log_scale=view.log, marks=marks, smooth=view.smooth / 1000, anew=anew, panels=most)
+        if other is None or not any(len(found.spans) for found in curves.values()):
+            return chart_of(run, curves, look)
+        low, high = view.steps(run.step)
+        beside = await self._curves(other, wanted, (low, run.step if view.newest else high))
+        began = [one.first_step for one in (await self._runs.attempts(other.id))[1:]]
+        look = replace(look, marks=(), anew=anew | {other.id: tuple(began)})
+        return curves_chart((run, other), {run.id: curves, other.id: beside}, look)[0]
+
+    async def _curves(self, run: Run, names: Sequence[str], steps: Steps) -> Curves:
+        """What there is of these metrics; of what is to beat, wherever it was logged."""
+        to_beat = [name for name in names if name.startswith(BASELINE)]
+        found = [*await self._runs.windows(run.id, [name for name in names if name not in to_beat], steps)]
+        found += await self._runs.windows(run.id, to_beat) if to_beat else []
+        return {one.name: one for one in found if len(one.spans)}
+
+
+def _result_key(run: Run) -> str:
+    """The key of the message that says how a run ended, which is the last one of its attempt."""
+    return f"result:{run.id}" + (f":{run.attempt}" if run.attempt > 1 else "")
+
+
+def _digest(spec: ChartSpec | None) -> str:
+    """The same for what gives the same picture, as a rule: another one costs a drawing."""
+    return hashlib.sha256(pickle.dumps(spec)).hexdigest()
+
+
+def _said_once(card: Card, run: Run, lines: Sequence[str]) -> Card:
+    """The card of a run that failed is without the reason, which the message beside it says."""
+    failed = run.state in {RunState.FAILED, RunState.LOST}
+    return card.model_copy(update={"body": "", "log": tuple(lines)}) if failed else card
+
+
+def _ending(run: Run) -> str:
+    """How it ended and why, and after a crash what may help."""
+    outcome = run.outcome
+    words = {RunState.FAILED: "failed", RunState.STOPPED: "was stopped", RunState.LOST: "is lost"}
+    at = f" at step {run.step:,}" if run.step else ""
+    text = f"Run `{run.id}` {words.get(run.state, run.state.value)}{at}."
+    if outcome is None:
+        return text
+    if run.state is RunState.STOPPED and outcome.reason.startswith(_BY):
+        text = f"Run `{run.id}` was {outcome.reason[0].lower()}{outcome.reason[1:-1]}{at}."
+    elif outcome.reason:
+        text += f" {outcome.reason}"
+    if run.state is RunState.FAILED and outcome.traceback:
+        tail = "\n".join(outcome.traceback[-8:])
+        text += f"\n```\n{tail}\n```"
+    if run.state is not RunState.STOPPED and outcome.exit_class is not None and not outcome.refused:
+        text += f"\n**What may help:** {AFTER[outcome.exit_class]}"
+    return text

@@ -1,0 +1,263 @@
+"""The cards of runs, built from values. Pure: no clock, no database, no platform.
+
+Called by the live cards, the tools and the commands. Knows which buttons fit which state; whether a click is allowed is
+decided again by the service.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from agent.cards import duration, gpus_words, number, score_words, size
+from agent.domain.content import Button, Card, Fact, Picture, Table, Tone
+from agent.domain.events import MetricRow
+from agent.domain.runs import LIVE, PRIORITIES, Attempt, Run, RunState, Scorecard
+from agent.domain.tasks import metric_label
+from agent.runs.cards.pace import seconds_left, steps_a_second
+
+LOG_LINES_SHOWN = 6
+TRACEBACK_LINES_SHOWN = 15
+_S = RunState
+TONES: dict[RunState, Tone] = {
+    _S.SUCCEEDED: "good",
+    _S.FAILED: "bad",
+    _S.LOST: "bad",
+    _S.STOPPED: "warn",
+    _S.UNREACHABLE: "warn",
+    _S.PAUSED: "warn",
+}
+# What can be done in each state, most likely first.
+ACTIONS: dict[RunState, tuple[str, ...]] = {
+    _S.AWAITING_APPROVAL: (),
+    _S.QUEUED: ("sooner", "later", "stop"),
+    _S.STARTING: ("pause", "stop"),
+    _S.RUNNING: ("pause", "stop"),
+    _S.PAUSING: ("stop",),
+    _S.PAUSED: ("resume", "stop"),
+    _S.STOPPING: ("kill",),
+    _S.UNREACHABLE: ("stop",),
+    _S.LOST: ("retry", "clone"),
+    _S.STOPPED: ("retry", "clone"),
+    _S.FAILED: ("retry", "clone"),
+    _S.SUCCEEDED: ("clone",),
+}
+MOVES = {"sooner": 1, "later": -1}  # in the queue
+BUTTONS: dict[str, Button] = {
+    "pause": Button(action="pause", subject="-", label="Pause"),
+    "resume": Button(action="resume", subject="-", label="Resume", style="primary"),
+    "retry": Button(action="retry", subject="-", label="Retry", style="primary"),
+    "stop": Button(action="stop", subject="-", label="Stop", style="danger"),
+    "kill": Button(action="kill", subject="-", label="Kill", style="danger"),
+    "clone": Button(action="clone", subject="-", label="Clone"),
+    "logs": Button(action="logs", subject="-", label="Logs"),
+}
+
+
+def state_words(run: Run) -> str:
+    """A run's state as people say it."""
+    return run.state.value.replace("_", " ")
+
+
+def state_text(run: Run, *, why: bool = True) -> str:
+    """A run's state in a sentence; `why`: with the reason."""
+    ended = {
+        _S.SUCCEEDED: "has succeeded",
+        _S.FAILED: "has failed",
+        _S.STOPPED: "was stopped",
+        _S.LOST: "is lost",
+        _S.QUEUED: "waits in the queue",
+        _S.UNREACHABLE: "may go on, but its host does not answer",
+    }
+    text = f"Run `{run.id}` {ended.get(run.state, f'is {state_words(run)}')}"
+    if run.step and run.total_steps:
+        text += f", step {run.step:,} of {run.total_steps:,}"
+    text += "."
+    reason = run.note if run.state in {_S.QUEUED, _S.PAUSED, *LIVE} else run.outcome.reason if run.outcome else ""
+    if reason and why:
+        text += f" {reason}"
+    if run.used_s and run.ended_at:
+        text += f" It took {duration(run.used_s)}."
+    return text
+
+
+def run_buttons(run: Run) -> tuple[Button, ...]:
+    """The buttons that fit its state; the log where there can be one."""
+    names = ACTIONS[run.state] + (("logs",) if run.attempt else ())
+    return tuple(button for name in names if (button := _button(run, name)) is not None)
+
+
+def _button(run: Run, name: str) -> Button | None:
+    """One for this run; None where it would change nothing."""
+    if name not in MOVES:
+        return BUTTONS[name].model_copy(update={"subject": run.id})
+    level = {place: word for word, place in PRIORITIES.items()}.get(run.priority + MOVES[name])
+    return Button(action="priority", subject=f"{run.id}.{level}", label=name.capitalize()) if level else None
+
+
+def run_card(
+    run: Run,
+    rows: Sequence[MetricRow],
+    log: Sequence[str],
+    picture: Picture | None,
+    *,
+    now: datetime,
+    attempts: Sequence[Attempt] = (),
+    ways: Sequence[Button] = (),
+) -> Card:
+    """Where a run stands. `rows` are its newest metrics, `log` its newest lines.
+
+    The newest of `attempts` says where it is, if there is one; `ways` lead to its other pictures.
+    """
+    failed = run.state in {_S.FAILED, _S.LOST}
+    traceback = run.outcome.traceback if failed and run.outcome else ()
+    reason = run.outcome.reason if run.outcome and run.state not in {_S.QUEUED, *LIVE} else run.note
+    host = attempts[-1].host if attempts else run.spec.host
+    progress = None
+    if run.total_steps and run.state in LIVE | {_S.PAUSED}:
+        progress = min(1.0, run.step / run.total_steps)
+    return Card(
+        kind="run",
+        title=f"{run.id} · {run.spec.title}",
+        tone=TONES.get(run.state, "busy"),
+        body=reason,
+        facts=(*_time_facts(run, rows, attempts, now), *_metric_facts(rows), *_usage_facts(run)),
+        progress=progress,
+        log=traceback[-TRACEBACK_LINES_SHOWN:] if traceback else tuple(log)[-LOG_LINES_SHOWN:],
+        picture=picture,
+        buttons=(*run_buttons(run), *ways),
+        footer=f"{run.spec.kind} on {host}, {gpus_words(run.spec.gpus)}"
+        + (f" · attempt {run.attempt}" if run.attempt > 1 else ""),
+    )
+
+
+def _time_facts(run: Run, rows: Sequence[MetricRow], attempts: Sequence[Attempt], now: datetime) -> list[Fact]:
+    facts = [Fact(name="State", value=state_words(run))]
+    if run.step or run.total_steps:
+        facts.append(Fact(name="Step", value=f"{run.step:,}" + (f" of {run.total_steps:,}" if run.total_steps else "")))
+    if trained_s := _trained_s(run, attempts, now):
+        facts.append(Fact(name="Time", value=duration(trained_s)))
+    if run.state not in LIVE:
+        return facts
+    left_s, pace = seconds_left(run, rows), steps_a_second(rows)
+    if left_s is not None:
+        facts.append(Fact(name="Left", value=f"about {duration(left_s)}"))
+    if pace is not None:
+        facts.append(Fact(name="Speed", value=pace_words(pace)))
+    return facts
+
+
+def _trained_s(run: Run, attempts: Sequence[Attempt], now: datetime) -> float:
+    """For how long it has trained: its ended attempts, and the one that goes on; waiting is no part of it."""
+    attempt = attempts[-1] if attempts else None
+    if attempt is None or attempt.outcome is not None or run.state not in LIVE or run.started_at is None:
+        return run.used_s
+    return run.used_s + max(0.0, (now - (attempt.dispatched_at or attempt.sent_at)).total_seconds())
+
+
+def pace_words(pace: float) -> str:
+    """Steps a second; seconds a step where that is the readable number."""
+    return f"{number(pace)} steps/s" if pace >= 0.1 else f"{number(1 / pace)} s/step"
+
+
+def _metric_facts(rows: Sequence[MetricRow]) -> list[Fact]:
+    last: dict[str, float] = {}
+    for row in rows[-50:]:
+        last.update({name: value for name, value in row.values.items() if not name.startswith("baseline/")})
+    return [Fact(name=name.replace("_", " "), value=number(value)) for name, value in list(last.items())[:4]]
+
+
+def _usage_facts(run: Run) -> list[Fact]:
+    """What it uses now; nothing where it does not run."""
+    used = run.usage if run.state in LIVE else None
+    if used is None:
+        return []
+    facts = [Fact(name="CPU", value=f"{used.cpus:.1f} cores, {size(used.memory_bytes)}")]
+    if len(used.gpus) == 1:
+        facts.append(Fact(name="GPU", value=f"{used.gpus[0].busy:.0%} busy, {size(used.gpus[0].memory_bytes)}"))
+    elif used.gpus:
+        each = " · ".join(f"{gpu.busy:.0%} {size(gpu.memory_bytes)}" for gpu in used.gpus)
+        facts.append(Fact(name=f"{len(used.gpus)} GPUs", value=each))
+    return facts
+
+
+def result_card(
+    run: Run, picture: Picture | None = None, ways: Sequence[Button] = (), *, rows: Sequence[MetricRow] = ()
+) -> Card:
+    """What a finished run achieved, against its baselines, on the sealed test part; `ways` lead to its pictures.
+
+    `rows` are its newest metrics: all that there is to say of a program that left nothing to measure.
+    """
+    outcome = run.outcome
+    if outcome is None or outcome.scorecard is None:
+        return _unmeasured_card(run, rows, ways)
+    score = outcome.scorecard
+    table = Table(
+        columns=("model", metric_label(score.metric)),
+        rows=(
+            (f"{outcome.chosen or 'model'} (this run)", score_words(score.model.value)),
+            *(
+                (f"baseline: {baseline.name}", score_words(baseline.value))
+                for baseline in score.baselines
+                if baseline.name != outcome.chosen
+            ),
+        ),
+    )
+    others = tuple(
+        Fact(name=metric_label(name), value=score_words(value))
+        for name, value in score.all_metrics.items()
+        if name != score.metric
+    )
+    return Card(
+        kind="result",
+        title=f"Result of {run.id}: {metric_label(score.metric)} {score_words(score.model.value)}",
+        tone="good" if score.beats_baseline else "warn",
+        body=verdict(score, outcome.chosen),
+        facts=others,
+        table=table,
+        picture=picture,
+        buttons=(*(ways or _ways(run)), *run_buttons(run)),
+        footer=f"Try it: predict with {run.id} and attach a csv with the same columns",
+    )
+
+
+def _unmeasured_card(run: Run, rows: Sequence[MetricRow], ways: Sequence[Button]) -> Card:
+    """The end of a program that left no predictions: its own numbers, said to be its own."""
+    model = run.outcome is not None and run.outcome.artifact is not None
+    kept = "Its `artifacts/` are kept." if model else "It left no `artifacts/`."
+    name, own = run.spec.entry, run.spec.script is not None
+    left = "" if own else "It left no `predictions/model.csv`, so nothing was measured on the sealed test rows. "
+    return Card(
+        kind="result",
+        title=f"{run.id} {state_words(run)}",
+        tone=TONES.get(run.state, "neutral"),
+        body=f"`{name}` ended without an error. {left}{kept}",
+        facts=tuple(_metric_facts(rows)),
+        buttons=(*ways, *run_buttons(run)),
+        footer=f"Numbers as reported by {name}" if rows else "",
+    )
+
+
+def _ways(run: Run) -> tuple[Button, ...]:
+    """To the pictures of its result, where there are some."""
+    if run.outcome is None or not run.outcome.results:
+        return ()
+    return (Button(action="results", subject=run.id, label="Results"),)
+
+
+def verdict(score: Scorecard, chosen: str) -> str:
+    """Whether the model is worth having, in a sentence. `chosen` is the candidate that the recipe kept."""
+    best = score.best_baseline
+    metric = metric_label(score.metric)
+    measured = f"measured once on {score.test_rows:,} sealed test rows"
+    if score.beats_baseline:
+        gain = score_words(abs(score.model.value - best.value))
+        beaten = f"(**{best.name}**, {score_words(best.value)})"
+        return f"Better than the best baseline {beaten} by **{gain}** {metric}, {measured}."
+    if chosen == best.name:
+        return (
+            f"The baseline **{best.name}** was kept as the model: nothing more complex beat it on the validation part. "
+            f"{metric[0].upper()}{metric[1:]} {score_words(score.model.value)}, {measured}."
+        )
+    return (
+        f"**Not better than the baseline {best.name}** ({score_words(best.value)} {metric}, {measured}): "
+        "use the baseline, or give it more data."
+    )

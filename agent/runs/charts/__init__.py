@@ -1,0 +1,1 @@
+"""From metrics and usage to charts, comparisons and files."""

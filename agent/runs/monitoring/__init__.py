@@ -1,0 +1,1 @@
+"""Rules over live runs, and what is said about them."""

@@ -1,0 +1,32 @@
+"""The pictures and words of a result whose recipe drew them itself. Pure. Called by `agent.runs.pictures.results`."""
+
+from pydantic import JsonValue
+
+from agent.domain.pictures import ResultPicture
+from agent.domain.results import Pictured, ResultView
+from agent.domain.told import Told
+from agent.domain.told_pictures import drawn
+
+_SHEET = 4
+_WHOLE_SHEET = {"images", "table"}
+
+
+def views_of(found: Pictured) -> tuple[ResultView, ...]:
+    """What there is to see, in the order in which it is offered."""
+    return tuple(dict.fromkeys(("overview", *(shown.view for shown in found.pictures))))
+
+
+def pictures_of(found: Pictured, view: ResultView) -> list[ResultPicture]:
+    """The pictures of a view; the overview has the first four that fit on one sheet."""
+    if view != "overview":
+        chosen = [shown for shown in found.pictures if shown.view == view]
+    else:
+        chosen = [shown for shown in found.pictures if shown.picture.form not in _WHOLE_SHEET][:_SHEET]
+        chosen = chosen or list(found.pictures[:1])
+    return [drawn(Told(step=0, picture=shown.picture)) for shown in chosen]
+
+
+def told_of(found: Pictured) -> dict[str, JsonValue]:
+    """The words, and of each picture its title."""
+    titles: dict[str, JsonValue] = {shown.view: shown.picture.title for shown in found.pictures}
+    return {"rows": found.rows, "beaten": found.beaten, "words": found.words, "pictures": titles}

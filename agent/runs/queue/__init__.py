@@ -1,0 +1,1 @@
+"""Who goes next, where, and why the others wait."""

@@ -1,0 +1,1 @@
+"""Tools that set what a live card shows."""

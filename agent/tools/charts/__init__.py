@@ -1,0 +1,1 @@
+"""Tools that draw curves, usage and experiments."""

@@ -1,0 +1,1 @@
+"""Tools over runs: their state, logs, metrics, results, and control."""

@@ -1,0 +1,166 @@
+"""Tools that change what a run does, within the hours that were approved: pause, resume, stop, kill, retry, priority.
+
+A kill is asked about first, and so is a stop of somebody else's run, or of one that nobody named.
+The service decides what is legal and answers with a sentence; here stand the names, the arguments and who may. Called
+by the model's calls, the commands and the buttons alike, through the dispatcher.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from agent.domain.content import Card, Fact
+from agent.domain.errors import NotAllowed
+from agent.domain.policy import Effect, may_control
+from agent.domain.runs import LIVE, PRIORITIES, Run, RunState
+from agent.runs.life.service import RunService
+from agent.stores import Runs
+from agent.tools.finding import named_or_only
+from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
+
+_S = RunState
+GOING = frozenset({_S.STARTING, _S.RUNNING, _S.UNREACHABLE})
+# Which runs are meant by somebody who names none.
+MEANT: dict[str, frozenset[RunState]] = {
+    "pause": GOING | {_S.QUEUED},
+    "resume": frozenset({_S.PAUSED, _S.PAUSING}),
+    "stop": LIVE | {_S.QUEUED, _S.PAUSED},
+    "kill": LIVE,
+    "retry": frozenset({_S.FAILED, _S.LOST, _S.STOPPED}),
+    "prioritise": frozenset({_S.QUEUED}),
+}
+
+
+class ControlArguments(Arguments):
+    """One run."""
+
+    run: str | None = Field(None, description="Run id; may be left out where only one run of this thread fits.")
+
+
+class PriorityArguments(ControlArguments):
+    """A place in the queue."""
+
+    priority: Literal["high", "normal", "low"] = Field(description="How soon it should start.")
+
+
+class Control:
+    """The tools of this family."""
+
+    def __init__(self, runs: Runs, service: RunService, *, approvers: frozenset[str]) -> None:
+        """`approvers` count as the owners of every run."""
+        self._runs = runs
+        self._service = service
+        self._approvers = approvers
+
+    def tools(self) -> Sequence[Tool]:
+        """Their declarations."""
+
+        def tool(name: str, does: str, run: Callable[[Caller, ControlArguments], Awaitable[Result]]) -> Tool:
+            return Tool(name, does, ControlArguments, Effect.WRITE, run=run)
+
+        return (
+            tool("pause_run", "Pause a run: it saves a checkpoint and frees its GPUs.", self.pause),
+            tool("resume_run", "Go on with a paused run from its checkpoint.", self.resume),
+            Tool(
+                "stop_run",
+                "Stop a run gracefully: it saves a checkpoint first. Without an id, or for somebody else's, it asks.",
+                ControlArguments,
+                Effect.WRITE,
+                plan=self.plan_stop,
+                execute=self.stop,
+            ),
+            Tool(
+                "kill_run",
+                "Ask to end a run at once, without a checkpoint. Only when stopping does not work.",
+                ControlArguments,
+                Effect.DESTROY,
+                plan=self.plan_kill,
+                execute=self.kill,
+            ),
+            tool("retry_run", "Try a failed, lost or stopped run again, from its last checkpoint.", self.retry),
+            Tool(
+                "set_priority",
+                "Move a run in the queue: high, normal or low.",
+                PriorityArguments,
+                Effect.WRITE,
+                run=self.prioritise,
+            ),
+        )
+
+    async def pause(self, caller: Caller, asked: ControlArguments) -> Result:
+        """Save a checkpoint and free the GPUs."""
+        run = await self._meant(caller, asked, "pause")
+        return await self._done(run, await self._service.pause(run.id, by=caller.person.shown))
+
+    async def resume(self, caller: Caller, asked: ControlArguments) -> Result:
+        """Go on from the checkpoint."""
+        run = await self._meant(caller, asked, "resume")
+        return await self._done(run, await self._service.resume(run.id))
+
+    async def plan_stop(self, caller: Caller, asked: ControlArguments) -> Plan | Result:
+        """Stop it where its owner, or an approver, named it; ask about any other."""
+        run = await self._meant(caller, asked, "stop")
+        owns = await self._owns(caller, run)
+        if run.state not in MEANT["stop"] or (owns and asked.run):
+            return await self._done(run, await self._service.stop(run.id, by=caller.person.shown))
+        return _question(run, "Stop", "It saves a checkpoint first, and `retry` goes on from that.", owns=owns)
+
+    async def stop(self, caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
+        """End it with a checkpoint; said twice, it is stopping already."""
+        run = await self._runs.get(str(exact["run"]))
+        return await self._done(run, await self._service.stop(run.id, by=caller.person.shown))
+
+    async def plan_kill(self, caller: Caller, asked: ControlArguments) -> Plan | Result:
+        """Ask whether to end it; one that is over is said to be."""
+        run = await self._meant(caller, asked, "kill")
+        if run.state not in MEANT["stop"]:
+            return await self._done(run, await self._service.kill(run.id, by=caller.person.shown))
+        lost = "It ends at once: what it learned since its last checkpoint is lost. `stop` saves one first."
+        return _question(run, "Kill", lost, owns=await self._owns(caller, run))
+
+    async def kill(self, caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
+        """End it now; said twice, it is being killed already."""
+        run = await self._runs.get(str(exact["run"]))
+        return await self._done(run, await self._service.kill(run.id, by=caller.person.shown))
+
+    async def retry(self, caller: Caller, asked: ControlArguments) -> Result:
+        """Try it again."""
+        run = await self._meant(caller, asked, "retry")
+        return await self._done(run, await self._service.retry(run.id))
+
+    async def prioritise(self, caller: Caller, asked: PriorityArguments) -> Result:
+        """Move it in the queue."""
+        run = await self._meant(caller, asked, "prioritise")
+        return await self._done(run, await self._service.prioritise(run.id, PRIORITIES[asked.priority]))
+
+    async def owned(self, caller: Caller, run: Run, doing: str) -> None:
+        """Raises `NotAllowed` unless this person started the run or is an approver."""
+        if not await self._owns(caller, run):
+            raise NotAllowed(
+                f"Run `{run.id}` is somebody else's: only the person who started it, or an approver, may {doing}."
+            )
+
+    async def _owns(self, caller: Caller, run: Run) -> bool:
+        room = await self._runs.room(run.id)
+        return may_control(caller.person, requester=run.requester, approvers=self._approvers, room=room)
+
+    async def _meant(self, caller: Caller, asked: ControlArguments, verb: str) -> Run:
+        states: Collection[RunState] = MEANT[verb]
+        return await named_or_only(self._runs, caller, asked.run, states=states, doing=verb)
+
+    async def _done(self, run: Run, text: str) -> Result:
+        after = await self._runs.get(run.id)
+        return Result(text, {"run": run.id, "state": after.state.value})
+
+
+def _question(run: Run, verb: str, what: str, *, owns: bool) -> Plan:
+    steps = f"{run.step:,} of {run.total_steps:,}" if run.total_steps else f"{run.step:,}"
+    facts = (
+        Fact(name="Run", value=f"{run.id}, a model for {run.spec.subject}"),
+        Fact(name="State", value=run.state.value),
+        Fact(name="Step", value=steps),
+    )
+    whose = "" if owns else " It is somebody else's run: the person who started it, or an approver, decides."
+    card = Card(kind="approval", title=f"{verb} {run.id}?", tone="warn", body=f"{what}{whose}", facts=facts)
+    return Plan({"run": run.id}, card, owner=run.requester)

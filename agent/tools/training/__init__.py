@@ -1,0 +1,1 @@
+"""Tools that start runs or change what runs: people are asked first."""

@@ -1,0 +1,130 @@
+"""Which host a plan names, so that its card shows where a run goes and behind which walls. Pure but for `books`.
+
+The queue decides for good when the run starts; another host with the same walls may take it then.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from agent.domain.datasets import DataReport
+from agent.domain.errors import BadRequest, Unavailable
+from agent.domain.orders import HostInfo
+from agent.domain.runs import Network, RunSpec
+from agent.domain.tasks import TASKS
+from agent.ports import Fleet
+from agent.runs.queue.fair import FOREIGN_BYTES
+from agent.stores import Runs
+
+_LOOK_S = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What we know of the hosts' GPUs, by uuid: the run that holds one, and why one gets no runs."""
+
+    held: Mapping[str, str]
+    cordoned: Mapping[str, str]
+
+    def usable(self, host: HostInfo) -> int:
+        """How many of its GPUs are in order."""
+        return sum(1 for gpu in host.gpus if not gpu.sick and gpu.uuid not in self.cordoned)
+
+    def free(self, host: HostInfo) -> int:
+        """How many of them nobody has now, of ours or of others."""
+        return sum(
+            1
+            for gpu in host.gpus
+            if not gpu.sick
+            and gpu.uuid not in self.cordoned
+            and gpu.uuid not in self.held
+            and gpu.foreign_bytes <= FOREIGN_BYTES
+        )
+
+
+def estimate_s(report: DataReport, spec: RunSpec, host: HostInfo) -> float:
+    """Rough training time from the size of the data and what the settings ask for. `report` is the plan's."""
+    pace, cores = TASKS[str(spec.task)].pace, 2 / max(1, min(host.cpus, 8))
+    rows_s = pace.row_s * report.rows * (pace.on_gpu if spec.gpus else cores)
+    return pace.base_s + (rows_s + pace.cell_s * report.rows * len(report.columns) * cores) * report.effort
+
+
+async def connected(fleet: Fleet) -> Sequence[HostInfo]:
+    """The hosts, once the worker of this machine has started. Raises `Unavailable` where there is none."""
+    while not (hosts := await fleet.hosts()):
+        if not fleet.starting:
+            raise Unavailable(fleet.nobody())
+        await asyncio.sleep(_LOOK_S)
+    return hosts
+
+
+async def books(runs: Runs) -> Books:
+    """Leases and cordons as they are now."""
+    held = {lease.uuid: lease.run for lease in await runs.leases()}
+    return Books(held, {cordon.uuid: cordon.reason for cordon in await runs.cordons()})
+
+
+def choose_host(  # noqa: PLR0913 - one argument for each thing that a host must keep to
+    hosts: Sequence[HostInfo],
+    busy: Sequence[str],
+    known: Books,
+    *,
+    gpus: int = 0,
+    network: Network | None = None,
+    secrets: Sequence[str] = (),
+    wanted: str | None = None,
+    liked: str = "",
+) -> HostInfo:
+    """The connected host that can keep to what was asked: that takes runs, with enough free GPUs, the fewest live runs.
+
+    `busy` holds the host of each live run. `network` None: nobody said. `secrets` are names. `wanted` is a host
+    that was named, `liked` one that is taken where it is as good.
+
+    Raises:
+        BadRequest: none can do it; the text says what they have.
+    """
+    if wanted is not None:
+        hosts = [host for host in hosts if host.host == wanted] or _missing(wanted, hosts)
+    able = [host for host in hosts if known.usable(host) >= gpus]
+    if not able:
+        has = ", ".join(f"{host.host} has {known.usable(host)}" for host in hosts)
+        raise BadRequest(f"No connected host has {gpus} GPU{'s' if gpus > 1 else ''} in order: {has}.")
+    if network is not None:
+        able = [host for host in able if network in host.networks] or _cannot(network, able)
+    able = [host for host in able if not lacking(host, secrets)] or _unknown(secrets, able)
+
+    def order(host: HostInfo) -> tuple[bool, bool, int, bool, int, str]:
+        full = known.free(host) < gpus
+        return bool(host.shut), full, busy.count(host.host), host.host != liked, -host.cpus, host.host
+
+    return min(able, key=order)
+
+
+def default_network(hosts: Sequence[HostInfo]) -> Network:
+    """The strictest policy that a connected host can keep to; `open`, which the card then says, where none can."""
+    return "none" if not hosts or any("none" in host.networks for host in hosts) else "open"
+
+
+def _missing(wanted: str, hosts: Sequence[HostInfo]) -> NoReturn:
+    raise BadRequest(f"There is no host `{wanted}` connected. Connected: {', '.join(host.host for host in hosts)}.")
+
+
+def lacking(host: HostInfo, secrets: Sequence[str]) -> list[str]:
+    """The names of `secrets` that a host says it does not keep."""
+    return [name for name in secrets if host.secrets is not None and name not in host.secrets]
+
+
+def _unknown(secrets: Sequence[str], hosts: Sequence[HostInfo]) -> NoReturn:
+    wanted = ", ".join(f"`{name}`" for name in secrets)
+    keeps = "; ".join(f"{host.host}: {', '.join(host.secrets or ()) or 'none'}" for host in hosts)
+    raise BadRequest(
+        f"No connected host that could run this keeps the {'secret' if len(secrets) == 1 else 'secrets'} {wanted} "
+        f"(they keep: {keeps}). Put each value into a file of that name in `secrets/` of Trainyard's folder on "
+        "the host (chmod 600), or leave it out."
+    )
+
+
+def _cannot(network: Network, hosts: Sequence[HostInfo]) -> NoReturn:
+    can = "; ".join(f"{host.host}: {', '.join(host.networks)}" for host in hosts)
+    raise BadRequest(f"No connected host can keep to the network policy `{network}` ({can}).")

@@ -1,0 +1,155 @@
+"""The tool that starts training on a data file, after people have approved its exact plan."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from agent.cards import approval_card, at_host
+from agent.domain.datasets import DataReport
+from agent.domain.errors import BadData, BadRequest
+from agent.domain.orders import HostInfo
+from agent.domain.policy import Effect
+from agent.domain.runs import PRIORITIES, Network, RunSpec
+from agent.domain.tasks import TASKS, TaskType
+from agent.ports import Bundles, Fleet
+from agent.runs.life.service import RunService
+from agent.runs.pictures.files import Files
+from agent.stores import Runs
+from agent.tools.data import DataFiles
+from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
+from agent.tools.training.changing import planned, start
+from agent.tools.training.placing import Books, books, choose_host, connected, default_network, estimate_s
+
+PLAN_TIMEOUT_S = 120.0
+
+
+class TrainArguments(Arguments):
+    """Plan a training run; people approve it before it starts. Leave out what nobody said."""
+
+    target: str | None = Field(None, description="Column to predict.")
+    file: str | None = Field(None, description="Name of a file attached in this thread; the newest if unsaid.")
+    task: TaskType | None = Field(None, description="Task type; guessed from the data if unsaid.")
+    text_column: str | None = Field(None, description="Column with the text, for tasks that read one.")
+    drop_columns: tuple[str, ...] = Field((), description="Columns to leave out.")
+    keep_columns: tuple[str, ...] = Field((), description="Columns to keep although they give the target away.")
+    settings: dict[str, JsonValue] = Field(default_factory=dict, description="Hyperparameters that the person stated.")
+    seed: int = 7
+    test_frac: float = Field(0.2, gt=0.0, lt=0.9)
+    max_hours: float = Field(1.0, gt=0.0, le=720.0)
+    gpus: int | None = Field(None, ge=0, le=64, description="GPUs, if the person said how many.")
+    network: Network | None = Field(
+        None, description="What the training may reach: none (usual), hub (model hubs only), open (everything)."
+    )
+    secrets: tuple[str, ...] = Field((), description="Names of the host's secrets that the training needs.")
+    priority: Literal["high", "normal", "low"] = "normal"
+    auto_resume: bool = Field(True, description="Whether it is tried again after a lost host, a hang or a GPU fault.")
+    host: str | None = Field(None, description="A host that the person named.")
+
+
+class Training:
+    """The tools of this family."""
+
+    def __init__(
+        self, files: DataFiles, runs: Runs, service: RunService, fleet: Fleet, bundles: Bundles, drawn: Files
+    ) -> None:
+        """`bundles` packs the code that an approval is for; `drawn` hands over plans that are too long for a card."""
+        self._files = files
+        self._drawn = drawn
+        self._runs = runs
+        self._service = service
+        self._fleet = fleet
+        self._bundles = bundles
+
+    def tools(self) -> Sequence[Tool]:
+        """Their declarations."""
+        tasks = ", ".join(TASKS)
+        return (
+            Tool(
+                "start_training",
+                f"Plan a training run on a data file and ask for approval; after it the run starts. Tasks: {tasks}",
+                TrainArguments,
+                Effect.SPEND,
+                plan=self.plan,
+                execute=self.execute,
+                timeout_s=PLAN_TIMEOUT_S,
+            ),
+        )
+
+    async def plan(self, caller: Caller, asked: TrainArguments) -> Plan:
+        """The exact run that would be started, and its card; nothing is started."""
+        target, task, report = await self._understood(caller, asked)
+        leaks = tuple(leak.column for leak in report.leaks if leak.column not in asked.keep_columns)
+        hosts, known = await connected(self._fleet), await books(self._runs)
+        gpus = asked.gpus if asked.gpus is not None else default_gpus(task, hosts, known)
+        network = asked.network or default_network(hosts)
+        host = choose_host(
+            hosts,
+            [attempt.host for _, attempt in await self._runs.live()],
+            known,
+            gpus=gpus,
+            network=network,
+            secrets=asked.secrets,
+            wanted=asked.host,
+        )
+        spec = RunSpec(
+            task=task,
+            recipe=task,
+            dataset=report.dataset,
+            target=target,
+            text_column=_text_column(asked, report) if TASKS[task].needs_text else None,
+            drop_columns=tuple(dict.fromkeys((*asked.drop_columns, *leaks))),
+            settings=asked.settings,
+            seed=asked.seed,
+            test_frac=asked.test_frac,
+            host=host.host,
+            gpus=gpus,
+            max_hours=asked.max_hours,
+            network=network,
+            secrets=asked.secrets,
+            sandbox=host.sandbox,
+            auto_resume=asked.auto_resume,
+            bundle_sha256=await self._bundles.pack(task),
+        )
+        checked = await self._files.checked(spec)
+        spec = spec.model_copy(update={"estimate_s": estimate_s(checked, spec, host)})
+        priority = PRIORITIES[asked.priority]
+        exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
+        unseen = self._files.unseen(caller.session_id, report)
+        limits = host.limits_with(gpus)
+        card = approval_card(spec, report, plan=TASKS[task].stages, priority=priority, warnings=unseen, limits=limits)
+        return await planned(self._drawn, caller, exact, at_host(card, host))
+
+    async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str, TaskType, DataReport]:
+        """Target, task and audit. Raises `BadRequest`, `BadData`, `NotFound` where they cannot be known or used."""
+        dataset = await self._files.find(caller.session_id, asked.file)
+        report = await self._files.report(dataset, asked.target, asked.task)
+        target = asked.target or report.suggested_target
+        if target is None:
+            names = ", ".join(f"`{column.name}`" for column in report.columns)
+            raise BadRequest(f"Which column of `{dataset.name}` should be predicted? Its columns: {names}.")
+        task = asked.task or report.suggested_task or next(iter(TASKS))
+        report = await self._files.report(dataset, target, task)
+        if report.problems:
+            raise BadData(" ".join(report.problems))
+        return target, task, report
+
+    async def execute(self, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
+        """Create the approved run; a repetition with the same token finds it."""
+        return await start(self._runs, self._service, caller, exact, token)
+
+
+def _text_column(asked: TrainArguments, report: DataReport) -> str:
+    column = asked.text_column or report.text_column
+    if column is None:
+        names = ", ".join(f"`{column.name}`" for column in report.columns)
+        raise BadRequest(f"Which column holds the text? The columns: {names}.")
+    if column not in {known.name for known in report.columns}:
+        names = ", ".join(f"`{known.name}`" for known in report.columns)
+        raise BadData(f"There is no text column `{column}`. The columns: {names}.")
+    return column
+
+
+def default_gpus(task: TaskType, hosts: Sequence[HostInfo], known: Books) -> int:
+    """One GPU where the recipe is quicker on one and a host has one that nobody uses; else none."""
+    return 1 if TASKS[task].uses_gpu and any(known.free(host) for host in hosts) else 0
