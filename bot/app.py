@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO
 
 import redis.asyncio
-from pydantic import SecretStr
 
 from agent.brain import Options, build
 from agent.clock import SystemClock
@@ -306,38 +305,3 @@ def only_one(home: Path) -> Iterator[IO[str]]:
         ) from None
     with lock:
         yield lock
-
-
-def platform_doors(settings: Settings) -> list[Adapter]:
-    """The doors whose tokens are set."""
-    doors: list[Adapter] = []
-    if settings.slack_bot_token:
-        from bot.slack.door import SLACK, SlackDoor  # noqa: PLC0415 - half a second that only Slack's users pay
-
-        doors.append(
-            SlackDoor(
-                bot_token=settings.slack_bot_token.get_secret_value(),
-                app_token=_opened(settings.slack_app_token),
-                signing_secret=_opened(settings.slack_signing_secret),
-                http_host=settings.slack_http_host,
-                http_port=settings.slack_http_port or 3000,
-                api_url=settings.slack_api_url or SLACK,
-            )
-        )
-    if settings.discord_token:
-        from bot.discord.door import DiscordDoor  # noqa: PLC0415 - likewise
-
-        doors.append(
-            DiscordDoor(
-                settings.discord_token.get_secret_value(),
-                message_content=settings.discord_message_content,
-                guild_ids=settings.guild_ids,
-                api_base=settings.discord_api_url,
-                gateway_url=settings.discord_gateway_url,
-            )
-        )
-    return doors
-
-
-def _opened(secret: SecretStr | None) -> str | None:
-    return secret.get_secret_value() if secret else None

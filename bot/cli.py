@@ -131,13 +131,14 @@ def bot() -> None:
 
 
 def _serve(*, worker: bool) -> None:
-    from bot.app import App, platform_doors
+    from bot.app import App
     from bot.logs import configure
+    from bot.platforms import adapters
     from bot.settings import Settings
 
     settings = Settings()
     configure(settings.log_level, None)
-    doors = platform_doors(settings)
+    doors = adapters(settings)
     if not doors:
         raise AppError(
             "No chat platform is configured. Put SLACK_BOT_TOKEN and SLACK_APP_TOKEN, or DISCORD_TOKEN, into `.env` "

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import redis.asyncio
@@ -21,6 +20,7 @@ from agent.cards import size
 from agent.domain.errors import AppError
 from agent.llm.chain import GatewayModel
 from agent.storage.database import reachable
+from bot.platforms import PLATFORMS, Line, platform
 from bot.processes import Children
 from bot.settings import Settings, gateway_environment, wrong
 from worker.client.fleet import CeleryFleet
@@ -32,16 +32,6 @@ MODELS_S, MODEL_S = 60.0, 10.0  # LiteLLM takes its time to load; then each mode
 _WITHOUT_SCHEME = re.compile(r"([^@]+)@([\w.-]+:\d+)(?:/.*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One thing that was looked at. `ok` is None for what is not configured and need not be."""
-
-    name: str
-    ok: bool | None
-    text: str
-    mend: str = ""
-
-
 async def examine(settings: Settings, console: Console | None = None) -> int:
     """Print the screen; 1 when something that is configured does not work."""
     checks: Sequence[Callable[[Settings], Awaitable[Sequence[Line]]]] = (
@@ -50,8 +40,7 @@ async def examine(settings: Settings, console: Console | None = None) -> int:
         _database,
         _hosts,
         _models,
-        _slack,
-        _discord,
+        *(platform(name).check for name in PLATFORMS),
     )
     found = await asyncio.gather(*(_limited(check, settings) for check in checks))
     lines = [line for lines in found for line in lines]
@@ -67,7 +56,7 @@ def refused(error: ValidationError, console: Console | None = None) -> int:
 
 
 async def _limited(check: Callable[[Settings], Awaitable[Sequence[Line]]], settings: Settings) -> Sequence[Line]:
-    name = check.__name__.strip("_")
+    name = check.__module__.split(".")[1] if check.__name__ == "check" else check.__name__.strip("_")
     limit_s = MODELS_S if check is _models else CHECK_S
     try:
         async with asyncio.timeout(limit_s):
@@ -213,36 +202,3 @@ async def _model(name: str, socket: Path) -> Line:
     except AppError as error:
         return Line(label, False, error.text)
     return Line(label, True, f"answers in {time.perf_counter() - begun:.1f} s")
-
-
-async def _slack(settings: Settings) -> Sequence[Line]:
-    if settings.slack_bot_token is None:
-        return [Line("slack", None, "not configured (SLACK_BOT_TOKEN, SLACK_APP_TOKEN; `trainyard manifest` helps)")]
-    from bot.slack.check import check  # noqa: PLC0415 - only Slack's users pay for its libraries
-    from bot.slack.door import SLACK  # noqa: PLC0415
-
-    app = settings.slack_app_token
-    findings = await check(
-        bot_token=settings.slack_bot_token.get_secret_value(),
-        app_token=app.get_secret_value() if app else None,
-        api_url=settings.slack_api_url or SLACK,
-    )
-    lines = [Line("slack", finding.ok, finding.text, finding.mend) for finding in findings]
-    if app is None and settings.slack_signing_secret is None:
-        mend = "Set SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET and SLACK_HTTP_PORT (HTTP)."
-        lines.append(Line("slack", False, "There is no way for Slack to reach me.", mend))
-    return lines
-
-
-async def _discord(settings: Settings) -> Sequence[Line]:
-    if settings.discord_token is None:
-        return [Line("discord", None, "not configured (DISCORD_TOKEN)")]
-    from bot.discord.check import check  # noqa: PLC0415 - only Discord's users pay for its library
-
-    findings = await check(
-        settings.discord_token.get_secret_value(),
-        message_content=settings.discord_message_content,
-        guild_ids=settings.guild_ids,
-        api_base=settings.discord_api_url,
-    )
-    return [Line("discord", finding.ok, finding.text, finding.mend) for finding in findings]

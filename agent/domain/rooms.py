@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from agent.domain.value import Value
 
-Platform = Literal["slack", "discord", "console"]
+Platform = Annotated[str, Field(pattern=r"^[a-z]{1,20}$")]  # the name of a package in `bot`
 _MOST_CHARS = 100  # of a name; platforms allow 32 to 255
 
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from sqlalchemy import delete
 
 from agent.domain.errors import BadRequest
-from agent.runs.charts.exports import columns, csv_head, csv_lines, write_parquet
 from agent.runs.charts import exports
+from agent.runs.charts.exports import columns, csv_head, csv_lines, write_parquet
 from agent.runs.pictures.files import Files
 from agent.series.slices import Slice, cut
 from agent.storage.database import Database

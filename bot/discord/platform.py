@@ -1,0 +1,37 @@
+"""Discord as one of the platforms: its adapter from the settings, and its check."""
+
+from collections.abc import Sequence
+
+from bot.connection import Adapter
+from bot.platforms import Line
+from bot.settings import Settings
+
+
+def adapter(settings: Settings) -> Adapter | None:
+    """The adapter, None without a token."""
+    if settings.discord_token is None:
+        return None
+    from bot.discord.door import DiscordDoor  # noqa: PLC0415 - only Discord's users pay for its library
+
+    return DiscordDoor(
+        settings.discord_token.get_secret_value(),
+        message_content=settings.discord_message_content,
+        guild_ids=settings.guild_ids,
+        api_base=settings.discord_api_url,
+        gateway_url=settings.discord_gateway_url,
+    )
+
+
+async def check(settings: Settings) -> Sequence[Line]:
+    """What works and what does not, with what mends it."""
+    if settings.discord_token is None:
+        return [Line("discord", None, "not configured (DISCORD_TOKEN)")]
+    from bot.discord import check as checking  # noqa: PLC0415 - likewise
+
+    findings = await checking.check(
+        settings.discord_token.get_secret_value(),
+        message_content=settings.discord_message_content,
+        guild_ids=settings.guild_ids,
+        api_base=settings.discord_api_url,
+    )
+    return [Line("discord", finding.ok, finding.text, finding.mend) for finding in findings]
