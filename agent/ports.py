@@ -155,7 +155,7 @@ class Charts(Protocol):
     async def render(self, spec: ChartSpec | PictureSpec) -> bytes:
         """PNG bytes."""
 
-    def describe(self, spec: ChartSpec | PictureSpec) -> str:
+    async def describe(self, spec: ChartSpec | PictureSpec) -> str:
         """What the picture says, in words."""
 
 

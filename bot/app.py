@@ -14,9 +14,7 @@ import redis.asyncio
 
 from agent.brain import Options, build
 from agent.clock import SystemClock
-from agent.domain.charts import ChartSpec
 from agent.domain.errors import AppError, Conflict, NotFound, Unavailable
-from agent.domain.pictures import PictureSpec
 from agent.llm.chain import GatewayModel, ModelChain
 from agent.llm.offline import OfflinePlanner
 from agent.runs.life.service import Timings
@@ -27,7 +25,6 @@ from bot.missed import History, catch_up
 from bot.processes import Children
 from bot.relay import relay
 from bot.settings import Settings, gateway_environment, worker_environment
-from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
 from worker.client.blobs import BlobStore, make_blobs
 from worker.client.bundle import pack, pack_files, runtime_files, unpack
@@ -42,22 +39,6 @@ RESTART_S = (1.0, 30.0)
 CANCELS = 3
 CANCEL_S = 3.0
 OWN_WORKER_S = 60.0  # for its self-test and its libraries, on a slow machine
-
-
-class ChartDesk:
-    """`agent.ports.Charts` over the render pool."""
-
-    def __init__(self, pool: ChartPool) -> None:
-        """`pool` is started by the app."""
-        self._pool = pool
-
-    async def render(self, spec: ChartSpec | PictureSpec) -> bytes:
-        """PNG bytes."""
-        return await self._pool.render(spec)
-
-    def describe(self, spec: ChartSpec | PictureSpec) -> str:
-        """What the picture says, in words."""
-        return describe(spec)
 
 
 class PackedBundles:
@@ -197,7 +178,7 @@ class App:
             fleet=self.fleet,
             blobs=self.blobs,
             bundles=PackedBundles(self.blobs),
-            charts=ChartDesk(self.pool),
+            charts=self.pool,
             model=ModelChain(models, OfflinePlanner()),
             clock=SystemClock(),
             options=Options(

@@ -37,3 +37,10 @@ def draw(spec: ChartSpec | PictureSpec) -> bytes:
     from charts_render.render import render  # noqa: PLC0415  # the parent must not load matplotlib
 
     return render(spec)
+
+
+def describe(spec: ChartSpec | PictureSpec) -> str:
+    """`charts_render.alt_text.describe`, loaded at the first call: it lays the chart out as it is drawn."""
+    from charts_render import alt_text  # noqa: PLC0415  # likewise
+
+    return alt_text.describe(spec)

@@ -10,12 +10,12 @@ import multiprocessing
 import os
 import signal
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from agent.domain.charts import ChartSpec, Panel, Series
 from agent.domain.errors import Unavailable
@@ -23,6 +23,7 @@ from agent.domain.pictures import PictureSpec
 from charts_render import easel
 from charts_render.theme import MAX_PANELS, MAX_SERIES
 
+T = TypeVar("T")
 _START_LIMIT_S: Final = 60.0  # the first start on a machine builds matplotlib's list of fonts
 
 
@@ -48,10 +49,15 @@ class ChartPool:
         await asyncio.gather(*[worker.ready() for worker in self._workers])
 
     async def render(self, spec: ChartSpec | PictureSpec) -> bytes:
-        """PNG bytes. A worker that died is replaced and the chart drawn again, once.
+        """PNG bytes. Raises `Unavailable` when the time limit passes, the worker dies twice, or the pool is closed."""
+        return await self._done(easel.draw, spec)
 
-        Raises `Unavailable` when the time limit passes, the worker dies twice, or the pool is closed.
-        """
+    async def describe(self, spec: ChartSpec | PictureSpec) -> str:
+        """What the picture says, in words. Raises like `render`."""
+        return await self._done(easel.describe, spec)
+
+    async def _done(self, act: Callable[[ChartSpec | PictureSpec], T], spec: ChartSpec | PictureSpec) -> T:
+        """What a worker makes of it. One that died is replaced and asked again, once."""
         packed = await asyncio.to_thread(_packed, spec)
         worker = await self._idle.get()
         try:
@@ -59,7 +65,7 @@ class ChartPool:
                 if self._closed:
                     break
                 try:
-                    return await self._draw(worker, packed)
+                    return await self._ask(worker, act, packed)
                 except BrokenProcessPool:
                     await worker.stop()
         finally:
@@ -73,11 +79,13 @@ class ChartPool:
         self._closed = True
         await asyncio.gather(*[worker.stop() for worker in self._workers])
 
-    async def _draw(self, worker: "_Worker", packed: ChartSpec | PictureSpec) -> bytes:
+    async def _ask(
+        self, worker: "_Worker", act: Callable[[ChartSpec | PictureSpec], T], packed: ChartSpec | PictureSpec
+    ) -> T:
         executor = await worker.ready()
         try:
             async with asyncio.timeout(self._limit_s):
-                return await asyncio.wrap_future(executor.submit(easel.draw, packed))
+                return await asyncio.wrap_future(executor.submit(act, packed))
         except TimeoutError as error:
             await worker.stop()
             raise Unavailable(f"The chart took longer than {self._limit_s:g} s and was given up.") from error

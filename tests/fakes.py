@@ -265,7 +265,7 @@ class FakeCharts:
         self.drawn.append(spec)
         return b"\x89PNG" + spec.title.encode()
 
-    def describe(self, spec: ChartSpec) -> str:
+    async def describe(self, spec: ChartSpec) -> str:
         return spec.title
 
 

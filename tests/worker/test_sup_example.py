@@ -14,7 +14,6 @@ from agent.domain.runs import Run, RunState
 from agent.domain.told import Told, ToldImages, ToldLines, ToldScatter, ToldTable
 from agent.runs.pictures.told import sheet_of
 from agent.wire import decode
-from bot.app import ChartDesk
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
 from charts_render.render import compose, render
@@ -68,7 +67,7 @@ async def test_every_kind_of_result_comes_from_a_real_training(yard: Yard) -> No
 async def check_thread(home: Path, pictured: Sequence[Pictured]) -> None:
     """The bot over the same store of files shows each, drawn by its own processes, while the run still trains."""
     house, pool = House(home), ChartPool()
-    house.charts = ChartDesk(pool)  # type: ignore[assignment]
+    house.charts = pool  # type: ignore[assignment]
     try:
         async with house.open() as brain:
             stage = Stage(house, brain)

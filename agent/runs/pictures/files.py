@@ -43,7 +43,7 @@ class Files:
             digest = hashlib.sha256(png).hexdigest()
             path = path if once else path.with_name(f"{digest[:16]}.png")
             await asyncio.to_thread(_store, path, png)
-            return Picture(path=str(path), alt=self._charts.describe(spec), sha256=digest)
+            return Picture(path=str(path), alt=await self._charts.describe(spec), sha256=digest)
         except AppError as error:
             log.warning("no chart", extra={"about": about, "cause": str(error)})
         except Exception:  # a full disk, a value that no painter expected: it costs the picture, never its card
