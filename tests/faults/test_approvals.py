@@ -1,5 +1,7 @@
 """Row 31: one approval, however it is clicked; who may not decide, comes late or saw another card is told."""
 
+import pytest
+
 from tests.faults.filedoor import BOB, Shown
 from tests.faults.site import Site, eventually
 
@@ -55,6 +57,7 @@ def test_row_31_the_card_was_another_one(site: Site) -> None:
     assert site.runs_of("t-31-b") == []
 
 
+@pytest.mark.faults  # the quick tier has tests/agent/test_turns.py
 def test_row_31_clicked_after_its_time(own_site: Site) -> None:
     offset = own_site.home / "clock"
     own_site.bot_extra = {"TRAINYARD_FAULT_CLOCK": str(offset)}

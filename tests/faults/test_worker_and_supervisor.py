@@ -26,6 +26,7 @@ def _is_in(pid: int, folder: Path) -> bool:
         return False  # it has just ended
 
 
+@pytest.mark.faults  # the quick tier has it in tests/system/test_main_job.py
 def test_row_01_kill_worker_main_in_mid_run(own_site: Site) -> None:
     worker = own_site.start_worker()
     own_site.start_bot()
@@ -42,6 +43,7 @@ def test_row_01_kill_worker_main_in_mid_run(own_site: Site) -> None:
     assert len(own_site.attempts(run)) == 1
 
 
+@pytest.mark.faults  # the quick tier has row 3
 def test_row_02_kill_pool_child_during_launch(own_site: Site, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     own_site.start_killed_worker(trace, at=1, only="spawn")
