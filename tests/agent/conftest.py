@@ -14,6 +14,7 @@ from agent.ports import Model
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.storage.tables import metadata
+from tests.agent.databases import sqlite
 from tests.agent.postgres import cluster
 from tests.fakes import FakeBundles, FakeCharts, FakeClock, FakeDoor, FakeFleet
 from worker.client.blobs import FolderBlobs
@@ -31,7 +32,7 @@ class House:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Brain]:
-        database = Database(f"sqlite:///{self.folder / 'test.db'}")
+        database = sqlite(self.folder / "test.db")
         await database.start()
         brain = build(
             stores=sql_stores(database),
@@ -82,7 +83,7 @@ def postgres() -> Iterator[str]:
 async def either_database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
     """The same tests on both."""
     if request.param == "sqlite":
-        opened = Database(f"sqlite:///{tmp_path / 'test.db'}")
+        opened = sqlite(tmp_path / "test.db")
     else:
         opened = Database(request.getfixturevalue("postgres"))
     await opened.start()

@@ -37,7 +37,8 @@ def cluster() -> Iterator[str]:
         [programs / "initdb", "-D", data, "-U", "trainyard", "--auth=trust", "--no-sync", "-E", "UTF8"],
         check=True, capture_output=True, cwd=folder, **as_user,
     )  # fmt: skip
-    options = f"-h 127.0.0.1 -p {port} -k {folder}"
+    quick = "-c fsync=off -c full_page_writes=off -c synchronous_commit=off"  # it is thrown away
+    options = f"-h 127.0.0.1 -p {port} -k {folder} {quick}"
     control = [programs / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options]
     subprocess.run([*control, "start"], check=True, capture_output=True, cwd=folder, **as_user)
     try:

@@ -13,8 +13,8 @@ from agent.domain.errors import AppError, NotAllowed, NotFound, RateLimited, Una
 from agent.domain.rooms import Room
 from agent.ports import MessageRef, Whisper
 from agent.storage import sql_stores
-from agent.storage.database import Database
 from agent.stores import Outbox
+from tests.agent.databases import sqlite
 from tests.fakes import FakeClock, FakeDoor
 
 ROOM = Room(platform="slack", tenant="T1", channel="C1", thread="1.0")
@@ -49,7 +49,7 @@ class Door(FakeDoor):
 
 @pytest.fixture
 async def outbox(tmp_path: Path) -> AsyncIterator[Outbox]:
-    database = Database(f"sqlite:///{tmp_path}/t.db")
+    database = sqlite(tmp_path / "t.db")
     await database.start()
     yield sql_stores(database).outbox
     await database.close()

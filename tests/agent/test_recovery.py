@@ -19,9 +19,9 @@ from agent.domain.events import Accepted, Beat, EventBody, Started, WorkerEvent
 from agent.domain.rooms import Inbound, Room
 from agent.domain.runs import ExitClass, RunState, Usage
 from agent.ports import MessageRef, ModelMessage, ModelReply, ToolCall, ToolSchema
-from agent.storage.database import Database
 from bot import relay
 from tests.agent.conftest import House
+from tests.agent.databases import sqlite
 from tests.agent.stage import Stage
 from tests.agent.test_turns import asked_to_train, attached
 from tests.fakes import ROOM, ScriptedModel, clicked, commanded, said
@@ -275,7 +275,7 @@ async def test_trouble_of_the_database_is_a_sentence_that_callers_can_wait_for(t
     def full(_connection: object) -> None:
         raise OperationalError("INSERT", {}, Exception("database or disk is full"))
 
-    database = Database(f"sqlite:///{tmp_path / 'test.db'}")
+    database = sqlite(tmp_path / "test.db")
     await database.start()
     for carry_out in (database.write, database.read):
         with pytest.raises(Unavailable, match="database or disk is full"):

@@ -1,13 +1,10 @@
 """The life of a run: pause, resume, stop, kill, retry, another script, restarts, leases, hosts that come and go."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from agent.domain.errors import Conflict, Unavailable
 from agent.domain.events import (
@@ -28,10 +25,8 @@ from agent.domain.runs import LIVE, ExitClass, GpuUsage, Outcome, Run, RunState,
 from agent.runs.life.service import Timings
 from agent.runs.queue.fair import Limits
 from agent.storage.database import Database
-from agent.storage.tables import metadata
 from agent.stores import LogQuery
 from tests.agent.engine import SPEC, Engine
-from tests.agent.postgres import cluster
 from tests.fakes import host
 
 S = RunState
@@ -40,22 +35,9 @@ BOTH = SPEC.model_copy(update={"gpus": 2})
 ACCEPTED, STARTED = Accepted(boot_id="boot-1"), Started(model="m", total_steps=100)
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    with cluster() as address:
-        yield address
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
-    sqlite = request.param == "sqlite"
-    database = Database(f"sqlite:///{tmp_path / 'test.db'}" if sqlite else request.getfixturevalue("postgres"))
-    await database.start()
-    yield Engine(database)
-    if not sqlite:
-        tables = ", ".join(table.name for table in metadata.sorted_tables)
-        await database.write(lambda connection: connection.execute(text(f"TRUNCATE {tables} RESTART IDENTITY CASCADE")))
-    await database.close()
+@pytest.fixture
+def engine(either_database: Database) -> Engine:
+    return Engine(either_database)
 
 
 def failed(exit_class: ExitClass, *, step: int | None = None, seconds: float = 60.0) -> Ended:
@@ -411,6 +393,9 @@ async def in_state(engine: Engine, state: RunState, token: str) -> Run:
     return await engine.now(run)
 
 
+@pytest.mark.parametrize(
+    "either_database", ["sqlite", pytest.param("postgres", marks=pytest.mark.faults)], indirect=True
+)
 @pytest.mark.parametrize("state", list(STATES))
 async def test_every_illegal_wish_is_refused_with_a_sentence_and_changes_nothing(
     engine: Engine, state: RunState

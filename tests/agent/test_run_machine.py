@@ -34,7 +34,7 @@ from agent.domain.events import (
 )
 from agent.domain.orders import LaunchOrder, StopOrder
 from agent.domain.runs import LIVE, ExitClass, Outcome, RunState, may_become
-from agent.storage.database import Database
+from tests.agent.databases import sqlite
 from tests.agent.engine import SPEC, Engine
 from tests.fakes import host
 
@@ -88,7 +88,7 @@ class RunMachine(RuleBasedStateMachine):
         self.final: dict[str, Outcome] = {}
         self.pictured: dict[tuple[str, str], tuple[int, int]] = {}
         self.path = Path(self.folder.name) / "test.db"
-        self.database = Database(f"sqlite:///{self.path}")
+        self.database = sqlite(self.path)
         self.do(self.database.start())
         for statement in WATCH:
             self.do(self.database.write(lambda connection, say=statement: connection.execute(text(say))))  # type: ignore[misc]
@@ -202,7 +202,7 @@ class RunMachine(RuleBasedStateMachine):
     @rule()
     def the_bot_starts_anew(self) -> None:
         self.do(self.database.close())
-        self.database = Database(f"sqlite:///{self.path}")
+        self.database = sqlite(self.path)
         self.do(self.database.start())
         clock, fleet = self.engine.clock, self.engine.fleet
         self.engine = Engine(self.database)
@@ -302,12 +302,12 @@ def _walk(machine: RunMachine, dice: random.Random, steps: int) -> None:
         machine.metrics_are_stored_once()
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.faults)])
-def test_long_lives_keep_the_invariants(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "steps"), [(0, 250), pytest.param(1, 2000, marks=pytest.mark.faults)])
+def test_long_lives_keep_the_invariants(seed: int, steps: int) -> None:
     before = set(SEEN)
     machine = RunMachine()
     try:
-        _walk(machine, random.Random(seed), 500)
+        _walk(machine, random.Random(seed), steps)
         SEEN.clear()
         machine.states_are_legal()
         assert len(SEEN) > 15, sorted(SEEN)  # it went far

@@ -30,6 +30,7 @@ from agent.storage.schema import MIGRATIONS, NEWEST
 from agent.storage.series import FOLD
 from agent.storage.tables import series_block
 from agent.stores import Stores
+from tests.agent.databases import sqlite
 from tests.agent.engine import ENDING, a_run
 from tests.fakes import START
 
@@ -319,7 +320,7 @@ def test_a_point_is_a_span_of_its_own() -> None:
 
 
 async def test_metrics_survive_going_down_and_up_again(tmp_path: Path) -> None:
-    database = Database(f"sqlite:///{tmp_path / 'test.db'}")
+    database = sqlite(tmp_path / "test.db")
     await database.start()
     stores = sql_stores(database)
     host = Host(stores, await a_run(stores))

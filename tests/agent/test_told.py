@@ -1,13 +1,11 @@
 """Pictures that trainings log: what is kept of them, and what people see."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from sqlalchemy import text
 
 from agent.commands import command_of, words_of
 from agent.domain.content import Card, Content
@@ -20,7 +18,6 @@ from agent.llm.phrases import intent_of
 from agent.llm.phrases import results_arguments as told_asked
 from agent.runs.pictures.told import sheet_of, told_button
 from agent.storage.database import Database
-from agent.storage.tables import metadata
 from agent.tools.runs.resulting import results_arguments
 from agent.wire import encode
 from bot.console.paint import card_panel
@@ -29,7 +26,6 @@ from charts_render.render import compose, render
 from tests.agent.conftest import House
 from tests.agent.engine import SPEC, Engine
 from tests.agent.facts import facts, outcome
-from tests.agent.postgres import cluster
 from tests.agent.stage import Stage, rows
 from tests.agent.test_run_life import failed, paused
 from tests.charts.pictures import collisions
@@ -41,22 +37,9 @@ from worker.client.blobs import FolderBlobs
 A, B = "a" * 64, "b" * 64
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    with cluster() as address:
-        yield address
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
-    sqlite = request.param == "sqlite"
-    database = Database(f"sqlite:///{tmp_path / 'test.db'}" if sqlite else request.getfixturevalue("postgres"))
-    await database.start()
-    yield Engine(database)
-    if not sqlite:
-        tables = ", ".join(table.name for table in metadata.sorted_tables)
-        await database.write(lambda connection: connection.execute(text(f"TRUNCATE {tables} RESTART IDENTITY CASCADE")))
-    await database.close()
+@pytest.fixture
+def engine(either_database: Database) -> Engine:
+    return Engine(either_database)
 
 
 def told(name: str = "residuals", sha256: str = A, step: int = 1) -> Pictured:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from agent.domain.events import Accepted, Ended, Started
 from agent.domain.runs import Outcome, RunState
-from agent.storage.database import Database
+from tests.agent.databases import sqlite
 from tests.agent.engine import Engine, engine_on
 from tests.fakes import host
 
@@ -20,7 +20,7 @@ async def one_hour(engine: Engine) -> str:
 
 
 async def test_who_asked_for_much_first_does_not_keep_others_waiting_for_all_of_it(tmp_path: Path) -> None:
-    async with engine_on(Database(f"sqlite:///{tmp_path / 'runs.db'}")) as engine:
+    async with engine_on(sqlite(tmp_path / "runs.db")) as engine:
         engine.fleet.infos = (host("gpu-1", slots=1),)
         for number in range(9):
             await engine.create(token=f"a{number}", user="slack/T/alice")

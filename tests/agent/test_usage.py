@@ -30,6 +30,7 @@ from agent.storage.series import FOLD, append
 from agent.storage.series_reads import MOST_SPANS
 from agent.storage.tables import attempt
 from agent.stores import Stores
+from tests.agent.databases import sqlite
 from tests.agent.engine import ENDING, SPEC, a_run
 from tests.fakes import START
 
@@ -220,7 +221,7 @@ async def test_a_week_is_read_in_few_spans_and_its_pauses_are_seen(host: Host) -
 async def test_a_pause_is_seen_at_any_length_of_run(tmp_path: Path) -> None:
     """Of so many rows a span stands for 4,096; the row behind the pause is in the midst of one."""
     count, place = 2_200_000, 1_234_567
-    database = Database(f"sqlite:///{tmp_path / 'test.db'}")
+    database = sqlite(tmp_path / "test.db")
     await database.start()
     stores = sql_stores(database)
     host = Host(stores, await a_run(stores))
@@ -247,7 +248,7 @@ async def test_a_pause_is_seen_at_any_length_of_run(tmp_path: Path) -> None:
 
 
 async def test_usage_goes_when_one_goes_back_to_before_it_and_metrics_stay(tmp_path: Path) -> None:
-    database = Database(f"sqlite:///{tmp_path / 'test.db'}")
+    database = sqlite(tmp_path / "test.db")
     await database.start()
     stores = sql_stores(database)
     host = Host(stores, await a_run(stores))

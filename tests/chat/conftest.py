@@ -9,10 +9,10 @@ import pytest
 
 from agent.brain import Brain, build
 from agent.storage import sql_stores
-from agent.storage.database import Database
 from bot.missed import catch_up
 from bot.slack.door import SlackDoor
 from tests.agent.conftest import House
+from tests.agent.databases import sqlite
 from tests.fakes import FakeBundles
 from tests.platforms.slack_server import SlackServer
 from tests.platforms.slack_world import Message
@@ -29,7 +29,7 @@ class Chat(House):
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Brain]:
-        database = self.database = Database(f"sqlite:///{self.folder / 'test.db'}")
+        database = self.database = sqlite(self.folder / "test.db")
         await database.start()
         slack = self.slack
         adapter = SlackDoor(bot_token=slack.bot_token, app_token=slack.app_token, api_url=slack.url, tuning=FAST)

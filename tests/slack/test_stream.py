@@ -7,9 +7,9 @@ from agent.delivery.postman import Postman
 from agent.domain.content import Button, Card, Content
 from agent.domain.rooms import Room
 from agent.storage import sql_stores
-from agent.storage.database import Database
 from bot.slack.door import Tuning
 from bot.slack.stream import Pace
+from tests.agent.databases import sqlite
 from tests.platforms.slack_server import SlackServer
 from tests.slack.conftest import FAST, Inbox, listening
 
@@ -67,7 +67,7 @@ async def test_half_an_answer_of_a_dead_process_is_found_and_put_right(server, d
 
 async def test_a_card_whose_post_failed_leaves_the_answer_alone_that_grows_beside_it(server, door, inbox, tmp_path):
     room = await asked(server, inbox)
-    database = Database(f"sqlite:///{tmp_path}/t.db")
+    database = sqlite(tmp_path / "t.db")
     await database.start()
     postman = Postman(sql_stores(database).outbox, {"slack": door}, SystemClock(), gap_s={})
     async with postman.open("turn-1", room) as live:

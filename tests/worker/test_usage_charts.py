@@ -17,10 +17,10 @@ from agent.domain.events import Beat, WorkerEvent
 from agent.domain.runs import Run
 from agent.runs.charts.usage import UsageLook, throughput_chart, usage_chart
 from agent.storage import sql_stores
-from agent.storage.database import Database
 from agent.stores import Runs, Stores
 from charts_render.alt_text import describe
 from charts_render.render import render
+from tests.agent.databases import sqlite
 from tests.agent.engine import ENDING, SPEC, a_run
 from tests.fakes import START
 from tests.worker.conftest import Yard, eventually
@@ -42,7 +42,7 @@ finish()
 
 @pytest.fixture
 async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
-    database = Database(f"sqlite:///{tmp_path / 'bot.db'}")
+    database = sqlite(tmp_path / "bot.db")
     await database.start()
     yield sql_stores(database)
     await database.close()
