@@ -1,12 +1,14 @@
 """`trainyard chart`: a file of metrics as a picture, drawn once, or again while it grows, in a real process."""
 
 import asyncio
+import io
 import json
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from PIL import Image
 from agent.domain.charts import ChartSpec
 from agent.runs.charts.run_charts import Look
 from bot.chart_file import ChartFile, Wanted
+from bot.cli import main
 from trainyard import TrainingRuntime
 
 PATIENCE_S = 60
@@ -33,6 +36,17 @@ def chart(*arguments: str | Path, code: int = 0) -> str:
     done = subprocess.run([*RUN, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == code, done.stderr
     return done.stderr if code else done.stdout
+
+
+def chart_here(*arguments: str | Path, code: int = 0) -> str:
+    """The same within this process, which is quicker."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["trainyard", "chart", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert (ended.value.code or 0) == code, err.getvalue()
+    return (err if code else out).getvalue()
 
 
 def size_of(path: Path) -> tuple[int, int]:
@@ -58,7 +72,7 @@ def test_a_file_is_drawn_and_told_of(tmp_path: Path) -> None:
 def test_a_file_is_drawn_by_epoch(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps({"step": n, "epoch": n / 50, "loss": 1 / n}) + "\n" for n in range(1, 101)))
-    said = chart(path, "--by", "epoch")
+    said = chart_here(path, "--by", "epoch")
     assert "at epoch 2" in said
     assert "epoch:" not in said.replace("log.jsonl", "")  # the clock is no panel of its own
 
@@ -80,7 +94,7 @@ def test_what_cannot_be_drawn_is_a_sentence(
     path = tmp_path / "metrics.jsonl"
     if text is not None:
         path.write_text(text)
-    assert words in chart(path, *arguments, code=1)
+    assert words in chart_here(path, *arguments, code=1)
 
 
 def until(done: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
@@ -117,18 +131,18 @@ def test_a_picture_of_a_script_is_drawn_too(tmp_path: Path) -> None:
     runtime = TrainingRuntime("r", tmp_path)
     runtime.log_scatter("residuals", [1, 2, 3], [0.5, -0.5, 0.25], guide="zero", step=7)
     runtime.finish()
-    said = chart(tmp_path / "pictures/residuals.json")
+    said = chart_here(tmp_path / "pictures/residuals.json")
     assert "residuals.png" in said
     assert "3 points" in said
     assert size_of(tmp_path / "pictures/residuals.png")[0] == 1200
-    assert "dark.png" in chart(tmp_path / "pictures/residuals.json", "--dark", "-o", tmp_path / "dark.png")
+    assert "dark.png" in chart_here(tmp_path / "pictures/residuals.json", "--dark", "-o", tmp_path / "dark.png")
 
 
 def test_lines_of_rows_are_curves_whatever_the_file_is_called(tmp_path: Path) -> None:
     """detectron2 and mmengine write such lines into files with this ending."""
     path = tmp_path / "metrics.json"
     path.write_text("".join(json.dumps({"iteration": 20 * n, "total_loss": 1 / n}) + "\n" for n in range(1, 50)))
-    assert "metrics.png: 49 rows." in chart(path)
+    assert "metrics.png: 49 rows." in chart_here(path)
 
 
 NO_IMAGE = '{"step": 1, "picture": {"form": "images", "title": "t", "tiles": [{"image": "abc"}]}}'
@@ -141,7 +155,7 @@ def test_what_is_no_picture_is_a_sentence(tmp_path: Path, text: str | None) -> N
     path = tmp_path / "x.json"
     if text is not None:
         path.write_text(text)
-    said = chart(path, code=1)
+    said = chart_here(path, code=1)
     assert ("There is no file" if text is None else "is no picture that a training logged") in said
     assert "Traceback" not in said
 
@@ -171,7 +185,7 @@ def test_a_byte_order_mark_and_steps_between_whole_numbers_cost_no_row(tmp_path:
     path = tmp_path / "metrics.jsonl"
     text = "".join(json.dumps({"step": n / 4, "loss": n}) + "\n" for n in range(200))
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
-    assert "metrics.png: 200 rows.\n" in chart(path)
+    assert "metrics.png: 200 rows.\n" in chart_here(path)
     spec = spec_of(path)
     assert (list(spec.panels[0].series[0].x), spec.x_label) == ([n / 4 for n in range(200)], "step")
     assert list(spec_of(path, last=2).panels[0].series[0].x) == [n / 4 for n in range(192, 200)]
@@ -180,8 +194,8 @@ def test_a_byte_order_mark_and_steps_between_whole_numbers_cost_no_row(tmp_path:
 def test_a_page_that_is_not_there_is_said_to_be_none(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps({"step": n, **{f"m{k}": 1 for k in range(6)}}) + "\n" for n in range(9)))
-    assert "More metrics are on page 2." in chart(path)
-    said = chart(path, "--page", "9")
+    assert "More metrics are on page 2." in chart_here(path)
+    said = chart_here(path, "--page", "9")
     assert "There is no page 9: this is page 2, the last." in said
     assert "page 10" not in said
     assert "m5" in said

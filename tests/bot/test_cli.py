@@ -5,6 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
+
+from bot.cli import app
 
 COMMANDS = ("chat", "up", "bot", "worker", "doctor", "chart", "demo", "manifest")
 
@@ -26,5 +29,5 @@ def test_the_help_names_every_command() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_an_example(command: str) -> None:
-    example = said(command, "--help").rpartition("Example: ")[2]
+    example = CliRunner().invoke(app, [command, "--help"]).stdout.rpartition("Example: ")[2]
     assert f"trainyard {command}" in example

@@ -17,7 +17,7 @@ from agent.domain.errors import AppError, BadData
 from agent.runs.charts.run_charts import Look
 from bot.chart_file import ChartFile, Wanted
 from bot.metric_files import FORMATS
-from tests.bot.test_chart_file import chart, spec_of
+from tests.bot.test_chart_file import chart_here, spec_of
 
 LOSSES = [1 / (n + 1) for n in range(40)]
 """At steps 0, 10, 20 …; evaluated at every tenth of these."""
@@ -106,7 +106,7 @@ def test_what_other_programs_wrote_is_drawn(made: Callable[[Path], Path], tmp_pa
 
 
 def test_the_command_draws_them(tmp_path: Path) -> None:
-    said = chart(trainer_state(tmp_path), "-o", tmp_path / "a.png", "--metric", "loss", "--by", "epoch")
+    said = chart_here(trainer_state(tmp_path), "-o", tmp_path / "a.png", "--metric", "loss", "--by", "epoch")
     assert "a.png: 44 rows." in said
     assert "at epoch 3.9" in said
     assert (tmp_path / "a.png").stat().st_size > 1000

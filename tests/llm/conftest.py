@@ -29,17 +29,23 @@ class GatewayProcess:
         self.socket, self._log = folder / "gateway.sock", folder / "gateway.log"
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *, prelude: str = "", **environment: str) -> None:
-        """Start it; `prelude` is Python that runs first in its process."""
+    def program(self, prelude: str = "") -> str:
+        """Python that is a gateway; `prelude` runs first in its process."""
         argv = ["gateway", "--socket", str(self.socket), "--silence-s", str(SILENCE_S)]
         code = f"import sys, runpy; sys.argv = {argv!r}\n{prelude}\n"
-        code += "runpy.run_module('agent.llm.gateway', run_name='__main__', alter_sys=True)"
+        return code + "runpy.run_module('agent.llm.gateway', run_name='__main__', alter_sys=True)"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """This process's, with the keys of the tests only."""
         kept = {name: value for name, value in os.environ.items() if not name.endswith(("_KEY", "_TOKEN"))}
-        keys = {"OPENAI_API_KEY": CANARY, "MISTRAL_API_KEY": OTHER_CANARY}
+        return kept | {"OPENAI_API_KEY": CANARY, "MISTRAL_API_KEY": OTHER_CANARY}
+
+    def start(self, *, prelude: str = "", **environment: str) -> None:
+        """Start it."""
+        argv = [sys.executable, "-c", self.program(prelude)]
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", code], env=kept | keys | environment, stdout=log, stderr=log
-            )
+            self.process = subprocess.Popen(argv, env=self.environment | environment, stdout=log, stderr=log)
 
     def kill(self) -> None:
         """kill -9."""

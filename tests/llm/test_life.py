@@ -43,9 +43,9 @@ async def until(true: object, limit_s: float = HANG_S) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_kill_9_in_the_middle_and_a_start_without_network(folder: Path, server: ModelServer) -> None:
-    gateway = GatewayProcess(folder)
-    gateway.start(prelude=RECORD)
+async def test_a_start_without_network_kill_9_in_the_middle_and_a_new_start(folder: Path, server: ModelServer) -> None:
+    gateway, children = GatewayProcess(folder), Children(folder / "logs")
+    children.start("gateway", ["-c", gateway.program(RECORD)], gateway.environment)
     try:
         server.script(Hang(after=2), Reply("back again"))
         pieces: list[object] = []
@@ -56,50 +56,29 @@ async def test_kill_9_in_the_middle_and_a_start_without_network(folder: Path, se
 
         asking = asyncio.create_task(ask())  # at once: it waits while LiteLLM is imported
         await until(lambda: len(pieces) == 2, limit_s=3 * HANG_S)  # the import alone may take half a minute
-        before, after = gateway.log.split("INFO agent.llm.gateway ready")
+        before, after = children.log_tail("gateway", 10**6).split("INFO agent.llm.gateway ready")
         assert "NETWORK" not in before
         assert "NETWORK socket.connect" in after  # the record works
         assert "IMPORT openai." in before
         assert "IMPORT openai." not in after  # the first who asks waits for no import
         assert stat.S_IMODE(gateway.socket.stat().st_mode) == 0o600
-        gateway.kill()
+        first = _child_with(gateway.socket)
+        os.kill(first, signal.SIGKILL)
         with pytest.raises(Unavailable, match=r"process that talks to language models ended"):
             await asyncio.wait_for(asking, 5)
+        await until(lambda: children.ended() == {"gateway": -signal.SIGKILL})
         waiting = asyncio.create_task(answer(gateway.model(server)))
         await asyncio.sleep(0.2)
-        gateway.start()
+        children.revive()
         _, reply = await waiting
         assert reply.text == "back again"
-    finally:
-        gateway.kill()
-    with pytest.raises(Unavailable, match="is not running"):
-        await answer(gateway.model(server))
-    assert CANARY not in gateway.log
-
-
-async def test_children_start_it_again(folder: Path, server: ModelServer) -> None:
-    children = Children(folder / "logs")
-    socket = folder / "gateway.sock"
-    environment = dict(os.environ) | {"OPENAI_API_KEY": CANARY}
-    children.start("gateway", ["-m", "agent.llm.gateway", "--socket", str(socket)], environment)
-    model = GatewayModel(f"openai/test-model@{server.url}", socket)
-    try:
-        server.script(Hang(after=1), Reply("from the second"))
-        asking = asyncio.create_task(answer(model))
-        await server.asked(1)
-        first = _pid_of(socket)
-        os.kill(first, signal.SIGKILL)
-        with pytest.raises(Unavailable):
-            await asking
-        await until(lambda: children.ended() == {"gateway": -signal.SIGKILL})
-        children.revive()
-        _, reply = await answer(model)
-        assert reply.text == "from the second"
-        assert _pid_of(socket) != first
+        assert _child_with(gateway.socket) != first
         assert children.ended() == {"gateway": -signal.SIGKILL}
     finally:
         await children.stop()
-    assert CANARY not in children.log_tail("gateway", 10_000)
+    with pytest.raises(Unavailable, match="is not running"):
+        await answer(gateway.model(server))
+    assert CANARY not in children.log_tail("gateway", 10**6)
 
 
 async def test_what_keeps_ending_is_started_less_and_less_often(folder: Path) -> None:
@@ -145,6 +124,11 @@ async def test_without_litellm_people_are_told(folder: Path) -> None:
             await answer(GatewayModel("openai/x", gateway.socket))
     finally:
         gateway.kill()
+
+
+def _child_with(socket: Path) -> int:
+    (pid,) = [one.pid for one in psutil.Process().children() if str(socket) in " ".join(one.cmdline())]
+    return int(pid)
 
 
 def _pid_of(socket: Path) -> int:
