@@ -1,14 +1,12 @@
 """What a training script imports to be seen and to be stopped: `TrainingRuntime`.
 
-One file, standard library only, so that it travels inside a bundle and works where Trainyard is not installed.
-It owns `meta.json`, `metrics.journal/`, `metrics.jsonl` and `checkpoints/` of a run's folder. It never breaks a
-training: what cannot be written is said once on stderr and training goes on. torch is imported late, and so is
-`trainyard.pictures`, which writes what a script shows beside its curves.
+Standard library only, so that it travels inside a bundle and works where nothing else is installed. It owns
+`meta.json`, `metrics.jsonl` and `checkpoints/` of a run's folder. It never breaks a training: what cannot be written is
+said once on stderr and training goes on. torch is imported late, and so is `trainyard.pictures`, which writes what a
+script shows beside its curves.
 
-`log_metrics` packs a row into a memory-mapped journal: no system call, and the kernel owns the bytes once it returns,
-so that SIGKILL loses nothing. `Converter` turns the journal into lines of `metrics.jsonl`, which is what people read.
-It is run by the supervisor where there is one (`TRAINYARD_SUPERVISED=1`), else by a small process beside the training
-(`python -I -S runtime.py FOLDER`) that ends after it, else at the end within the training itself.
+A row of metrics is one line of `metrics.jsonl`, written by one `os.write` to a file opened to append: it is there when
+the call returns, whatever kills the process afterwards, and a supervisor or a person reads it at once.
 """
 
 from __future__ import annotations
@@ -16,18 +14,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
-import mmap
+import math
 import os
 import re
-import select
 import shutil
 import signal
 import stat
-import struct
 import sys
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -37,41 +32,11 @@ from typing import Any, Literal, NamedTuple
 Status = Literal["running", "completed", "stopped", "failed"]
 Save = Callable[[Path], None]
 
-_TAIL_BYTES = 65536
 _CHECKPOINT = r"step_(\d+)"  # patterns are compiled when they are wanted: every training waits for this import
-_SEGMENT = r"\d{8}-[0-9a-f]{12}\.seg"
-
-JOURNAL = "metrics.journal"
-_MOST_BYTES = 4 << 20  # that are read of one segment: no row that a chart can show is that long
-_SEGMENT_BYTES = 1 << 20  # reserved on disk at once: about 14,000 rows of 5 numbers
-_MOST_SEGMENTS = 256  # a journal that nobody converts ends here
+_MOST_ROW_BYTES = 256 * 1024  # the supervisor reads no longer line
+_TAIL_BYTES = 2 * _MOST_ROW_BYTES
 _MOST_LATE = 10_000  # rows kept in memory while the disk takes none
-_MOST_PLANS = 512  # sets of names known at a time
-_RETRY_S = 5.0
-_CHUNK_BYTES = 256 * 1024
-_FINISH_S = 10.0
-_IDLE_S = (0.02, 0.25)  # pauses of the converting child, busy and idle
-
-# A segment, all numbers native and 8 bytes wide. Head: magic, size, sealed (by the writer); then of the converter:
-# bytes converted, and of a conversion under way its end and the size of metrics.jsonl before it. Then records, each
-# with a mark (kind << 32 | size) that is 0 while nobody took the space, and has no kind until the rest of the record is
-# there. It is set in one piece, as a copy of 8 aligned bytes is one store; a reader that saw half of it would see no
-# kind or no size, and wait.
-_MAGIC = 0x314A_4452_4159_5254
-_HEAD_BYTES = 64
-_HEAD = struct.Struct("QQQQQQ")
-_DONE_AT, _DONE = 24, struct.Struct("QQQ")
-_WORD = struct.Struct("Q")
-_SEALED = 2  # as a word
-# Kinds: (where its names are, step, seconds since the epoch, numbers…); names as JSON, or what was broken off: no row
-# says that its names are there.
-_ROW, _KEYS = 1, 2
-_ROW_BYTES = 32
-_SIZE = 0xFFFF_FFFF
-
-# CPython with its global lock lets other threads and signals in only where functions are called and loops turn.
-_ATOMIC = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
-_now = time.time
+_MOST_TEMPLATES = 512  # sets of names known at a time
 
 _NUMBER = r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][+-]?\d+)?)\s*([^\W\d_]+(?:/[^\W\d_]+)?|%|x)"
 _MULTIPLES = frozenset("kKMBGT")  # "3.2k" is not 3.2
@@ -89,6 +54,7 @@ class ResumeInfo(NamedTuple):
 class TrainingRuntime:
     """A script's line to Trainyard. Without arguments it takes run and folder from the environment.
 
+    One argument is a folder where it names one (it has a separator, or is there), else the run's id.
     Under torchrun the process with RANK 0 writes; the others only agree on when to stop.
 
     >>> rt = TrainingRuntime()
@@ -98,19 +64,21 @@ class TrainingRuntime:
     >>> rt.finish()
     """
 
-    def __init__(self, run_id: str | None = None, run_dir: str | Path | None = None) -> None:
+    def __init__(self, run_id: str | Path | None = None, run_dir: str | Path | None = None) -> None:
+        if run_id is not None and run_dir is None and _names_folder(run_id):
+            run_id, run_dir = None, run_id
         # Absolute, as a script may change its folder.
         self.run_dir = Path(run_dir or os.environ.get("TRAINYARD_RUN_DIR") or "").absolute()
-        self.run_id = run_id or os.environ.get("TRAINYARD_RUN_ID") or self.run_dir.name
+        self.run_id = str(run_id or os.environ.get("TRAINYARD_RUN_ID") or self.run_dir.name)
         self._ranks = _whole_of(os.environ.get("WORLD_SIZE"), 1)
         self._writes = self._ranks < 2 or _whole_of(os.environ.get("RANK"), 0) == 0
         self._warn = _Warnings()
         self._alone = os.environ.get("TRAINYARD_SUPERVISED") != "1"
-        self._journal = _Journal(self.run_dir, self._warn, alone=self._alone)
-        self._ended = weakref.finalize(self, self._journal.close)  # at the latest when the interpreter ends
+        self._metrics = _MetricsFile(self.run_dir / "metrics.jsonl", self._warn)
+        self._templates: dict[tuple[str, ...], str] = {}
         self._meta: dict[str, Any] = {}
         self._pid = os.getpid()
-        self._step: Any = None  # of the newest row, None before the first
+        self._step: int | None = None  # of the newest row, None before the first
         self._listens_itself = False
         self._stop_asked = False
         self._polled = False
@@ -137,13 +105,12 @@ class TrainingRuntime:
         self._listens_itself = self._others_listen()
         if not self._writes:
             return
-        self._journal.catch_up()
         self._write_meta()
         self._guarded("config.json", lambda: self._keep_config(config))
         self._guarded("checkpoints", self._remove_leftovers)
 
     def finish(self, status: Status = "completed") -> None:
-        """Say how training ended, and complete metrics.jsonl.
+        """Say how training ended.
 
         A run that says "stopped" is continued later. So a script that nobody asked to stop has "completed", and who has
         said "stopped" is not "completed" afterwards. Alone, where nobody continues it, it is believed.
@@ -154,56 +121,22 @@ class TrainingRuntime:
         if status != "completed" or self._meta.get("status") != "stopped":
             self._meta["status"] = status
         self._write_meta()
-        self._journal.close()
+        self._guarded("metrics.jsonl", self._metrics.close)
 
     # --- what people see
 
-    def log_metrics(self, /, step: int, **values: Any) -> None:  # noqa: C901 - in one frame, see below
-        """Keep one row of numbers; once this returns, no kill of the process loses it. About a microsecond.
+    def log_metrics(self, /, step: int | None = None, **values: Any) -> None:
+        """Keep one row of numbers; once this returns, no kill of the process loses it. Some microseconds.
+
+        Without `step` it is one more than that of the newest row.
 
         Accepts numpy and torch scalars, arrays of one element, Decimals, bools, NaN and infinities, and texts such as
         "1e-4", "85%" or "3.2 ms", of which the number is kept as it stands. Names are tidied. Anything else is left
         out with one warning per name. After a SIGTERM, a script that registered something to save and never reads
         `should_stop` is saved and ended here, between two steps.
         """
-        # All of a usual row is done here, in one frame, by built-in types and with an index instead of an iterator: at
-        # one call in some milliseconds each layer, each module and each kind of instruction more is a cold cache.
-        journal = self._journal
-        names, words, numbers, count, length, taken, void, whole, keys_at = journal.plan
-        known = 0
-        while known < count and names[known] in values:
-            known += 1
-        if known != count or len(values) != count:
-            names, words, numbers, count, length, taken, void, whole, keys_at = journal.plan_for(tuple(values))
-        now = _now()
-        at = journal.at
-        end = at + length
-        if end <= journal.end and words is journal.words:
-            words[at] = taken  # no call until the space is: see _Journal
-            journal.at = end
-            try:
-                words[at + 1] = keys_at
-                words[at + 2] = step
-                numbers[at + 3] = now
-                place = at + 4
-                kept = 0
-                while kept < count:
-                    numbers[place + kept] = values[names[kept]]
-                    kept += 1
-            except BaseException as error:
-                if words is journal.words:
-                    words[at] = void
-                if not isinstance(error, Exception) or not _by_value(error, values):
-                    raise
-            else:
-                if words is journal.words:  # else it was sealed meanwhile, and is read without this row
-                    words[at] = whole
-                    self._step = step
-                    if self._stop_asked:
-                        self._stop_if_wanted()
-                    return
-        if self._writes and journal.append(step, values):
-            self._step = step
+        if self._writes:
+            self._append_row(step, values)
         if self._stop_asked:  # under torchrun each process looks
             self._stop_if_wanted()
 
@@ -356,6 +289,36 @@ class TrainingRuntime:
 
     # --- inside
 
+    def _append_row(self, step: Any, values: dict[str, Any]) -> None:
+        number = self._next_step() if step is None else _step_number(step)
+        if number is None:
+            self._warn("step", f"a row of metrics is left out: its step {_shown(step)} is not a whole number")
+            return
+        numbers: list[Any] = [value if type(value) is float else _number(value) for value in values.values()]
+        if None in numbers:
+            for name, value in [pair for pair, found in zip(values.items(), numbers, strict=True) if found is None]:
+                self._warn(f"metric {name}", f"metric {name!r} left out: {_shown(value)} is not one number")
+                del values[name]
+            numbers = [found for found in numbers if found is not None]
+        if not math.isfinite(sum(numbers)):
+            numbers = [_spelled(found) for found in numbers]
+        names = tuple(values)
+        template = self._templates.get(names)
+        if template is None:
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
+            template = self._templates[names] = _template(names)
+        line = (template % (number, time.time(), *numbers)).encode()
+        if len(line) > _MOST_ROW_BYTES:
+            self._warn("row", f"a row of {len(names)} metrics is left out: it is too long")
+            return
+        self._metrics.append(line)
+        self._step = number
+
+    def _next_step(self) -> int:
+        known = self._meta or self._step is not None
+        return (self._at() if known else self._last_step() or 0) + 1
+
     def _show(self, name: str, form: str, given: tuple[Any, ...], about: Mapping[str, Any]) -> None:
         """Write `pictures/NAME.json`, or warn.
 
@@ -475,9 +438,8 @@ class TrainingRuntime:
                 os.close(file)
 
     def _last_step(self) -> int | None:
-        """The largest step of the journal and of the last whole line, None without any."""
-        found = (last_step(self.run_dir / "metrics.jsonl"), *journal_steps(self.run_dir))
-        return max((step for step in found if step is not None), default=None)
+        """The step of the last whole line, None without any."""
+        return last_step(self.run_dir / "metrics.jsonl")
 
     def _read_meta(self) -> dict[str, Any]:
         try:
@@ -523,581 +485,91 @@ class _Warnings:
         self(f"errno {number}" if number else what, f"{what} cannot be written, training goes on: {error}")
 
 
-# How rows of some names are written into the segment at hand: the names, the segment as integers (`words`) and as
-# floats (`numbers`), how many numbers there are, how many words a row takes with its mark; the mark while it is written
-# (`taken`), when it was broken off (`void`) and when it is `whole`; the byte at which the names are. A plain tuple
-# unpacks fastest.
-_Plan = tuple[tuple[str, ...], "memoryview[int]", "memoryview[float]", int, int, int, int, int, int]
-_NOWHERE = memoryview(bytes(8))
-_NO_PLAN: _Plan = ((), _NOWHERE.cast("q"), _NOWHERE.cast("d"), -1, 0, 0, 0, 0, 0)  # no row is like it
+class _MetricsFile:
+    """metrics.jsonl, to which this process and perhaps others append whole lines.
 
-
-class _Row:
-    """One row that is not packed at once.
-
-    `written` is set in one piece with the mark. So a row that waits is written once, although Ctrl-C may end the
-    writing of what waits at any moment, and a handler that logs or ends the run may do the same writing within it.
+    Rows that no disk takes wait in memory, and go out with a later row or at `close`.
     """
 
-    __slots__ = ("names", "now", "numbers", "step", "written")
+    def __init__(self, path: Path, warn: _Warnings) -> None:
+        self._path, self._warn = path, warn
+        self._file = -1
+        self._torn = False  # whether the file's last line has no end: the next write begins with one
+        self._late: deque[bytes] = deque(maxlen=_MOST_LATE)
+        self._pid = os.getpid()
+        self._lock = threading.RLock()  # a signal's handler may log within a call
 
-    def __init__(self, names: tuple[str, ...], step: int, now: float, numbers: Sequence[float]) -> None:
-        self.names, self.step, self.now, self.numbers = names, step, now, numbers
-        self.written = False
-
-
-class _Journal:
-    """The writing side. A segment belongs to one process: it alone appends, and holds a lock on it while it lives.
-
-    Writing a row touches no file. Its space is taken in one piece for signals and other threads (`_ATOMIC`): the
-    segment is seen to be still the one at hand, the size is set as a mark without a kind, and the next one's place,
-    with no call of a function in between. Then the numbers are set, and when all are there the kind, again in one piece
-    with a look whether the segment is still at hand. So neither Ctrl-C nor a handler that logs or ends the run leaves a
-    hole that a reader cannot step over, and no lock is taken, which would cost a quarter of a call. What is slower
-    (other names, the next segment, texts, a full disk) is under the lock, and so is every row where an interpreter
-    makes no such promise: there `end` stays 0.
-
-    `at` and `end` count words of 8 bytes.
-    """
-
-    def __init__(self, run_dir: Path, warn: _Warnings, *, alone: bool) -> None:
-        self._run_dir, self._folder, self._warn, self._alone = run_dir, run_dir / JOURNAL, warn, alone
-        self._follower: _Follower | None = None
-        self._lock = threading.RLock()
-        self._late: deque[_Row] = deque(maxlen=_MOST_LATE)
-        self._converting = False
-        self._forget()
-        _open_journals.add(self)
-
-    def _forget(self) -> None:
-        """Own no segment: at first and in a forked child."""
-        self.at = self.end = 0
-        self.plan = _NO_PLAN  # of the newest row: most are alike
-        self.plans: dict[tuple[str, ...], _Plan] = {}
-        self.words: memoryview[int] | None = None  # the segment as integers, and as floats
-        self._numbers: memoryview[float] | None = None
-        self._path = self._folder
-        self._retry_at = 0.0
-
-    def plan_for(self, names: tuple[str, ...]) -> _Plan:
-        """How to write a row of other names than the newest one, and then those that are like it.
-
-        `_NO_PLAN` for new names.
-        """
-        plan = self.plans.get(names, _NO_PLAN)
-        if plan[1] is self.words:
-            self.plan = plan
-        return plan
-
-    def append(self, step: Any, values: Mapping[str, Any]) -> bool:
-        """Keep one row that was not packed at once; False for one that has no step.
-
-        Raises nothing but what a value raises beyond Exception.
-        """
-        now = _now()
-        number = _step_number(step)
-        if number is None:
-            self._warn("step", f"a row of metrics is left out: its step {_shown(step)} is not a whole number")
-            return False
-        names, numbers = [], []
-        for name, value in values.items():
-            found = _number(value)
-            if found is None:
-                self._warn(f"metric {name}", f"metric {name!r} left out: {_shown(value)} is not one number")
-            else:
-                names.append(name)
-                numbers.append(found)
-        if sum(len(name) + 24 for name in names) > _MOST_BYTES // 2:
-            self._warn("row", f"a row of {len(names)} metrics is left out: it is too long")
-            return False
+    def append(self, line: bytes) -> None:
+        """Write one line, or keep it for later."""
+        if self._pid != os.getpid():  # a forked child: what waits is the parent's, and a thread of it may hold the lock
+            self._pid, self._lock = os.getpid(), threading.RLock()
+            self._late.clear()
         with self._lock:
-            self._late.append(_Row(tuple(names), number, now, numbers))
-            if time.monotonic() >= self._retry_at:
-                self._store_late()
-        return True
-
-    def _store_late(self) -> None:
-        """Write the rows that wait; those that no disk takes go on waiting. See `_Row`."""
-        try:
-            while True:
-                if not self._late:  # looked at after the turn of the loop, which may let a handler empty it
-                    return
-                row = self._late[0]
-                self._store(row)
-                if self._late and self._late[0] is row:  # no call between the look and the removal
-                    del self._late[0]
-        except (OSError, ValueError) as error:  # ValueError: a file system that maps nothing
-            self._retry_at = time.monotonic() + _RETRY_S
-            self._warn.of(error, f"{JOURNAL} (metrics)")
-
-    def _store(self, row: _Row) -> None:
-        """Write a row wherever there is room, unless it is written. Raises: OSError."""
-        while not row.written:
-            plans = self.plans
-            plan = plans.get(row.names) or self._planned(row.names)
-            if plan is not None:
-                count = len(row.numbers)
-                record = struct.pack(f"qqd{count}d", plan[-1], row.step, row.now, *row.numbers)
-                if self._put(_ROW, record, plan[1], row):
-                    return
-            if plans is self.plans:  # nobody else, a signal's handler say, began a segment meanwhile
-                self._roll(row.names)
-
-    def _planned(self, names: tuple[str, ...]) -> _Plan | None:
-        """Write these names into the segment; None if there is none, or no room for them."""
-        plans, words, numbers = self.plans, self.words, self._numbers
-        if words is None or numbers is None:
-            return None
-        if len(plans) >= _MOST_PLANS:
-            plans.clear()
-        text = json.dumps(_tidied(names)).encode()
-        text += b" " * (-len(text) % 8)
-        keys_at = self._put(_KEYS, text, words)
-        if not keys_at:
-            return None
-        count = len(names)
-        size = 8 * (4 + count)
-        plan = names, words, numbers, count, 4 + count, size, _KEYS << 32 | size, _ROW << 32 | size, 8 * keys_at
-        plans[names] = plan
-        return plan
-
-    def _put(self, kind: int, record: bytes, words: memoryview[int], row: _Row | None = None) -> int:
-        """Write one record, of whole words, into this segment; its place.
-
-        0 (the head is there) for no room, another segment or a row that is written. Of a row, say that it is written.
-        """
-        content = memoryview(record).cast("q")
-        length, last = 1 + len(content), len(words)
-        mark = kind << 32 | 8 * length
-        at = self.at
-        end = at + length
-        where = slice(at + 1, end)  # before: to make one may start the collector, which calls methods of others
-        if at != self.at or end > last or words is not self.words or (row is not None and row.written):
-            return 0  # no call until the mark is set
-        self.at = end
-        words[where] = content
-        words[at] = mark
-        if row is not None:
-            row.written = True
-        return at
-
-    def _roll(self, names: tuple[str, ...]) -> None:
-        """Go on in a new segment that has room for these names and a row. Raises: OSError."""
-        if self._alone and self.words is not None and not (self._follower and self._follower.lives()):
-            self._convert()
-        need = _HEAD_BYTES + 16 + len(json.dumps(_tidied(names))) + _ROW_BYTES + 8 * len(names)
-        fresh, path = self._reserve(max(_SEGMENT_BYTES, -(-need // 4096) * 4096))
-        words: memoryview[int] = fresh.cast("q")
-        numbers: memoryview[float] = fresh.cast("d")
-        end = len(words) if _ATOMIC else 0
-        self._look()
-        old, self.words, self._numbers, self._path = self.words, words, numbers, path
-        self.at, self.end, self.plan, self.plans = _HEAD_BYTES // 8, end, _NO_PLAN, {}
-        if old is not None:  # no call since
-            old[_SEALED] = 1
-        if self._alone and self._follower is None:
-            self._follower = _Follower()
-            self._follower.start(self._run_dir, self._warn)
-
-    def _look(self) -> None:
-        """Warn when the segment at hand is gone: until it is sealed nobody but the training's owner removes it."""
-        try:
-            if self.words is not None:
-                self._path.stat()
-        except FileNotFoundError:
-            self._warn("removed", f"{JOURNAL} was removed while training runs: its newest metrics are lost")
-        except OSError as error:
-            self._warn.of(error, JOURNAL)
-
-    def _reserve(self, size: int) -> tuple[memoryview, Path]:
-        """A new segment and its place.
-
-        All its blocks are on disk, so that a full disk is an error here and no SIGBUS later.
-        """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        names = segments(self._folder)
-        if len(names) >= _MOST_SEGMENTS and self._alone:
-            self._convert()
-            names = segments(self._folder)
-        if len(names) >= _MOST_SEGMENTS:
-            raise OSError(errno.ENOSPC, f"{len(names)} segments wait and nobody converts them")
-        mine = f"{os.urandom(6).hex()}.seg"
-        aside = self._folder / f".{mine}"
-        file = -1
-        try:
-            file = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-            _try_lock(file)  # kept by the mapping, freed by the kernel when the process is gone
-            _fill(file, size)
-            fresh = memoryview(mmap.mmap(file, size, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)))
-            fresh[: _HEAD.size] = _HEAD.pack(_MAGIC, size, 0, _HEAD_BYTES, 0, 0)
-            names = segments(self._folder)  # again: a handler may have begun one meanwhile, whose rows come before
-            number = int(names[-1][:8]) + 1 if names else 1
-            path = aside.rename(self._folder / f"{number:08d}-{mine}")
-        except BaseException:  # Ctrl-C too leaves nothing behind
-            aside.unlink(missing_ok=True)
-            raise
-        finally:
-            if file >= 0:
-                os.close(file)
-        return fresh, path
-
-    def catch_up(self) -> None:
-        """Alone: convert what an earlier attempt left."""
-        if self._alone:
-            self._convert()
+            self._late.append(line)
+            self._write_late()
 
     def close(self) -> None:
-        """Seal what is written; alone, wait until metrics.jsonl is complete. A later `append` opens anew.
-
-        Once more after Ctrl-C: it goes on where it was.
-        """
-        patience = time.monotonic() + _FINISH_S
+        """Write what waits. A later `append` opens the file again."""
         with self._lock:
-            self._store_late()
-            self._retry_at = 0.0
-            self._look()
-            words, self.words, self._numbers = self.words, None, None
-            self.at, self.end, self.plan, self.plans = 0, 0, _NO_PLAN, {}
-            if words is not None:  # no call since; not released either: who was interrupted may be about to write to it
-                words[_SEALED] = 1
-        follower = self._follower
-        if follower is not None:
-            follower.finish(patience)
-        self._follower = None
-        if self._alone:
-            self._convert(patience, over=words is not None or follower is not None)
+            self._write_late()
+            if self._file >= 0 and not os.fstat(self._file).st_nlink:
+                self._warn("removed", f"{self._path.name} was removed while training runs: its newest rows are lost")
+            file, self._file = self._file, -1
+            if file >= 0:
+                os.close(file)
 
-    def _convert(self, patience: float = 0.0, *, over: bool = False) -> None:
-        """Convert here; while another process does so, wait until `patience` (of time.monotonic).
-
-        `over`: nothing more is to come, and the folder goes if it is empty.
-        """
-        if self._converting:  # this is a handler within a conversion, which would wait for itself
-            return
-        self._converting = True
+    def _write_late(self) -> None:
         try:
-            converter = Converter(self._run_dir)
-            converter.run()
-            while converter.busy and time.monotonic() < patience:
-                time.sleep(_IDLE_S[0])
-                converter.run()
-            if over:
-                remove_empty(self._folder)
+            while self._late:
+                self._write(self._late.popleft())
         except OSError as error:
-            self._warn.of(error, "metrics.jsonl")
-        finally:
-            self._converting = False
+            if error.errno is None:  # raised by a signal's handler of the script, such as TimeoutError
+                raise
+            self._warn.of(error, f"{self._path.name} (metrics)")
 
-    def after_fork(self) -> None:
-        """In a forked child: leave the parent's segment alone. A child that logs gets its own."""
-        if self._follower is not None:
-            self._follower.abandon()
-        self._follower = None
-        self._lock = threading.RLock()  # another thread of the parent may have held it
-        self._late.clear()
-        self._converting = False
-        self._forget()
-
-
-_open_journals: weakref.WeakSet[_Journal] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for journal in list(_open_journals):
-        journal.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-# No child of the training, whose `os.wait` is for its own children: the interpreter that is started leaves it behind.
-_LEAVE_BEHIND = "import os, sys; os.fork() or os.execv(sys.executable, [sys.executable, '-I', '-S', *sys.argv[1:]])"
-
-
-class _Follower:
-    """A small process that converts while training runs. It sees the end of this one as the end of its input.
-
-    Its output, to which it writes nothing, ends with it.
-    """
-
-    def __init__(self) -> None:
-        self._input, self._output = 0, -1
-
-    def start(self, run_dir: Path, warn: _Warnings) -> None:
-        """Interrupted, it may leave a process that nobody knows, which ends at once as its input does."""
-        reading, writing = os.pipe()
-        its_output, output = os.pipe()
-        # not before the last method has ended, in which a handler may have called another one
-        weakref.finalize(self, os.close, its_output).atexit = False
-        argv = [sys.executable, "-I", "-S", "-c", _LEAVE_BEHIND, os.path.abspath(__file__), str(run_dir)]  # noqa: PTH100 - spawn takes text
-        actions = [
-            (os.POSIX_SPAWN_DUP2, reading, 0),
-            (os.POSIX_SPAWN_DUP2, output, 1),
-            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-        ]
-        started = False
+    def _write(self, line: bytes) -> None:
+        """Raises: OSError, and what is not written waits."""
         try:
-            # a session of its own: Ctrl-C and a kill of the training's group must leave it time to drain
-            pid = os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
-            self._input, started = writing, True
-            os.waitpid(pid, 0)
-        except ChildProcessError:  # a handler of the script waited for it
+            if self._file < 0:
+                self._open()
+            data = b"\n" + line if self._torn else line
+            written = os.write(self._file, data)
+        except OSError as error:
+            if error.errno is not None:
+                self._late.appendleft(line)
+            if error.errno != errno.EBADF or self._file < 0:
+                raise
+            self._file = -1  # the script closed it: the next try opens it again
             return
-        except (OSError, NotImplementedError, ValueError, TypeError) as error:
-            warn("follower", f"metrics.jsonl is written at the end only, no process could be started: {error}")
-        finally:
-            os.close(reading)
-            os.close(output)
-            if started:  # not before: while we hold the other end too, a handler that ends the run would wait in vain
-                self._output = its_output
-            else:  # else a handler may have ended it meanwhile, and closed that
-                os.close(writing)
+        self._torn = written < len(data)
+        if self._torn:
+            self._late.appendleft(b"" if written == len(data) - 1 else line)  # nothing but the line's end is missing
+            raise OSError(errno.ENOSPC, "the disk took only a part of a row")
 
-    def lives(self) -> bool:
-        return self._output >= 0 and not self._ended(0.0)
-
-    def finish(self, patience: float) -> None:
-        """Let it drain and end, until `patience` (of time.monotonic)."""
-        self.abandon()
-        if self._output >= 0:
-            self._ended(max(0.0, patience - time.monotonic()))
-
-    def abandon(self) -> None:
-        """Close our end of its input."""
-        writing, self._input = self._input, 0
-        if writing:
-            os.close(writing)
-
-    def _ended(self, within_s: float) -> bool:
-        looking = select.poll()
-        looking.register(self._output, 0)  # its end is told unasked
-        return bool(looking.poll(1000 * within_s))
-
-
-class Converter:
-    """The reading side: makes lines of metrics.jsonl of what the journal holds, each row once.
-
-    Before lines are appended, the segment's head says which rows they are and how long the file was; after a death in
-    between, the next converter looks how many of them arrived and appends the rest. Called by the supervisor, which is
-    outside of the training's walls: it maps nothing (a truncated file would be a SIGBUS), follows no links, and takes
-    nothing that it reads for granted.
-    """
-
-    def __init__(self, run_dir: Path) -> None:
-        self._path, self._folder = run_dir / "metrics.jsonl", run_dir / JOURNAL
-        self.busy = False  # another converter was at work at the last `run`
-
-    def run(self, *, ended: bool = False) -> int:
-        """Convert what is there; the number of rows. 0 too while another converter is at work.
-
-        `ended`: no process that could still write is left. Raises: OSError, and the rows stay in the journal.
-        """
-        self.busy = False
-        try:
-            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            return 0
-        count = 0
-        try:
-            self.busy = not _try_lock(folder)
-            if self.busy:
-                return 0
-            for name in segments(folder):
-                count += self._segment(folder, name, ended=ended)
-            if ended:
-                _remove_asides(folder)
-        finally:
-            os.close(folder)
-        if ended:
-            remove_empty(self._folder)
-        return count
-
-    def _segment(self, folder: int, name: str, *, ended: bool) -> int:
-        file = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-        try:
-            segment = _Segment(file)
-            over = ended or segment.sealed or _try_lock(file)  # before the rows are read
-            count = self._move(segment, file, over=over)
-            if over:
-                os.unlink(name, dir_fd=folder)
-        finally:
-            os.close(file)
-        return count
-
-    def _move(self, segment: _Segment, file: int, *, over: bool) -> int:
-        done, count = segment.done, 0
-        while True:
-            intended = segment.intended if segment.intended > done else 0
-            text, rows, at = segment.read(done, intended or segment.size, over=over or bool(intended))
-            if at == done:
-                return count
-            if rows:
-                with _Lines(self._path) as lines:
-                    size = segment.size_before if intended else lines.size
-                    os.pwrite(file, _DONE.pack(done, at, size), _DONE_AT)
-                    lines.append(_missing(lines.since(size), text) if intended else lines.closing + text)
-            os.pwrite(file, _DONE.pack(at, 0, 0), _DONE_AT)
-            done, segment.intended = at, 0
-            count += rows
-
-
-class _Segment:
-    """One segment as read from a file that may hold anything."""
-
-    def __init__(self, file: int) -> None:
-        self._file = file
+    def _open(self) -> None:
+        """No link is followed and no pipe is waited for. Raises: OSError."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        file = os.open(self._path, flags, 0o644)
         found = os.fstat(file)
-        head = os.pread(file, _HEAD_BYTES, 0)
-        self.size = self.done = self.intended = self.size_before = 0
-        self.sealed = False
-        self._rows: dict[tuple[int, int], tuple[struct.Struct, list[str]]] = {}
-        if stat.S_ISREG(found.st_mode) and len(head) == _HEAD_BYTES and _WORD.unpack_from(head)[0] == _MAGIC:
-            _, size, sealed, self.done, self.intended, self.size_before = _HEAD.unpack_from(head)
-            self.size, self.sealed = min(size, found.st_size, _MOST_BYTES), bool(sealed)
-            self.intended = min(self.intended, self.size)
-
-    def read(self, at: int, end: int, *, over: bool = False) -> tuple[bytes, int, int]:
-        """Lines of the rows from byte `at` on, about `_CHUNK_BYTES` of journal; how many; where they end.
-
-        `over`: nobody writes any more, and rows that are not whole now are stepped over.
-        """
-        data = os.pread(self._file, min(_CHUNK_BYTES, end - at), at) if at < end else b""
-        if len(data) >= 8 and len(data) < (size := _WORD.unpack_from(data)[0] & _SIZE) <= end - at:
-            data = os.pread(self._file, size, at)  # one record longer than a chunk
-        text, moved = self._lines(data, over)
-        # Within one read a processor copies in whatever order it likes, while the training writes: a mark may come
-        # along without what was written before it (x86 `rep movsb`: seen at one read in 600 at the journal's end).
-        # What is read after a mark was seen is whole.
-        whole = os.pread(self._file, moved, at) if moved else b""
-        if whole != data[:moved]:
-            text, moved = self._lines(whole, over)
-        joined = "".join(text)
-        if ":nan" in joined or ":inf" in joined or ":-inf" in joined:  # no name of ours holds a colon
-            for said, meant in ((":nan", ':"NaN"'), (":inf", ':"Infinity"'), (":-inf", ':"-Infinity"')):
-                joined = joined.replace(said, meant)
-        return joined.encode(), len(text), at + moved
-
-    def _lines(self, data: bytes, over: bool) -> tuple[list[str], int]:
-        """Lines of the rows whose marks are set, and how many bytes of `data` they and their names take."""
-        text: list[str] = []
-        moved = 0
-        while moved + 16 <= len(data):
-            mark = _WORD.unpack_from(data, moved)[0]
-            kind, size = mark >> 32, mark & _SIZE
-            if size < 16 or size % 8 or moved + size > len(data):
-                break  # not there yet, or in the next chunk
-            if kind == _ROW and size >= _ROW_BYTES:
-                moved = self._line_up(data, moved, mark, text)
-            elif kind == _KEYS or (over and not kind):
-                moved += size
-            else:
-                break
-        return text, moved
-
-    def _line_up(self, data: bytes, at: int, mark: int, text: list[str]) -> int:
-        """Append the lines of all rows alike from `at` on; where they end.
-
-        How numbers are written follows from these rows alone: read again after a death, they must give the same bytes.
-        """
-        size, keys_at = mark & _SIZE, _WORD.unpack_from(data, at + 8)[0]
-        layout, names = self._layout(keys_at, size)
-        rows = (len(data) - at) // size
-        alike: list[tuple[Any, ...]] = []
-        for found in layout.iter_unpack(memoryview(data)[at : at + rows * size]):
-            if found[0] != mark or found[1] != keys_at:
-                break
-            alike.append(found)
-        template = _template(names, alike[len(alike) // 2])
-        text.extend([template % found[2:] for found in alike])
-        return at + len(alike) * size
-
-    def _layout(self, keys_at: int, size: int) -> tuple[struct.Struct, list[str]]:
-        known = self._rows.get((keys_at, size))
-        if known is None:
-            count = (size - _ROW_BYTES) // 8
-            names = self._names(keys_at)
-            names = names if len(names) == count else [f"unnamed_{number}" for number in range(count)]
-            quoted = [json.dumps(name).replace("%", "%%") for name in names]
-            known = self._rows[keys_at, size] = struct.Struct(f"QQqd{count}d"), quoted
-        return known
-
-    def _names(self, at: int) -> list[str]:
-        head = os.pread(self._file, 8, at) if at < self.size else b""
-        mark = _WORD.unpack(head)[0] if len(head) == 8 else 0
-        size = mark & _SIZE
-        if mark >> 32 != _KEYS or not 8 <= size <= self.size - at:
-            return []
-        try:
-            found = json.loads(os.pread(self._file, size - 8, at + 8))
-            return [str(name) for name in found] if isinstance(found, list) else []
-        except (ValueError, RecursionError):
-            return []
+        if not stat.S_ISREG(found.st_mode):
+            os.close(file)
+            raise OSError(errno.EINVAL, f"{self._path.name} is no plain file")
+        self._torn = found.st_size > 0 and os.pread(file, 1, found.st_size - 1) != b"\n"
+        self._file = file
 
 
-def _template(names: Sequence[str], like: Sequence[Any]) -> str:
-    """How rows become lines, given one of them. Either spelling of a number is exact.
-
-    `repr` is the shortest one, but takes longer than 17 digits do where it needs as many: most measured losses.
-    """
-    values = zip(names, like[4:], strict=True)
-    spelled = ",".join(f"{name}:{'%r' if len(repr(value)) < 17 else '%.17g'}" for name, value in values)
+def _template(names: Sequence[str]) -> str:
+    """A row of these metrics but for its numbers."""
+    spelled = ",".join(f'"{name}":%s' for name in _tidied(names))
     return '{"step":%d,"at":%.3f,"values":{' + spelled + "}}\n"
 
 
-class _Lines:
-    """metrics.jsonl, open to append."""
-
-    def __init__(self, path: Path) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-        self._file = os.open(path, flags, 0o644)
-        found = os.fstat(self._file)
-        self.size = found.st_size
-        if not stat.S_ISREG(found.st_mode):
-            os.close(self._file)
-            raise OSError(errno.EINVAL, f"{path.name} is no plain file")
-
-    def __enter__(self) -> _Lines:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._file)
-
-    @property
-    def closing(self) -> bytes:
-        """What ends a last line that somebody left torn."""
-        torn = self.size > 0 and os.pread(self._file, 1, self.size - 1) != b"\n"
-        return b"\n" if torn else b""
-
-    def since(self, size: int) -> bytes:
-        """What was appended when the file was `size` bytes long, as much of it as one conversion may be behind."""
-        start = at = min(size, self.size)
-        parts = []
-        while at - start < _MOST_BYTES and (part := os.pread(self._file, _CHUNK_BYTES, at)):
-            parts.append(part)
-            at += len(part)
-        return b"".join(parts)
-
-    def append(self, data: bytes) -> None:
-        """Raises: OSError; some of `data` may be written then."""
-        while data:
-            data = data[os.write(self._file, data) :]
-
-
-def _missing(tail: bytes, text: bytes) -> bytes:
-    """What is still to be appended of `text` (whole lines) where `tail` was appended already.
-
-    Lines of others may stand between. The last line of `tail` may be torn.
-    """
-    *whole, rest = tail.split(b"\n")
-    wanted = text.splitlines(keepends=True)
-    found = 0
-    for line in whole:
-        if found < len(wanted) and line + b"\n" == wanted[found]:
-            found += 1
-    left = b"".join(wanted[found:])
-    if rest and left.startswith(rest):
-        return left[len(rest) :]
-    return b"\n" + left if rest and left else left
+def _spelled(number: float) -> float | str:
+    """As JSON can say it: it has no word for what is not finite."""
+    if math.isfinite(number):
+        return number
+    return '"NaN"' if math.isnan(number) else '"Infinity"' if number > 0 else '"-Infinity"'
 
 
 def last_step(path: Path) -> int | None:
@@ -1115,49 +587,6 @@ def last_step(path: Path) -> int | None:
     return next((step for line in reversed(lines) if (step := _step_of(line)) is not None), None)
 
 
-def journal_steps(run_dir: Path) -> list[int]:
-    """The last steps in the journal of a run's folder that are not in metrics.jsonl yet, one a segment."""
-    found: list[int] = []
-    for name in segments(run_dir / JOURNAL):
-        try:
-            file = os.open(run_dir / JOURNAL / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:  # converted and removed meanwhile
-            continue
-        try:
-            segment = _Segment(file)
-            at = segment.done
-            while (read := segment.read(at, segment.size, over=True))[2] != at:
-                at = read[2]
-                found += [step] if (step := _step_of(read[0].splitlines()[-1] if read[0] else b"")) is not None else []
-        finally:
-            os.close(file)
-    return found
-
-
-def segments(folder: int | Path) -> list[str]:
-    """Names of the segments in a journal's folder, oldest first."""
-    try:
-        return sorted(name for name in os.listdir(folder) if re.fullmatch(_SEGMENT, name))  # noqa: PTH208 - an open folder
-    except OSError:  # no folder, no segments
-        return []
-
-
-def remove_empty(folder: Path) -> None:
-    """Remove the journal's folder if nothing is in it."""
-    try:
-        folder.rmdir()
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
-            raise
-
-
-def _remove_asides(folder: int) -> None:
-    """Remove segments that were never finished; no writer is left."""
-    for name in os.listdir(folder):
-        if name.startswith("."):
-            os.unlink(name, dir_fd=folder)
-
-
 def _try_lock(file: int) -> bool:
     """Take the lock if it is free. True too where the file system knows no locks."""
     try:
@@ -1167,16 +596,6 @@ def _try_lock(file: int) -> bool:
     except OSError:
         return True
     return True
-
-
-def _fill(file: int, size: int) -> None:
-    """Reserve the blocks of a new file. Raises: OSError."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, 0, size)
-    else:
-        os.write(file, bytes(size))
-        if os.fstat(file).st_size != size:
-            raise OSError(errno.ENOSPC, "the disk took only part of a segment")
 
 
 def _dump_stacks_on_usr1() -> None:
@@ -1200,15 +619,6 @@ def _tidied(names: Sequence[str]) -> list[str]:
             tidy, number = f"{tidy.removesuffix(f'_{number - 1}') if number > 2 else tidy}_{number}", number + 1
         found[tidy] = None
     return list(found)
-
-
-def _by_value(error: Exception, values: Mapping[str, Any]) -> bool:
-    """Whether a value that is no plain number raised this, and not a signal's handler while it was asked.
-
-    Also one that warns, once in a process, where warnings are errors: a tensor that requires its gradient.
-    """
-    usual = (TypeError, ValueError, RuntimeError, Warning)
-    return isinstance(error, usual) or None in map(_number, values.values())
 
 
 def _number(value: Any) -> float | None:
@@ -1246,22 +656,29 @@ def _shown(value: Any, most: int = 60) -> str:
 
 def _step_number(step: Any) -> int | None:
     """A whole number that fits 64 bits, or None."""
-    try:
-        number = int(step)
-    except Exception:  # noqa: BLE001 - likewise
-        return None
+    number = step
+    if type(step) is not int:  # no code of others is called for a usual one
+        try:
+            number = int(step)
+        except Exception:  # noqa: BLE001 - likewise
+            return None
     return number if -(2**63) <= number < 2**63 else None
 
 
 def _step_of(line: bytes) -> int | None:
     try:
-        return int(json.loads(line)["step"])
+        return _step_number(json.loads(line)["step"])
     except (ValueError, RecursionError, KeyError, TypeError):  # torn, or no row
         return None
 
 
 def _whole(value: Any) -> int:
     return _step_number(value) or 0
+
+
+def _names_folder(text: str | Path) -> bool:
+    """Whether this is meant as a path, not as a run's id."""
+    return isinstance(text, Path) or os.sep in text or os.path.isdir(text)  # noqa: PTH112 - of any text
 
 
 def _whole_of(text: str | None, default: int) -> int:
@@ -1307,24 +724,3 @@ def _save_torch(folder: Path, parts: Mapping[str, Any]) -> None:
     import torch
 
     torch.save({name: part.state_dict() for name, part in parts.items()}, folder / "state.pt")
-
-
-def follow(run_dir: Path) -> int:
-    """Convert until standard input ends and nothing is left; the exit code, 1 when lines could not be written."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    converter, pause, failed = Converter(run_dir), _IDLE_S[0], False
-    while True:
-        ended = bool(select.select([0], [], [], pause)[0])  # before the look, so that what is written last is seen
-        try:
-            moved, failed = converter.run(), False
-        except OSError:
-            moved, failed = 0, True
-        if ended and not moved and not converter.busy:  # another one may not see what was written last
-            remove_empty(run_dir / JOURNAL)
-            return int(failed)
-        pause = _IDLE_S[0] if moved else min(2 * pause, _IDLE_S[1])
-
-
-if __name__ == "__main__":
-    sys.exit(follow(Path(sys.argv[1])))

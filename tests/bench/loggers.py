@@ -1,6 +1,6 @@
 """One logger of metrics, timed in a process of its own: `python loggers.py KIND MODE CALLS`; prints one JSON line.
 
-Kinds: ours, ours_supervised, noop, trackio, wandb. Modes: `tight` (microseconds a call of the loop alone, and all-in:
+Kinds: ours, noop, trackio, wandb. Modes: `tight` (microseconds a call of the loop alone, and all-in:
 until `finish` came back, when nothing of it can be lost any more) and `paced` (the median of single calls, one per
 5 ms, whose caches have gone cold in between). Imports nothing of the repository but for our own kinds, so that an
 interpreter that has only the peers can run it. Called by `tests.bench.log_metrics`.
@@ -27,7 +27,7 @@ Logger = tuple[object, str, End]  # what is called `logger` in the script's line
 
 
 def ours(folder: Path) -> Logger:
-    """Alone: `finish` returns when metrics.jsonl is complete. Supervised: the supervisor makes the lines."""
+    """A row is in metrics.jsonl when the call returns."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from trainyard import TrainingRuntime
 
@@ -65,7 +65,7 @@ def with_wandb(folder: Path) -> Logger:
     return run, f"logger.log({AS_DICT})", run.finish
 
 
-KINDS = {"ours": ours, "ours_supervised": ours, "noop": noop, "trackio": with_trackio, "wandb": with_wandb}
+KINDS = {"ours": ours, "noop": noop, "trackio": with_trackio, "wandb": with_wandb}
 # The scripts, with the line of the logger as people write it. The numbers are drawn before.
 TIGHT = """
 def script(logger, values, calls):
@@ -120,23 +120,13 @@ def paced(made: Logger, calls: int) -> dict[str, float]:
 def main() -> None:
     """Measure one logger."""
     kind, mode, calls = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    os.environ["TRAINYARD_SUPERVISED"] = "1" if kind == "ours_supervised" else "0"
     out = os.dup(1)
     os.dup2(2, 1)  # peers greet on standard output
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         found = {"tight": tight, "paced": paced}[mode](KINDS[kind](Path(folder)), calls)
         if kind == "ours":
             found["rows"] = (Path(folder) / "metrics.jsonl").read_bytes().count(b"\n")
-        if kind == "ours_supervised":
-            found["rows"] = _converted(Path(folder))
     os.write(out, (json.dumps(found) + "\n").encode())
-
-
-def _converted(folder: Path) -> int:
-    """How many rows the journal held, as the supervisor would find them. Not timed."""
-    from trainyard.runtime import Converter
-
-    return Converter(folder).run(ended=True)
 
 
 if __name__ == "__main__":

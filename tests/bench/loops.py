@@ -2,8 +2,8 @@
 
 Kinds: `torch` (a step of about 3 ms on one CPU thread, each logged by a call) and `trainer` (transformers' Trainer,
 with our callback and without). Prints one JSON line: for each round the mean milliseconds of a step under `ours`, under
-the control (`control`), and under the same control once more (`again`), in an order drawn anew for each round. We are
-alone here: a child of ours makes the lines of metrics.jsonl meanwhile. Called by `tests.bench.logging_overhead`.
+the control (`control`), and under the same control once more (`again`), in an order drawn anew for each round. Called
+by `tests.bench.logging_overhead`.
 """
 
 import json
@@ -23,7 +23,7 @@ from trainyard.adapters import trainer_callback
 
 ROUNDS = {"torch": 120, "trainer": 24}
 STEPS = {"torch": 40, "trainer": 60}
-LEFT_OUT = 10  # steps at the beginning of a Trainer: its caches, and our child that starts
+LEFT_OUT = 10  # steps at the beginning of a Trainer: its caches
 Block = Callable[[str], float]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from agent.domain.events import MetricRow
-from trainyard.runtime import JOURNAL, TrainingRuntime
+from trainyard import TrainingRuntime
 
 REPO = Path(__file__).resolve().parents[2]
 LIMIT_S = 60.0
@@ -95,7 +95,7 @@ def test_what_is_not_one_number_is_left_out_and_said_once(
 
     for step in (1, 2):
         rt.log_metrics(step=step, loss=0.1, rate="fast", grid=np.zeros(3), nothing=None, pair=torch.zeros(2))
-    rt.log_metrics(step=None, loss=1.0)  # type: ignore[arg-type]
+    rt.log_metrics(step="first", loss=1.0)  # type: ignore[arg-type]
     rt.log_metrics(step=2**70, loss=1.0)
     rt.log_metrics(step=torch.tensor(3), loss=2.0)  # type: ignore[arg-type]
     rt.log_metrics(step=4.0)  # type: ignore[arg-type]
@@ -163,6 +163,35 @@ def test_a_metric_may_have_any_name_but_step(rt: TrainingRuntime, tmp_path: Path
     assert [row["values"] for row in rows(tmp_path)] == [{"self": 1, "values": 2, "journal": 3}, {"self": 1}]
 
 
+def test_steps_count_themselves(tmp_path: Path) -> None:
+    """One more than the newest row, also of an earlier attempt."""
+    first = TrainingRuntime(tmp_path)
+    first.log_metrics(loss=0.5)
+    first.log_metrics(loss=0.4)
+    first.log_metrics(10, loss=0.3)
+    first.log_metrics(loss=0.2)
+    for started in (True, False):
+        again = TrainingRuntime(tmp_path)
+        if started:
+            again.start("m")
+        again.log_metrics(loss=0.1)
+    assert [row["step"] for row in rows(tmp_path)] == [1, 2, 10, 11, 12, 13]
+
+
+def test_one_argument_is_a_folder_or_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    for given in ("there", "out/new", str(tmp_path / "far"), tmp_path / "path"):
+        rt = TrainingRuntime(given)
+        assert (rt.run_dir, rt.run_id) == (tmp_path / given, Path(given).name)
+    rt = TrainingRuntime("lr-0.1")
+    assert (rt.run_dir, rt.run_id) == (tmp_path, "lr-0.1")
+    monkeypatch.setenv("TRAINYARD_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("TRAINYARD_RUN_ID", "r-1")
+    assert (TrainingRuntime().run_dir, TrainingRuntime().run_id) == (tmp_path / "run", "r-1")
+    assert TrainingRuntime("lr-0.1").run_dir == tmp_path / "run"
+
+
 def test_a_script_that_changes_its_folder_keeps_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rt = TrainingRuntime("r", "out")
@@ -218,17 +247,14 @@ def test_start_keeps_what_an_earlier_attempt_reached(tmp_path: Path) -> None:
     assert [row["step"] for row in rows(tmp_path)] == [4, 6, 7]
     meta = json.loads((tmp_path / "meta.json").read_text())
     assert (meta["status"], meta["step"]) == ("completed", 7)
-    assert not (tmp_path / JOURNAL).exists()
 
 
-def test_rows_of_a_dead_attempt_that_are_only_in_the_journal_count(tmp_path: Path) -> None:
+def test_rows_of_a_dead_attempt_count(tmp_path: Path) -> None:
     child = script(
         tmp_path,
         "rt.start('m', {})\nfor n in range(1, 8):\n rt.log_metrics(n, loss=n)\nimport os\nos.kill(os.getpid(), 9)\n",
-        TRAINYARD_SUPERVISED="1",
     )
     child.communicate(timeout=LIMIT_S)
-    assert not (tmp_path / "metrics.jsonl").exists()
     rt = TrainingRuntime("r", tmp_path)
     info = rt.get_resume_info()
     assert info is not None
@@ -335,28 +361,6 @@ print('trained')
     assert said.count("was removed while training runs") == 1
 
 
-def test_who_waits_for_any_child_waits_for_none_of_ours(tmp_path: Path) -> None:
-    body = """
-import os
-rt.start('m')
-rt.log_metrics(1, loss=1.0)
-if not os.fork():
-    os._exit(3)
-waited = []
-try:
-    while True:
-        waited.append(os.wait()[1])
-except ChildProcessError:
-    print(waited)
-rt.finish()
-"""
-    child = script(tmp_path, body)
-    out, said = child.communicate(timeout=LIMIT_S)
-    assert out == "[768]\n", said
-    assert [row["step"] for row in rows(tmp_path)] == [1]
-    assert not (tmp_path / JOURNAL).exists()
-
-
 def test_metrics_that_are_no_file_are_left_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Neither a link to somewhere else is written through, nor does a pipe hold anybody up."""
     for number, place in enumerate(("link", "pipe")):
@@ -371,9 +375,7 @@ def test_metrics_that_are_no_file_are_left_alone(tmp_path: Path, capfd: pytest.C
         rt.finish()
         assert "training goes on" in capfd.readouterr().err
         path.unlink()
-        again = TrainingRuntime("r", folder)
-        again.start("m", {})
-        again.finish()
+        rt.finish()
         assert [row["step"] for row in rows(folder)] == [1]
     assert (tmp_path / "elsewhere").read_text() == "precious"
 
@@ -488,13 +490,10 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), rt.should_stop)
 def test_ctrl_c_in_the_middle_of_logging_leaves_no_hole(tmp_path: Path) -> None:
     """Half of the signals raise within the call, the other half log from within it.
 
-    Real signals at random moments; `test_journal_interrupted` takes each moment in turn. Segments are small, so that
-    many signals come while one is begun.
+    Real signals at random moments.
     """
     body = """
 import json, signal
-from trainyard import runtime
-runtime._SEGMENT_BYTES = 16384
 hits, returned = 0, []
 def hit(number, frame):
     global hits

@@ -1,8 +1,6 @@
 """Where a supervisor goes on in metrics.jsonl: each row once over all attempts, whatever else stands in the file."""
 
 import json
-import os
-import struct
 import tempfile
 import tracemalloc
 from pathlib import Path
@@ -12,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.events import Logged, Measured, MetricRow
-from trainyard.runtime import _MAGIC as MAGIC
-from trainyard.runtime import JOURNAL
 from worker.spool import Spool
 from worker.supervisor import follow
 from worker.supervisor.follow import ROWS, MetricsTail, rows_in
@@ -66,7 +62,7 @@ def test_reading_goes_on_behind_as_many_rows_as_were_handed_out(found: list[byte
             assert taken(MetricsTail(path, handed_out=number)) == rows[number:]
 
 
-def test_rows_are_found_that_the_converter_wrote_and_others(tmp_path: Path) -> None:
+def test_rows_are_found_that_the_runtime_wrote_and_others(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     good = '{"step":%d,"at":1790000000.05,"values":{"train_loss":0.25,"lr":1e-05,"bad":NaN,"worse":-Infinity}}\n'
     text = [good % step for step in range(20_000)]
@@ -111,41 +107,6 @@ def test_a_file_without_lines_is_stepped_over_with_little_memory(tmp_path: Path)
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize("kind", ["a row", "names", "a conversion under way"])
-def test_a_segment_with_a_huge_record_takes_little_memory(tmp_path: Path, kind: str) -> None:
-    """The training writes these files, with holes that take no disk."""
-    size, journal = 2**28, tmp_path / JOURNAL
-    journal.mkdir()
-    row = struct.pack("QQqdd", 1 << 32 | 40, 64, 1, 1.0, 1.0)
-    long = struct.pack("QQqd", 1 << 32 | (size - 64), 64, 1, 1.0)
-    names = struct.pack("Q", 2 << 32 | (size - 4096)) + row
-    head = struct.pack("QQQQQQ", MAGIC, size, 0, 64, 104 if kind == "a conversion under way" else 0, 0) + bytes(16)
-    body = {"a row": long, "names": names}.get(kind, row)
-    for path, data in ((journal / "00000001-000000000000.seg", head + body), (tmp_path / "metrics.jsonl", b"")):
-        path.write_bytes(data)
-        os.truncate(path, size)
-    tracemalloc.start()
-    try:
-        taken(MetricsTail(tmp_path / "metrics.jsonl"))
-        assert tracemalloc.get_traced_memory()[1] < 2**26
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize("mark", [b"[" * 60_000, b""])
-def test_names_that_are_none_leave_the_rows(tmp_path: Path, mark: bytes) -> None:
-    journal = tmp_path / JOURNAL
-    journal.mkdir()
-    names = struct.pack("Q", 2 << 32 | (8 + len(mark) if mark else 0)) + mark
-    row = struct.pack("QQqdd", 1 << 32 | 40, 64 if mark else 104, 1, 1.0, 0.5)
-    body = names + row if mark else row + names
-    head = struct.pack("QQQQQQ", MAGIC, 64 + len(body), 0, 64, 0, 0) + bytes(16)
-    (journal / "00000001-000000000000.seg").write_bytes(head + body)
-    found = MetricsTail(tmp_path / "metrics.jsonl").take()
-    assert found is not None
-    assert [one.values for one in found.rows] == [{"unnamed_0": 0.5}]
 
 
 def test_looking_for_a_row_ends_though_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

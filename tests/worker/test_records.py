@@ -6,7 +6,6 @@ import math
 import os
 import random
 import re
-import struct
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +14,7 @@ import pytest
 
 from agent.domain.events import Beat, Ended, Started
 from agent.domain.runs import ExitClass, Outcome, RunState
-from trainyard.runtime import _KEYS as KEYS
-from trainyard.runtime import _MAGIC as MAGIC
-from trainyard.runtime import _ROW as ROW
-from trainyard.runtime import JOURNAL, last_step
+from trainyard.runtime import last_step
 from worker.folders import HostFolder, write_atomically
 from worker.sender import sent_notes
 from worker.spool import Spool, attempt_of, has_ended, last_seq, lines_between, offset_after
@@ -167,12 +163,6 @@ def test_nesting_without_end_is_read_as_nothing(tmp_path: Path) -> None:
     assert records.status() == ""
     assert read_error(folder.path)[0] is ExitClass.BAD_DATA
     assert read_chosen(folder.path) == ""
-    keys = struct.pack("Q", KEYS << 32 | 8 + len(DEEP)) + DEEP
-    row_of_them = struct.pack("QQqdd", ROW << 32 | 40, 64, 1, 1.0, 1.0)
-    head = struct.pack("QQQQQQ", MAGIC, 64 + len(keys + row_of_them), 0, 64, 0, 0) + bytes(16)
-    journal = folder.path / JOURNAL
-    journal.mkdir()
-    (journal / "00000001-000000000000.seg").write_bytes(head + keys + row_of_them)
     records.flush()
     records.close()
     assert b'"started"' not in folder.spool.read_bytes()

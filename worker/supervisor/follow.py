@@ -1,13 +1,11 @@
-"""Follows what the training script reports: the journal of its metrics, metrics.jsonl, meta.json when it changes.
+"""Follows what the training script reports: metrics.jsonl, and meta.json when it changes.
 
-Owns the position in the file. Knows no events' transport. What `TrainingRuntime` keeps in its journal is made lines of
-metrics.jsonl first, so that rows of scripts that write the file by themselves take the same way. A half-written last
-line is read once it is whole: never lost, never twice. A line that is no row is left out and counted. The files belong
-to the training: no link is followed, and nothing of them is mapped.
+Owns the position in the file. Knows no events' transport. A half-written last line is read once it is whole: never
+lost, never twice. A line that is no row is left out and counted. The files belong to the training: no link is followed,
+and nothing of them is mapped.
 """
 
 import json
-import logging
 import math
 import os
 import stat
@@ -19,7 +17,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent.domain.events import Measured, MetricRow, Started, fits
-from trainyard.runtime import Converter
 from worker.folders import read_plain
 
 ROWS = 200
@@ -28,22 +25,18 @@ _TAKE_S = 0.5  # for looking for the next row
 _LOSS_NAMES = ("loss", "train_loss")
 _MEASURED, _VALUES = b'"body":{"kind":"measured","rows":[', b'"values":{'  # as spools have them; `_VALUES` once a row
 
-log = logging.getLogger(__name__)
-
 
 class MetricsTail:
     """New rows of a run's metrics, each once over all attempts if it is known how many were handed out before."""
 
     def __init__(self, path: Path, *, handed_out: int | None = None) -> None:
-        """`path` is metrics.jsonl, the journal lies beside it.
+        """`path` is metrics.jsonl.
 
         `handed_out` is how many rows earlier attempts sent (`rows_in`); reading goes on after them. None: after all
-        lines that are there, but for what is still in the journal.
+        lines that are there.
         """
         self._path = path
-        self._converter = Converter(path.parent)
         self._position = _whole_size(path) if handed_out is None else _after(path, handed_out)
-        self._convert_failed = False
         self.malformed = 0
         self.rows_seen = 0
         self.behind = True  # whether there may be more at once, though `take` found nothing
@@ -51,16 +44,6 @@ class MetricsTail:
 
     def take(self) -> Measured | None:
         """At most `ROWS` new rows; None for none, or where none came in half a second and it is still `behind`."""
-        found = self._take()
-        if found is None and not self.behind and self._convert():
-            found = self._take()
-        return found
-
-    def end(self) -> None:
-        """Tidy up once no process of the training is left; rows that come of it are taken as ever."""
-        self._convert(ended=True)
-
-    def _take(self) -> Measured | None:
         rows: list[MetricRow] = []
         end = time.monotonic() + _TAKE_S
         while True:
@@ -80,16 +63,6 @@ class MetricsTail:
                 break
         self.rows_seen += len(rows)
         return Measured(rows=tuple(rows)) if rows else None
-
-    def _convert(self, *, ended: bool = False) -> int:
-        try:
-            moved = self._converter.run(ended=ended)
-            self._convert_failed = False
-        except OSError as error:  # a full disk, or a file of the training that is none: rows stay in the journal
-            if not self._convert_failed:
-                log.warning("metrics_not_converted folder=%s error=%s", self._path.parent, error)
-            self._convert_failed, moved = True, 0
-        return moved
 
     def _new_lines(self) -> list[bytes]:
         data = _read(self._path, self._position, _READ_BYTES)

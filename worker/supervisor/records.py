@@ -76,7 +76,6 @@ class Records:
 
     def step_ended(self) -> None:
         """No process of the step is left: what it wrote last is whole now."""
-        self._metrics.end()
         self._flush_all()
 
     def put(self, body: EventBody) -> None:
