@@ -96,14 +96,18 @@ class ReplyStream(Protocol):
         """Make the message show exactly `content`, and close the stream."""
 
 
-class Fleet(Protocol):
-    """Our GPU hosts. Every method raises `Unavailable` when nothing answers in time."""
+class Engine(Protocol):
+    """Where attempts run. Every method raises `Unavailable` when nothing answers in time."""
 
     async def launch(self, order: LaunchOrder) -> None:
         """Send a hint to start an attempt; harmless when repeated."""
 
     async def stop(self, order: StopOrder, *, host: str) -> None:
         """Send a hint to end an attempt; harmless when repeated."""
+
+
+class HostDirectory(Protocol):
+    """Which hosts there are, by their own word. Every method raises `Unavailable` when nothing answers in time."""
 
     async def hosts(self) -> Sequence[HostInfo]:
         """Hosts whose last word is under 60 s old."""
@@ -118,11 +122,19 @@ class Fleet(Protocol):
     def nobody(self) -> str:
         """Why no host is there, and what to do, in a sentence."""
 
+
+class DataService(Protocol):
+    """Looks at data and predicts, on any host. Every method raises `Unavailable` when nothing answers in time."""
+
     async def inspect(self, order: InspectOrder) -> DataReport:
-        """Audit a data file on any host. Raises `BadData` with the place in the file."""
+        """Audit a data file. Raises `BadData` with the place in the file."""
 
     async def predict(self, order: PredictOrder) -> Predictions:
-        """Predict on any host. Raises `BadData` when the rows do not fit the model."""
+        """Predict with a finished model. Raises `BadData` when the rows do not fit the model."""
+
+
+class Fleet(Engine, HostDirectory, DataService, Protocol):
+    """Our GPU hosts: an engine, the directory of them, and the data service on them."""
 
 
 class EventFeed(Protocol):

@@ -13,7 +13,7 @@ from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunSpec, RunState
 from agent.domain.tasks import TaskType
 from agent.llm.phrases import target_in
-from agent.ports import Blobs, Fleet
+from agent.ports import Blobs, DataService
 from agent.stores import Conversations, Runs
 from agent.tools.finding import LOOKED_AT, named, of_thread
 from agent.tools.tool import Arguments, Caller, Result, Tool
@@ -30,10 +30,10 @@ SCRIPT_ENDING = ".py"
 class DataFiles:
     """The data files of a session, and their audits (kept, since a file under a sha256 never changes)."""
 
-    def __init__(self, conversations: Conversations, fleet: Fleet) -> None:
+    def __init__(self, conversations: Conversations, service: DataService) -> None:
         """The audit runs on a host."""
         self._conversations = conversations
-        self._fleet = fleet
+        self._service = service
         self._reports: dict[InspectOrder, DataReport] = {}
         self._shown: dict[tuple[str, str], frozenset[str]] = {}  # warnings by session and file
 
@@ -75,7 +75,7 @@ class DataFiles:
         """The audit of a file, with classes and leaks when the target is known or can be guessed."""
         order = InspectOrder(dataset=dataset, target=target, task=task)
         if order not in self._reports:
-            report = await self._fleet.inspect(order)
+            report = await self._service.inspect(order)
             self._keep(order, report)
             if target is None and report.target is not None:  # the guess was audited too
                 guessed = order.model_copy(update={"target": report.target.column, "task": report.suggested_task})
@@ -88,7 +88,7 @@ class DataFiles:
         if spec.dataset is None:
             raise BadRequest("There are no data to look at in this plan.")
         order = InspectOrder(dataset=spec.dataset, target=spec.target, task=spec.task, plan=spec)
-        return await self._fleet.inspect(order)
+        return await self._service.inspect(order)
 
     def shown(self, session_id: str, report: DataReport) -> None:
         """People of this session see the card of this audit."""
@@ -137,11 +137,11 @@ class PredictArguments(Arguments):
 class Data:
     """The tools of this family."""
 
-    def __init__(self, files: DataFiles, runs: Runs, fleet: Fleet, blobs: Blobs) -> None:
+    def __init__(self, files: DataFiles, runs: Runs, service: DataService, blobs: Blobs) -> None:
         """Everything is read on a host; `blobs` has what a host wrote for people."""
         self._files = files
         self._runs = runs
-        self._fleet = fleet
+        self._service = service
         self._blobs = blobs
 
     def tools(self) -> Sequence[Tool]:
@@ -186,7 +186,7 @@ class Data:
         dataset = None if asked.rows else await self._files.find(caller.session_id, asked.file)
         order = PredictOrder(artifact_sha256=run.outcome.artifact.sha256, dataset=dataset, rows=asked.rows)
         try:
-            predictions = await self._fleet.predict(order)
+            predictions = await self._service.predict(order)
         except BadData as error:
             does = f"`{run.id}` predicts `{run.spec.subject}`."
             raise BadData(

@@ -9,7 +9,7 @@ from typing import Literal
 from agent.domain.errors import TransientError
 from agent.domain.orders import LaunchOrder, StopOrder
 from agent.domain.runs import Attempt, Run
-from agent.ports import Clock, Fleet
+from agent.ports import Clock, Engine
 from agent.run_store import Runs, Stale
 from agent.runs.life.ending import hours_left_s
 from agent.runs.life.timings import Timings
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 class Sending:
     """The way to the hosts."""
 
-    def __init__(self, runs: Runs, fleet: Fleet, clock: Clock, timings: Timings) -> None:
-        """`fleet` signs what it sends."""
+    def __init__(self, runs: Runs, engine: Engine, clock: Clock, timings: Timings) -> None:
+        """`engine` signs what it sends."""
         self._runs = runs
-        self._fleet = fleet
+        self._engine = engine
         self._clock = clock
         self._timings = timings
         self._mute = False
@@ -50,7 +50,7 @@ class Sending:
             expires_at=now + timedelta(seconds=self._timings.order_lives_s),
         )
         try:
-            await self._fleet.launch(order)
+            await self._engine.launch(order)
         except TransientError as error:
             self._refused("launch", run.id, error)
         else:
@@ -75,7 +75,7 @@ class Sending:
         if self._mute:
             return False
         try:
-            await self._fleet.stop(StopOrder(run=run_id, attempt=attempt, how=how), host=host)
+            await self._engine.stop(StopOrder(run=run_id, attempt=attempt, how=how), host=host)
         except TransientError as error:
             self._refused(how, run_id, error)
             return False

@@ -21,7 +21,7 @@ from agent.domain.errors import AppError, NotFound
 from agent.domain.events import MetricRow
 from agent.domain.rooms import Inbound, Noticed, Room
 from agent.domain.runs import Attempt, Run, RunState
-from agent.ports import Clock, Fleet
+from agent.ports import Clock, HostDirectory
 from agent.run_store import START, Place, Runs
 from agent.runs.monitoring.advice import LOG_LINES, ROWS, Told, advice_card, model_words, person_of, told_by
 from agent.runs.monitoring.findings import Finding, Kind, Thresholds
@@ -70,7 +70,7 @@ class Monitor:
         runs: Runs,
         outbox: Outbox,
         postman: Postman,
-        fleet: Fleet,
+        directory: HostDirectory,
         clock: Clock,
         *,
         notice: Notice | None,
@@ -79,7 +79,7 @@ class Monitor:
     ) -> None:
         """`every_s` is how often all live runs are looked at; changed ones are looked at six times as often."""
         self._runs, self._outbox, self._postman = runs, outbox, postman
-        self._fleet, self._clock, self._notice = fleet, clock, notice
+        self._directory, self._clock, self._notice = directory, clock, notice
         self._every_s = every_s
         self._thresholds = thresholds
         self._watched: dict[str, _Watched] = {}
@@ -210,7 +210,7 @@ class Monitor:
             self._gpus_at = now
             with contextlib.suppress(AppError):
                 self._gpu_bytes |= {
-                    gpu.uuid: gpu.memory_bytes for host in await self._fleet.hosts() for gpu in host.gpus
+                    gpu.uuid: gpu.memory_bytes for host in await self._directory.hosts() for gpu in host.gpus
                 }
         return self._gpu_bytes
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from agent.domain.errors import TransientError
 from agent.domain.orders import HostInfo
 from agent.domain.runs import Attempt, Run, RunState
-from agent.ports import Clock, Fleet
+from agent.ports import Clock, HostDirectory
 from agent.run_store import Cordon, Home, Runs
 from agent.runs.life.ending import hours_left_s
 from agent.runs.life.sending import Sending
@@ -39,7 +39,7 @@ class Scheduler:
     def __init__(
         self,
         runs: Runs,
-        fleet: Fleet,
+        directory: HostDirectory,
         clock: Clock,
         sending: Sending,
         timings: Timings,
@@ -48,7 +48,7 @@ class Scheduler:
     ) -> None:
         """`changed` is told of each run that starts or whose reason to wait is new."""
         self._runs = runs
-        self._fleet = fleet
+        self._directory = directory
         self._clock = clock
         self._sending = sending
         self._timings = timings
@@ -124,7 +124,7 @@ class Scheduler:
     async def _hosts(self) -> tuple[Sequence[HostInfo], str]:
         """The hosts; or none, and why they cannot be asked."""
         try:
-            return await self._fleet.hosts(), ""
+            return await self._directory.hosts(), ""
         except TransientError as error:
             return (), str(error)
 

@@ -12,7 +12,7 @@ from agent.domain.errors import BadRequest, TransientError
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunState
 from agent.domain.tasks import metric_label
-from agent.ports import Clock, Fleet
+from agent.ports import Clock, HostDirectory
 from agent.runs.cards.host_cards import cluster_card, gone_words, queue_card
 from agent.runs.cards.pace import seconds_left
 from agent.runs.cards.run_cards import result_card, run_card, state_text, state_words
@@ -48,11 +48,11 @@ class CompareArguments(Arguments):
 class Looking:
     """The tools of this family."""
 
-    def __init__(self, runs: Runs, service: RunService, fleet: Fleet, files: Files, clock: Clock) -> None:
+    def __init__(self, runs: Runs, service: RunService, directory: HostDirectory, files: Files, clock: Clock) -> None:
         """`service` knows the queue, `files` draws."""
         self._runs = runs
         self._service = service
-        self._fleet = fleet
+        self._directory = directory
         self._files = files
         self._clock = clock
 
@@ -180,9 +180,9 @@ class Looking:
 
     async def hosts(self, caller: Caller, _asked: NoArguments) -> Result:
         """What each connected host has, who uses it, and who waits."""
-        found, gone = await self._fleet.hosts(), await self._fleet.gone()
+        found, gone = await self._directory.hosts(), await self._directory.gone()
         if not found and not gone:
-            return Result(self._fleet.nobody())
+            return Result(self._directory.nobody())
         known, live = await books(self._runs), await self._runs.live()
         try:
             queue = await self._readable(caller, await self._service.queue())
@@ -195,7 +195,7 @@ class Looking:
         held = {uuid: ANOTHER if run_id in hidden else run_id for uuid, run_id in known.held.items()}
         missing = [gone_words(host, self._clock.now()) for host in gone]
         if not found:
-            missing.insert(0, self._fleet.nobody())
+            missing.insert(0, self._directory.nobody())
         card = cluster_card(found, live, held=held, cordoned=known.cordoned, queue=queue, gone=missing)
         told: list[JsonValue] = [
             {

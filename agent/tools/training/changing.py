@@ -17,7 +17,7 @@ from agent.domain.errors import BadData, BadRequest
 from agent.domain.orders import HostInfo, Limits
 from agent.domain.policy import Effect
 from agent.domain.runs import ENDED, LIVE, PRIORITIES, Network, Run, RunSpec, RunState
-from agent.ports import Blobs, Bundles, Fleet
+from agent.ports import Blobs, Bundles, HostDirectory
 from agent.runs.cards.run_cards import state_text, state_words
 from agent.runs.life.refusals import with_new_program
 from agent.runs.life.service import RunService
@@ -99,7 +99,7 @@ class Changing:
         service: RunService,
         control: Control,
         bundles: Bundles,
-        fleet: Fleet,
+        directory: HostDirectory,
         data: DataFiles,
         blobs: Blobs,
         files: Files,
@@ -109,7 +109,7 @@ class Changing:
         self._service = service
         self._control = control
         self._bundles = bundles
-        self._fleet = fleet
+        self._directory = directory
         self._data = data
         self._blobs = blobs
         self._files = files
@@ -233,7 +233,7 @@ class Changing:
             changes["bundle_sha256"] = await self._bundles.pack(before.recipe)
         spec = before.model_copy(update=changes)
         host = choose_host(
-            await connected(self._fleet),
+            await connected(self._directory),
             [attempt.host for _, attempt in await self._runs.live()],
             await books(self._runs),
             gpus=spec.gpus,

@@ -13,7 +13,7 @@ from agent.domain.errors import BadRequest
 from agent.domain.orders import Limits
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES, JobKind, Network, Run, RunSpec, Script
-from agent.ports import Blobs, Bundles, Fleet
+from agent.ports import Blobs, Bundles, HostDirectory
 from agent.runs.life.service import RunService
 from agent.runs.pictures.files import Files
 from agent.stores import Runs
@@ -56,7 +56,7 @@ class OwnScripts:
         data: DataFiles,
         runs: Runs,
         service: RunService,
-        fleet: Fleet,
+        directory: HostDirectory,
         bundles: Bundles,
         blobs: Blobs,
         files: Files,
@@ -65,7 +65,7 @@ class OwnScripts:
         self._data = data
         self._runs = runs
         self._service = service
-        self._fleet = fleet
+        self._directory = directory
         self._bundles = bundles
         self._blobs = blobs
         self._files = files
@@ -103,7 +103,7 @@ class OwnScripts:
             data=await self._data_of(caller, asked.data),
             requirements=said,
         )
-        hosts = await connected(self._fleet)
+        hosts = await connected(self._directory)
         network = asked.network or default_network(hosts)
         host = choose_host(
             hosts,

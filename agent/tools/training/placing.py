@@ -13,7 +13,7 @@ from agent.domain.errors import BadRequest, Unavailable
 from agent.domain.orders import HostInfo
 from agent.domain.runs import Network, RunSpec
 from agent.domain.tasks import TASKS
-from agent.ports import Fleet
+from agent.ports import HostDirectory
 from agent.runs.queue.fair import FOREIGN_BYTES
 from agent.stores import Runs
 
@@ -50,11 +50,11 @@ def estimate_s(report: DataReport, spec: RunSpec, host: HostInfo) -> float:
     return pace.base_s + (rows_s + pace.cell_s * report.rows * len(report.columns) * cores) * report.effort
 
 
-async def connected(fleet: Fleet) -> Sequence[HostInfo]:
+async def connected(directory: HostDirectory) -> Sequence[HostInfo]:
     """The hosts, once the worker of this machine has started. Raises `Unavailable` where there is none."""
-    while not (hosts := await fleet.hosts()):
-        if not fleet.starting:
-            raise Unavailable(fleet.nobody())
+    while not (hosts := await directory.hosts()):
+        if not directory.starting:
+            raise Unavailable(directory.nobody())
         await asyncio.sleep(_LOOK_S)
     return hosts
 

@@ -12,7 +12,7 @@ from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES, Network, RunSpec
 from agent.domain.tasks import TASKS, TaskType
-from agent.ports import Bundles, Fleet
+from agent.ports import Bundles, HostDirectory
 from agent.runs.life.service import RunService
 from agent.runs.pictures.files import Files
 from agent.stores import Runs
@@ -51,14 +51,20 @@ class Training:
     """The tools of this family."""
 
     def __init__(
-        self, files: DataFiles, runs: Runs, service: RunService, fleet: Fleet, bundles: Bundles, drawn: Files
+        self,
+        files: DataFiles,
+        runs: Runs,
+        service: RunService,
+        directory: HostDirectory,
+        bundles: Bundles,
+        drawn: Files,
     ) -> None:
         """`bundles` packs the code that an approval is for; `drawn` hands over plans that are too long for a card."""
         self._files = files
         self._drawn = drawn
         self._runs = runs
         self._service = service
-        self._fleet = fleet
+        self._directory = directory
         self._bundles = bundles
 
     def tools(self) -> Sequence[Tool]:
@@ -80,7 +86,7 @@ class Training:
         """The exact run that would be started, and its card; nothing is started."""
         target, task, report = await self._understood(caller, asked)
         leaks = tuple(leak.column for leak in report.leaks if leak.column not in asked.keep_columns)
-        hosts, known = await connected(self._fleet), await books(self._runs)
+        hosts, known = await connected(self._directory), await books(self._runs)
         gpus = asked.gpus if asked.gpus is not None else default_gpus(task, hosts, known)
         network = asked.network or default_network(hosts)
         host = choose_host(
