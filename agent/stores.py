@@ -170,8 +170,8 @@ class Approvals(Protocol):
         Cards of its thread that asked about it once more lose their buttons for it.
         """
 
-    async def of_state(self, state: ApprovalState) -> Sequence[Approval]:
-        """All approvals in one state."""
+    async def of_state(self, *states: ApprovalState) -> Sequence[Approval]:
+        """All approvals in these states, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)

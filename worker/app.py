@@ -33,15 +33,14 @@ from worker.sandbox import choose_tier, networks_of
 from worker.scripts import Scripts
 from worker.settings import Settings
 from worker.signatures import last_refusal
-from worker.standby import Standby, supervisor_environment
+from worker.spawning import WAITING, waiting_program
 from worker.sweep import Sweep
 from worker.tasks import register
-from worker.warm.pool import Pool
-from worker.warm.sets import ready_sets, wanted_sets
+from worker.warm.pool import Pool, Program, zygote_program
+from worker.warm.sets import AUTO, ready_sets, sets_of
 
 _POOL_SIZE = 2
 _WARM_EVERY_S = 2.0
-_STANDBY_EVERY_S = 0.5
 _PARENT_EVERY_S = 1.0
 _ORPHAN_S = 20.0  # for a soft shutdown, as long as Celery's own
 
@@ -63,7 +62,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     settings = Settings()
     try:
-        wanted_sets(settings.warm)
+        sets_of(settings.warm)
         tier = choose_tier(settings.sandbox)
         _require_redis(settings.redis_url)
         name = HostName(settings.host_id, HostFolder.of(settings.home, settings.host_id).path, settings.redis_url)
@@ -140,8 +139,6 @@ def _start_threads_when_ready(settings: Settings, tier: str, name: HostName) -> 
         limits=lambda gpus, of_gpus: limits_of(settings, gpus=gpus, of_gpus=of_gpus),
     )
     sweep = Sweep(home, host=settings.host_id, redis_url=settings.redis_url)
-    # Without bubblewrap's namespaces to join, a process with loaded libraries would be outside of the walls.
-    sets = wanted_sets(settings.warm) if tier == "bwrap" else ()
     watch = Watch(home, _noop_sender(settings), period_s=settings.noop_s)
 
     def start(**_signal: object) -> None:
@@ -149,14 +146,22 @@ def _start_threads_when_ready(settings: Settings, tier: str, name: HostName) -> 
         _every(settings.host_beat_s, "host-name", name.renew)
         _every(settings.sweep_s, "sweep", sweep.run)
         _every(settings.noop_s, "consuming", watch.tick)
-        if sets:
-            pool = Pool(home.warm, sets, memory_bytes=settings.warm_memory_bytes)
-            _every(_WARM_EVERY_S, "warm", pool.look)
-        if wanted_sets(settings.warm):
-            standby = Standby(home.warm, supervisor_environment(settings, tier=tier))
-            _every(_STANDBY_EVERY_S, "standby", standby.look)
+        if programs := _warm_programs(settings, tier):
+            _every(_WARM_EVERY_S, "warm", Pool(home.warm, programs).look)
 
     worker_ready.connect(start, weak=False)
+
+
+def _warm_programs(settings: Settings, tier: str) -> dict[str, Program]:
+    """What stands ready here: a supervisor, and the sets of libraries."""
+    sets = sets_of(settings.warm)
+    if not sets:
+        return {}
+    programs = {WAITING: waiting_program(settings, tier=tier)}
+    if tier == "bwrap":  # without namespaces to join, a process with loaded libraries would be outside of the walls
+        keep_s = settings.warm_keep_s if settings.warm.strip().lower() == AUTO else None
+        programs |= {name: zygote_program(name, keep_s=keep_s) for name in sets}
+    return programs
 
 
 def _noop_sender(settings: Settings) -> Callable[[], None]:

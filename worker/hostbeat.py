@@ -24,7 +24,7 @@ from worker.processes import boot_id
 
 TTL_S = 60
 SEEN_S = 24 * 3600  # for how long a host that is gone is still named
-GPUS_EVERY_S = 20.0
+GPUS_EVERY_S, NO_GPUS_EVERY_S = 20.0, 300.0  # a look takes a new process; a host without GPUs rarely gets one
 _FIRST_LOOK_S = 8.0  # the driver's limit and a little: so that the first word is not of a host without GPUs
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class HostBeat:
         self._client = connect(redis_url)
         self._watch = GpuWatch()
         self._gpus: tuple[GpuInfo, ...] = ()
-        self._gpus_at = float("-inf")
+        self._gpus_due = float("-inf")
         self._looked = threading.Event()
         self._looking = False
         self._away = False
@@ -72,8 +72,8 @@ class HostBeat:
     def beat(self) -> None:
         """Renew the key; a Redis that is away is logged once. A driver that hangs delays the first beat only."""
         first = not self._looked.is_set()
-        if not self._looking and time.monotonic() - self._gpus_at > GPUS_EVERY_S:
-            self._looking, self._gpus_at = True, time.monotonic()
+        if not self._looking and time.monotonic() > self._gpus_due:
+            self._looking = True
             threading.Thread(target=self._look, name="gpus", daemon=True).start()
         if first:
             self._looked.wait(_FIRST_LOOK_S)
@@ -109,14 +109,19 @@ class HostBeat:
         )
 
     def _look(self) -> None:
+        every_s = GPUS_EVERY_S
         try:
-            found = self._watch.judge(self._ask_gpus())
+            seen = self._ask_gpus()
+            found = self._watch.judge(seen)
+            if seen.answered and not found:
+                every_s = NO_GPUS_EVERY_S
             for gpu in found:
                 self._tell(gpu)
             self._gpus = found
         except Exception:
             log.exception("gpus_not_read")
         finally:
+            self._gpus_due = time.monotonic() + every_s
             self._looking = False
             self._looked.set()
 

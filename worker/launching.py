@@ -7,15 +7,11 @@ A launch that comes twice is harmless: the fence knows the attempt, and the lock
 import contextlib
 import logging
 import os
-import select
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
 
 from agent.domain.errors import AppError
 from agent.domain.events import Ended
@@ -30,8 +26,8 @@ from worker.sandbox import at_least, networks_of
 from worker.sender import Sender
 from worker.settings import Settings
 from worker.signatures import Refused, require_signature
+from worker.spawning import spawn, supervisor_environment
 from worker.spool import Spool, has_ended
-from worker.standby import engage, supervisor_environment
 from worker.supervisor.checkpoints import newest_step
 from worker.supervisor.exits import failed
 from worker.supervisor.wishes import read_stop
@@ -169,46 +165,14 @@ class Launcher:
                 rename_over(path, folder.old(path, fence))
 
     def _spawn(self, folder: RunFolder, order: LaunchOrder) -> str:
-        word = self._ask_waiting(folder, order)
-        if word == "died":
-            log.warning("standby_died run=%s attempt=%d", order.run, order.attempt)
-        if word in ("", "died"):
-            word = self._start_new(folder, order)
+        env = supervisor_environment(self._settings, tier=self._tier)
+        limit_s = self._settings.ready_s
+        word = spawn(folder, order.attempt, warm=self._home.warm, env=env, limit_s=limit_s)
         log.info("launch_%s run=%s attempt=%d", word, order.run, order.attempt)
         if word == "died":
             text = f"The supervisor on host {order.host} did not start; its log is {folder.path}/supervisor.log."
             self._report_final(folder, order, failed(ExitClass.USER_ERROR, text), fence=order.attempt)
         return word
-
-    def _ask_waiting(self, folder: RunFolder, order: LaunchOrder) -> str:
-        """The first word of the supervisor that waits for an attempt; empty where none does."""
-        env = self._environment(folder)
-        with _Pipe() as pipe, _log_of(folder).open("ab") as output:
-            files = {"output": output.fileno(), "word": pipe.writing}
-            if not engage(self._home.warm, _arguments(folder, order), cwd=folder.path, env=env, **files):
-                return ""
-            return pipe.first_word(self._settings.ready_s)
-
-    def _start_new(self, folder: RunFolder, order: LaunchOrder) -> str:
-        with _Pipe() as pipe, _log_of(folder).open("ab") as output:
-            argv = [sys.executable, "-I", "-m", "worker.supervisor", *_arguments(folder, order), str(pipe.writing)]
-            process = subprocess.Popen(
-                argv,
-                env=self._environment(folder),
-                cwd=folder.path,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                pass_fds=(pipe.writing,),
-            )
-            word = pipe.first_word(self._settings.ready_s)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(1.0)
-        return word
-
-    def _environment(self, folder: RunFolder) -> dict[str, str]:
-        return {**supervisor_environment(self._settings, tier=self._tier), "HOME": str(folder.path)}
 
     def _refuse(self, order: LaunchOrder, why: str) -> str:
         log.warning("launch_refused run=%s attempt=%d why=%s", order.run, order.attempt, why)
@@ -287,35 +251,3 @@ def _has_open(pid: int, path: Path) -> bool:
             if os.path.samestat(link.stat(), wanted):
                 return True
     return False
-
-
-def _log_of(folder: RunFolder) -> Path:
-    return folder.path / "supervisor.log"
-
-
-def _arguments(folder: RunFolder, order: LaunchOrder) -> tuple[str, str, str]:
-    """What a supervisor is told, but for the pipe of its first word."""
-    return str(folder.path), str(folder.sealed), str(order.attempt)
-
-
-class _Pipe:
-    """What a supervisor says its first word into."""
-
-    def __init__(self) -> None:
-        self._reading, self.writing = os.pipe()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._reading)
-        if self.writing >= 0:
-            os.close(self.writing)
-
-    def first_word(self, limit_s: float) -> str:
-        """`ready`, `busy`, `died` (the other end closed without a word) or `slow`. Our copy of that end is closed."""
-        os.close(self.writing)
-        self.writing = -1
-        if not select.select([self._reading], [], [], limit_s)[0]:
-            return "slow"
-        return os.read(self._reading, 64).decode().strip().lower() or "died"

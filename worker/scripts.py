@@ -35,6 +35,7 @@ from worker.supervisor.child import shielded
 from worker.supervisor.exits import BAD_DATA_EXIT
 from worker.supervisor.outputs import unpack
 from worker.supervisor.steps import basic_environment
+from worker.warm.sets import expect_run
 
 _MEMORY_BYTES = 8 * 1024**3
 _PACKAGES = Path(__file__).resolve().parent.parent  # the folder that holds our packages
@@ -62,6 +63,8 @@ class Scripts:
 
     def inspect(self, order: InspectOrder) -> DataReport:
         """Audit a file. Raises `BadData`, `NotFound`."""
+        if order.plan:
+            expect_run(self._home.warm, order.plan.recipe)
         data = self._blobs.get_file(order.dataset.sha256)
         argv = [sys.executable, "-m", "worker.recipes.inspect", "--file", str(data), "--name", order.dataset.name]
         argv += ["--target", order.target] if order.target else []

@@ -4,7 +4,6 @@ Built once by `worker.app` and by each supervisor; constructors elsewhere get pl
 Timings are settings so that tests can scale them; people have no reason to change them.
 """
 
-import functools
 import os
 import re
 import socket
@@ -43,8 +42,8 @@ class Settings(BaseSettings):
     gpu_foreign_bytes: int = 500 * 1024**2  # of others on a GPU: with more no attempt starts there
     parent: int = 0  # the bot's process that started this worker, with which it ends; nobody else sets this
     tier: str = ""  # a launcher tells its supervisors which sandbox passed the self-test; nobody else sets this
-    warm: str = "auto"  # sets of libraries that stand loaded for the next step: `auto`, `off`, or names with commas
-    warm_memory_bytes: int = 3 * 1024**3  # that all of them may hold together
+    warm: str = "auto"  # sets of libraries that stand loaded: `auto` (those that runs need), `off`, names with commas
+    warm_keep_s: float = Field(default=3600.0, ge=0)  # with `auto`, how long one stays after its last use
     memory_by: Literal["auto", "poll"] = "auto"  # `auto`: a control group where this user may make one, else `poll`
     memory_limit_bytes: int | None = Field(
         default=None, ge=0
@@ -85,16 +84,6 @@ class Settings(BaseSettings):
         """What a supervisor must find in its environment to build the same settings, and nothing else."""
         fields = self.model_dump(mode="json", exclude_none=True)
         return {f"TRAINYARD_{name.upper()}": str(value) for name, value in fields.items()}
-
-
-def settings_of_this_process() -> Settings:
-    """What the environment says, built once for the same words: a supervisor that waits for its attempt has them."""
-    return _built(frozenset(word for word in os.environ.items() if word[0].startswith("TRAINYARD_")))
-
-
-@functools.lru_cache(maxsize=1)
-def _built(_words: frozenset[tuple[str, str]]) -> Settings:
-    return Settings()
 
 
 def remap_sigterm() -> None:

@@ -129,7 +129,7 @@ class ApprovalDesk:
 
     async def recover(self) -> list[Turn]:
         """Carry out what was decided and then cut off, by a crash or the database's absence; the turns that go on."""
-        left = [approval for state in DECIDED for approval in await self._approvals.of_state(state)]
+        left = await self._approvals.of_state(*DECIDED)
         going_on: list[Turn] = []
         for approval in left:
             try:

@@ -133,9 +133,10 @@ class SqlApprovals:
 
         return await self._database.write(store)
 
-    async def of_state(self, state: ApprovalState) -> Sequence[Approval]:
-        """All approvals in one state."""
-        query = select(approval).where(approval.c.state == state.value).order_by(approval.c.created_at)
+    async def of_state(self, *states: ApprovalState) -> Sequence[Approval]:
+        """All approvals in these states, the oldest first."""
+        names = [state.value for state in states]
+        query = select(approval).where(approval.c.state.in_(names)).order_by(approval.c.created_at)
         rows = await self._database.read(lambda connection: connection.execute(query).all())
         return [_as_approval(row) for row in rows]
 

@@ -23,7 +23,7 @@ from worker.client.bundle import pack
 from worker.recipes.prepare import main as prepare
 
 ROUNDS = 5
-TORCH_TIMES, TRANSFORMERS_TIMES = 30, 15
+TIMES = 10
 PEER = "fresh interpreter"
 
 TORCH = """
@@ -62,11 +62,10 @@ RECIPES = {
 def measure() -> Sequence[Row]:
     """Four comparisons. Goals stand for the two scripts; the recipes also read and prepare their data in that time."""
     with tempfile.TemporaryDirectory() as folder, host(Path(folder), "torch", "transformers", "tabular") as place:
-        scripts = {"torch": (TORCH, TORCH_TIMES), "transformers": (TRAINER, TRANSFORMERS_TIMES)}
         rows = []
-        for name, (script, times) in scripts.items():
+        for name, script in {"torch": TORCH, "transformers": TRAINER}.items():
             warm, cold = _in_turn(place, {"train": script}, f"{name} script", sets=[name], mark="step 1")
-            rows.append(_row(f"start to first step, {name} script", warm, cold, times))
+            rows.append(_row(f"start to first step, {name} script", warm, cold, TIMES))
         for recipe, (file, target, name) in RECIPES.items():
             data = (REPO / "examples" / file).read_bytes()
             files = {"recipe": recipe, "target": target, "name": file}

@@ -318,7 +318,7 @@ def test_the_host_says_what_it_has_and_lives_on_while_the_driver_hangs(
     assert b"hf-value-of-it" not in (client.get("trainyard:host:gpu-1") or b"")
     assert len(info.boot_id) == 36
     world.is_({"uuid": "GPU-a"}, hang=60)
-    beat._gpus_at = float("-inf")  # the next look is due
+    beat._gpus_due = float("-inf")  # the next look is due
     began = time.monotonic()
     beat.beat()
     assert time.monotonic() - began < 5

@@ -4,21 +4,23 @@ import os
 import signal
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.worker.warm_host import Host, alive, host, kill, said, until
+from tests.worker.warm_host import alive, host, kill, said, until
 from worker.folders import connect_to
-from worker.sandbox.tiers import why_not
-from worker.warm import sets
-from worker.warm.pool import Pool
+from worker.warm import preload, sets
 from worker.warm.sets import (
     ReadySet,
     WarmStart,
+    ask_for,
+    asked_within,
+    expect_run,
     read_ready,
     ready_sets,
-    wanted_sets,
+    sets_of,
     warm_start,
     why_cold,
     write_ready,
@@ -106,7 +108,7 @@ def test_a_step_that_cannot_begin_warm_begins_cold(tmp_path: Path) -> None:
             assert not done["warm"], reason
             assert done["code"] == 0, done["output"]
             assert reason in done["log"]
-        write_ready(place.folder, [ReadySet("torch", ready.socket, ready.pid, 0, "other packages")])
+        write_ready(place.folder, [ReadySet("torch", ready.socket, ready.pid, "other packages")])
         stale = place.step(run)
         assert not stale["warm"]
         assert "packages changed" in stale["log"]
@@ -114,7 +116,7 @@ def test_a_step_that_cannot_begin_warm_begins_cold(tmp_path: Path) -> None:
             deaf.bind(str(tmp_path / "deaf"))
             deaf.listen(1)
             gone = sets.environment_state()
-            write_ready(place.folder, [ReadySet("torch", str(tmp_path / "deaf"), os.getpid(), 0, gone)])
+            write_ready(place.folder, [ReadySet("torch", str(tmp_path / "deaf"), os.getpid(), gone)])
             silent = place.step(run)
         write_ready(place.folder, [ready])
         assert not silent["warm"]
@@ -122,32 +124,24 @@ def test_a_step_that_cannot_begin_warm_begins_cold(tmp_path: Path) -> None:
         assert "did not begin the step in time" in silent["log"]
 
 
-def test_over_the_bound_on_memory_a_set_is_dropped(tmp_path: Path) -> None:
-    with host(tmp_path, "tabular", memory_bytes=1, wait=False) as place:
-        until(lambda: "warm_dropped set=tabular" in place.log.read_text() or None, place.log.read_text)
-        until(lambda: True if read_ready(place.folder) == [] else None, place.log.read_text)
-        assert place.log.read_text().count("warm_ready") == 1  # and it stays away
+def test_a_set_is_loaded_when_somebody_asks_and_ended_when_nobody_has_for_long(tmp_path: Path) -> None:
+    with host(tmp_path, "data", "torch", keep_s=3600.0) as place:
+        cold = place.step(place.run_folder(train=HELLO), sets=["torch", "data"])  # the last one is asked for
+        assert not cold["warm"]
+        ready = place.wait_ready("data")
+        assert place.step(place.run_folder(train=HELLO), sets=["torch", "data"])["warm"]
+        assert ready_sets(place.folder) == ("data",)
+        os.utime(place.folder / "data.asked", (0, 0))
+        until(lambda: None if alive(ready.pid) else True, place.log.read_text)
+        assert not read_ready(place.folder)
+        ask_for(place.folder, "data")
+        place.wait_ready("data")
 
 
-def test_the_set_from_which_no_step_began_for_longest_is_dropped_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    if why := why_not("bwrap"):
-        pytest.skip(f"nothing begins warm here: {why}")
-    pool = Pool(tmp_path / "warm", ("data", "torch"), memory_bytes=2**40)
-    place = Host(tmp_path / "warm", tmp_path / "runs", None, tmp_path / "log")
-    try:
-        until(lambda: pool.look() or len(read_ready(place.folder)) == 2 or None, lambda: "they do not stand")
-        assert place.step(place.run_folder(train=HELLO), sets=["data"])["warm"]
-        assert place.step(place.run_folder(train=HELLO), sets=["torch"])["warm"]
-        assert place.step(place.run_folder(train=HELLO), sets=["data"])["warm"]
-        monkeypatch.setattr(pool, "_memory_bytes", 1)
-        with caplog.at_level("WARNING"):
-            pool.look()
-        dropped = [record.getMessage().split()[1] for record in caplog.records if "warm_dropped" in record.getMessage()]
-        assert dropped == ["set=torch", "set=data"]
-    finally:
-        pool.close()
+def test_who_is_to_be_asked_about_a_run_asks_for_what_it_begins_from(tmp_path: Path) -> None:
+    expect_run(tmp_path, "text_classification")
+    assert [name for name in preload.SETS if asked_within(tmp_path, name, 60.0)] == ["data", "transformers"]
+    assert not asked_within(tmp_path, "data", 0.0)
 
 
 @pytest.mark.faults
@@ -156,7 +150,7 @@ def test_changed_packages_end_a_zygote(tmp_path: Path, monkeypatch: pytest.Monke
 
     states = ["before"]
     monkeypatch.setattr(module, "environment_state", lambda: states[-1])
-    pool = module.Pool(tmp_path / "warm", ["tabular"], memory_bytes=2**40)
+    pool = module.Pool(tmp_path / "warm", {"tabular": module.zygote_program("tabular")})
 
     def standing() -> ReadySet | None:
         pool.look()
@@ -180,10 +174,13 @@ def test_what_stands_ready_is_what_lives(tmp_path: Path) -> None:
     assert ready_sets(tmp_path) == ()
     there = tmp_path / "there.sock"
     there.touch()
-    one = ReadySet("torch", str(there), os.getpid(), 7, "state")
-    write_ready(tmp_path, [one, ReadySet("tabular", str(tmp_path / "gone"), os.getpid(), 7, "state")])
+    one = ReadySet("torch", str(there), os.getpid(), "state")
+    write_ready(
+        tmp_path,
+        [one, replace(one, name="supervisor"), ReadySet("tabular", str(tmp_path / "gone"), os.getpid(), "state")],
+    )
     assert ready_sets(tmp_path) == ("torch",)
-    assert read_ready(tmp_path) == [one]
+    assert [found.name for found in read_ready(tmp_path)] == ["torch", "supervisor"]
     assert (tmp_path / "ready.json").stat().st_mode & 0o777 == 0o600
     assert WarmStart(tmp_path, (), ("transformers", "torch")).ready() == one
     assert WarmStart(tmp_path, (), ("tabular",)).ready() is None
@@ -192,11 +189,11 @@ def test_what_stands_ready_is_what_lives(tmp_path: Path) -> None:
 
 
 def test_settings_and_recipes_name_sets(tmp_path: Path) -> None:
-    assert wanted_sets("off") == ()
-    assert wanted_sets("auto") == ("data", "transformers", "tabular")
-    assert wanted_sets(" torch, tabular,torch") == ("torch", "tabular")
+    assert sets_of("off") == ()
+    assert sets_of("auto") == tuple(preload.SETS)
+    assert sets_of(" torch, tabular,torch") == ("torch", "tabular")
     with pytest.raises(ValueError, match="names jax, which is no set"):
-        wanted_sets("torch,jax")
+        sets_of("torch,jax")
     assert warm_start(tmp_path, "text_classification", ["python"]).sets == ("transformers",)
     assert warm_start(tmp_path, "tabular_classification", ["python"]).sets == ("tabular",)
     assert warm_start(tmp_path, "a script", ["python"]).sets == ("torch", "transformers")

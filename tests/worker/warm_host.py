@@ -101,18 +101,22 @@ def said(supervisor: "subprocess.Popen[str]") -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def host(folder: Path, *sets: str, memory_bytes: int = 8 * 2**30, wait: bool = True) -> Iterator[Host]:
-    """A host whose zygotes are loaded. Skips the test where bubblewrap does not work: nothing begins warm there."""
+def host(folder: Path, *sets: str, keep_s: float | None = None) -> Iterator[Host]:
+    """A host whose zygotes are loaded; with `keep_s`, when somebody asks.
+
+    Skips the test where bubblewrap does not work: nothing begins warm there.
+    """
     if why := why_not("bwrap"):
         pytest.skip(f"nothing begins warm here: {why}")
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "pool.log"
     with log.open("w") as out:
-        argv = [sys.executable, str(HERE / "warm_pool.py"), str(folder / "warm"), ",".join(sets), str(memory_bytes)]
+        argv = [sys.executable, str(HERE / "warm_pool.py"), str(folder / "warm"), ",".join(sets)]
+        argv += [] if keep_s is None else [str(keep_s)]
         pool = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, text=True)
     try:
         made = Host(folder / "warm", folder / "runs", pool, log)
-        for name in sets if wait else ():
+        for name in sets if keep_s is None else ():
             made.wait_ready(name)
         yield made
     finally:

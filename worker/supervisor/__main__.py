@@ -1,9 +1,8 @@
 """`python -m worker.supervisor RUN_DIR SEALED_DIR ATTEMPT READY_FD`: takes the lock, says READY, supervises.
 
-`python -m worker.supervisor --wait SOCKET` is told the other arguments later (`worker.supervisor.waiting`).
-Owns the first milliseconds: only the standard library is loaded before READY. Started by `worker.launching`.
-Exits 17 when another supervisor holds the lock. The lock is taken before the fork, so that exit code is seen. One that
-waited has no parent left by then.
+`python -m worker.supervisor --wait SOCKET` forks for each attempt that it is told of (`worker.supervisor.waiting`).
+Owns the first milliseconds: only the standard library is loaded before READY. Started by `worker.spawning`.
+Exits 17 when another supervisor holds the lock. The lock is taken before the fork, so that exit code is seen.
 """
 
 import os
@@ -19,8 +18,7 @@ BUSY_EXIT = 17
 def main() -> None:
     """Never returns."""
     argv = sys.argv[1:]
-    waited = argv[0] == "--wait"
-    if waited:
+    if argv[0] == "--wait":
         from worker.supervisor.waiting import wait_for_order  # noqa: PLC0415 - READY comes first
 
         argv = wait_for_order(argv[1])
@@ -30,7 +28,7 @@ def main() -> None:
     if lock is None:
         os.write(ready, b"BUSY\n")
         sys.exit(BUSY_EXIT)
-    if not waited and os.fork():
+    if os.fork():
         os._exit(0)  # the child belongs to init now: whoever launched it leaves no zombie behind
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # whoever was to read is gone: an error to handle, not our end

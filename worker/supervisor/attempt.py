@@ -29,7 +29,7 @@ from worker.limits import limit_open_files, limits_of
 from worker.processes import adopt_orphans, boot_id
 from worker.sandbox import tier_for
 from worker.sender import Sender, note_sent
-from worker.settings import settings_of_this_process
+from worker.settings import Settings
 from worker.spool import Spool
 from worker.supervisor import outputs, room
 from worker.supervisor.checkpoints import newest_step
@@ -52,7 +52,7 @@ def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: in
     """Run the attempt to its end; the process's exit code. `asked` holds the SIGTERMs that came before we listen."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     adopt_orphans()
-    settings = settings_of_this_process()
+    settings = Settings()
     order = decode(LaunchOrder, folder.order.read_bytes())
     max_s = order.spec.max_hours * 3600 if order.budget_s is None else order.budget_s
     wishes = Wishes(folder, attempt, max_s=max_s, lock=lock)
@@ -73,7 +73,7 @@ def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: in
     if settings.memory_by == "auto":
         leaf = cgroup.make_leaf(cgroup_name(folder), limit_bytes=limits.memory_bytes, processes=limits.processes)
     try:
-        outcome = _Attempt(folder, order, wishes, there).run(spool, sender, leaf, limits)
+        outcome = _Attempt(folder, order, settings, wishes, there).run(spool, sender, leaf, limits)
     finally:
         if leaf is not None:
             leaf.remove()
@@ -128,10 +128,12 @@ def _finish(folder: RunFolder, spool: Spool, outcome: Outcome, wishes: Wishes, *
 class _Attempt:
     """One attempt's work. Every way out of `run` is an `Outcome`."""
 
-    def __init__(self, folder: RunFolder, order: LaunchOrder, wishes: Wishes, there: Sequence[GpuInfo]) -> None:
+    def __init__(
+        self, folder: RunFolder, order: LaunchOrder, settings: Settings, wishes: Wishes, there: Sequence[GpuInfo]
+    ) -> None:
         """`there` are the host's GPUs, where the order is for some."""
-        self._folder, self._order, self._wishes, self._gpus = folder, order, wishes, there
-        self._settings = settings = settings_of_this_process()
+        self._folder, self._order, self._settings = folder, order, settings
+        self._wishes, self._gpus = wishes, there
         self._began = time.monotonic()
         self._records: Records | None = None
         self._blobs: BlobStore = make_blobs(

@@ -31,7 +31,7 @@ from worker.supervisor.silence import Silence
 from worker.supervisor.steps import Granted, Step, command_for, place_of
 from worker.supervisor.wishes import DIVERGED_AFTER, Why, Wishes
 from worker.usage import Sampler
-from worker.warm.sets import WarmStart, wanted_sets, warm_start
+from worker.warm.sets import WarmStart, sets_of, warm_start
 
 _LOOK_S, _FIRST_LOOK_S = 0.1, 0.001
 _DRAIN_S = 2.0
@@ -116,7 +116,7 @@ class Stage:
         log.log(level, "egress run=%s host=%s allowed=%s", self._folder.run, said.get("host"), said.get("allowed"))
 
     def _warm_start(self, step: Step) -> WarmStart | None:
-        if not wanted_sets(self._settings.warm):
+        if not sets_of(self._settings.warm):
             return None
         return warm_start(self._warm_folder, self._order.spec.recipe, step.argv, trains=step.trains)
 

@@ -1,13 +1,15 @@
-"""What stands ready on this host, and which of it a step may begin from: pure decisions, and one small file.
+"""What stands ready on this host, what is asked for, and which of it a step may begin from.
 
-Owns `ready.json` in the warm folder and the rules of fitness. Starts nothing. Written by `worker.warm.pool`, read by
-supervisors and by the host's word about itself.
+Owns `ready.json` and the requests in the warm folder, and the rules of fitness. Starts nothing. Written by
+`worker.warm.pool`, read by supervisors and by the host's word about itself.
 """
 
+import contextlib
 import hashlib
 import json
 import sys
 import sysconfig
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,8 @@ from worker.warm.preload import SETS
 # their caches' places once, when they are imported.
 HOME = Path("/trainyard-home")
 READY = "ready.json"
+_ASKED = ".asked"
+AUTO = "auto"
 
 _STEPS = ("data",)
 _ANY = ("torch", "transformers")  # for a script of somebody: the smaller one first
@@ -36,18 +40,20 @@ _DRIVER = Path("/proc/driver/nvidia/version")
 
 @dataclass(frozen=True, slots=True)
 class ReadySet:
-    """A zygote that answers. `state` is what `environment_state` was when it loaded its libraries."""
+    """A process that answers. `state` is what `environment_state` was when it loaded its libraries."""
 
     name: str
     socket: str
     pid: int
-    held_bytes: int
     state: str
 
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """How a step may begin warm: `folder` is the host's warm folder, `sets` in the order of preference."""
+    """How a step may begin warm: `folder` is the host's warm folder, `sets` in the order of preference.
+
+    Where none of them stands, the last one is asked for.
+    """
 
     folder: Path
     argv: tuple[str, ...]
@@ -64,20 +70,45 @@ def warm_start(folder: Path, recipe: str, argv: Sequence[str], *, trains: bool =
 
     The steps beside the training begin from a small process: one with all libraries takes longer to end than they run.
     """
+    return WarmStart(folder, tuple(argv), _training_sets(recipe) if trains else _STEPS)
+
+
+def _training_sets(recipe: str) -> tuple[str, ...]:
     task = TASKS.get(recipe)
-    return WarmStart(folder, tuple(argv), (task.warm if task else _ANY) if trains else _STEPS)
+    return (task.warm if task else ()) or _ANY
 
 
-def wanted_sets(setting: str) -> tuple[str, ...]:
-    """What `warm = auto | off | comma list` asks for.
+def expect_run(folder: Path, recipe: str) -> None:
+    """Ask for what a run of this recipe begins from: people are about to be asked about one."""
+    for name in (_training_sets(recipe)[-1], *_STEPS):
+        ask_for(folder, name)
+
+
+def ask_for(folder: Path, name: str) -> None:
+    """Let a set be loaded, or stay. A full disk costs no more than a warm start."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (folder / f"{name}{_ASKED}").touch()
+
+
+def asked_within(folder: Path, name: str, seconds: float) -> bool:
+    """Whether somebody asked for a set not longer ago."""
+    try:
+        return time.time() - (folder / f"{name}{_ASKED}").stat().st_mtime < seconds
+    except FileNotFoundError:
+        return False
+
+
+def sets_of(setting: str) -> tuple[str, ...]:
+    """The sets that `warm = auto | off | comma list` lets stand; with auto, when somebody asks.
 
     Raises:
         ValueError: a name is not a set.
     """
     if setting.strip().lower() in {"off", "none", ""}:
         return ()
-    if setting.strip().lower() == "auto":
-        return ("data", "transformers", "tabular")
+    if setting.strip().lower() == AUTO:
+        return tuple(SETS)
     names = tuple(dict.fromkeys(word.strip() for word in setting.split(",") if word.strip()))
     unknown = [name for name in names if name not in SETS]
     if unknown:
@@ -144,7 +175,7 @@ def read_ready(folder: Path) -> list[ReadySet]:
 
 def ready_sets(folder: Path) -> tuple[str, ...]:
     """The names of the sets that stand ready: `HostInfo.warm`."""
-    return tuple(one.name for one in read_ready(folder))
+    return tuple(one.name for one in read_ready(folder) if one.name in SETS)
 
 
 def _stamp(path: Path) -> bytes:

@@ -24,7 +24,7 @@ from worker.folders import connect_to
 from worker.processes import children_of, kill_tree, term_blocked
 from worker.sandbox import Command, handed_over
 from worker.warm.joining import SPACES
-from worker.warm.sets import HOME, ReadySet, WarmStart, environment_state, why_cold
+from worker.warm.sets import HOME, ReadySet, WarmStart, ask_for, environment_state, why_cold
 
 _CAT = ("/usr/bin/cat",)
 _START_LIMIT_S = 10.0
@@ -144,7 +144,6 @@ class WarmProcess:
         try:
             self._ask(ready, request, (output, status))
             self._wait_until_it_runs()
-            os.utime(ready.socket)  # for the pool, which has to choose when memory is short
         except BaseException:
             self.close()
             raise
@@ -228,6 +227,7 @@ class WarmProcess:
 def _usable(warm: WarmStart, command: Command) -> ReadySet:
     """The set of libraries that the step may begin from. Raises: ColdStart."""
     ready = warm.ready()
+    ask_for(warm.folder, ready.name if ready else warm.sets[-1])
     if ready is None:
         raise ColdStart("no set of libraries stands ready")
     if why := why_cold(warm.argv, command.inside):

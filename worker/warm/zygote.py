@@ -1,10 +1,10 @@
-"""`python zygote.py`: loads one set of libraries, then forks a ready process for each request.
+"""`python zygote.py SET SOCKET`: loads one set of libraries, then forks a ready process for each request.
 
 Owns the socket, the forks, and the watch over each forked process. Standard library only besides the set, and no module
 of ours stays importable here: the code of a bundle must be what runs. Started by `worker.warm.pool`, asked by
 `worker.warm.start`; ends when its standard input closes.
 
-First line of standard input: `{"set": …, "socket": path}`. Standard output: `{"ready": {…}}`.
+Standard output: `{"ready": {…}}` once it answers, or `{"unfit": why}`.
 A request is one message: JSON `{"argv", "cwd", "env", "seccomp" (base64), "spaces" [names]}` with open files: output,
 status, then one for each namespace. It is read by the fork that serves it, never by the zygote: what a run is told
 would stay in memory that later forks share. Answers go to the status pipe, a JSON line each: `pid`, `begins` or
@@ -59,15 +59,15 @@ def _sibling(name: str) -> ModuleType:
 def main() -> None:
     """Never returns in the zygote; in a forked process it returns into the end of the interpreter."""
     sys.path.pop(0)  # this file's folder
-    if len(sys.argv) == 1:
+    name, path, *locked = sys.argv[1:]
+    if not locked:
         _sibling("joining").lock_file(os.path.realpath(sys.executable))
-        os.execv(sys.executable, [sys.executable, __file__, "locked"])  # noqa: S606 - this program again
-    asked = json.loads(_first_line())
+        os.execv(sys.executable, [sys.executable, __file__, name, path, "locked"])  # noqa: S606 - this program again
     asking, joining, running, preload = (_sibling(name) for name in ("asking", "joining", "running", "preload"))
     own_files = frozenset({__file__, running.__file__ or ""})
     usual = os.nice(0)
     _be_nice()
-    missing = preload.load(asked["set"])
+    missing = preload.load(name)
     preload.forget_devices()
     why = preload.is_fit() or _forks_well(preload)
     os.setpriority(os.PRIO_PROCESS, 0, usual)
@@ -77,9 +77,7 @@ def main() -> None:
     if why:
         _say({"unfit": why, "missing": missing})
         sys.exit(3)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(asked["socket"])  # noqa: PTH108 - no pathlib needed for one call
-    listener = asking.listen(asked["socket"], waiting=_MOST_WAITING)
+    listener = asking.listen(path, waiting=_MOST_WAITING)
     _say({"ready": {"missing": missing, "modules": len(sys.modules)}})
     task = _serve(listener, _Own(asking, joining, running))
     if task is None:
@@ -92,16 +90,6 @@ def main() -> None:
     except BaseException as error:  # noqa: BLE001 - what a fresh interpreter prints, and ends with 1
         code = running.report(error, own_files=own_files)
     sys.exit(code)
-
-
-def _first_line() -> bytes:
-    said = b""
-    while not said.endswith(b"\n"):
-        piece = os.read(0, 1)
-        if not piece:
-            os._exit(0)
-        said += piece
-    return said
 
 
 def _say(word: dict[str, Any]) -> None:
