@@ -5,41 +5,30 @@ Standard library only, so that it travels inside a bundle and works where nothin
 said once on stderr and training goes on. torch is imported late, and so is `trainyard.pictures`, which writes what a
 script shows beside its curves.
 
-A row of metrics is one line of `metrics.jsonl`, written by one `os.write` to a file opened to append: it is there when
-the call returns, whatever kills the process afterwards, and a supervisor or a person reads it at once.
+A row of metrics is one line of `metrics.jsonl`, written by one `os.write` to a file opened to append
+(`trainyard.metrics`): it is there when the call returns, whatever kills the process afterwards, and a supervisor or a
+person reads it at once.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
-import math
 import os
 import re
-import shutil
 import signal
-import stat
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, NamedTuple
 
+from trainyard.checkpoints import CHECKPOINT, checkpoint_step, discard, remove_leftovers, save_aside
+from trainyard.metrics import MetricsFile, Warnings, last_step, shown, step_number
+
 Status = Literal["running", "completed", "stopped", "failed"]
 Save = Callable[[Path], None]
-
-_CHECKPOINT = r"step_(\d+)"  # patterns are compiled when they are wanted: every training waits for this import
-_MOST_ROW_BYTES = 256 * 1024  # the supervisor reads no longer line
-_TAIL_BYTES = 2 * _MOST_ROW_BYTES
-_MOST_LATE = 10_000  # rows kept in memory while the disk takes none
-_MOST_TEMPLATES = 512  # sets of names known at a time
-
-_NUMBER = r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][+-]?\d+)?)\s*([^\W\d_]+(?:/[^\W\d_]+)?|%|x)"
-_MULTIPLES = frozenset("kKMBGT")  # "3.2k" is not 3.2
 
 
 class ResumeInfo(NamedTuple):
@@ -72,10 +61,9 @@ class TrainingRuntime:
         self.run_id = str(run_id or os.environ.get("TRAINYARD_RUN_ID") or self.run_dir.name)
         self._ranks = _whole_of(os.environ.get("WORLD_SIZE"), 1)
         self._writes = self._ranks < 2 or _whole_of(os.environ.get("RANK"), 0) == 0
-        self._warn = _Warnings()
+        self._warn = Warnings()
         self._alone = os.environ.get("TRAINYARD_SUPERVISED") != "1"
-        self._metrics = _MetricsFile(self.run_dir / "metrics.jsonl", self._warn)
-        self._templates: dict[tuple[str, ...], str] = {}
+        self._metrics = MetricsFile(self.run_dir / "metrics.jsonl", self._warn)
         self._meta: dict[str, Any] = {}
         self._pid = os.getpid()
         self._step: int | None = None  # of the newest row, None before the first
@@ -96,7 +84,7 @@ class TrainingRuntime:
             "run_id": self.run_id,
             "status": "running",
             "model": model_id,
-            "total_steps": _step_number(total_steps),
+            "total_steps": step_number(total_steps),
             "step": max(_whole(earlier.get("step")), self._last_step() or 0),
             "started_at": earlier.get("started_at") or time.time(),
             "pid": os.getpid(),
@@ -107,7 +95,7 @@ class TrainingRuntime:
             return
         self._write_meta()
         self._guarded("config.json", lambda: self._keep_config(config))
-        self._guarded("checkpoints", self._remove_leftovers)
+        self._guarded("checkpoints", lambda: remove_leftovers(self.run_dir / "checkpoints"))
 
     def finish(self, status: Status = "completed") -> None:
         """Say how training ended.
@@ -245,13 +233,13 @@ class TrainingRuntime:
         if save is None:
             self._warn("checkpoint", "nothing to save: register_graceful_shutdown got neither a model nor save=")
             return None
-        number = max(0, self._at()) if step is None else _step_number(step)
+        number = max(0, self._at()) if step is None else step_number(step)
         if number is None or number < 0:
-            self._warn("checkpoint step", f"no checkpoint saved: its step {_shown(step)} is no whole number from 0 on")
+            self._warn("checkpoint step", f"no checkpoint saved: its step {shown(step)} is no whole number from 0 on")
             return None
         final = self.run_dir / "checkpoints" / f"step_{number:08d}"
         try:
-            self._save_aside(final, save)
+            save_aside(final, save)
         except Exception as error:
             if not (isinstance(error, (OSError, RuntimeError)) or type(error).__name__ == "SafetensorError"):
                 raise  # a mistake in `save`; torch and safetensors (with its own class) report a full disk like this
@@ -271,7 +259,7 @@ class TrainingRuntime:
         except OSError as error:
             self._warn("checkpoints", f"checkpoints cannot be read: {error}")
             return []
-        return sorted((folder / name for name in names if re.fullmatch(_CHECKPOINT, name)), key=_checkpoint_step)
+        return sorted((folder / name for name in names if re.fullmatch(CHECKPOINT, name)), key=checkpoint_step)
 
     def get_resume_info(self) -> ResumeInfo | None:
         """What an earlier attempt in this folder reached, or None if there was none."""
@@ -284,36 +272,17 @@ class TrainingRuntime:
             step=max(_whole(meta.get("step")), last or 0),
             status=str(meta.get("status", "unknown")),
             checkpoint=newest,
-            checkpoint_step=_checkpoint_step(newest) if newest else 0,
+            checkpoint_step=checkpoint_step(newest) if newest else 0,
         )
 
     # --- inside
 
     def _append_row(self, step: Any, values: dict[str, Any]) -> None:
-        number = self._next_step() if step is None else _step_number(step)
+        number = self._next_step() if step is None else step_number(step)
         if number is None:
-            self._warn("step", f"a row of metrics is left out: its step {_shown(step)} is not a whole number")
-            return
-        numbers: list[Any] = [value if type(value) is float else _number(value) for value in values.values()]
-        if None in numbers:
-            for name, value in [pair for pair, found in zip(values.items(), numbers, strict=True) if found is None]:
-                self._warn(f"metric {name}", f"metric {name!r} left out: {_shown(value)} is not one number")
-                del values[name]
-            numbers = [found for found in numbers if found is not None]
-        if not math.isfinite(sum(numbers)):
-            numbers = [_spelled(found) for found in numbers]
-        names = tuple(values)
-        template = self._templates.get(names)
-        if template is None:
-            if len(self._templates) >= _MOST_TEMPLATES:
-                self._templates.clear()
-            template = self._templates[names] = _template(names)
-        line = (template % (number, time.time(), *numbers)).encode()
-        if len(line) > _MOST_ROW_BYTES:
-            self._warn("row", f"a row of {len(names)} metrics is left out: it is too long")
-            return
-        self._metrics.append(line)
-        self._step = number
+            self._warn("step", f"a row of metrics is left out: its step {shown(step)} is not a whole number")
+        elif self._metrics.append(number, values):
+            self._step = number
 
     def _next_step(self) -> int:
         known = self._meta or self._step is not None
@@ -331,13 +300,13 @@ class TrainingRuntime:
             from trainyard import pictures
 
             more = dict(about)
-            step = _step_number(more.pop("step", None))
+            step = step_number(more.pop("step", None))
             picture = pictures.made(form, given, more) if form else dict(*given)
             left_out = pictures.write(self.run_dir, name, picture, step=self._at() if step is None else step)
             if left_out:
                 self._warn(f"left out of {name}", f"picture {name!r}: {left_out:,} of what was given did not fit")
         except Exception as error:  # noqa: BLE001 - code of others, and no picture is worth a training
-            self._warn(f"picture {_shown(name)}", f"picture {_shown(name)} left out: {_shown(error, 300)}")
+            self._warn(f"picture {shown(name)}", f"picture {shown(name)} left out: {shown(error, 300)}")
 
     def _on_term(self, signum: int, _frame: FrameType | None) -> None:
         self._stop_asked = True
@@ -393,49 +362,13 @@ class TrainingRuntime:
         if config and not kept.exists():
             _write_aside(kept, json.dumps(dict(config), default=str))
 
-    def _save_aside(self, final: Path, save: Save) -> None:
-        """Have `save` write a folder, have the disk take all of it, and only then give it its name.
-
-        The lock says to `_remove_leftovers` that somebody writes; the kernel frees it with the process.
-        """
-        aside = _aside_of(final)
-        file = -1
-        try:
-            aside.mkdir(parents=True)
-            file = os.open(aside, os.O_RDONLY | os.O_DIRECTORY)
-            _try_lock(file)
-            save(aside)
-            for place, _, names in os.walk(aside):
-                for path in (Path(place), *(Path(place, name) for name in names)):
-                    _sync(path)
-            if final.exists():
-                _discard(final)
-            aside.rename(final)
-            _sync(final.parent)
-        except BaseException:  # Ctrl-C too leaves nothing behind
-            shutil.rmtree(aside, ignore_errors=True)
-            raise
-        finally:
-            if file >= 0:
-                os.close(file)
-
     def _prune(self, newest: int, keep: int) -> None:
         """Remove the checkpoints of steps beyond the newest one, and all but `keep` of the others. Raises: OSError."""
         saved = self.checkpoints()
-        kept = [path for path in saved if _checkpoint_step(path) <= newest][-keep:]
+        kept = [path for path in saved if checkpoint_step(path) <= newest][-keep:]
         for old in saved:
             if old not in kept:
-                _discard(old)
-
-    def _remove_leftovers(self) -> None:
-        """Remove checkpoints whose writer was killed while it wrote or removed them. Raises: OSError."""
-        for aside in (self.run_dir / "checkpoints").glob(".step_*"):
-            file = os.open(aside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                if _try_lock(file):
-                    shutil.rmtree(aside)
-            finally:
-                os.close(file)
+                discard(old)
 
     def _last_step(self) -> int | None:
         """The step of the last whole line, None without any."""
@@ -465,139 +398,6 @@ class TrainingRuntime:
             self._warn.of(error, what)
 
 
-class _Warnings:
-    """The only door for warnings: each subject once, on stderr."""
-
-    def __init__(self) -> None:
-        self._said: set[str] = set()
-
-    def __call__(self, about: str, text: str) -> None:
-        if about not in self._said:
-            self._said.add(about)
-            try:
-                print(f"trainyard: {text}", file=sys.stderr)  # noqa: T201 - the effect
-            except (OSError, ValueError):  # nobody reads stderr any more, and there is no other place to say it
-                return
-
-    def of(self, error: Exception, what: str) -> None:
-        """A full disk or a forbidden folder is one subject, whatever could not be written."""
-        number = error.errno if isinstance(error, OSError) else None
-        self(f"errno {number}" if number else what, f"{what} cannot be written, training goes on: {error}")
-
-
-class _MetricsFile:
-    """metrics.jsonl, to which this process and perhaps others append whole lines.
-
-    Rows that no disk takes wait in memory, and go out with a later row or at `close`.
-    """
-
-    def __init__(self, path: Path, warn: _Warnings) -> None:
-        self._path, self._warn = path, warn
-        self._file = -1
-        self._torn = False  # whether the file's last line has no end: the next write begins with one
-        self._late: deque[bytes] = deque(maxlen=_MOST_LATE)
-        self._pid = os.getpid()
-        self._lock = threading.RLock()  # a signal's handler may log within a call
-
-    def append(self, line: bytes) -> None:
-        """Write one line, or keep it for later."""
-        if self._pid != os.getpid():  # a forked child: what waits is the parent's, and a thread of it may hold the lock
-            self._pid, self._lock = os.getpid(), threading.RLock()
-            self._late.clear()
-        with self._lock:
-            self._late.append(line)
-            self._write_late()
-
-    def close(self) -> None:
-        """Write what waits. A later `append` opens the file again."""
-        with self._lock:
-            self._write_late()
-            if self._file >= 0 and not os.fstat(self._file).st_nlink:
-                self._warn("removed", f"{self._path.name} was removed while training runs: its newest rows are lost")
-            file, self._file = self._file, -1
-            if file >= 0:
-                os.close(file)
-
-    def _write_late(self) -> None:
-        try:
-            while self._late:
-                self._write(self._late.popleft())
-        except OSError as error:
-            if error.errno is None:  # raised by a signal's handler of the script, such as TimeoutError
-                raise
-            self._warn.of(error, f"{self._path.name} (metrics)")
-
-    def _write(self, line: bytes) -> None:
-        """Raises: OSError, and what is not written waits."""
-        try:
-            if self._file < 0:
-                self._open()
-            data = b"\n" + line if self._torn else line
-            written = os.write(self._file, data)
-        except OSError as error:
-            if error.errno is not None:
-                self._late.appendleft(line)
-            if error.errno != errno.EBADF or self._file < 0:
-                raise
-            self._file = -1  # the script closed it: the next try opens it again
-            return
-        self._torn = written < len(data)
-        if self._torn:
-            self._late.appendleft(b"" if written == len(data) - 1 else line)  # nothing but the line's end is missing
-            raise OSError(errno.ENOSPC, "the disk took only a part of a row")
-
-    def _open(self) -> None:
-        """No link is followed and no pipe is waited for. Raises: OSError."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-        file = os.open(self._path, flags, 0o644)
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
-            os.close(file)
-            raise OSError(errno.EINVAL, f"{self._path.name} is no plain file")
-        self._torn = found.st_size > 0 and os.pread(file, 1, found.st_size - 1) != b"\n"
-        self._file = file
-
-
-def _template(names: Sequence[str]) -> str:
-    """A row of these metrics but for its numbers."""
-    spelled = ",".join(f'"{name}":%s' for name in _tidied(names))
-    return '{"step":%d,"at":%.3f,"values":{' + spelled + "}}\n"
-
-
-def _spelled(number: float) -> float | str:
-    """As JSON can say it: it has no word for what is not finite."""
-    if math.isfinite(number):
-        return number
-    return '"NaN"' if math.isnan(number) else '"Infinity"' if number > 0 else '"-Infinity"'
-
-
-def last_step(path: Path) -> int | None:
-    """The step of the last whole line of metrics.jsonl, None without one."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:  # not there, or not to be read: no row of it is known
-        return None
-    try:
-        found = os.fstat(file)
-        at = max(0, found.st_size - _TAIL_BYTES)
-        lines = os.pread(file, _TAIL_BYTES, at).splitlines() if stat.S_ISREG(found.st_mode) else []
-    finally:
-        os.close(file)
-    return next((step for line in reversed(lines) if (step := _step_of(line)) is not None), None)
-
-
-def _try_lock(file: int) -> bool:
-    """Take the lock if it is free. True too where the file system knows no locks."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
 def _dump_stacks_on_usr1() -> None:
     import faulthandler
 
@@ -608,72 +408,8 @@ def _dump_stacks_on_usr1() -> None:
             print(f"trainyard: SIGUSR1 will print no stacks: {error}", file=sys.stderr)  # noqa: T201
 
 
-def _tidied(names: Sequence[str]) -> list[str]:
-    """Names without what is awkward in charts and queries: `learning rate(group 1)` -> `learning_rate_group_1`."""
-    found: dict[str, None] = {}
-    for name in names:
-        tidy = re.sub(r"[^a-zA-Z0-9_./-]+$", "", name)
-        tidy = re.sub(r"[^a-zA-Z0-9_./-]+", "_", tidy) or "unnamed"
-        number = 2
-        while tidy in found:  # two names that differ only in such characters
-            tidy, number = f"{tidy.removesuffix(f'_{number - 1}') if number > 2 else tidy}_{number}", number + 1
-        found[tidy] = None
-    return list(found)
-
-
-def _number(value: Any) -> float | None:
-    """One number, or None."""
-    if isinstance(value, (str, bytes)):
-        return _read_number(value if isinstance(value, str) else value.decode(errors="replace"))
-    try:
-        value = value.item() if hasattr(value, "item") else value
-        return None if value is None else float(value)
-    except Exception:  # noqa: BLE001 - code of others; whatever it raises, the value is no number
-        return None
-
-
-def _read_number(text: str) -> float | None:
-    """The number in a text, with or without a unit, which is dropped: "3.2 ms" is 3.2, "85%" is 85."""
-    try:
-        return float(text)
-    except ValueError:
-        found = re.fullmatch(_NUMBER, text.strip())
-    if found is None or found[2] in _MULTIPLES:
-        return None
-    try:
-        return float(found[1].replace(",", ""))
-    except ValueError:  # a unit alone
-        return None
-
-
-def _shown(value: Any, most: int = 60) -> str:
-    """A value in a warning. Code of others too: an integer of many thousand digits has no text, for one."""
-    try:
-        return repr(str(value)[:most])
-    except Exception:  # noqa: BLE001 - likewise
-        return f"of type {type(value).__name__}"
-
-
-def _step_number(step: Any) -> int | None:
-    """A whole number that fits 64 bits, or None."""
-    number = step
-    if type(step) is not int:  # no code of others is called for a usual one
-        try:
-            number = int(step)
-        except Exception:  # noqa: BLE001 - likewise
-            return None
-    return number if -(2**63) <= number < 2**63 else None
-
-
-def _step_of(line: bytes) -> int | None:
-    try:
-        return _step_number(json.loads(line)["step"])
-    except (ValueError, RecursionError, KeyError, TypeError):  # torn, or no row
-        return None
-
-
 def _whole(value: Any) -> int:
-    return _step_number(value) or 0
+    return step_number(value) or 0
 
 
 def _names_folder(text: str | Path) -> bool:
@@ -683,34 +419,6 @@ def _names_folder(text: str | Path) -> bool:
 
 def _whole_of(text: str | None, default: int) -> int:
     return int(text) if text and text.isdecimal() else default
-
-
-def _checkpoint_step(path: Path) -> int:
-    found = re.fullmatch(_CHECKPOINT, path.name)
-    return int(found[1]) if found else 0
-
-
-def _aside_of(checkpoint: Path) -> Path:
-    return checkpoint.with_name(f".{checkpoint.name}.{os.urandom(6).hex()}")
-
-
-def _discard(checkpoint: Path) -> None:
-    """Remove a checkpoint. Killed within, it leaves nothing that is taken for one. Raises: OSError."""
-    shutil.rmtree(checkpoint.rename(_aside_of(checkpoint)), ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    """Have the disk take a file, or the names in a folder. Raises: OSError."""
-    if not stat.S_ISREG(path.lstat().st_mode) and not path.is_dir():
-        return
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that takes no folders
-            raise
-    finally:
-        os.close(file)
 
 
 def _write_aside(path: Path, text: str) -> None:

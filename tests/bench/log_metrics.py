@@ -21,7 +21,6 @@ TIMES = {"trackio": 5, "wandb": 20}
 IMPORT_MS = 30.0
 LIMIT_S = 300
 PEERS = REPO / ".venv-bench/bin/python"
-RUNTIME = REPO / "trainyard/runtime.py"
 
 
 def measure() -> Sequence[Row]:
@@ -68,7 +67,7 @@ def _timed(kind: str, mode: str, calls: int) -> dict[str, float]:
 
 
 def _import_row() -> Row:
-    ours = "sys.path.insert(0, sys.argv[1])\nimport runtime"
+    ours = "sys.path.insert(0, sys.argv[1])\nfrom trainyard import TrainingRuntime"
     took = {
         "ours": [_import_ms(sys.executable, ours) for _ in range(ROUNDS)],
         "trackio": [_import_ms(str(PEERS), "import trackio") for _ in range(ROUNDS)],
@@ -81,5 +80,5 @@ def _import_row() -> Row:
 
 def _import_ms(python: str, what: str) -> float:
     program = f"import sys, time\nbegan = time.perf_counter()\n{what}\nprint(1000 * (time.perf_counter() - began))"
-    argv = [python, "-I", "-c", program, str(RUNTIME.parent)]
+    argv = [python, "-I", "-c", program, str(REPO)]
     return float(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()[-1])

@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.recipes.test_runtime import LIMIT_S, REPO, rows, script
-from trainyard import TrainingRuntime, runtime
+from trainyard import TrainingRuntime, metrics
 from worker.supervisor.follow import MetricsTail, rows_in
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(2**53), 2**53) | st.booleans()
@@ -127,7 +127,7 @@ def test_a_row_that_the_disk_took_a_part_of_is_there_once(
 ) -> None:
     """However short the write was, also with nothing but the line's end missing."""
     write = os.write
-    monkeypatch.setattr(runtime.time, "time", lambda: 1.0)
+    monkeypatch.setattr(metrics.time, "time", lambda: 1.0)
     rt.log_metrics(1, loss=0.5)
     length = (tmp_path / "metrics.jsonl").stat().st_size
     with monkeypatch.context() as patch:
@@ -166,7 +166,7 @@ def test_a_supervisor_goes_on_where_the_last_one_died(rt: TrainingRuntime, tmp_p
 def test_rows_of_many_metrics_and_many_sets_of_names(
     rt: TrainingRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(runtime, "_MOST_TEMPLATES", 4)
+    monkeypatch.setattr(metrics, "_MOST_TEMPLATES", 4)
     wide = {f"layer_{number}": float(number) for number in range(3000)}
     for step in range(3):
         rt.log_metrics(step, **wide)
@@ -240,9 +240,9 @@ def test_a_file_that_the_script_closes_is_opened_again(rt: TrainingRuntime, tmp_
 
 MANY = """
 import json, signal, sys, threading
-from trainyard import runtime
+from trainyard import TrainingRuntime
 sys.setswitchinterval(1e-6)
-rt = runtime.TrainingRuntime("r", sys.argv[1])
+rt = TrainingRuntime("r", sys.argv[1])
 rt.start("m", {})
 said, turns = [0] * 5, [0]
 def log(who):

@@ -497,7 +497,7 @@ import json, signal
 hits, returned = 0, []
 def hit(number, frame):
     global hits
-    within = frame.f_code.co_filename.endswith("runtime.py")
+    within = "/trainyard/" in frame.f_code.co_filename
     hits += within
     if within and hits % 2 == 0:
         step = -hits

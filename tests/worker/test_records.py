@@ -14,7 +14,7 @@ import pytest
 
 from agent.domain.events import Beat, Ended, Started
 from agent.domain.runs import ExitClass, Outcome, RunState
-from trainyard.runtime import last_step
+from trainyard.metrics import last_step
 from worker.folders import HostFolder, write_atomically
 from worker.sender import sent_notes
 from worker.spool import Spool, attempt_of, has_ended, last_seq, lines_between, offset_after
