@@ -108,7 +108,7 @@ def deep(folder, levels, name):
 """
 
 
-@pytest.mark.parametrize(("levels", "name"), [(3000, "d"), (25, "d" * 200)])
+@pytest.mark.parametrize(("levels", "name"), [(1100, "d"), (25, "d" * 200)])
 async def test_folders_of_any_depth_break_no_later_attempt(yard: Yard, levels: int, name: str) -> None:
     run = f"r-dp{levels:04}"
     deep = f"deep('worker', {levels}, {name!r})\ndeep('predictions', {levels}, {name!r})\n"
