@@ -62,7 +62,7 @@ class TrainingRuntime:
         self._ranks = _whole_of(os.environ.get("WORLD_SIZE"), 1)
         self._writes = self._ranks < 2 or _whole_of(os.environ.get("RANK"), 0) == 0
         self._warn = Warnings()
-        self._alone = os.environ.get("TRAINYARD_SUPERVISED") != "1"
+        self._alone = os.environ.get("TRAINYARD_SUPERVISED") != "2"
         self._metrics = MetricsFile(self.run_dir / "metrics.jsonl", self._warn)
         self._meta: dict[str, Any] = {}
         self._pid = os.getpid()

@@ -233,7 +233,7 @@ def read_fence(folder: RunFolder) -> int:
 
 def marks_of(folder: RunFolder) -> tuple[str, str]:
     """What stands in the environment of every step of a run's attempts, and in no other process's."""
-    return f"TRAINYARD_RUN_DIR={folder.path}", "TRAINYARD_SUPERVISED=1"
+    return f"TRAINYARD_RUN_DIR={folder.path}", "TRAINYARD_SUPERVISED=2"
 
 
 def cgroup_name(folder: RunFolder) -> str:

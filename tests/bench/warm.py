@@ -88,7 +88,7 @@ def _in_turn(
             if data:
                 _lay_out(run, what, data)
             own = {"TRAINYARD_RUN_DIR": str(run), "TRAINYARD_RUN_ID": run.name, "TRAINYARD_ATTEMPT": "1"}
-            done = place.step(run, warm=is_warm, env=own | {"TRAINYARD_SUPERVISED": "1"}, **asked)
+            done = place.step(run, warm=is_warm, env=own | {"TRAINYARD_SUPERVISED": "2"}, **asked)
             if done["warm"] is not is_warm or done["first_s"] < 0:
                 raise RuntimeError(f"{name}: {done}")
             times.append(done["first_s"])

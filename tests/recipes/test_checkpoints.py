@@ -285,7 +285,7 @@ UNASKED = 'finish("stopped"), but nobody asked'
 )
 def test_a_run_that_was_asked_to_stop_and_says_so_is_stopped(body: str, expected: str, tmp_path: Path) -> None:
     """The last one listens by itself, as the runtime does."""
-    child = script(tmp_path, body, TRAINYARD_SUPERVISED="1")
+    child = script(tmp_path, body, TRAINYARD_SUPERVISED="2")
     _, said = child.communicate(timeout=LIMIT_S)
     assert (child.returncode, status(tmp_path)) == (0, expected), said
     assert UNASKED not in said
@@ -295,7 +295,7 @@ def test_a_run_that_stops_unasked_is_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Else it is tried again, for ever. Alone nobody does so, and Ctrl-C may have ended it."""
-    for supervised, expected in (("1", "completed"), ("", "stopped")):
+    for supervised, expected in (("2", "completed"), ("", "stopped")):
         monkeypatch.setenv("TRAINYARD_SUPERVISED", supervised)
         rt = TrainingRuntime("r", tmp_path)
         rt.start("m")

@@ -369,7 +369,7 @@ async def test_after_a_reboot_nobody_else_is_killed(host: Yard) -> None:
     host.gone("r-boot00")
     who = json.loads(folder.supervisor.read_bytes())
     folder.supervisor.write_text(json.dumps({**who, "boot_id": "another"}))
-    env = {"PATH": "/usr/bin:/bin", "TRAINYARD_RUN_DIR": str(folder.path), "TRAINYARD_SUPERVISED": "1"}
+    env = {"PATH": "/usr/bin:/bin", "TRAINYARD_RUN_DIR": str(folder.path), "TRAINYARD_SUPERVISED": "2"}
     with subprocess.Popen(["sleep", "600"], env=env) as innocent:
         host.start_worker()
         outcome = host.outcome("r-boot00")

@@ -148,7 +148,7 @@ def environment(folder: Path, order: LaunchOrder) -> dict[str, str]:
         "TRAINYARD_RUN_DIR": str(folder),
         "TRAINYARD_RUN_ID": order.run,
         "TRAINYARD_ATTEMPT": str(order.attempt),
-        "TRAINYARD_SUPERVISED": "1",
+        "TRAINYARD_SUPERVISED": "2",  # 1: of runtimes whose rows a supervisor had to convert; they do so themselves now
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(order.gpu_uuids or numbered),
     }
