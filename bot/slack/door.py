@@ -80,7 +80,7 @@ class SlackDoor:
         if not app_token and not signing_secret:
             raise AppError("Slack needs an app token (xapp-…, Socket Mode) or a signing secret (HTTP).")
         tuning = tuning or Tuning()
-        self._app_token, self._signing_secret = app_token, signing_secret
+        self._bot_token, self._app_token, self._signing_secret = bot_token, app_token, signing_secret
         self._http = (http_host, http_port)
         self._api = SlackApi(token=bot_token, base_url=api_url, rates=tuning.rates or RATES)
         self._downloads = Downloads(self._api, hosts=tuning.download_hosts)
@@ -108,7 +108,7 @@ class SlackDoor:
             self._me = await self._identify()
             app = AsyncApp(
                 name="trainyard",
-                client=self._api.client,
+                token=self._bot_token,  # not our client: Bolt would warn of the token that it finds in the environment
                 signing_secret=self._signing_secret or "",
                 before_authorize=self._receive,
                 logger=logging.getLogger("bot.slack.bolt"),

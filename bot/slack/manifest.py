@@ -1,10 +1,7 @@
-"""The Slack app as Slack wants it described. `python -m bot.slack.manifest > slack_manifest.json`, then create the app.
+"""The Slack app as Slack wants it described; `trainyard manifest` prints it.
 
 The scopes stand here and nowhere else: `bot.slack.check` compares them with what the token has.
 """
-
-import json
-import sys
 
 BOT_SCOPES = (
     "app_mentions:read",
@@ -28,32 +25,16 @@ BOT_SCOPES = (
 NEEDED_SCOPES = ("app_mentions:read", "channels:history", "chat:write", "commands", "files:read", "files:write")
 BOT_EVENTS = (
     "agent_session_stopped",
-    "app_home_opened",
     "app_mention",
-    "app_uninstalled",
     "message.channels",
     "message.groups",
     "message.im",
     "message.mpim",
-    "tokens_revoked",
 )
 
 
-EXAMPLE_URL = "https://example.com/slack/events"
-
-
-def manifest(command: str = "/train", *, socket_mode: bool = True, url: str = EXAMPLE_URL) -> dict[str, object]:
-    """The manifest; `url` is where Slack reaches us without Socket Mode."""
-    slash: dict[str, object] = {
-        "command": command,
-        "description": "Train, watch and use models",
-        "usage_hint": "status | runs | stop r-… | help",
-        "should_escape": False,
-    }
-    events: dict[str, object] = {"bot_events": list(BOT_EVENTS)}
-    interactivity: dict[str, object] = {"is_enabled": True}
-    if not socket_mode:
-        slash["url"] = events["request_url"] = interactivity["request_url"] = url
+def manifest() -> dict[str, object]:
+    """The manifest of an app in Socket Mode."""
     return {
         "display_information": {
             "name": "Trainyard",
@@ -74,18 +55,21 @@ def manifest(command: str = "/train", *, socket_mode: bool = True, url: str = EX
                     {"title": "What is running?", "message": "status"},
                 ],
             },
-            "slash_commands": [slash],
+            "slash_commands": [
+                {
+                    "command": "/train",
+                    "description": "Train, watch and use models",
+                    "usage_hint": "status | runs | stop r-… | help",
+                    "should_escape": False,
+                }
+            ],
         },
         "oauth_config": {"scopes": {"bot": list(BOT_SCOPES)}},
         "settings": {
-            "event_subscriptions": events,
-            "interactivity": interactivity,
+            "event_subscriptions": {"bot_events": list(BOT_EVENTS)},
+            "interactivity": {"is_enabled": True},
             "org_deploy_enabled": False,
-            "socket_mode_enabled": socket_mode,
+            "socket_mode_enabled": True,
             "token_rotation_enabled": False,
         },
     }
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(manifest(), indent=2) + "\n")

@@ -1,11 +1,24 @@
 """The app's description, and the check of how it was installed."""
 
 import json
-import subprocess
-import sys
 
+from typer.testing import CliRunner
+
+from bot.cli import app
 from bot.slack.check import check
 from bot.slack.manifest import BOT_SCOPES, NEEDED_SCOPES, manifest
+from tests.slack.conftest import listening
+
+
+async def test_a_start_warns_of_nothing(server, inbox, monkeypatch, caplog):
+    """Bolt looks for tokens in the environment too."""
+    monkeypatch.setenv("SLACK_BOT_TOKEN", server.bot_token)
+
+    async with listening(server, inbox):
+        server.user("alice").mention("status")
+        await server.wait_for(lambda: inbox.stored)
+
+    assert [record.getMessage() for record in caplog.records if record.levelname not in {"DEBUG", "INFO"}] == []
 
 
 async def test_a_well_installed_app_passes(server):
@@ -33,15 +46,7 @@ async def test_a_wrong_token_is_a_finding_and_no_crash(server):
 
 
 def test_the_manifest_is_printed_as_json():
-    printed = subprocess.run([sys.executable, "-m", "bot.slack.manifest"], capture_output=True, check=True, text=True)
+    printed = CliRunner().invoke(app, ["manifest"])
 
     assert json.loads(printed.stdout) == manifest()
     assert set(NEEDED_SCOPES) <= set(BOT_SCOPES)
-
-
-def test_without_socket_mode_every_request_has_its_address():
-    described = manifest("/ml", socket_mode=False, url="https://bot.example/slack/events")
-
-    assert described["features"]["slash_commands"][0]["url"] == "https://bot.example/slack/events"
-    assert described["settings"]["event_subscriptions"]["request_url"] == "https://bot.example/slack/events"
-    assert described["settings"]["interactivity"]["request_url"] == "https://bot.example/slack/events"
