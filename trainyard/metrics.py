@@ -103,6 +103,8 @@ class MetricsFile:
 
     def close(self) -> None:
         """Write what waits. A later `append` opens the file again."""
+        if self._pid != os.getpid():  # what waits is the parent's
+            return
         with self._lock:
             self._write_late()
             if self._file >= 0 and not os.fstat(self._file).st_nlink:

@@ -19,6 +19,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -64,6 +65,7 @@ class TrainingRuntime:
         self._warn = Warnings()
         self._alone = os.environ.get("TRAINYARD_SUPERVISED") != "2"
         self._metrics = MetricsFile(self.run_dir / "metrics.jsonl", self._warn)
+        weakref.finalize(self, self._metrics.close)  # rows that wait go out when the interpreter ends, at the latest
         self._meta: dict[str, Any] = {}
         self._pid = os.getpid()
         self._step: int | None = None  # of the newest row, None before the first

@@ -364,3 +364,17 @@ def test_what_a_handler_raises_in_a_busy_loop_reaches_the_script(
     steps = [step for step, _ in read(tmp_path)]
     assert len(steps) == len(set(steps))
     assert set(returned) <= set(steps)
+
+
+def test_rows_that_wait_go_out_when_a_script_ends_without_a_word(tmp_path: Path) -> None:
+    body = (
+        "import os, pathlib, sys\nfrom trainyard import TrainingRuntime\n"
+        "rt = TrainingRuntime('r', sys.argv[1])\nrt.start('m')\n"
+        "file = pathlib.Path(sys.argv[1]) / 'metrics.jsonl'\nfile.mkdir()\n"
+        "rt.log_metrics(1, loss=0.5)\nrt.log_metrics(2, loss=0.25)\nfile.rmdir()\n"
+        "if os.fork() == 0:\n    sys.exit(0)\nos.wait()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", body, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [1, 2]
