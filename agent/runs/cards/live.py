@@ -148,7 +148,8 @@ class LiveCards:
     async def _tell_of_restart(self, run: Run, attempts: Sequence[Attempt], room: Room) -> None:
         """Why an attempt ended that is tried again by itself, in a message of its own: the card soon shows the next."""
         ended = [attempt for attempt in attempts if attempt.outcome is not None]
-        if not ended or run.state in ENDED or not (outcome := ended[-1].outcome) or outcome.exit_class not in HELPED:
+        outcome = ended[-1].outcome if ended and run.spec.auto_resume and run.state not in ENDED else None
+        if outcome is None or outcome.exit_class not in HELPED:
             return
         number = ended[-1].number
         key = f"attempt:{run.id}:{number}"

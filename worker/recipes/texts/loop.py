@@ -136,10 +136,13 @@ class Loop:
                 f"{self._settings['learning_rate']:g}. Try a tenth of it."
             )
 
-    def _measure(self, held: Held) -> None:
+    def _begin_to_measure(self, held: Held) -> None:
         if not self._measured:
             held.before_first(self._step)
             self._measured = True
+
+    def _measure(self, held: Held) -> None:
+        self._begin_to_measure(held)
         found = held.score(self._encoder.model().predict_proba(held.texts))
         self._runtime.log_metrics(step=self._step, **curves(found, part="valid"))
         if found[held.metric] > self._best[0]:
@@ -154,6 +157,8 @@ class Loop:
         if stopped:
             self._runtime.log(f"Asked to stop: checkpoint at step {self._step}.")
         if not self._best[2]:
+            self._begin_to_measure(held)
+            self._save()  # a later attempt does not begin again; what is measured now is no part of its training
             self._measure(held)
         self._encoder.network.load_state_dict(self._best[2])
         return Trained(self._best[0], self._best[1], self._step, stopped)
