@@ -36,8 +36,8 @@ format: $(READY)  ## format the code
 	$(BIN)/ruff format agent bot worker charts_render trainyard tests examples
 	$(BIN)/ruff check --fix agent bot worker charts_render trainyard tests examples
 
-test: $(READY)  ## run the tests
-	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
+test: $(READY)  ## run the tests, or those of TESTS="tests/bot …"
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: $(READY)  ## format, lint, import rules, types, tests: what CI runs
 	$(BIN)/ruff format --check agent bot worker charts_render trainyard tests examples
