@@ -65,7 +65,7 @@ class SlackDoor:
 
     platform: Platform = "slack"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the settings say of a workspace
         self,
         *,
         bot_token: str,
@@ -74,9 +74,13 @@ class SlackDoor:
         http_host: str = "127.0.0.1",
         http_port: int = 3000,
         api_url: str = SLACK,
+        memory: Path | None = None,
         tuning: Tuning | None = None,
     ) -> None:
-        """Opens nothing yet. Raises `AppError` when it is told no way to listen."""
+        """Opens nothing yet; `memory` is a folder for what outlives a restart.
+
+        Raises `AppError` when it is told no way to listen.
+        """
         if not app_token and not signing_secret:
             raise AppError("Slack needs an app token (xapp-…, Socket Mode) or a signing secret (HTTP).")
         tuning = tuning or Tuning()
@@ -85,7 +89,7 @@ class SlackDoor:
         self._api = SlackApi(token=bot_token, base_url=api_url, rates=tuning.rates or RATES)
         self._downloads = Downloads(self._api, hosts=tuning.download_hosts)
         self._signs = Signs(self._api)
-        self._pictures = Pictures(self._api)
+        self._pictures = Pictures(self._api, memory / "slack-pictures.json" if memory else None)
         self._names = Names(self._api)
         self._outbound = Outbound(
             self._api,

@@ -4,6 +4,7 @@ Swapping the id in a block is how a chart changes in place: a message's own file
 """
 
 import asyncio
+import json
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -22,13 +23,18 @@ log = logging.getLogger(__name__)
 
 
 class Pictures:
-    """Uploads, remembered by sha256 for as long as the process lives."""
+    """Uploads by sha256, and which message shows which; remembered over restarts in the file `memory`."""
 
-    def __init__(self, api: SlackApi) -> None:
+    def __init__(self, api: SlackApi, memory: Path | None = None) -> None:
+        """Without `memory` they are forgotten when the process ends."""
         self._api = api
-        self._uploads: OrderedDict[str, asyncio.Task[str]] = OrderedDict()
+        self._memory = memory
+        self._uploads: dict[str, asyncio.Task[str]] = {}  # under way
         self._failed: OrderedDict[str, int] = OrderedDict()  # times
-        self._shown: OrderedDict[tuple[str, str], str] = OrderedDict()  # the file that a message shows, by its address
+        known, shown = _remembered(memory)
+        self._known: OrderedDict[str, str] = OrderedDict(known)  # file ids by sha256
+        # The file that a message shows, by its address.
+        self._shown: OrderedDict[tuple[str, str], str] = OrderedDict(shown)
 
     async def ids(self, content: Content) -> Mapping[str, str]:
         """Slack's file id of the content's picture by its sha256; empty when its file is gone or Slack is in trouble.
@@ -40,7 +46,11 @@ class Pictures:
         if picture is None:
             return {}
         try:
-            return {picture.sha256: await asyncio.shield(self._uploading(picture))}
+            if picture.sha256 not in self._known:
+                self._known[picture.sha256] = await asyncio.shield(self._uploading(picture))
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+            return {picture.sha256: self._known[picture.sha256]}
         except AppError as error:
             self.forget(picture.sha256)
             given_up = isinstance(error, TransientError) and not self._may_wait(picture.sha256)
@@ -58,40 +68,43 @@ class Pictures:
 
     def _uploading(self, picture: Picture) -> asyncio.Task[str]:
         if picture.sha256 not in self._uploads:
-            self._uploads[picture.sha256] = asyncio.create_task(self._upload(picture))
-            while len(self._uploads) > REMEMBERED:
-                self._uploads.popitem(last=False)
+            task = self._uploads[picture.sha256] = asyncio.create_task(self._upload(picture))
+            task.add_done_callback(lambda _: self._uploads.pop(picture.sha256, None))
         return self._uploads[picture.sha256]
 
     def forget(self, sha256: str) -> None:
         """Slack does not show this file: upload it anew next time."""
-        self._uploads.pop(sha256, None)
+        self._known.pop(sha256, None)
 
     async def note(self, channel: str, ts: str, files: Mapping[str, str]) -> None:
-        """A message shows these files now: the one that it showed before is deleted, unless another message has it.
-
-        What an earlier process uploaded is not known and stays: at most one file a message and a restart.
-        """
+        """A message shows these files now: the one that it showed before is deleted, unless another message has it."""
         before = self._shown.pop((channel, ts), "")
         now = next(iter(files.values()), "")
         if now:
             self._shown[channel, ts] = now
         while len(self._shown) > REMEMBERED:
             self._shown.popitem(last=False)
-        if not before or before in self._shown.values():
+        over = before if before not in self._shown.values() else ""
+        for sha256 in [sha256 for sha256, file in self._known.items() if file == over]:
+            del self._known[sha256]
+        if before != now:
+            await self._remember()
+        if not over:
             return
-        for sha256, uploading in list(self._uploads.items()):
-            if (
-                uploading.done()
-                and not uploading.cancelled()
-                and not uploading.exception()
-                and uploading.result() == before
-            ):
-                del self._uploads[sha256]
         try:
-            await self._api.call("files.delete", file=before)
+            await self._api.call("files.delete", file=over)
         except AppError as error:  # it is only space
-            log.info("slack.picture_not_deleted", extra={"file": before, "reason": error.text})
+            log.info("slack.picture_not_deleted", extra={"file": over, "reason": error.text})
+
+    async def _remember(self) -> None:
+        if self._memory is None:
+            return
+        shown = [[channel, ts, file] for (channel, ts), file in self._shown.items() if channel]
+        text = json.dumps({"known": dict(self._known), "shown": shown})
+        try:
+            await asyncio.to_thread(_write, self._memory, text)
+        except OSError as error:  # a restart uploads again, and leaves a file behind
+            log.warning("slack.pictures_not_remembered", extra={"reason": str(error)})
 
     def keep(self, files: Mapping[str, str]) -> None:
         """A private answer shows these files; it has no address, so they stay."""
@@ -111,3 +124,23 @@ class Pictures:
         except OSError as error:
             raise NotFound("The picture's file is gone.") from error
         return await upload(self._api, png, f"{picture.sha256[:12]}.png", alt=picture.alt[:1000], **where)
+
+
+def _remembered(memory: Path | None) -> tuple[dict[str, str], dict[tuple[str, str], str]]:
+    """What an earlier process left; nothing where it left nothing that can be read."""
+    try:
+        found = json.loads(memory.read_text()) if memory is not None else {}
+        shown = {(str(channel), str(ts)): str(file) for channel, ts, file in found.get("shown", ())}
+        return {str(sha256): str(file) for sha256, file in found.get("known", {}).items()}, shown
+    except FileNotFoundError:
+        return {}, {}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        log.warning("slack.pictures_not_remembered", extra={"reason": str(error)})
+        return {}, {}
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.part")
+    aside.write_text(text)
+    aside.replace(path)

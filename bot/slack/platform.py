@@ -22,6 +22,7 @@ def adapter(settings: Settings) -> Adapter | None:
         http_host=settings.slack_http_host,
         http_port=settings.slack_http_port or 3000,
         api_url=settings.slack_api_url or SLACK,
+        memory=settings.home,
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -45,9 +46,13 @@ class Inbox:
 
 
 @asynccontextmanager
-async def listening(server: SlackServer, inbox: Inbox, *, tuning: Tuning = FAST) -> AsyncIterator[SlackDoor]:
+async def listening(
+    server: SlackServer, inbox: Inbox, *, tuning: Tuning = FAST, memory: Path | None = None
+) -> AsyncIterator[SlackDoor]:
     """A door that is connected by Socket Mode."""
-    door = SlackDoor(bot_token=server.bot_token, app_token=server.app_token, api_url=server.url, tuning=tuning)
+    door = SlackDoor(
+        bot_token=server.bot_token, app_token=server.app_token, api_url=server.url, memory=memory, tuning=tuning
+    )
     running = asyncio.create_task(door.run(inbox))
     ready = asyncio.create_task(door.ready())
     await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED, timeout=20)

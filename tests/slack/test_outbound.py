@@ -280,6 +280,18 @@ def room_in(server: SlackServer) -> Room:
     return Room(platform="slack", tenant=server.team_id, channel=question.channel, thread=question.ts)
 
 
+async def test_a_restart_uploads_nothing_again_and_still_deletes_what_is_replaced(server, room, tmp_path):
+    first, second = (picture(tmp_path, name) for name in "ab")
+    async with listening(server, Inbox(), memory=tmp_path / "home") as door:
+        card = await door.post(room, charted(first), key="card")
+    async with listening(server, Inbox(), memory=tmp_path / "home") as door:
+        card = await door.edit(room, card, charted(first))
+        assert [file.name for file in server.files.values()] == [f"{first.sha256[:12]}.png"]
+        assert len(server.called("files.completeUploadExternal")) == 1
+        await door.edit(room, card, charted(second))
+    assert [file.name for file in server.files.values()] == [f"{second.sha256[:12]}.png"]
+
+
 async def test_an_edit_with_another_picture_deletes_the_one_before(server, door, room, tmp_path):
     first, second, third = (picture(tmp_path, name) for name in "abc")
     card = await door.post(room, charted(first), key="card")
