@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from agent.conversation.approvals import ApprovalDesk
+from agent.conversation.approvals import ApprovalService
 from agent.conversation.loop import TurnLoop
-from agent.conversation.sessions import FrontDesk
-from agent.delivery.postman import Postman
-from agent.ports import Blobs, Bundles, Charts, Clock, Door, Fleet, Model
+from agent.conversation.sessions import InboxRouter
+from agent.delivery.outbox import OutboxDelivery
+from agent.ports import Blobs, Bundles, Charts, ChatAdapter, Clock, Fleet, Model
 from agent.runs.cards.live import LiveCards
 from agent.runs.life.service import RunService, Timings
 from agent.runs.monitoring.monitor import Monitor
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Stores
 from agent.tools.cards.card_views import CardViews
 from agent.tools.charts.charting import Charting
@@ -52,30 +52,30 @@ class Brain:
     """The parts that the process around it drives."""
 
     stores: Stores
-    desk: FrontDesk
+    router: InboxRouter
     service: RunService
     cards: LiveCards
-    postman: Postman
+    delivery: OutboxDelivery
     monitor: Monitor | None
 
     async def recover(self) -> None:
         """Go on where a stopped bot left off."""
-        await self.desk.recover()
+        await self.router.recover()
         await self.cards.recover()
-        await self.postman.recover()
+        await self.delivery.recover()
         if self.monitor is not None:
             await self.monitor.recover()
 
     async def close(self) -> None:
         """Stop handling and delivering; what is left goes on after the next start."""
-        await self.desk.close()
-        await self.postman.close()
+        await self.router.close()
+        await self.delivery.close()
 
 
 def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     *,
     stores: Stores,
-    doors: Mapping[str, Door],
+    adapters: Mapping[str, ChatAdapter],
     fleet: Fleet,
     blobs: Blobs,
     bundles: Bundles,
@@ -85,9 +85,9 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     options: Options,
 ) -> Brain:
     """Everything wired, nothing started."""
-    postman = Postman(stores.outbox, doors, clock, gap_s=options.edit_gap_s or {})
-    drawn = Files(charts, options.pictures)
-    cards = LiveCards(stores.runs, drawn, postman, clock, blobs=blobs, pace_s=options.card_pace_s)
+    delivery = OutboxDelivery(stores.outbox, adapters, clock, gap_s=options.edit_gap_s or {})
+    artifacts = ArtifactWriter(charts, options.pictures)
+    cards = LiveCards(stores.runs, artifacts, delivery, clock, blobs=blobs, pace_s=options.card_pace_s)
     told: list[Callable[[str], None]] = [cards.changed]
 
     def changed(run_id: str) -> None:
@@ -101,33 +101,33 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     control = Control(stores.runs, service, approvers=options.approvers)
     tools = (
         *Data(files, stores.runs, fleet, blobs).tools(),
-        *Training(files, stores.runs, service, fleet, bundles, drawn).tools(),
-        *OwnScripts(files, stores.runs, service, fleet, bundles, blobs, drawn).tools(),
+        *Training(files, stores.runs, service, fleet, bundles, artifacts).tools(),
+        *OwnScripts(files, stores.runs, service, fleet, bundles, blobs, artifacts).tools(),
         *control.tools(),
-        *Changing(stores.runs, service, control, bundles, fleet, files, blobs, drawn).tools(),
-        *Looking(stores.runs, service, fleet, drawn, clock).tools(),
-        *Watching(stores.runs, bundles, drawn).tools(),
-        *Charting(stores.runs, drawn, blobs, clock).tools(),
-        *Resulting(stores.runs, drawn, blobs).tools(),
+        *Changing(stores.runs, service, control, bundles, fleet, files, blobs, artifacts).tools(),
+        *Looking(stores.runs, service, fleet, artifacts, clock).tools(),
+        *Watching(stores.runs, bundles, artifacts).tools(),
+        *Charting(stores.runs, artifacts, blobs, clock).tools(),
+        *Resulting(stores.runs, artifacts, blobs).tools(),
         *CardViews(stores.runs, clock, cards.changed).tools(),
-        *Experimenting(stores.runs, drawn).tools(),
+        *Experimenting(stores.runs, artifacts).tools(),
     )
     dispatcher = Dispatcher({tool.name: tool for tool in tools}, workspace=options.runs_open)
-    approvals = ApprovalDesk(
+    approvals = ApprovalService(
         stores.approvals,
         stores.conversations,
         dispatcher,
-        postman,
+        delivery,
         clock,
         approvers=options.approvers,
         lifetime=options.approval_lifetime,
     )
-    loop = TurnLoop(stores.conversations, model, dispatcher, approvals, postman, answer_s=options.answer_s)
-    desk = FrontDesk(stores, loop, approvals, dispatcher, postman, blobs, doors, clock)
+    loop = TurnLoop(stores.conversations, model, dispatcher, approvals, delivery, answer_s=options.answer_s)
+    router = InboxRouter(stores, loop, approvals, dispatcher, delivery, blobs, adapters, clock)
     monitor = None
     if options.monitor:
-        notice = desk.notice if options.advised else None
+        notice = router.notice if options.advised else None
         every_s = options.monitor_every_s
-        monitor = Monitor(stores.runs, stores.outbox, postman, fleet, clock, notice=notice, every_s=every_s)
+        monitor = Monitor(stores.runs, stores.outbox, delivery, fleet, clock, notice=notice, every_s=every_s)
         told.append(monitor.changed)
-    return Brain(stores, desk, service, cards, postman, monitor)
+    return Brain(stores, router, service, cards, delivery, monitor)

@@ -14,9 +14,9 @@ from agent.domain.charts import ChartSpec
 from agent.domain.content import Content
 from agent.domain.datasets import DataReport, DatasetRef
 from agent.domain.events import WorkerEvent
+from agent.domain.inbound import Attachment, Inbound, Platform, Thread
 from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, Predictions, PredictOrder, StopOrder
 from agent.domain.pictures import PictureSpec
-from agent.domain.rooms import Attachment, Inbound, Platform, Room
 
 
 class Clock(Protocol):
@@ -35,7 +35,7 @@ class MessageRef:
 
     channel: str
     id: str
-    thread: str = ""
+    thread_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Accept(Protocol):
         """Store `inbound` durably; False if it (or its twin) was stored before. Returns after the commit."""
 
 
-class Door(Protocol):
+class ChatAdapter(Protocol):
     """One chat platform. Raises `TransientError` for what may work later, `AppError` for what never will."""
 
     platform: Platform
@@ -61,13 +61,13 @@ class Door(Protocol):
     async def run(self, accept: Accept) -> None:
         """Connect and deliver what people do until cancelled."""
 
-    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+    async def post(self, thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
         """Post a new message. `key` identifies it, so that a repeated call with the same key can be recognised."""
 
-    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+    async def edit(self, thread: Thread, ref: MessageRef, content: Content) -> MessageRef:
         """Make a message show `content`. The answer may be a new address where the platform forbids the edit."""
 
-    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
+    async def find(self, thread: Thread, *, key: str, growing: bool = False) -> MessageRef | None:
         """The message that was posted with `key`, if it did arrive; asked after a post whose outcome is unknown.
 
         `growing` says that it was begun by `stream`, so that what stands may be half an answer.
@@ -76,10 +76,10 @@ class Door(Protocol):
     def shown_at(self, ref: MessageRef) -> datetime | None:
         """When a message was posted, by the clock that `Inbound.at` is of; None where that is not known."""
 
-    async def stream(self, room: Room, *, key: str) -> "ReplyStream":
+    async def stream(self, thread: Thread, *, key: str) -> "ReplyStream":
         """Open an answer that grows."""
 
-    def busy(self, room: Room, asked: Inbound | None) -> AbstractAsyncContextManager[None]:
+    def busy(self, thread: Thread, asked: Inbound | None) -> AbstractAsyncContextManager[None]:
         """Show that the bot is at work on what `asked` wants, as long as the block lasts; a cancelled one leaves it."""
 
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:

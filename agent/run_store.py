@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from agent.domain.errors import NotFound
 from agent.domain.events import MetricRow, WorkerEvent
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from agent.domain.runs import Attempt, Checkpoint, Outcome, Run, RunPicture, RunState
 from agent.series.slices import MetricTable, Slice
 from agent.series.window import Stretch, Summary, Window
@@ -157,7 +157,7 @@ def no_run(run_id: str) -> NotFound:
 class Runs(Protocol):
     """Runs, their attempts, metrics and logs."""
 
-    async def create(self, run: Run, room: Room, *, client_token: str, most_queued: int | None = None) -> Run:
+    async def create(self, run: Run, thread: Thread, *, client_token: str, most_queued: int | None = None) -> Run:
         """Insert a run; a second call with the same token returns the first run.
 
         Raises `Conflict` when its requester has `most_queued` runs waiting already.
@@ -166,7 +166,7 @@ class Runs(Protocol):
     async def get(self, run_id: str) -> Run:
         """Raises `NotFound`."""
 
-    async def room(self, run_id: str) -> Room:
+    async def thread(self, run_id: str) -> Thread:
         """Where its card is."""
 
     async def card_view(self, run_id: str) -> str:
@@ -178,8 +178,8 @@ class Runs(Protocol):
     async def of_session(self, session_id: str, limit: int) -> Sequence[Run]:
         """Newest first."""
 
-    async def recent(self, limit: int, *, channel_of: Room | None = None) -> Sequence[Run]:
-        """Newest first, all sessions; or those alone whose card is in the channel of this room."""
+    async def recent(self, limit: int, *, channel_of: Thread | None = None) -> Sequence[Run]:
+        """Newest first, all sessions; or those alone whose card is in the channel of this thread."""
 
     async def in_state(self, states: Sequence[RunState]) -> Sequence[Run]:
         """Oldest first."""

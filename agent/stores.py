@@ -11,7 +11,7 @@ from typing import Protocol
 from agent.domain.approvals import Approval, ApprovalState
 from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
-from agent.domain.rooms import Inbound, Person, Room
+from agent.domain.inbound import Inbound, Person, Thread
 from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
 from agent.run_store import START, Applied, Ending, Lease, LogPage, LogQuery, Note, Place, Runs, Script, Verdict
 
@@ -52,12 +52,12 @@ class InboxItem:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One act of a person until its answer. `room` is where the answer goes."""
+    """One act of a person until its answer. `thread` is where the answer goes."""
 
     id: str
     session_id: str
     inbox_id: int
-    room: Room
+    thread: Thread
     person: Person
     state: str  # running | paused | done
 
@@ -98,16 +98,16 @@ class Inbox(Protocol):
 class Conversations(Protocol):
     """Sessions, their turns, messages and files."""
 
-    async def session_of(self, room: Room, *, create: bool) -> str | None:
-        """The session bound to a room."""
+    async def session_of(self, thread: Thread, *, create: bool) -> str | None:
+        """The session bound to a thread."""
 
-    async def rooms(self, platform: str, *, since: datetime) -> Sequence[Room]:
-        """The rooms with a session in which somebody did something since then."""
+    async def threads(self, platform: str, *, since: datetime) -> Sequence[Thread]:
+        """The threads with a session in which somebody did something since then."""
 
     async def begin_turn(self, turn: Turn, asked: ModelMessage) -> tuple[Turn, Context] | None:
         """Store a new turn with the person's words; None when this inbox item has a turn already.
 
-        A turn without a session gets the room's, which is made if there is none. The context ends in `asked`.
+        A turn without a session gets the thread's, which is made if there is none. The context ends in `asked`.
         """
 
     async def turn_of_item(self, inbox_id: int) -> Turn | None:
@@ -180,7 +180,7 @@ class Post:
 
     id: int
     key: str
-    room: Room
+    thread: Thread
     content: Content
     version: int
     shown: int
@@ -193,16 +193,16 @@ class Post:
 class Outbox(Protocol):
     """Messages to show, each under a key of its own."""
 
-    async def put(self, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool) -> int:
+    async def put(self, key: str, thread: Thread, content: Content, *, whisper: Whisper | None, urgent: bool) -> int:
         """Make `content` what should be shown under `key`; its version. Equal content changes nothing."""
 
-    async def due(self, room_key: str) -> Sequence[Post]:
-        """Posts of a room whose shown version is old, oldest post first."""
+    async def due(self, thread_key: str) -> Sequence[Post]:
+        """Posts of a thread whose shown version is old, oldest post first."""
 
-    async def rooms_due(self) -> Sequence[str]:
+    async def threads_due(self) -> Sequence[str]:
         """Rooms with posts to show."""
 
-    async def begin(self, key: str, room: Room) -> bool:
+    async def begin(self, key: str, thread: Thread) -> bool:
         """An answer that is not stored yet is about to grow; False when its key is known."""
 
     async def sending(self, key: str) -> None:

@@ -1,1 +1,1 @@
-"""The doors: chat platforms, cards, the relay of worker events, the command line."""
+"""The adapters: chat platforms, cards, the relay of worker events, the command line."""

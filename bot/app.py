@@ -79,14 +79,14 @@ class PackedBundles:
 
 
 class App:
-    """One bot: doors, sessions, run service, relay. `async with App(settings, doors)` serves until the block ends."""
+    """One bot: adapters, sessions, run service, relay. `async with App(settings, adapters)` serves until its end."""
 
     def __init__(
-        self, settings: Settings, doors: list[Adapter], *, worker: bool, timings: Timings | None = None
+        self, settings: Settings, adapters: list[Adapter], *, worker: bool, timings: Timings | None = None
     ) -> None:
         """`worker` starts a worker on this host as a child. `timings` are the run service's."""
         self.settings = settings
-        self.doors: dict[str, Adapter] = {door.platform: door for door in doors}
+        self.adapters: dict[str, Adapter] = {adapter.platform: adapter for adapter in adapters}
         self._with_worker = worker
         self._timings = timings
         self._stack = contextlib.AsyncExitStack()
@@ -121,16 +121,16 @@ class App:
             self.children.start("worker", ["-m", "worker"], environment)
         self._wire()
         await self.brain.recover()
-        for door in self.doors.values():
-            if isinstance(door, History):
+        for adapter in self.adapters.values():
+            if isinstance(adapter, History):
                 self._background(
-                    f"missed {door.platform}",
-                    lambda door=door: catch_up(door, self.brain, alive=alive),  # type: ignore[misc]
+                    f"missed {adapter.platform}",
+                    lambda adapter=adapter: catch_up(adapter, self.brain, alive=alive),  # type: ignore[misc]
                 )
             self._background(
-                f"door {door.platform}",
-                lambda door=door: door.run(self.brain.desk.accept),  # type: ignore[misc]
-                failed=door.connection.failed,
+                f"door {adapter.platform}",
+                lambda adapter=adapter: adapter.run(self.brain.router.accept),  # type: ignore[misc]
+                failed=adapter.connection.failed,
             )
         self._background("relay", lambda: relay(self.feed, self.brain.service))
         self._background("cards", self.brain.cards.run)
@@ -174,7 +174,7 @@ class App:
         models = [GatewayModel(name, self._socket) for name in settings.model_names]
         self.brain = build(
             stores=sql_stores(self.database),
-            doors=self.doors,
+            adapters=self.adapters,
             fleet=self.fleet,
             blobs=self.blobs,
             bundles=PackedBundles(self.blobs),
@@ -200,7 +200,7 @@ class App:
     async def _tick_forever(self) -> None:
         while True:
             await self.brain.service.tick()
-            await self.brain.desk.expire()
+            await self.brain.router.expire()
             self.children.revive()
             os.utime(self.settings.home / LOCK)  # see `last_alive`
             await asyncio.sleep(self.settings.tick_s)
@@ -211,10 +211,10 @@ class App:
         running = _kept_running(name, start, forever=forever, failed=failed)
         self._tasks.append(asyncio.create_task(running, name=name))
 
-    async def until_a_door_closes(self) -> None:
-        """Wait for the end of the first door that ends by itself (a terminal at the end of its input)."""
-        doors = [task for task in self._tasks if task.get_name().startswith("door ")]
-        await asyncio.wait(doors, return_when=asyncio.FIRST_COMPLETED)
+    async def until_an_adapter_closes(self) -> None:
+        """Wait for the end of the first adapter that ends by itself (a terminal at the end of its input)."""
+        adapters = [task for task in self._tasks if task.get_name().startswith("door ")]
+        await asyncio.wait(adapters, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:

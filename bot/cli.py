@@ -87,26 +87,26 @@ def chat(
 ) -> None:
     """Talk to the bot in this terminal, with everything on this machine. `@path` attaches a file."""
     from bot.app import App
-    from bot.console.door import ConsoleDoor
+    from bot.console.adapter import ConsoleAdapter
     from bot.logs import configure
     from bot.settings import Settings
 
     settings = Settings()
     configure(settings.log_level, settings.home / "logs" / "bot.log")
-    door = ConsoleDoor(thread=thread, person=as_, files=settings.home / "files")
+    adapter = ConsoleAdapter(thread_id=thread, person=as_, files=settings.home / "files")
 
     async def tell_of_no_worker(running: App) -> None:
         why = await running.children.refusal("worker")
         print(f"Nothing can be trained here, because the worker does not start. It says:\n{why}")
 
     async def talk() -> None:
-        async with App(settings, [door], worker=True) as running:
+        async with App(settings, [adapter], worker=True) as running:
             print("Trainyard is here. Say what you need, `help`, or `exit`. `@path` attaches a file.")
             telling = asyncio.create_task(tell_of_no_worker(running))
-            await running.until_a_door_closes()
+            await running.until_an_adapter_closes()
             telling.cancel()
-            await running.brain.desk.idle()
-            await running.brain.postman.idle()
+            await running.brain.router.idle()
+            await running.brain.delivery.idle()
             live = [
                 run.id
                 for run in await running.brain.stores.runs.recent(50)
@@ -133,23 +133,23 @@ def bot() -> None:
 def _serve(*, worker: bool) -> None:
     from bot.app import App
     from bot.logs import configure
-    from bot.platforms import adapters
+    from bot.platforms import configured
     from bot.settings import Settings
 
     settings = Settings()
     configure(settings.log_level, None)
-    doors = adapters(settings)
-    if not doors:
+    adapters = configured(settings)
+    if not adapters:
         raise AppError(
             "No chat platform is configured. Put SLACK_BOT_TOKEN and SLACK_APP_TOKEN, or DISCORD_TOKEN, into `.env` "
             "(see .env.example), or try `trainyard chat`, which needs none."
         )
 
-    for door in doors:
-        door.connection.report = lambda text: print(text, flush=True)
+    for adapter in adapters:
+        adapter.connection.report = lambda text: print(text, flush=True)
 
     async def serve() -> None:
-        async with App(settings, doors, worker=worker):
+        async with App(settings, adapters, worker=worker):
             await asyncio.Event().wait()
 
     raise SystemExit(_run(serve()))

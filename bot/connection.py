@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from agent.ports import Door
+from agent.ports import ChatAdapter
 
 
 class Failed(Protocol):
@@ -70,7 +70,7 @@ class Connection:
         await self._up.wait()
 
 
-class Adapter(Door, Protocol):
+class Adapter(ChatAdapter, Protocol):
     """A chat platform that says whether it is connected."""
 
     connection: Connection

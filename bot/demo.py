@@ -1,4 +1,4 @@
-"""`make demo`: the main job on real data, played through the same doors, queue and training that a team uses."""
+"""`make demo`: the main job on real data, played through the same adapters, queue and training that a team uses."""
 
 import asyncio
 import shutil
@@ -12,7 +12,7 @@ from agent.domain.content import Card, Content
 from agent.domain.errors import AppError
 from agent.domain.runs import RunState
 from bot.app import App
-from bot.console.door import ConsoleDoor
+from bot.console.adapter import ConsoleAdapter
 from bot.console.paint import near
 from bot.processes import end_all_of
 from bot.settings import Settings
@@ -44,12 +44,12 @@ async def play(settings: Settings, *, data: Path, fresh: Path, record: Path | No
     end_all_of(home)
     shutil.rmtree(home, ignore_errors=True)
     person_answers = sys.stdin.isatty()
-    door = ConsoleDoor(thread="demo", person="you", files=home / "files", read=person_answers, console=console)
+    adapter = ConsoleAdapter(thread_id="demo", person="you", files=home / "files", read=person_answers, console=console)
     console.print("Trainyard demo: everything runs on this machine, no account needed.", style="bold")
     try:
-        async with App(settings, [door], worker=True) as app:
+        async with App(settings, [adapter], worker=True) as app:
             await _host(app)
-            await _story(app, door, console, data=data, fresh=fresh, person_answers=person_answers)
+            await _story(app, adapter, console, data=data, fresh=fresh, person_answers=person_answers)
             if record:
                 _keep_pictures(console, home, record)
             return 0
@@ -65,26 +65,26 @@ def _keep_pictures(console: Console, home: Path, folder: Path) -> None:
 
 
 async def _story(
-    app: App, door: ConsoleDoor, console: Console, *, data: Path, fresh: Path, person_answers: bool
+    app: App, adapter: ConsoleAdapter, console: Console, *, data: Path, fresh: Path, person_answers: bool
 ) -> None:
-    await _say(door, console, f"{REQUEST} @{data}")
-    await _until(door, lambda content: _is(content, "approval"), fails=_failed, doing="planning", limit_s=PLAN_S)
+    await _say(adapter, console, f"{REQUEST} @{data}")
+    await _until(adapter, lambda content: _is(content, "approval"), fails=_failed, doing="planning", limit_s=PLAN_S)
     if person_answers:
         console.print("\nIt is your turn: type approve or reject.", style="bold")
     else:
         console.print("\n(Nobody is at a terminal, so the demo answers by itself.)", style="dim", highlight=False)
-        await _say(door, console, "approve")
+        await _say(adapter, console, "approve")
     await _until(
-        door, lambda content: _is(content, "result"), fails=_over, doing="training", limit_s=ANSWER_S + TRAIN_S
+        adapter, lambda content: _is(content, "result"), fails=_over, doing="training", limit_s=ANSWER_S + TRAIN_S
     )
     runs = await app.brain.stores.runs.recent(1)
     outcome = runs[0].outcome if runs else None
     if not runs or runs[0].state is not RunState.SUCCEEDED or outcome is None or outcome.scorecard is None:
         raise DemoFailed("training", "the run did not succeed; its card says why")
-    since = len(door.shown)
-    await _say(door, console, f"predict on this @{fresh}")
-    await _until(door, _is_predictions, fails=_is_plain, doing="predicting", limit_s=PLAN_S, since=since)
-    await app.brain.postman.idle()
+    since = len(adapter.shown)
+    await _say(adapter, console, f"predict on this @{fresh}")
+    await _until(adapter, _is_predictions, fails=_is_plain, doing="predicting", limit_s=PLAN_S, since=since)
+    await app.brain.delivery.idle()
     score = outcome.scorecard
     if not score.beats_baseline:
         raise DemoFailed("measuring", "the model did not beat its baseline")
@@ -105,7 +105,7 @@ async def _host(app: App) -> None:
 
 
 async def _until(
-    door: ConsoleDoor,
+    adapter: ConsoleAdapter,
     seen: Callable[[Content], bool],
     *,
     fails: Callable[[Content], bool],
@@ -115,16 +115,16 @@ async def _until(
 ) -> None:
     """Wait for what a step of the demo shows. Raises `DemoFailed` when it fails or does not come."""
     try:
-        found = await door.until(lambda content: seen(content) or fails(content), limit_s=limit_s, since=since)
+        found = await adapter.until(lambda content: seen(content) or fails(content), limit_s=limit_s, since=since)
     except TimeoutError:
         raise DemoFailed(doing, f"no answer within {limit_s:.0f} s") from None
     if not seen(found):
         raise DemoFailed(doing, found.text or (found.card.title if found.card else ""))
 
 
-async def _say(door: ConsoleDoor, console: Console, line: str) -> None:
+async def _say(adapter: ConsoleAdapter, console: Console, line: str) -> None:
     console.print(f"\n[bold magenta]you ›[/] {line}", highlight=False)
-    await door.say(line)
+    await adapter.say(line)
 
 
 def _is(content: Content, kind: str) -> bool:

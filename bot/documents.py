@@ -1,6 +1,6 @@
 """Which documents of a message a platform takes, and the sentence about each that it does not take.
 
-Looks at the files on disk, sends nothing. Called by the Slack, Discord and console doors.
+Looks at the files on disk, sends nothing. Called by the Slack, Discord and console adapters.
 """
 
 import re

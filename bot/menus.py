@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from agent.domain.content import Choice, Menu
 from agent.domain.errors import BadRequest
-from agent.domain.rooms import Clicked
+from agent.domain.inbound import Clicked
 
 MENUS, CHOICES, CARRIED_CHARS = 5, 25, 100  # Discord's limits, the smallest of all platforms
 CARRIED = re.compile(r"v1:([A-Za-z0-9._-]+):([A-Za-z0-9._-]+):")
@@ -79,9 +79,9 @@ def shortened(text: str, limit: int, measure: Callable[[str], int] = len) -> str
     """At most `limit` long by `measure`, cut in the middle: names of metrics differ at their ends."""
     if measure(text) <= limit:
         return text
-    room = max(limit - 1, 0)
-    head, tail = text[: room - room // 3], text[len(text) - room // 3 :]
-    while measure(head) + measure(tail) > room:
+    thread = max(limit - 1, 0)
+    head, tail = text[: thread - thread // 3], text[len(text) - thread // 3 :]
+    while measure(head) + measure(tail) > thread:
         head, tail = (head[:-1], tail) if len(head) > len(tail) else (head, tail[1:])
     return f"{head}…{tail}"
 

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from agent.brain import Brain
 from agent.domain.errors import AppError, TransientError
-from agent.domain.rooms import Away, Inbound, Platform, Room
+from agent.domain.inbound import Away, Inbound, Platform, Thread
 from bot.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,8 @@ class History(Protocol):
     platform: Platform
     connection: Connection
 
-    def missed(self, since: datetime, rooms: Sequence[Room]) -> AsyncIterator[Inbound]:
-        """What people said since then that may be for the bot: what names it, and what stands in `rooms`."""
+    def missed(self, since: datetime, threads: Sequence[Thread]) -> AsyncIterator[Inbound]:
+        """What people said since then that may be for the bot: what names it, and what stands in `threads`."""
 
 
 async def catch_up(adapter: History, brain: Brain, *, alive: datetime | None = None) -> None:
@@ -53,11 +53,11 @@ async def _take(adapter: History, brain: Brain, since: datetime, *, left: dateti
     since = max(since, now - OLDEST) - MARGIN
     while True:
         try:
-            rooms = await brain.stores.conversations.rooms(adapter.platform, since=now - THREADS)
-            async for said in adapter.missed(since, rooms):
+            threads = await brain.stores.conversations.threads(adapter.platform, since=now - THREADS)
+            async for said in adapter.missed(since, threads):
                 if said.at > now - OLDEST:
                     was_away = away if said.at < now else None
-                    await brain.desk.accept(said.model_copy(update={"away": was_away}))
+                    await brain.router.accept(said.model_copy(update={"away": was_away}))
         except TransientError as error:
             wait_s = error.retry_after_s or AGAIN_S
             log.warning("missed words are read later", extra={"platform": adapter.platform, "cause": error.text})

@@ -40,7 +40,7 @@ def platform(name: str) -> ChatPlatform:
     return cast("ChatPlatform", importlib.import_module(f"bot.{name}.platform"))
 
 
-def adapters(settings: Settings) -> list[Adapter]:
+def configured(settings: Settings) -> list[Adapter]:
     """The adapters of the platforms whose tokens are set."""
     made = (platform(name).adapter(settings) for name in PLATFORMS)
     return [adapter for adapter in made if adapter is not None]

@@ -21,10 +21,10 @@ from charts_render.scene import Align, Dot, Ink, Pen
 from charts_render.theme import DASHES, HEADING_PX, LINE_PX, MARKER_PX, NOTE_PX, SHAPES, VALUE_PX, blend
 
 _COLUMN = 2.0  # units of width that decimation keeps apart
-_X_TICK_ROOM = 95.0
+_X_TICK_SPACE = 95.0
 _SPARSE = 5  # markers along a curve, to tell it from the others without colour
 _MARKS_SHOWN = 60
-_MARK_NAME_ROOM = 190.0
+_MARK_NAME_WIDTH = 190.0
 _CROWD = 60  # lone points that are drawn large
 _SOFT, _SOFT_PX = 4 / 9, 3.0  # of the colour and its width, for all values behind their average
 
@@ -98,7 +98,7 @@ class PanelPainter:
 
     def _x_ticks(self, *, whole: bool) -> list[tuple[float, str]]:
         area = self.plot.area
-        for at_most in range(max(2, int(area.width / _X_TICK_ROOM)), 1, -1):
+        for at_most in range(max(2, int(area.width / _X_TICK_SPACE)), 1, -1):
             ticks = self.x.ticks(at_most=at_most, whole=whole)
             places = [(self.x.fraction(t) * area.width, width(text, TICK) / 2) for t, text in ticks]
             if all(b - a > half + other + 16 for (a, half), (b, other) in pairwise(places)):
@@ -119,7 +119,7 @@ class PanelPainter:
         for i, mark in reversed(list(enumerate(thinned))):
             x = area.x0 + self.x.fraction(mark.x) * area.width
             self.sheet.line([x, x], [area.y0, area.y1 + 6], Pen(look.muted, 1.8, (2.5, 6.0), 1.2), self._gid("mark", i))
-            name = shorten(mark.name, NOTE, _MARK_NAME_ROOM)
+            name = shorten(mark.name, NOTE, _MARK_NAME_WIDTH)
             wide = width(name, NOTE)
             left = max(min(x - wide / 2, free - wide), min(first, free - wide))
             if self.frame.plan.names_marks and name != said and left >= max(column[0], first, x - wide - 4):
@@ -229,10 +229,10 @@ class PanelPainter:
         x, middle, half = (area.x0 + area.x1) / 2, (area.y0 + area.y1) / 2, width(said, NOTE) / 2
         bases = [middle + way for way in (0.0, -36.0, 36.0, -72.0, 72.0)]
         boxes = [Box(x - half, base - NOTE_PX * DESCENT, x + half, base + NOTE_PX * ASCENT) for base in bases]
-        roomy = [_grown(box, 6.0) for box in boxes]  # names of other scripts reach further up and down
-        spot = self.plot.claim(roomy)
+        spacious = [_grown(box, 6.0) for box in boxes]  # names of other scripts reach further up and down
+        spot = self.plot.claim(spacious)
         if spot is not None or not self.plot.texts:
-            self._text(x, middle if spot is None else bases[roomy.index(spot)], said, "empty", align="center")
+            self._text(x, middle if spot is None else bases[spacious.index(spot)], said, "empty", align="center")
 
     def _baseline_names(self) -> None:
         """`name value` on the dashed line where it hides the least; with an arrow when the line lies off the scale."""

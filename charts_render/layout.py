@@ -29,7 +29,7 @@ _PANEL_GAP = 26.0
 _PLOT_HEIGHTS = {0: 300.0, 1: 500.0, 2: 340.0, 3: 285.0, 4: 330.0, 5: 280.0, 6: 280.0, 7: 250.0, 8: 250.0}
 _FLAT = 206.0  # of more panels, so that twelve still are one picture
 _LEGEND_ROWS = 4
-SWATCH, ENTRY_GAP, NAME_ROOM = 46.0, 30.0, 300.0
+SWATCH, ENTRY_GAP, NAME_WIDTH = 46.0, 30.0, 300.0
 END_GAP = 20.0
 _Y_TICKS = {1: 6}  # of a higher panel; others have five
 
@@ -107,12 +107,12 @@ def lay_out(chart: ChartPlan) -> Layout:
 def headline(title: str, subtitle: str) -> tuple[tuple[Line, ...], Line, float]:
     """The lines of a sheet's title, its subtitle, and how far down both reach; y downwards."""
     depth = 24.0
-    room = DESIGN_WIDTH_PX - 2 * MARGIN
+    max_width = DESIGN_WIDTH_PX - 2 * MARGIN
     lines = []
-    for text in wrap(title[:500].split(), TITLE, room, lines=2):
+    for text in wrap(title[:500].split(), TITLE, max_width, lines=2):
         lines.append(Line(MARGIN, depth + 42, text))
         depth += _TITLE_ROW
-    below = Line(MARGIN, depth + 30, shorten(subtitle, SUBTITLE, room))
+    below = Line(MARGIN, depth + 30, shorten(subtitle, SUBTITLE, max_width))
     depth += _SUBTITLE_ROW if below.text else 0.0
     return tuple(lines), below, depth + 14.0
 
@@ -120,7 +120,7 @@ def headline(title: str, subtitle: str) -> tuple[tuple[Line, ...], Line, float]:
 def _key(chart: ChartPlan, depth: float) -> tuple[tuple[Entry, ...], Line, float]:
     """The legend of all panels, how to read their lines on its right or below it, and how far down both reach."""
     span, depth = (MARGIN, DESIGN_WIDTH_PX - MARGIN), depth - 8
-    names = tell_apart([name or "unnamed" for name in chart.legend], NOTE, NAME_ROOM)
+    names = tell_apart([name or "unnamed" for name in chart.legend], NOTE, NAME_WIDTH)
     entries, said = _entries(names, span, depth), " · ".join(chart.reading)
     if not entries and not said:
         return (), Line(0, 0, ""), depth + 8
@@ -176,21 +176,21 @@ class _Head:
 def _head(plan: PanelPlan, span: tuple[float, float], depth: float) -> _Head:
     """The rows above a plot: title and unit, notes, legend, names of marks."""
     left, right = span
-    room = right - left
-    unit = shorten(f"({plan.panel.unit})" if plan.panel.unit else "", NOTE, room / 3)
+    max_width = right - left
+    unit = shorten(f"({plan.panel.unit})" if plan.panel.unit else "", NOTE, max_width / 3)
     names = plan.panel.title or (plan.panel.series[0].name if plan.panel.series else "")
-    title = shorten(names, HEADING, room - (width(unit, NOTE) + 12 if unit else 0))
+    title = shorten(names, HEADING, max_width - (width(unit, NOTE) + 12 if unit else 0))
     used = width(title, HEADING) + 12
     heading, unit_line = Line(left, depth + 32, title), Line(left + used, depth + 32, unit)
     used += width(unit, NOTE) + 24
     note = " · ".join(plan.notes)
     notes: tuple[Line, ...] = ()
-    if note and used + width(note, NOTE) <= room:
+    if note and used + width(note, NOTE) <= max_width:
         notes = (Line(right - width(note, NOTE), depth + 32, note),)
         depth += HEADING_ROW
     else:
         depth += HEADING_ROW
-        lines = wrap(list(plan.notes), NOTE, room, lines=3, joint=" · ")
+        lines = wrap(list(plan.notes), NOTE, max_width, lines=3, joint=" · ")
         notes = tuple(Line(left, depth + 26 + i * NOTE_ROW, text) for i, text in enumerate(lines))
         depth += len(lines) * NOTE_ROW
     legend = _legend(plan, span, depth) if plan.legend else ()
@@ -199,8 +199,8 @@ def _head(plan: PanelPlan, span: tuple[float, float], depth: float) -> _Head:
 
 
 def _legend(plan: PanelPlan, span: tuple[float, float], depth: float) -> tuple[Entry, ...]:
-    room = min(NAME_ROOM, (span[1] - span[0] - ENTRY_GAP) / 2 - SWATCH)
-    return _entries(tell_apart([curve.name or "unnamed" for curve in plan.curves], NOTE, room), span, depth)
+    max_width = min(NAME_WIDTH, (span[1] - span[0] - ENTRY_GAP) / 2 - SWATCH)
+    return _entries(tell_apart([curve.name or "unnamed" for curve in plan.curves], NOTE, max_width), span, depth)
 
 
 def _entries(names: Sequence[str], span: tuple[float, float], depth: float) -> tuple[Entry, ...]:

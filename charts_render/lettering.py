@@ -96,73 +96,73 @@ def pitch(texts: Sequence[str], letters: Letters, *, least: float) -> float:
     return max(least, reach + _BETWEEN_PX)
 
 
-def shorten(text: str, letters: Letters, room_px: float) -> str:
+def shorten(text: str, letters: Letters, width_px: float) -> str:
     """The text, or its beginning and `…`, within `room_px`; empty when not even that fits."""
     text = plain(text)
-    if width(text, letters) <= room_px:
+    if width(text, letters) <= width_px:
         return text
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if width(text[:middle].rstrip() + "…", letters) <= room_px else (low, middle - 1)
+        low, high = (middle, high) if width(text[:middle].rstrip() + "…", letters) <= width_px else (low, middle - 1)
     return text[:low].rstrip() + "…" if low else ""
 
 
-def tell_apart(names: Sequence[str], letters: Letters, room_px: float) -> list[str]:
+def tell_apart(names: Sequence[str], letters: Letters, width_px: float) -> list[str]:
     """Each name within `room_px`: its beginning, or where several begin alike, both its ends or what is its own."""
     texts = [plain(name) for name in names]
-    short = [shorten(text, letters, room_px) for text in texts]
+    short = [shorten(text, letters, width_px) for text in texts]
     for cut in (_ends, _own):
         groups: dict[str, list[str]] = {}
         for text, said in zip(texts, short, strict=True):
             groups.setdefault(said, []).append(text)
         short = [
-            cut(text, groups[said], letters, room_px) if len(set(groups[said])) > 1 else said
+            cut(text, groups[said], letters, width_px) if len(set(groups[said])) > 1 else said
             for text, said in zip(texts, short, strict=True)
         ]
     return short
 
 
-def _own(text: str, others: Sequence[str], letters: Letters, room_px: float) -> str:
+def _own(text: str, others: Sequence[str], letters: Letters, width_px: float) -> str:
     """From a little before the place where it differs from others."""
     first, last = min(others), max(others)
     shared = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    return shorten("…" + text[max(0, shared - 2) :], letters, room_px)
+    return shorten("…" + text[max(0, shared - 2) :], letters, width_px)
 
 
-def _ends(text: str, others: Sequence[str], letters: Letters, room_px: float) -> str:  # noqa: ARG001 - as `_own`
+def _ends(text: str, others: Sequence[str], letters: Letters, width_px: float) -> str:  # noqa: ARG001 - as `_own`
     """The beginning and the end of a text that is too long."""
     for kept in range(len(text) // 2, 0, -1):
         short = f"{text[:kept].rstrip()}…{text[-kept:].lstrip()}"
-        if width(short, letters) <= room_px:
+        if width(short, letters) <= width_px:
             return short
-    return shorten(text, letters, room_px)
+    return shorten(text, letters, width_px)
 
 
-def wrap(parts: list[str], letters: Letters, room_px: float, *, lines: int, joint: str = " ") -> list[str]:
+def wrap(parts: list[str], letters: Letters, width_px: float, *, lines: int, joint: str = " ") -> list[str]:
     """The parts on at most `lines` lines, joined by `joint`; the last line is shortened."""
     rest, done = [plain(part) for part in parts], list[str]()
     while rest and len(done) < lines - 1:
         count = 1
-        while count < len(rest) and width(joint.join(rest[: count + 1]), letters) <= room_px:
+        while count < len(rest) and width(joint.join(rest[: count + 1]), letters) <= width_px:
             count += 1
-        done.append(shorten(joint.join(rest[:count]), letters, room_px))
+        done.append(shorten(joint.join(rest[:count]), letters, width_px))
         rest = rest[count:]
-    return [*done, shorten(joint.join(rest), letters, room_px)] if rest else done
+    return [*done, shorten(joint.join(rest), letters, width_px)] if rest else done
 
 
-def flow(text: str, letters: Letters, room_px: float, *, lines: int) -> list[str]:
+def flow(text: str, letters: Letters, width_px: float, *, lines: int) -> list[str]:
     """The text on at most `lines` lines, broken at blanks, and inside of words that are longer than a line."""
     words: list[str] = []
     for part in text[:_FLOWING].split():
         word = plain(part)
-        while width(word, letters) > room_px and len(word) > 1:
-            head = shorten(word, letters, room_px + width("…", letters)).removesuffix("…") or word[0]
+        while width(word, letters) > width_px and len(word) > 1:
+            head = shorten(word, letters, width_px + width("…", letters)).removesuffix("…") or word[0]
             head = head if head != word else word[:-1]
             words.append(head)
             word = word[len(head) :]
         words.append(word)
-    return wrap([word for word in words if word], letters, room_px, lines=lines)
+    return wrap([word for word in words if word], letters, width_px, lines=lines)
 
 
 def _stacked(kept: list[str]) -> bool:

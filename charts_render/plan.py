@@ -31,7 +31,7 @@ VALUE_RISE = VALUE_PX * 0.36  # from the base line of an end label to its middle
 _WIDE_LABEL, _NARROW_LABEL = 330.0, 150.0  # units that end labels may take beside a full and a half-width plot
 _BEST_SHOWN = 3  # more rings than that say nothing
 _NARROW_NOTE = 546.0  # units of half a sheet; a best value is not cut off where one among many panels says it
-_NAME_ROOM = 260.0
+_NAME_WIDTH = 260.0
 _BUCKETS, _BREAK_COLUMNS = 90, 400  # a mean spans about nine units of a wide plot; gaps are seen at two units
 Trend = tuple[Floats, Floats]
 
@@ -109,7 +109,7 @@ class ChartPlan:
 class _Manner:
     """How the panels of a chart say things: units for an end label with its name; whether they are small multiples."""
 
-    label_room: float
+    label_width: float
     multiple: bool
     legend: tuple[str, ...]
 
@@ -119,9 +119,9 @@ def plan(spec: ChartSpec) -> ChartPlan:
     shown = spec.panels[:MAX_PANELS]
     curves = [tuple(clean(series) for series in panel.series[:MAX_SERIES]) for panel in shown]
     x = x_scale([c for group in curves for c in group], [m.x for panel in shown for m in panel.marks])
-    room = _NARROW_LABEL if len(shown) >= TWO_COLUMNS_FROM else _WIDE_LABEL
+    max_width = _NARROW_LABEL if len(shown) >= TWO_COLUMNS_FROM else _WIDE_LABEL
     multiples = len(shown) >= MULTIPLES_FROM
-    manner = _Manner(room, multiples, _shared(curves) if multiples else ())
+    manner = _Manner(max_width, multiples, _shared(curves) if multiples else ())
     pairs = enumerate(zip(shown, curves, strict=True))
     panels = tuple(_panel(i, panel, group, x, manner) for i, (panel, group) in pairs)
     reading = _common(panels) if multiples else ()
@@ -173,7 +173,7 @@ def _panel(index: int, panel: Panel, curves: tuple[Curve, ...], x: Scale, manner
     labels, legend = values, False
     if len(curves) > 1 and not manner.legend:
         named = [f"{value} {plain(c.name)}" if value else "" for value, c in zip(values, curves, strict=True)]
-        legend = max(width(text, VALUE_LETTERS) for text in named) > manner.label_room or not all(values)
+        legend = max(width(text, VALUE_LETTERS) for text in named) > manner.label_width or not all(values)
         labels = values if legend else named
     best_of = _best_of(curves, panel.better, _BEST_SHOWN)
     if manner.multiple and width("".join(_best_note(panel, curves, best_of, span)), _NOTE_LETTERS) > _NARROW_NOTE:
@@ -235,7 +235,7 @@ def _best_note(panel: Panel, curves: tuple[Curve, ...], best_of: tuple[int, ...]
     found = [(curves[i].name, p) for i in best_of if (p := curves[i].best(panel.better)) is not None]
     if len(found) == 1 and len(curves) == 1:
         return [f"○ best {value_text(found[0][1].y, span)} at {step_text(found[0][1].x)}"]
-    names = tell_apart([name for name, _ in found], _NOTE_LETTERS, _NAME_ROOM)
+    names = tell_apart([name for name, _ in found], _NOTE_LETTERS, _NAME_WIDTH)
     texts = [f"{name} {value_text(p.y, span)}" for name, (_, p) in zip(names, found, strict=True)]
     return ["○ best " + ", ".join(texts)] if texts else []
 

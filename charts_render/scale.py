@@ -71,8 +71,8 @@ def x_scale(curves: Iterable[Curve], marks: Iterable[float]) -> Scale:
     size = max(abs(lo), abs(hi))
     if hi - lo > max(size * _ROUNDING, 1e-290):
         return Scale(lo, hi)
-    room = max(min(1.0, size * 0.1), size * 2 * _ROUNDING) if size > 0 else 1.0
-    return Scale(lo - room, hi + room)
+    max_width = max(min(1.0, size * 0.1), size * 2 * _ROUNDING) if size > 0 else 1.0
+    return Scale(lo - max_width, hi + max_width)
 
 
 def y_scale(
@@ -130,8 +130,8 @@ def free_scale(
     if limits is None:
         return Scale(*_opened(min(levels, default=0.0), max(levels, default=1.0)))
     lo, hi = _opened(min([limits[0], *levels]), max([limits[1], *levels]))
-    room = (hi - lo) * _PAD_FRAC if pad else 0.0
-    return Scale(lo if lo in levels else lo - room, hi if hi in levels else hi + room)
+    max_width = (hi - lo) * _PAD_FRAC if pad else 0.0
+    return Scale(lo if lo in levels else lo - max_width, hi if hi in levels else hi + max_width)
 
 
 def _with_levels(lo: float, hi: float, levels: Iterable[float]) -> tuple[float, float]:
@@ -145,8 +145,8 @@ def _opened(lo: float, hi: float, *, least: float | None = None) -> tuple[float,
     size = max(abs(lo), abs(hi))
     if hi - lo > (max(size * _NARROWEST, 1e-290) if least is None else least):
         return lo, hi
-    room = max(size * 0.1, 1e-290) if least is None else 0.1
-    return (lo - room, hi + room) if size > 0 else (lo - 1.0, hi + 1.0)
+    max_width = max(size * 0.1, 1e-290) if least is None else 0.1
+    return (lo - max_width, hi + max_width) if size > 0 else (lo - 1.0, hi + 1.0)
 
 
 def _robust_limits(curve: Curve, *, log: bool) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-# The bot: doors, storage, charts, and LiteLLM in a process of its own. No torch, no training libraries.
+# The bot: chat adapters, storage, charts, and LiteLLM in a process of its own. No torch, no training libraries.
 #   docker build -f deploy/bot.Dockerfile -t trainyard-bot .
 FROM python:3.11-slim-bookworm
 

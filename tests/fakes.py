@@ -12,6 +12,7 @@ from agent.domain.content import Button, Content
 from agent.domain.datasets import ColumnReport, DataReport, TargetReport
 from agent.domain.errors import AppError, BadData, Unavailable
 from agent.domain.ids import new_ulid
+from agent.domain.inbound import Attachment, Clicked, Commanded, Inbound, Person, Platform, Said, Thread
 from agent.domain.orders import (
     GpuInfo,
     HostInfo,
@@ -22,35 +23,34 @@ from agent.domain.orders import (
     PredictOrder,
     StopOrder,
 )
-from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Person, Platform, Room, Said
 from agent.ports import Accept, MessageRef, ModelMessage, ModelReply, ReplyStream, ToolSchema, Whisper
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-ROOM = Room(platform="slack", tenant="T1", channel="C1", thread="1.0")
+THREAD = Thread(platform="slack", tenant="T1", channel="C1", thread_id="1.0")
 ALICE = Person(platform="slack", tenant="T1", id="U-alice", name="alice")
 BOB = Person(platform="slack", tenant="T1", id="U-bob", name="bob")
 GUEST = Person(platform="slack", tenant="T2", id="U-guest", name="guest", external=True)
 
 
 def said(
-    text: str, *, person: Person = ALICE, room: Room = ROOM, event: str = "", twin: str = "", **more: object
+    text: str, *, person: Person = ALICE, thread: Thread = THREAD, event: str = "", twin: str = "", **more: object
 ) -> Inbound:
     """A message to the bot."""
     files = more.pop("files", ())
     act = Said(text=text, attachments=files)  # type: ignore[arg-type]
-    return Inbound(event_id=event or new_ulid(), twin=twin, room=room, person=person, act=act, at=START, **more)  # type: ignore[arg-type]
+    return Inbound(event_id=event or new_ulid(), twin=twin, thread=thread, person=person, act=act, at=START, **more)  # type: ignore[arg-type]
 
 
-def clicked(button: Button, *, person: Person = ALICE, room: Room = ROOM, digest: str | None = None) -> Inbound:
+def clicked(button: Button, *, person: Person = ALICE, thread: Thread = THREAD, digest: str | None = None) -> Inbound:
     """A click on a button."""
     act = Clicked(action=button.action, subject=button.subject, digest=button.digest if digest is None else digest)
-    return Inbound(event_id=new_ulid(), room=room, person=person, act=act, at=START)
+    return Inbound(event_id=new_ulid(), thread=thread, person=person, act=act, at=START)
 
 
-def commanded(*words: str, person: Person = ALICE, room: Room = ROOM) -> Inbound:
+def commanded(*words: str, person: Person = ALICE, thread: Thread = THREAD) -> Inbound:
     """A slash command."""
     return Inbound(
-        event_id=new_ulid(), room=room, person=person, act=Commanded(words=words), reply_handle="handle", at=START
+        event_id=new_ulid(), thread=thread, person=person, act=Commanded(words=words), reply_handle="handle", at=START
     )
 
 
@@ -72,7 +72,7 @@ class FakeClock:
         self._monotonic += seconds
 
 
-class FakeDoor:
+class FakeAdapter:
     """A platform in memory: messages by id, in order, each with the history of what it showed."""
 
     platform: Platform = "slack"
@@ -92,7 +92,7 @@ class FakeDoor:
         if self.failures:
             raise self.failures.pop(0)
 
-    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+    async def post(self, thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
         self._fail()
         if whisper is not None:
             self.whispers.append((whisper.person, content))
@@ -103,9 +103,9 @@ class FakeDoor:
         if self.lose_answers:
             self.lose_answers -= 1
             raise Unavailable("the answer was lost")
-        return MessageRef(room.channel, message)
+        return MessageRef(thread.channel, message)
 
-    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+    async def edit(self, thread: Thread, ref: MessageRef, content: Content) -> MessageRef:
         self._fail()
         self.messages[ref.id].append(content)
         return ref
@@ -113,14 +113,14 @@ class FakeDoor:
     def shown_at(self, ref: MessageRef) -> datetime | None:
         return START
 
-    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
-        return MessageRef(room.channel, self.keys[key]) if key in self.keys else None
+    async def find(self, thread: Thread, *, key: str, growing: bool = False) -> MessageRef | None:
+        return MessageRef(thread.channel, self.keys[key]) if key in self.keys else None
 
-    async def stream(self, room: Room, *, key: str) -> ReplyStream:
-        return FakeStream(self, room, key)
+    async def stream(self, thread: Thread, *, key: str) -> ReplyStream:
+        return FakeStream(self, thread, key)
 
     @asynccontextmanager
-    async def busy(self, room: Room, asked: Inbound | None) -> AsyncIterator[None]:
+    async def busy(self, thread: Thread, asked: Inbound | None) -> AsyncIterator[None]:
         self.busy_with.append(asked)
         yield
         self.busy_with.remove(asked)
@@ -146,24 +146,24 @@ class FakeDoor:
 
 
 class FakeStream:
-    """An answer that grows in a `FakeDoor`."""
+    """An answer that grows in a `FakeAdapter`."""
 
-    def __init__(self, door: FakeDoor, room: Room, key: str) -> None:
-        self._door, self._room, self._key = door, room, key
+    def __init__(self, adapter: FakeAdapter, thread: Thread, key: str) -> None:
+        self._adapter, self._thread, self._key = adapter, thread, key
         self._ref: MessageRef | None = None
         self._text = ""
 
     async def append(self, text: str) -> MessageRef | None:
         self._text += text
         if self._ref is None:
-            self._ref = await self._door.post(self._room, Content(text=self._text), key=self._key)
+            self._ref = await self._adapter.post(self._thread, Content(text=self._text), key=self._key)
         else:
-            await self._door.edit(self._room, self._ref, Content(text=self._text))
+            await self._adapter.edit(self._thread, self._ref, Content(text=self._text))
         return self._ref
 
     async def finish(self, content: Content) -> MessageRef:
         assert self._ref is not None
-        return await self._door.edit(self._room, self._ref, content)
+        return await self._adapter.edit(self._thread, self._ref, content)
 
 
 def host(name: str, *, gpus: int = 0, **more: object) -> HostInfo:

@@ -31,9 +31,9 @@ class RunFolder:
         return self.path.name
 
     @property
-    def room(self) -> Path:
+    def workspace(self) -> Path:
         """Where steps that see the sealed labels run, out of the training's reach."""
-        return self.sealed / "room"
+        return self.sealed / "workspace"
 
     @property
     def order(self) -> Path:

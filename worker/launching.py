@@ -30,7 +30,7 @@ from worker.spawning import spawn, supervisor_environment
 from worker.spool import Spool, has_ended
 from worker.supervisor.checkpoints import newest_step
 from worker.supervisor.exits import failed
-from worker.supervisor.wishes import read_stop
+from worker.supervisor.stop_reasons import read_stop
 
 _OLD_SUPERVISOR_S = 15.0
 

@@ -1,7 +1,7 @@
 """What an attempt uses now: processors, memory, disk, its GPUs.
 
 Owns the measuring of one process tree and one folder. Knows no events. The supervisor asks `Sampler.sample` with each
-heartbeat; no call waits longer than `WAIT_S`, because its loop also climbs the stop ladder. What takes longer (a folder
+heartbeat; no call waits longer than `WAIT_S`, because its loop also escalates a stop. What takes longer (a folder
 of many files, a driver that hangs) is measured by a thread of its own and is as old as that takes.
 """
 

@@ -4,13 +4,13 @@ import logging
 from datetime import datetime, timedelta
 
 from agent.cards import decided_card
-from agent.delivery.postman import Postman
+from agent.delivery.outbox import OutboxDelivery
 from agent.domain.approvals import SHOWN_DIGEST_CHARS, Approval, ApprovalState, digest_of
 from agent.domain.content import Button, Content
 from agent.domain.errors import Conflict, NotAllowed, TransientError
 from agent.domain.ids import new_approval_id, new_ulid
+from agent.domain.inbound import Person
 from agent.domain.policy import Effect, may_decide
-from agent.domain.rooms import Person
 from agent.ports import Clock, ToolCall
 from agent.stores import Approvals, Conversations, Turn
 from agent.tools.dispatch import Dispatcher, NeedsApproval, answer_of, failure_of
@@ -21,7 +21,7 @@ LEFT_ALONE = "Nothing was done: the run is left alone."
 DECIDED = (ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.EXPIRED)
 
 
-class ApprovalDesk:
+class ApprovalService:
     """Asks, takes decisions, executes. A waiting question is a row, never a waiting coroutine."""
 
     def __init__(
@@ -29,7 +29,7 @@ class ApprovalDesk:
         approvals: Approvals,
         conversations: Conversations,
         dispatcher: Dispatcher,
-        postman: Postman,
+        delivery: OutboxDelivery,
         clock: Clock,
         *,
         approvers: frozenset[str],
@@ -39,7 +39,7 @@ class ApprovalDesk:
         self._approvals = approvals
         self._conversations = conversations
         self._dispatcher = dispatcher
-        self._postman = postman
+        self._delivery = delivery
         self._clock = clock
         self._approvers = approvers
         self._lifetime = lifetime
@@ -84,7 +84,7 @@ class ApprovalDesk:
             }
         )
         await self._approvals.ask(approval, Content(card=card, files=needed.plan.files))
-        self._postman.wake(turn.room.key)
+        self._delivery.wake(turn.thread.key)
 
     async def waits(self, turn: Turn, call: ToolCall) -> bool:
         """Whether people are being asked about this call already."""
@@ -93,8 +93,8 @@ class ApprovalDesk:
 
     async def may_decide(self, approval: Approval, person: Person) -> bool:
         """Whether this question waits for this person."""
-        room = (await self._conversations.turn(approval.turn_id)).room
-        return may_decide(person, requester=approval.requester, approvers=self._approvers, room=room)
+        thread = (await self._conversations.turn(approval.turn_id)).thread
+        return may_decide(person, requester=approval.requester, approvers=self._approvers, thread=thread)
 
     async def decide(self, approval_id: str, person: Person, *, approve: bool, digest: str | None) -> Turn | None:
         """Take one person's decision and carry it out; the turn that goes on now, unless `recover` was quicker.
@@ -174,11 +174,11 @@ class ApprovalDesk:
             )
         if not await self._approvals.settle(approval, call, answer, shown):
             return False
-        self._postman.wake(turn.room.key)
+        self._delivery.wake(turn.thread.key)
         return True
 
     async def _execute(self, approval: Approval, turn: Turn, call: ToolCall) -> str:
-        caller = Caller(turn.person, turn.session_id, turn.room, turn.id)
+        caller = Caller(turn.person, turn.session_id, turn.thread, turn.id)
         try:
             return answer_of(
                 await self._dispatcher.execute(approval.tool, caller, approval.arguments, f"approval:{approval.id}")

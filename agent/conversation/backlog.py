@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from agent.domain.errors import TransientError, Unavailable
-from agent.domain.rooms import Inbound, Said
+from agent.domain.inbound import Inbound, Said
 
 MOST = 10_000  # messages
 PAUSES_S = (0.5, 30.0)  # the first and the longest
@@ -31,7 +31,7 @@ class Backlog:
     async def store(self, inbound: Inbound) -> bool:
         """Whether it was new. Raises `TransientError` where it is not stored yet, though it may be kept."""
         try:
-            if any(kept.room == inbound.room for kept in self._kept):
+            if any(kept.thread == inbound.thread for kept in self._kept):
                 raise Unavailable("What was said before in this thread is not stored yet.")
             return await self._store(inbound)
         except TransientError:

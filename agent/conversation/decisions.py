@@ -1,17 +1,17 @@
 """What a typed `yes` or `reject a-…` decides: only a card that its author can have seen, and only for whom it waits.
 
-Everything else is asked about with buttons, whose digest says what was seen. Called by the front desk.
+Everything else is asked about with buttons, whose digest says what was seen. Called by the inbox router.
 """
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 
-from agent.conversation.approvals import ApprovalDesk
+from agent.conversation.approvals import ApprovalService
 from agent.domain.approvals import CARD_KEY, SHOWN_DIGEST_CHARS, Approval, ApprovalState
 from agent.domain.content import Button, Card, Content, Fact
 from agent.domain.errors import BadRequest, NotAllowed
-from agent.domain.rooms import Inbound, Room
-from agent.ports import Door
+from agent.domain.inbound import Inbound, Thread
+from agent.ports import ChatAdapter
 from agent.stores import Stores
 
 SHOWING_S, SHOWING_TRIES = 0.05, 60  # a card that is just being posted is waited for
@@ -23,15 +23,15 @@ NOT_SEEN = "You wrote that before this was shown."
 class Decisions:
     """Reads typed decisions."""
 
-    def __init__(self, stores: Stores, desk: ApprovalDesk, doors: Mapping[str, Door]) -> None:
-        """`doors` know when a card was shown."""
+    def __init__(self, stores: Stores, approvals: ApprovalService, adapters: Mapping[str, ChatAdapter]) -> None:
+        """`adapters` know when a card was shown."""
         self._stores = stores
-        self._desk = desk
-        self._doors = doors
+        self._approvals = approvals
+        self._adapters = adapters
 
-    async def open_in(self, room: Room) -> list[Approval]:
-        """The open questions of a room, oldest first."""
-        session_id = await self._stores.conversations.session_of(room, create=False)
+    async def open_in(self, thread: Thread) -> list[Approval]:
+        """The open questions of a thread, oldest first."""
+        session_id = await self._stores.conversations.session_of(thread, create=False)
         pending = await self._stores.approvals.of_state(ApprovalState.PENDING)
         return [approval for approval in pending if approval.session_id == session_id]
 
@@ -44,8 +44,8 @@ class Decisions:
         if len(words) > 1:
             approval = await self._stores.approvals.get(words[1].lower())
             return approval if await self._counts(inbound, approval) else await self._asked_again([approval], NOT_SEEN)
-        found = await self.open_in(inbound.room)
-        own = [approval for approval in found if await self._desk.may_decide(approval, inbound.person)]
+        found = await self.open_in(inbound.thread)
+        own = [approval for approval in found if await self._approvals.may_decide(approval, inbound.person)]
         if inbound.to_others or (found and not own and not inbound.mentions_bot):
             return None  # said to a colleague
         if not found:
@@ -57,8 +57,10 @@ class Decisions:
         return own[0] if await self._counts(inbound, own[0]) else await self._asked_again(own, NOT_SEEN)
 
     async def _counts(self, inbound: Inbound, approval: Approval) -> bool:
-        """Whether the card stood there when this was written; what is not open any more is for the desk to say."""
-        if approval.state is not ApprovalState.PENDING or not await self._desk.may_decide(approval, inbound.person):
+        """Whether the card stood there when this was written; what is not open any more is not for this to say."""
+        if approval.state is not ApprovalState.PENDING or not await self._approvals.may_decide(
+            approval, inbound.person
+        ):
             return True
         post = None
         for _ in range(SHOWING_TRIES):
@@ -66,8 +68,8 @@ class Decisions:
             if post is None or post.state != "sending":
                 break
             await asyncio.sleep(SHOWING_S)
-        door = self._doors.get(post.room.platform) if post else None
-        shown = door.shown_at(post.ref) if door and post and post.ref else None
+        adapter = self._adapters.get(post.thread.platform) if post else None
+        shown = adapter.shown_at(post.ref) if adapter and post and post.ref else None
         return shown is not None and shown <= inbound.at
 
     async def _asked_again(self, asked: Sequence[Approval], why: str) -> Content:

@@ -10,13 +10,13 @@ from typing import TypeVar
 
 from agent.cards import duration
 from agent.commands import call_in, command_answer
-from agent.conversation.approvals import ApprovalDesk
+from agent.conversation.approvals import ApprovalService
 from agent.conversation.prompt import conversation
-from agent.delivery.postman import LiveReply, Postman
+from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Button, Card, Content
 from agent.domain.datasets import DatasetRef
+from agent.domain.inbound import Person
 from agent.domain.policy import Effect
-from agent.domain.rooms import Person
 from agent.ports import Model, ModelMessage, ModelReply, ToolCall
 from agent.stores import NOTICED, Context, Conversations, Turn
 from agent.tools.dispatch import Dispatcher, NeedsApproval, answer_of, failure_of
@@ -76,8 +76,8 @@ class TurnLoop:
         conversations: Conversations,
         model: Model,
         dispatcher: Dispatcher,
-        desk: ApprovalDesk,
-        postman: Postman,
+        approvals: ApprovalService,
+        delivery: OutboxDelivery,
         *,
         answer_s: float,
     ) -> None:
@@ -85,8 +85,8 @@ class TurnLoop:
         self._conversations = conversations
         self._model = model
         self._dispatcher = dispatcher
-        self._desk = desk
-        self._postman = postman
+        self._approvals = approvals
+        self._delivery = delivery
         self._answer_s = answer_s
 
     async def run(self, turn: Turn, context: Context, interrupt: Interrupt) -> None:
@@ -103,7 +103,7 @@ class TurnLoop:
     async def _end(self, turn: Turn, key: str, content: Content) -> None:
         said = ModelMessage("assistant", content.text)
         await self._conversations.end_turn(turn, said, key=key, content=content)
-        self._postman.wake(turn.room.key)
+        self._delivery.wake(turn.thread.key)
 
     async def _answer_calls(self, turn: Turn, history: list[ModelMessage], interrupt: Interrupt) -> bool:
         """Carry out calls that have no answer yet; whether one of them waits for people."""
@@ -144,9 +144,9 @@ class TurnLoop:
 
     async def _carry_out(self, turn: Turn, call: ToolCall, interrupt: Interrupt) -> str | None:
         unattended = turn.id.startswith(NOTICED)
-        caller = Caller(turn.person, turn.session_id, turn.room, turn.id, unattended=unattended)
+        caller = Caller(turn.person, turn.session_id, turn.thread, turn.id, unattended=unattended)
         asks = self._dispatcher.asks(call.name)
-        if asks and await self._desk.waits(turn, call):
+        if asks and await self._approvals.waits(turn, call):
             return None
         writes = not asks and self._dispatcher.effect(call.name) is not Effect.READ
         if writes and not await self._conversations.start_call(turn.id, call.id):
@@ -158,7 +158,7 @@ class TurnLoop:
         if isinstance(result, NeedsApproval):
             if interrupt.by:
                 return NOT_ASKED
-            await self._desk.ask(turn, call, result)
+            await self._approvals.ask(turn, call, result)
             return None
         await self._show(turn, call, result)
         return answer_of(result)
@@ -168,14 +168,14 @@ class TurnLoop:
         if result.card is not None or result.files:
             text = "" if result.card else result.text
             content = Content(text=text, card=result.card, files=result.files)
-            await self._postman.put(f"card:{turn.id}:{call.id}", turn.room, content, urgent=True)
+            await self._delivery.put(f"card:{turn.id}:{call.id}", turn.thread, content, urgent=True)
 
     async def _step(
         self, turn: Turn, history: list[ModelMessage], files: Sequence[DatasetRef], interrupt: Interrupt
     ) -> bool:
         """Ask the model once and store its reply; whether that was the answer."""
         key = f"reply:{turn.id}:{len(history)}"
-        async with self._postman.open(key, turn.room) as live:
+        async with self._delivery.open(key, turn.thread) as live:
             try:
                 reply = await self._ask(conversation(history, files), live, interrupt)
                 content = Content(text=reply.text)
@@ -190,7 +190,7 @@ class TurnLoop:
             else:
                 await self._conversations.append(turn, [said])
                 if reply.text:
-                    await live.finish(content, await self._postman.put(key, turn.room, content, urgent=True))
+                    await live.finish(content, await self._delivery.put(key, turn.thread, content, urgent=True))
         return not reply.calls
 
     async def _ask(self, messages: Sequence[ModelMessage], live: LiveReply, interrupt: Interrupt) -> ModelReply:

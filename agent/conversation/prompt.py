@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from agent.domain.datasets import DatasetRef
-from agent.domain.rooms import one_line
+from agent.domain.inbound import one_line
 from agent.ports import ModelMessage
 
 SYSTEM = """\

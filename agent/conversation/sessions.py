@@ -1,7 +1,7 @@
-"""The front desk: two actors per room, one for what acts at once and one for turns; no thread waits for another.
+"""The inbox router: two actors per thread, one for what acts at once and one for turns; no thread waits for another.
 
 Commands, clicks and decisions act beside a turn, in their own order; what becomes a turn is handed on and keeps its
-order there. Owns the life of an inbox item: stored, handled, done. Bugs stop here: they get an id in the room and a
+order there. Owns the life of an inbox item: stored, handled, done. Bugs stop here: they get an id in the thread and a
 traceback in the log.
 """
 
@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from agent.commands import DECISIONS, asks_people, carry_out, ends_answer, is_decision, may_be_talk, words_of
-from agent.conversation.approvals import ApprovalDesk
+from agent.conversation.approvals import ApprovalService
 from agent.conversation.backlog import Backlog
 from agent.conversation.decisions import Decisions
 from agent.conversation.loop import ASKED, COMMANDED, Interrupt, TurnLoop
 from agent.conversation.prompt import NOTICE
 from agent.conversation.signs import Signs
-from agent.delivery.postman import Postman
+from agent.delivery.outbox import OutboxDelivery
 from agent.domain.approvals import AGAIN_KEY, Approval
 from agent.domain.content import END_ANSWER, Content
 from agent.domain.errors import AppError, BadData, BadRequest, Conflict, NotAllowed, NotFound, TransientError
 from agent.domain.ids import new_ulid
+from agent.domain.inbound import Attachment, Away, Clicked, Commanded, Inbound, Noticed, Person, Said, Thread
 from agent.domain.redaction import without_secrets
-from agent.domain.rooms import Attachment, Away, Clicked, Commanded, Inbound, Noticed, Person, Room, Said
-from agent.ports import Blobs, Clock, Door, ModelMessage, Whisper
+from agent.ports import Blobs, ChatAdapter, Clock, ModelMessage, Whisper
 from agent.stores import NOTICED, InboxItem, Stores, Turn
 from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Caller
@@ -55,40 +55,40 @@ NOT_YOURS = "Guests of another organisation end only answers to themselves."
 Work = InboxItem | Turn
 
 
-class FrontDesk:
-    """Takes what people do from every door to the room's actor."""
+class InboxRouter:
+    """Takes what people do from every adapter to the thread's actor."""
 
-    def __init__(  # noqa: PLR0913 - the desk joins these rooms
+    def __init__(  # noqa: PLR0913 - the router joins these parts
         self,
         stores: Stores,
         loop: TurnLoop,
-        desk: ApprovalDesk,
+        approvals: ApprovalService,
         dispatcher: Dispatcher,
-        postman: Postman,
+        delivery: OutboxDelivery,
         blobs: Blobs,
-        doors: Mapping[str, Door],
+        adapters: Mapping[str, ChatAdapter],
         clock: Clock,
     ) -> None:
-        """`doors` fetch attachments."""
+        """`adapters` fetch attachments."""
         self._inbox = stores.inbox
         self._conversations = stores.conversations
-        self._decisions = Decisions(stores, desk, doors)
+        self._decisions = Decisions(stores, approvals, adapters)
         self._loop = loop
-        self._desk = desk
+        self._approvals = approvals
         self._dispatcher = dispatcher
-        self._postman = postman
+        self._delivery = delivery
         self._blobs = blobs
-        self._doors = doors
+        self._adapters = adapters
         self._clock = clock
-        self._acts: dict[str, _Actor] = {}  # by room: what acts at once
-        self._turns: dict[str, _Actor] = {}  # by room: turns, one after the other
-        self._answering: dict[str, Interrupt] = {}  # by room: the turn that is carried out
+        self._acts: dict[str, _Actor] = {}  # by thread: what acts at once
+        self._turns: dict[str, _Actor] = {}  # by thread: turns, one after the other
+        self._answering: dict[str, Interrupt] = {}  # by thread: the turn that is carried out
         self._backlog = Backlog(self._store)
-        self._signs = Signs(doors)
+        self._signs = Signs(adapters)
         self._taken: set[int] = set()  # inbox items that an actor has, or whose turn one has
 
     async def accept(self, inbound: Inbound) -> bool:
-        """Store an act durably and hand it to its room; False when it was here before.
+        """Store an act durably and hand it to its thread; False when it was here before.
 
         An act may be stored although storing it raised, because the connection was lost at the commit: it is delivered
         again, and then it is handed over. Words that cannot be stored now are, as soon as that works.
@@ -103,7 +103,7 @@ class FrontDesk:
         item = await self._inbox.add(inbound) or await self._inbox.left(inbound)
         if item is None or item.id in self._taken:
             return False
-        self._hand(inbound.room, item)
+        self._hand(inbound.thread, item)
         return True
 
     async def notice(self, inbound: Inbound) -> bool:
@@ -114,45 +114,47 @@ class FrontDesk:
         """
         return await self.accept(inbound)
 
-    def _hand(self, room: Room, work: Work) -> None:
-        """Give work to its room; what belongs to a platform that is not connected now stays stored."""
-        if room.platform not in self._doors:
+    def _hand(self, thread: Thread, work: Work) -> None:
+        """Give work to its thread; what belongs to a platform that is not connected now stays stored."""
+        if thread.platform not in self._adapters:
             return
         self._taken.add(_item_id(work))
         if isinstance(work, Turn) and not work.id.startswith(COMMANDED):
-            self._queue(room, work)
+            self._queue(thread, work)
         else:
-            self._put(self._acts, room, work, self._act)
+            self._put(self._acts, thread, work, self._act)
 
-    def _queue(self, room: Room, work: Work) -> bool:
+    def _queue(self, thread: Thread, work: Work) -> bool:
         """Let a turn, or what becomes one, wait for the turns before it; False, since nothing was done yet."""
-        self._put(self._turns, room, work, self._turn)
+        self._put(self._turns, thread, work, self._turn)
         return False
 
-    def _put(self, actors: "dict[str, _Actor]", room: Room, work: Work, do: Callable[[Any], Awaitable[bool]]) -> None:
-        if room.key not in actors:
-            ended = partial(actors.pop, room.key, None)
-            actors[room.key] = _Actor(lambda work: self._handle(work, do), ended=ended)
-        actors[room.key].put(work)
+    def _put(
+        self, actors: "dict[str, _Actor]", thread: Thread, work: Work, do: Callable[[Any], Awaitable[bool]]
+    ) -> None:
+        if thread.key not in actors:
+            ended = partial(actors.pop, thread.key, None)
+            actors[thread.key] = _Actor(lambda work: self._handle(work, do), ended=ended)
+        actors[thread.key].put(work)
 
     async def recover(self) -> None:
         """Go on with everything that a stopped bot had left."""
-        turns = await self._desk.recover()
+        turns = await self._approvals.recover()
         known = {turn.id for turn in turns}
         turns += [turn for turn in await self._conversations.running_turns() if turn.id not in known]
         begun = {turn.inbox_id for turn in turns}
         waiting = await self._inbox.waiting()
         self._signs.left = begun.union(item.id for item in waiting)
         for turn in turns:
-            self._hand(turn.room, turn)
+            self._hand(turn.thread, turn)
         for item in waiting:
             if item.id not in begun | self._taken:
-                self._hand(item.inbound.room, item)
+                self._hand(item.inbound.thread, item)
 
     async def expire(self) -> None:
         """Close questions that nobody answered in time, and finish what was decided and cut off."""
-        for turn in await self._desk.expire():
-            self._hand(turn.room, turn)
+        for turn in await self._approvals.expire():
+            self._hand(turn.thread, turn)
 
     async def idle(self) -> None:
         """Wait until everything that was accepted has been handled."""
@@ -173,7 +175,7 @@ class FrontDesk:
     async def _handle(self, work: Work, do: Callable[[Any], Awaitable[bool]]) -> None:
         """Carry one piece of work to its end, or hand it on. Raises only what keeps even the error from being stored.
 
-        `do` says whether the work is done; where it is not, the room's turns have it now.
+        `do` says whether the work is done; where it is not, the thread's turns have it now.
         """
         try:
             if not await do(work):
@@ -195,9 +197,9 @@ class FrontDesk:
         turn = await self._turn_of(work)
         if turn is not None and turn.state == "running":
             await self._conversations.end_turn(turn, ModelMessage("assistant", text), key=key, content=content)
-            self._postman.wake(turn.room.key)
+            self._delivery.wake(turn.thread.key)
         elif isinstance(work, InboxItem):
-            await self._postman.put(key, work.inbound.room, content, whisper=_whisper(work), urgent=True)
+            await self._delivery.put(key, work.inbound.thread, content, whisper=_whisper(work), urgent=True)
 
     async def _turn_of(self, work: Work) -> Turn | None:
         if isinstance(work, Turn):
@@ -220,47 +222,49 @@ class FrontDesk:
                 await self._warn_of_secrets(item)
                 return await self._command(item, words)
             case Clicked() as click:
-                self._signs.begin(item.id, inbound.room, inbound)
+                self._signs.begin(item.id, inbound.thread, inbound)
                 return await self._click(item, click)
             case Said(text=text):
-                if not (inbound.mentions_bot or await self._is_ours(inbound.room)):
+                if not (inbound.mentions_bot or await self._is_ours(inbound.thread)):
                     await self._inbox.forget(item.id)  # a thread of others
                     return True
                 await self._take_up(item)
                 await self._warn_of_secrets(item)
                 typed = _typed(inbound)
-                if typed is not None and not (may_be_talk(typed) and not await self._decisions.open_in(inbound.room)):
+                if typed is not None and not (may_be_talk(typed) and not await self._decisions.open_in(inbound.thread)):
                     return await self._command(item, typed)
                 if ends_answer(text) and self._interrupt(inbound):
                     return True
             case Noticed():
                 pass
-        return self._queue(inbound.room, item)
+        return self._queue(inbound.thread, item)
 
-    def _is_busy(self, room: Room) -> bool:
-        return room.key in self._turns and self._turns[room.key].busy
+    def _is_busy(self, thread: Thread) -> bool:
+        return thread.key in self._turns and self._turns[thread.key].busy
 
     async def _take_up(self, item: InboxItem) -> None:
         """Show that the bot is at work on it; say once in a thread that it was away, where it was."""
         inbound, away = item.inbound, item.inbound.away
-        self._signs.begin(item.id, inbound.room, inbound)
+        self._signs.begin(item.id, inbound.thread, inbound)
         if away is not None:
-            key = f"away:{away.since.isoformat()}:{inbound.room.key}"
-            await self._postman.put(key, inbound.room, Content(text=_was_away(away)), urgent=True)
+            key = f"away:{away.since.isoformat()}:{inbound.thread.key}"
+            await self._delivery.put(key, inbound.thread, Content(text=_was_away(away)), urgent=True)
 
-    async def _is_ours(self, room: Room) -> bool:
+    async def _is_ours(self, thread: Thread) -> bool:
         """Whether this is a thread of ours, or becomes one with a turn that waits."""
-        return self._is_busy(room) or await self._conversations.session_of(room, create=False) is not None
+        return self._is_busy(thread) or await self._conversations.session_of(thread, create=False) is not None
 
     async def _turn(self, work: Work) -> bool:
         """Carry out what needs a model, or may."""
-        room, person = (work.room, work.person) if isinstance(work, Turn) else (work.inbound.room, work.inbound.person)
+        thread, person = (
+            (work.thread, work.person) if isinstance(work, Turn) else (work.inbound.thread, work.inbound.person)
+        )
         asked = await self._inbox.get(work.inbox_id) if isinstance(work, Turn) else work.inbound
         if not (asked and isinstance(asked.act, Noticed)):
-            self._signs.begin(_item_id(work), room, asked)
+            self._signs.begin(_item_id(work), thread, asked)
         if isinstance(work, InboxItem) and await self._decides(work):
             return True
-        with self._interruptible(room, person) as interrupt:
+        with self._interruptible(thread, person) as interrupt:
             if isinstance(work, InboxItem):
                 prefix = NOTICED if isinstance(work.inbound.act, Noticed) else ASKED
                 await self._begin_turn(work, prefix, interrupt)
@@ -273,7 +277,7 @@ class FrontDesk:
         words = _typed(item.inbound)
         if words is None or not is_decision(words):
             return False
-        if may_be_talk(words) and not await self._decisions.open_in(item.inbound.room):
+        if may_be_talk(words) and not await self._decisions.open_in(item.inbound.thread):
             return False
         await self._decide_typed(item, words)
         return True
@@ -285,12 +289,12 @@ class FrontDesk:
             await self._loop.run(turn, context, interrupt)
 
     @contextlib.contextmanager
-    def _interruptible(self, room: Room, person: Person) -> Iterator[Interrupt]:
-        self._answering[room.key] = interrupt = Interrupt(person)
+    def _interruptible(self, thread: Thread, person: Person) -> Iterator[Interrupt]:
+        self._answering[thread.key] = interrupt = Interrupt(person)
         try:
             yield interrupt
         finally:
-            del self._answering[room.key]
+            del self._answering[thread.key]
 
     def _interrupt(self, inbound: Inbound) -> bool:
         """End the answer that is being given in this thread, and keep what was said; False where there is none.
@@ -298,7 +302,7 @@ class FrontDesk:
         Raises:
             NotAllowed: a guest ends answers to others.
         """
-        interrupt = self._answering.get(inbound.room.key)
+        interrupt = self._answering.get(inbound.thread.key)
         if interrupt is None:
             return False
         if inbound.person.external and inbound.person.key != interrupt.person.key:
@@ -309,7 +313,7 @@ class FrontDesk:
     async def _begin_turn(self, item: InboxItem, prefix: str, interrupt: Interrupt) -> None:
         inbound = item.inbound
         said = _said(inbound)
-        turn = Turn(f"{prefix}{new_ulid()}", "", item.id, inbound.room, inbound.person, "running")
+        turn = Turn(f"{prefix}{new_ulid()}", "", item.id, inbound.thread, inbound.person, "running")
         asked = ModelMessage("user", "\n".join((said.text, *await self._take_files(item, said))))
         begun = await self._conversations.begin_turn(turn, asked)
         if begun is not None:
@@ -321,7 +325,7 @@ class FrontDesk:
         """Download what came with a message, unless it has a turn already; a line for the model about each file."""
         if not said.attachments or await self._conversations.turn_of_item(item.id) is not None:
             return []
-        session_id = await self._conversations.session_of(item.inbound.room, create=True)
+        session_id = await self._conversations.session_of(item.inbound.thread, create=True)
         if session_id is None:
             raise NotFound("This thread has no session.")
         return [await self._take_file(session_id, item.inbound, file) for file in said.attachments]
@@ -336,7 +340,7 @@ class FrontDesk:
                 )
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "attachment"
-                await self._doors[inbound.room.platform].fetch(file, path, limit_bytes=FILE_LIMIT_BYTES)
+                await self._adapters[inbound.thread.platform].fetch(file, path, limit_bytes=FILE_LIMIT_BYTES)
                 dataset = await self._blobs.put(path, name=file.name)
         except AppError as error:
             return f"[file refused: {error.text}]"
@@ -347,8 +351,8 @@ class FrontDesk:
         """Carry out a command, in a turn of its own where people are asked about it; True, since it is done."""
         inbound = item.inbound
         if is_decision(words):
-            if self._is_busy(inbound.room) and not await self._decisions.open_in(inbound.room):
-                return self._queue(inbound.room, item)  # it may be about what is still being planned
+            if self._is_busy(inbound.thread) and not await self._decisions.open_in(inbound.thread):
+                return self._queue(inbound.thread, item)  # it may be about what is still being planned
             await self._decide_typed(item, words)
             return True
         if ends_answer(" ".join(words)) and self._interrupt(inbound):
@@ -357,12 +361,12 @@ class FrontDesk:
         if asks_people(words, self._dispatcher):
             return await self._ask(item)
         whisper = _whisper(item)  # without one the answer opens a thread, in which people go on
-        session_id = await self._conversations.session_of(inbound.room, create=whisper is None) or ""
-        caller = Caller(inbound.person, session_id, inbound.room)
+        session_id = await self._conversations.session_of(inbound.thread, create=whisper is None) or ""
+        caller = Caller(inbound.person, session_id, inbound.thread)
         content = await carry_out(words, caller, self._dispatcher)
         if content is None:
             return await self._ask(item)
-        await self._postman.put(f"command:{item.id}", inbound.room, content, whisper=whisper, urgent=True)
+        await self._delivery.put(f"command:{item.id}", inbound.thread, content, whisper=whisper, urgent=True)
         return True
 
     async def _decide_typed(self, item: InboxItem, words: Sequence[str]) -> None:
@@ -371,8 +375,8 @@ class FrontDesk:
         if isinstance(meant, Approval):
             await self._decide(item, meant.id, approve=DECISIONS[words[0].lower()], digest=None)
         elif meant is not None:
-            room, whisper = item.inbound.room, _whisper(item)
-            await self._postman.put(AGAIN_KEY.format(item.id), room, meant, whisper=whisper, urgent=True)
+            thread, whisper = item.inbound.thread, _whisper(item)
+            await self._delivery.put(AGAIN_KEY.format(item.id), thread, meant, whisper=whisper, urgent=True)
 
     async def _ask(self, item: InboxItem) -> bool:
         """Ask people about a command."""
@@ -386,12 +390,14 @@ class FrontDesk:
         if inbound.secrets:
             text = PASTED.format(kinds=", ".join(inbound.secrets))
             whisper = Whisper(inbound.person.id)
-            await self._postman.put(f"secret:{item.id}", inbound.room, Content(text=text), whisper=whisper, urgent=True)
+            await self._delivery.put(
+                f"secret:{item.id}", inbound.thread, Content(text=text), whisper=whisper, urgent=True
+            )
 
     async def _whisper(self, item: InboxItem, content: Content) -> None:
         """Tell it to the person alone, where the platform waits for that."""
         if (whisper := _whisper(item)) is not None:
-            await self._postman.put(f"command:{item.id}", item.inbound.room, content, whisper=whisper, urgent=True)
+            await self._delivery.put(f"command:{item.id}", item.inbound.thread, content, whisper=whisper, urgent=True)
 
     async def _click(self, item: InboxItem, click: Clicked) -> bool:
         if click.action in {"approve", "reject"}:
@@ -402,16 +408,16 @@ class FrontDesk:
                 raise Conflict("No answer is being given here any more.")
             return True
         if click.action == "continue":
-            return self._queue(item.inbound.room, item)
+            return self._queue(item.inbound.thread, item)
         if click.action in BUTTON_COMMANDS:
             return await self._command(item, (click.action, click.subject))
-        log.warning("unknown button", extra={"action": click.action, "room": item.inbound.room.key})
+        log.warning("unknown button", extra={"action": click.action, "address": item.inbound.thread.key})
         raise BadRequest("This button belongs to an older version of me; say in words what you want.")
 
     async def _decide(self, item: InboxItem, approval_id: str, *, approve: bool, digest: str | None) -> None:
-        turn = await self._desk.decide(approval_id, item.inbound.person, approve=approve, digest=digest)
+        turn = await self._approvals.decide(approval_id, item.inbound.person, approve=approve, digest=digest)
         if turn is not None:
-            self._hand(turn.room, turn)
+            self._hand(turn.thread, turn)
 
 
 def _typed(inbound: Inbound) -> Sequence[str] | None:
@@ -488,7 +494,7 @@ def _whisper(item: InboxItem) -> Whisper | None:
 
 
 class _Actor:
-    """Handles work of one room in order, ends after a quiet time."""
+    """Handles work of one thread in order, ends after a quiet time."""
 
     def __init__(self, handle: Callable[[Work], Awaitable[None]], *, ended: Callable[[], object]) -> None:
         """`ended` is called in the moment from which nothing more is taken."""

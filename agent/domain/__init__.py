@@ -1,1 +1,1 @@
-"""Frozen values that every room shares: standard library and pydantic only."""
+"""Frozen values that every package shares: standard library and pydantic only."""

@@ -77,7 +77,7 @@ class Pictured(Value):
 
 
 class Noted(Value):
-    """Something that people should know and that ends nothing: a rung of the stop ladder, a disk that fills up."""
+    """Something that people should know and that ends nothing: a rung of the stop escalation, a disk that fills up."""
 
     kind: Literal["noted"] = "noted"
     text: str

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from agent.domain.rooms import Person, Room
+from agent.domain.inbound import Person, Thread
 
 
 class Effect(StrEnum):
@@ -34,7 +34,7 @@ def judge(effect: Effect, *, person: Person, unattended: bool = False) -> Verdic
     return Verdict.ALLOW if effect is Effect.WRITE else Verdict.ASK
 
 
-def may_read(person: Person, *, here: Room, home: Room, workspace: bool) -> bool:
+def may_read(person: Person, *, here: Thread, home: Thread, workspace: bool) -> bool:
     """Whether this person, who speaks `here`, may hear of a run whose card is in `home`.
 
     A run belongs to its channel: elsewhere others would read along who are not in it, so not even its owner is shown it
@@ -50,7 +50,7 @@ def is_approver(person: Person, approvers: frozenset[str]) -> bool:
     return not person.external and (person.key in approvers or f"{person.tenant}/{person.id}" in approvers)
 
 
-def may_decide(person: Person, *, requester: str, approvers: frozenset[str], room: Room) -> bool:
+def may_decide(person: Person, *, requester: str, approvers: frozenset[str], thread: Thread) -> bool:
     """Whether this person may answer an approval: who asked, or a named approver; never a guest.
 
     A bare id in `approvers` counts for people of the workspace that the question stands in: the same id may be
@@ -58,13 +58,13 @@ def may_decide(person: Person, *, requester: str, approvers: frozenset[str], roo
     """
     if person.external:
         return False
-    at_home = (person.platform, person.tenant) == (room.platform, room.tenant)
+    at_home = (person.platform, person.tenant) == (thread.platform, thread.tenant)
     return person.key == requester or is_approver(person, approvers) or (at_home and person.id in approvers)
 
 
-def may_control(person: Person, *, requester: str, approvers: frozenset[str], room: Room) -> bool:
+def may_control(person: Person, *, requester: str, approvers: frozenset[str], thread: Thread) -> bool:
     """Whether this person may end somebody's run, or change the program that it executes: the same people.
 
-    `room` is the run's. Pausing, resuming and retrying lose nothing and are open to the whole team.
+    `thread` is the run's. Pausing, resuming and retrying lose nothing and are open to the whole team.
     """
-    return may_decide(person, requester=requester, approvers=approvers, room=room)
+    return may_decide(person, requester=requester, approvers=approvers, thread=thread)

@@ -1,4 +1,4 @@
-"""The parent of every value that crosses a room or a process.
+"""The parent of every value that crosses a package or a process.
 
 Frozen, unknown keys refused, NaN and infinity kept through JSON (as the strings "NaN", "Infinity").
 """

@@ -19,7 +19,7 @@ from agent.domain.approvals import (
 )
 from agent.domain.content import Content
 from agent.domain.errors import NotFound
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from agent.ports import ModelMessage, ToolCall
 from agent.storage.conversations import add_message, as_turn
 from agent.storage.database import Database
@@ -65,7 +65,7 @@ class SqlApprovals:
             connection.execute(insert(approval).values(values))
             connection.execute(update(turn).where(turn.c.id == asked.turn_id).values(state="paused"))
             connection.execute(update(inbox).where(inbox.c.id == owner.inbox_id).values(state="done"))
-            put_post(connection, CARD_KEY.format(asked.id), owner.room, card, whisper=None, urgent=True)
+            put_post(connection, CARD_KEY.format(asked.id), owner.thread, card, whisper=None, urgent=True)
 
         try:
             await self._database.write(store)
@@ -127,8 +127,8 @@ class SqlApprovals:
             owner = as_turn(connection.execute(select(turn).where(turn.c.id == decided.turn_id)).one())
             add_message(connection, owner, ModelMessage("tool", result, call_id=call.id))
             connection.execute(update(turn).where(turn.c.id == decided.turn_id).values(state="running"))
-            put_post(connection, CARD_KEY.format(decided.id), owner.room, card, whisper=None, urgent=True)
-            _settle_again(connection, owner.room, decided.id, card)
+            put_post(connection, CARD_KEY.format(decided.id), owner.thread, card, whisper=None, urgent=True)
+            _settle_again(connection, owner.thread, decided.id, card)
             return True
 
         return await self._database.write(store)
@@ -141,11 +141,11 @@ class SqlApprovals:
         return [_as_approval(row) for row in rows]
 
 
-def _settle_again(connection: Connection, room: Room, approval_id: str, decided: Content) -> None:
+def _settle_again(connection: Connection, thread: Thread, approval_id: str, decided: Content) -> None:
     """Show the decision on the cards that asked about a question once more."""
     asked = outbox.c.key.startswith(AGAIN_KEY.format(""))
-    for row in connection.execute(select(outbox).where(outbox.c.room_key == room.key, asked)).all():
+    for row in connection.execute(select(outbox).where(outbox.c.thread_key == thread.key, asked)).all():
         content = wire.decode(Content, row.content)
         if content.card and decided.card:
             content = content.model_copy(update={"card": decided_again(content.card, approval_id, decided.card)})
-            put_post(connection, row.key, room, content, whisper=None, urgent=True)
+            put_post(connection, row.key, thread, content, whisper=None, urgent=True)

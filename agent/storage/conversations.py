@@ -14,7 +14,7 @@ from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.errors import NotFound
 from agent.domain.ids import new_ulid
-from agent.domain.rooms import Person, Room
+from agent.domain.inbound import Person, Thread
 from agent.ports import ModelMessage, ToolCall
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
@@ -39,8 +39,8 @@ def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> None
 
 def as_turn(row: Row[Any]) -> Turn:
     """A turn from its row."""
-    room, person = wire.decode(Room, row.room), wire.decode(Person, row.person)
-    return Turn(row.id, row.session_id, row.inbox_id, room, person, row.state)
+    thread, person = wire.decode(Thread, row.thread), wire.decode(Person, row.person)
+    return Turn(row.id, row.session_id, row.inbox_id, thread, person, row.state)
 
 
 def _as_message(row: Row[Any]) -> ModelMessage:
@@ -58,7 +58,7 @@ _HISTORY = (
     .order_by(message.c.id)
 )
 _FILES = select(file.c.dataset).where(file.c.session_id == bindparam("session")).order_by(file.c.added_at.desc())
-_SESSION = select(binding.c.session_id).where(binding.c.room_key == bindparam("room"))
+_SESSION = select(binding.c.session_id).where(binding.c.thread_key == bindparam("thread"))
 _END_TURN = update(turn).where(turn.c.id == bindparam("turn")).values(state="done")
 _END_ITEM = update(inbox).where(inbox.c.id == bindparam("item")).values(state="done")
 
@@ -80,17 +80,19 @@ def _context(connection: Connection, session_id: str, last: str = "") -> Context
     return Context(_history(connection, session_id, last), _files(connection, session_id))
 
 
-def _find_session(connection: Connection, room: Room) -> str | None:
-    return connection.execute(_SESSION, {"room": room.key}).scalar_one_or_none()
+def _find_session(connection: Connection, thread: Thread) -> str | None:
+    return connection.execute(_SESSION, {"thread": thread.key}).scalar_one_or_none()
 
 
-def _find_or_make_session(connection: Connection, room: Room) -> str:
-    found = _find_session(connection, room)
+def _find_or_make_session(connection: Connection, thread: Thread) -> str:
+    found = _find_session(connection, thread)
     if found is not None:
         return found
     made = f"s-{new_ulid()}"
     connection.execute(insert(session), {"id": made, "created_at": datetime.now(UTC)})
-    connection.execute(insert(binding), {"room_key": room.key, "session_id": made, "room": wire.encode(room).decode()})
+    connection.execute(
+        insert(binding), {"thread_key": thread.key, "session_id": made, "thread": wire.encode(thread).decode()}
+    )
     return made
 
 
@@ -101,33 +103,33 @@ class SqlConversations:
         """`database` is started by the composition root."""
         self._database = database
 
-    async def session_of(self, room: Room, *, create: bool) -> str | None:
-        """The session bound to a room."""
+    async def session_of(self, thread: Thread, *, create: bool) -> str | None:
+        """The session bound to a thread."""
         if create:
-            return await self._database.write(lambda connection: _find_or_make_session(connection, room))
-        return await self._database.read(lambda connection: _find_session(connection, room))
+            return await self._database.write(lambda connection: _find_or_make_session(connection, thread))
+        return await self._database.read(lambda connection: _find_session(connection, thread))
 
-    async def rooms(self, platform: str, *, since: datetime) -> Sequence[Room]:
-        """The rooms with a session in which somebody did something since then."""
-        active = select(inbox.c.room_key).where(inbox.c.platform == platform, inbox.c.received_at >= since)
-        query = select(binding.c.room).where(binding.c.room_key.in_(active))
+    async def threads(self, platform: str, *, since: datetime) -> Sequence[Thread]:
+        """The threads with a session in which somebody did something since then."""
+        active = select(inbox.c.thread_key).where(inbox.c.platform == platform, inbox.c.received_at >= since)
+        query = select(binding.c.thread).where(binding.c.thread_key.in_(active))
         rows = await self._database.read(lambda connection: connection.execute(query).all())
-        return [wire.decode(Room, row.room) for row in rows]
+        return [wire.decode(Thread, row.thread) for row in rows]
 
     async def begin_turn(self, turn_: Turn, asked: ModelMessage) -> tuple[Turn, Context] | None:
         """Store a new turn with the person's words; None when this inbox item has a turn already.
 
-        A turn without a session gets the room's, which is made if there is none. The context ends in `asked`.
+        A turn without a session gets the thread's, which is made if there is none. The context ends in `asked`.
         """
 
         def store(connection: Connection) -> tuple[Turn, Context]:
-            session_id = turn_.session_id or _find_or_make_session(connection, turn_.room)
+            session_id = turn_.session_id or _find_or_make_session(connection, turn_.thread)
             begun = replace(turn_, session_id=session_id)
             values = {
                 "id": begun.id,
                 "session_id": session_id,
                 "inbox_id": begun.inbox_id,
-                "room": wire.encode(begun.room).decode(),
+                "thread": wire.encode(begun.thread).decode(),
                 "person": wire.encode(begun.person).decode(),
                 "state": "running",
                 "created_at": datetime.now(UTC),
@@ -186,7 +188,7 @@ class SqlConversations:
 
         def store(connection: Connection) -> int:
             add_message(connection, turn_, last)
-            version = put_post(connection, key, turn_.room, content, whisper=None, urgent=True)
+            version = put_post(connection, key, turn_.thread, content, whisper=None, urgent=True)
             connection.execute(_END_TURN, {"turn": turn_.id})
             connection.execute(_END_ITEM, {"item": turn_.inbox_id})
             return version

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent import wire
-from agent.domain.rooms import Inbound
+from agent.domain.inbound import Inbound
 from agent.storage.database import Database
 from agent.storage.tables import inbox
 from agent.stores import InboxItem
@@ -29,10 +29,10 @@ class SqlInbox:
     async def add(self, inbound: Inbound) -> InboxItem | None:
         """Store it; None when it or its twin is there already."""
         values = {
-            "platform": inbound.room.platform,
+            "platform": inbound.thread.platform,
             "event_id": inbound.event_id,
             "twin": inbound.twin or None,
-            "room_key": inbound.room.key,
+            "thread_key": inbound.thread.key,
             "payload": wire.encode(inbound).decode(),
             "state": "new",
             "received_at": inbound.at,
@@ -48,7 +48,7 @@ class SqlInbox:
 
     async def left(self, inbound: Inbound) -> InboxItem | None:
         """The item of this very event, if it was stored before and not handled."""
-        same = (inbox.c.platform == inbound.room.platform) & (inbox.c.event_id == inbound.event_id)
+        same = (inbox.c.platform == inbound.thread.platform) & (inbox.c.event_id == inbound.event_id)
         query = select(inbox.c.id).where(same, inbox.c.state == "new")
         item_id = await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
         return None if item_id is None else InboxItem(int(item_id), inbound)

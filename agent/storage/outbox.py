@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from agent import wire
 from agent.domain.content import Content
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from agent.ports import MessageRef, Whisper
 from agent.storage.database import Database
 from agent.storage.tables import outbox
@@ -23,12 +23,12 @@ _STORED = select(outbox.c.content, outbox.c.version, outbox.c.state, outbox.c.re
 )
 _UPDATE = update(outbox).where(outbox.c.key == bindparam("of"))
 _DUE = (outbox.c.version > outbox.c.shown) & (outbox.c.state != "dead")
-_DUE_IN = select(outbox).where(_DUE, outbox.c.room_key == bindparam("room")).order_by(outbox.c.id)
+_DUE_IN = select(outbox).where(_DUE, outbox.c.thread_key == bindparam("thread")).order_by(outbox.c.id)
 _NOTHING = wire.encode(Content()).decode()
 
 
 def put_post(
-    connection: Connection, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool
+    connection: Connection, key: str, thread: Thread, content: Content, *, whisper: Whisper | None, urgent: bool
 ) -> int:
     """Make `content` what should be shown under `key`, inside the caller's transaction; its version."""
     text = wire.encode(content).decode()
@@ -39,8 +39,8 @@ def put_post(
             insert(outbox),
             {
                 "key": key,
-                "room_key": room.key,
-                "room": wire.encode(room).decode(),
+                "thread_key": thread.key,
+                "thread": wire.encode(thread).decode(),
                 "content": text,
                 "version": 1,
                 "shown": 0,
@@ -65,7 +65,7 @@ def _as_post(row: Row[Any]) -> Post:
     return Post(
         id=row.id,
         key=row.key,
-        room=wire.decode(Room, row.room),
+        thread=wire.decode(Thread, row.thread),
         content=wire.decode(Content, row.content),
         version=row.version,
         shown=row.shown,
@@ -83,28 +83,28 @@ class SqlOutbox:
         """`database` is started by the composition root."""
         self._database = database
 
-    async def put(self, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool) -> int:
+    async def put(self, key: str, thread: Thread, content: Content, *, whisper: Whisper | None, urgent: bool) -> int:
         """Make `content` what should be shown under `key`; its version. Equal content changes nothing."""
         return await self._database.write(
-            lambda connection: put_post(connection, key, room, content, whisper=whisper, urgent=urgent)
+            lambda connection: put_post(connection, key, thread, content, whisper=whisper, urgent=urgent)
         )
 
-    async def due(self, room_key: str) -> Sequence[Post]:
-        """Posts of a room whose shown version is old, oldest post first."""
-        rows = await self._database.read(lambda connection: connection.execute(_DUE_IN, {"room": room_key}).all())
+    async def due(self, thread_key: str) -> Sequence[Post]:
+        """Posts of a thread whose shown version is old, oldest post first."""
+        rows = await self._database.read(lambda connection: connection.execute(_DUE_IN, {"thread": thread_key}).all())
         return [_as_post(row) for row in rows]
 
-    async def rooms_due(self) -> Sequence[str]:
+    async def threads_due(self) -> Sequence[str]:
         """Rooms with posts to show."""
-        query = select(outbox.c.room_key).where(_DUE).distinct()
+        query = select(outbox.c.thread_key).where(_DUE).distinct()
         return list(await self._database.read(lambda connection: connection.execute(query).scalars().all()))
 
-    async def begin(self, key: str, room: Room) -> bool:
+    async def begin(self, key: str, thread: Thread) -> bool:
         """An answer that is not stored yet is about to grow; False when its key is known."""
         values = {
             "key": key,
-            "room_key": room.key,
-            "room": wire.encode(room).decode(),
+            "thread_key": thread.key,
+            "thread": wire.encode(thread).decode(),
             "content": _NOTHING,
             "version": 0,
             "shown": 0,

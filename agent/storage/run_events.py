@@ -30,7 +30,7 @@ from agent.series.usage import row_of
 from agent.storage import pictures
 from agent.storage import run_rows as rows
 from agent.storage.series import FOLD, MOST_LOOSE, fold
-from agent.storage.shelf import METRICS, USAGE, Shelf
+from agent.storage.series_tables import METRICS, USAGE, SeriesTables
 from agent.storage.tables import attempt, checkpoint, log_line, metric_chunk, note, run, seen_event, usage_chunk
 
 # Built once: building a statement costs more than carrying it out does. An update sets what it is given.
@@ -254,12 +254,12 @@ class _Life:
         of_attempt = self._attempt | key | {"of_number": self.own.number} if self._attempt else {}
         return self._run | key if self._run else {}, of_attempt
 
-    def _fold(self, column: str, shelf: Shelf, *, have: int, folded: int) -> None:
+    def _fold(self, column: str, tables: SeriesTables, *, have: int, folded: int) -> None:
         """Move rows into columns once there are enough of them."""
         if have - folded >= FOLD:
             through = self.seen.through if have - folded < MOST_LOOSE else None
             key = {"run_id": self.row.id, "number": self.own.number}
-            self._attempt[column] = fold(self._connection, **key, folded=folded, through=through, shelf=shelf)
+            self._attempt[column] = fold(self._connection, **key, folded=folded, through=through, tables=tables)
 
 
 def apply(connection: Connection, events: Sequence[WorkerEvent], *, at: datetime, ending: Ending) -> Applied:

@@ -31,10 +31,10 @@ from agent.storage.database import Database
 from agent.storage.run_occupancy import cordons, occupancy
 from agent.storage.series import rows_between, slice_of, table_of
 from agent.storage.series_reads import SeriesReads
-from agent.storage.shelf import METRICS, USAGE
+from agent.storage.series_tables import METRICS, USAGE
 from agent.storage.tables import attempt, checkpoint, gpu, gpu_lease, log_line, note, script
 
-_SHELVES = {"metrics": METRICS, "usage": USAGE}
+_TABLES = {"metrics": METRICS, "usage": USAGE}
 LEVELS = {"error": ["error"], "warning": ["error", "warning"]}
 
 
@@ -155,13 +155,13 @@ class RunReads:
 
     async def metric_table(self, run_id: str, kind: Kind = "metrics") -> MetricTable:
         """The names and the number of rows of a whole export."""
-        found = await self._database.read(lambda connection: table_of(connection, run_id, _SHELVES[kind]))
+        found = await self._database.read(lambda connection: table_of(connection, run_id, _TABLES[kind]))
         return table_by_step(found) if kind == "usage" else found
 
     async def metric_slice(self, run_id: str, number: int, first: int, stop: int, kind: Kind = "metrics") -> Slice:
         """The rows `[first, stop)` of an attempt."""
-        shelf = _SHELVES[kind]
-        rows = await self._database.read(lambda connection: slice_of(connection, run_id, number, first, stop, shelf))
+        tables = _TABLES[kind]
+        rows = await self._database.read(lambda connection: slice_of(connection, run_id, number, first, stop, tables))
         return slice_by_step(rows) if kind == "usage" else rows
 
     async def metric_names(self, run_id: str) -> Sequence[str]:

@@ -67,13 +67,13 @@ def as_attempt(row: Row[Any]) -> Attempt:
     )
 
 
-def insert_run(connection: Connection, new: Run, *, room: str, client_token: str) -> None:
+def insert_run(connection: Connection, new: Run, *, thread: str, client_token: str) -> None:
     """A new run and the first version of its program."""
     connection.execute(
         insert(run).values(
             id=new.id,
             session_id=new.session_id,
-            room=room,
+            thread=thread,
             requester=new.requester,
             client_token=client_token,
             state=new.state.value,

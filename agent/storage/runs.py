@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, Select, func, insert, select, update
 from agent import wire
 from agent.domain.errors import Conflict
 from agent.domain.events import WorkerEvent
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from agent.domain.runs import ENDED, LIVE, Attempt, Outcome, Run, RunState, may_become
 from agent.run_store import Applied, Ending, no_run
 from agent.storage import run_rows as rows
@@ -34,9 +34,9 @@ class SqlRuns(RunReads, PictureReads):
         super().__init__(database)
         self._database = database
 
-    async def create(self, new: Run, room: Room, *, client_token: str, most_queued: int | None = None) -> Run:
+    async def create(self, new: Run, thread: Thread, *, client_token: str, most_queued: int | None = None) -> Run:
         """Insert a run; a second call with the same token returns the first run. Raises `Conflict` (queue full)."""
-        text = wire.encode(room).decode()
+        text = wire.encode(thread).decode()
 
         def store(connection: Connection) -> Row[Any]:
             same = select(run).where(run.c.client_token == client_token)
@@ -51,7 +51,7 @@ class SqlRuns(RunReads, PictureReads):
                         f"You have {waiting} runs waiting, and {most_queued} is the most. Stop one of them, or wait "
                         "until one has started."
                     )
-            rows.insert_run(connection, new, room=text, client_token=client_token)
+            rows.insert_run(connection, new, thread=text, client_token=client_token)
             return connection.execute(same).one()
 
         return rows.as_run(await self._database.write(store))
@@ -60,9 +60,9 @@ class SqlRuns(RunReads, PictureReads):
         """One run."""
         return rows.as_run(await self._one(run_id))
 
-    async def room(self, run_id: str) -> Room:
+    async def thread(self, run_id: str) -> Thread:
         """Where its card is."""
-        return wire.decode(Room, (await self._one(run_id)).room)
+        return wire.decode(Thread, (await self._one(run_id)).thread)
 
     async def card_view(self, run_id: str) -> str:
         """How its card draws its curves."""
@@ -86,13 +86,13 @@ class SqlRuns(RunReads, PictureReads):
             select(run).where(run.c.session_id == session_id).order_by(run.c.created_at.desc()).limit(limit)
         )
 
-    async def recent(self, limit: int, *, channel_of: Room | None = None) -> Sequence[Run]:
-        """Newest first, all sessions; or those alone whose card is in the channel of this room."""
+    async def recent(self, limit: int, *, channel_of: Thread | None = None) -> Sequence[Run]:
+        """Newest first, all sessions; or those alone whose card is in the channel of this thread."""
         query = select(run).order_by(run.c.created_at.desc()).limit(limit)
         if channel_of is not None:
             for part in ("platform", "channel"):
                 written = f'"{part}":{json.dumps(getattr(channel_of, part), ensure_ascii=False)}'
-                query = query.where(run.c.room.contains(written, autoescape=True))
+                query = query.where(run.c.thread.contains(written, autoescape=True))
         return await self._runs(query)
 
     async def in_state(self, states: Sequence[RunState]) -> Sequence[Run]:

@@ -20,7 +20,7 @@ from agent.domain.events import Measured, MetricRow
 from agent.series.columns import POINT, SPAN, Entries, pack, unpack
 from agent.series.pyramid import Block, grow
 from agent.series.slices import MetricTable, Slice
-from agent.storage.shelf import METRICS, Shelf
+from agent.storage.series_tables import METRICS, SeriesTables
 from agent.storage.tables import attempt
 
 FOLD: Final = 512  # rows
@@ -31,27 +31,33 @@ NO_POINTS: Final = np.zeros(0, dtype=POINT)
 
 
 def fold(
-    connection: Connection, run_id: str, number: int, *, folded: int, through: int | None, shelf: Shelf = METRICS
+    connection: Connection,
+    run_id: str,
+    number: int,
+    *,
+    folded: int,
+    through: int | None,
+    tables: SeriesTables = METRICS,
 ) -> int:
     """Move rows of an attempt into columns, `folded` being how many are there; how many are then.
 
     Only those of events up to seq `through`, behind which some are missing that may still come; None for all.
     """
-    chunk = shelf.chunk
+    chunk = tables.chunk
     this = [chunk.c.run_id == run_id, chunk.c.attempt == number]
     this += [chunk.c.seq <= through] if through is not None else []
     rows = _decoded(connection.execute(select(chunk).where(*this).order_by(chunk.c.seq)).all())
     for name, points in _columns(rows, first_row=folded).items():
-        append(connection, {"run_id": run_id, "attempt": number, "name": name}, points, shelf=shelf)
+        append(connection, {"run_id": run_id, "attempt": number, "name": name}, points, tables=tables)
     connection.execute(delete(chunk).where(*this))
     return folded + len(rows)
 
 
-def append(connection: Connection, key: dict[str, Any], points: Entries, *, shelf: Shelf = METRICS) -> None:
+def append(connection: Connection, key: dict[str, Any], points: Entries, *, tables: SeriesTables = METRICS) -> None:
     """Points behind those that the series has."""
     of = {"of_run": key["run_id"], "of_attempt": key["attempt"], "of_name": key["name"]}
     newest: dict[int, Block] = {}
-    while row := connection.execute(shelf.newest, of | {"of_level": len(newest)}).one_or_none():
+    while row := connection.execute(tables.newest, of | {"of_level": len(newest)}).one_or_none():
         level = len(newest)
         newest[level] = Block(level, row.number, unpack(row.data, SPAN if level else POINT))
     new: list[dict[str, Any]] = []
@@ -67,12 +73,12 @@ def append(connection: Connection, key: dict[str, Any], points: Entries, *, shel
             "data": pack(block.entries),
         }
         if block.level in newest and newest[block.level].number == block.number:
-            this = [shelf.block.c[name] == value for name, value in place.items()]
-            connection.execute(update(shelf.block).where(*this).values(**values))
+            this = [tables.block.c[name] == value for name, value in place.items()]
+            connection.execute(update(tables.block).where(*this).values(**values))
         else:
             new.append(place | values)
     if new:
-        connection.execute(insert(shelf.block), new)
+        connection.execute(insert(tables.block), new)
 
 
 def rows_between(
@@ -98,30 +104,32 @@ def from_columns(connection: Connection, run_id: str, number: int, first: int, s
     return [MetricRow(step=step, at=at, values=named) for _, (step, at, named) in sorted(values.items())]
 
 
-def table_of(connection: Connection, run_id: str, shelf: Shelf = METRICS) -> MetricTable:
+def table_of(connection: Connection, run_id: str, tables: SeriesTables = METRICS) -> MetricTable:
     """What a whole export of the run has, as of now."""
-    query = select(attempt.c.number, shelf.rows.label("rows"), shelf.folded.label("folded")).where(
-        attempt.c.run_id == run_id, shelf.rows > 0
+    query = select(attempt.c.number, tables.rows.label("rows"), tables.folded.label("folded")).where(
+        attempt.c.run_id == run_id, tables.rows > 0
     )
     seen: dict[str, tuple[int, int, str]] = {}
     parts: list[tuple[int, int]] = []
     for own in connection.execute(query.order_by(attempt.c.number)).all():
         parts.append((own.number, own.rows))
-        found = connection.execute(shelf.names, {"of_run": run_id, "of_attempt": own.number}).all()
+        found = connection.execute(tables.names, {"of_run": run_id, "of_attempt": own.number}).all()
         begins = [(name, first) for name, first in found]
-        newest = loose(connection, run_id, own.number, folded=own.folded, shelf=shelf)
+        newest = loose(connection, run_id, own.number, folded=own.folded, tables=tables)
         begins += [(name, int(points["row"][0])) for name, points in newest.items()]
         for name, first in begins:
             seen.setdefault(name, (own.number, first, name))
     return MetricTable(tuple(sorted(seen.keys() - {BARE}, key=lambda name: seen[name])), tuple(parts))
 
 
-def slice_of(connection: Connection, run_id: str, number: int, first: int, stop: int, shelf: Shelf = METRICS) -> Slice:
+def slice_of(
+    connection: Connection, run_id: str, number: int, first: int, stop: int, tables: SeriesTables = METRICS
+) -> Slice:
     """The rows `[first, stop)` of an attempt that has as many; those of which nothing was kept are left out."""
     this = (attempt.c.run_id == run_id) & (attempt.c.number == number)
-    folded = connection.execute(select(shelf.folded).where(this)).scalar_one()
-    found = _stored_between(connection, run_id, number, first, stop, shelf) if first < folded else {}
-    newest = loose(connection, run_id, number, folded=folded, shelf=shelf) if stop > folded else {}
+    folded = connection.execute(select(tables.folded).where(this)).scalar_one()
+    found = _stored_between(connection, run_id, number, first, stop, tables) if first < folded else {}
+    newest = loose(connection, run_id, number, folded=folded, tables=tables) if stop > folded else {}
     for name, points in newest.items():
         found[name] = np.concatenate([found.get(name, NO_POINTS), _rows(points, first, stop)])
     steps, at = np.zeros(stop - first, dtype=np.int64), np.zeros(stop - first)
@@ -139,14 +147,14 @@ def slice_of(connection: Connection, run_id: str, number: int, first: int, stop:
 
 
 def _stored_between(
-    connection: Connection, run_id: str, number: int, first: int, stop: int, shelf: Shelf
+    connection: Connection, run_id: str, number: int, first: int, stop: int, tables: SeriesTables
 ) -> dict[str, Entries]:
     """The points of each name in the rows `[first, stop)` that are in columns."""
     of: dict[str, Any] = {"of_run": run_id, "of_attempt": number}
     found: dict[str, Entries] = {}
-    for name, _ in connection.execute(shelf.names.order_by(shelf.block.c.name), of).all():
+    for name, _ in connection.execute(tables.names.order_by(tables.block.c.name), of).all():
         which = of | {"of_name": name, "of_level": 0, "of_row": first, "of_stop": stop}
-        blocks = [unpack(data, POINT) for data in connection.execute(shelf.rows_between, which).scalars()]
+        blocks = [unpack(data, POINT) for data in connection.execute(tables.rows_between, which).scalars()]
         points = _rows(np.concatenate([NO_POINTS, *blocks]), first, stop)
         if len(points):
             found[name] = points
@@ -159,15 +167,15 @@ def _rows(points: Entries, first: int, stop: int) -> Entries:
 
 
 def loose(
-    connection: Connection, run_id: str, number: int, *, folded: int, shelf: Shelf = METRICS
+    connection: Connection, run_id: str, number: int, *, folded: int, tables: SeriesTables = METRICS
 ) -> dict[str, Entries]:
     """The points of each name that are not in columns yet."""
-    return _columns(_newest(connection, run_id, number, shelf), first_row=folded)
+    return _columns(_newest(connection, run_id, number, tables), first_row=folded)
 
 
-def _newest(connection: Connection, run_id: str, number: int, shelf: Shelf) -> list[MetricRow]:
+def _newest(connection: Connection, run_id: str, number: int, tables: SeriesTables) -> list[MetricRow]:
     """The rows that are not in columns yet."""
-    chunk = shelf.chunk
+    chunk = tables.chunk
     this = (chunk.c.run_id == run_id) & (chunk.c.attempt == number)
     return _decoded(connection.execute(select(chunk).where(this).order_by(chunk.c.seq)).all())
 

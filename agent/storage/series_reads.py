@@ -16,7 +16,7 @@ from agent.series.columns import BLOCK, POINT, SPAN, Entries, unpack
 from agent.series.pyramid import FAN, TOP, cover
 from agent.series.window import Stretch, Summary, Window, hidden_pauses, points_in, summary, window
 from agent.storage.series import BARE, NO_POINTS, loose
-from agent.storage.shelf import METRICS, MOST_PIECES, Shelf
+from agent.storage.series_tables import METRICS, MOST_PIECES, SeriesTables
 from agent.storage.tables import attempt
 
 MOST_SPANS: Final = 8192  # about, of an attempt: more than any picture has columns
@@ -43,12 +43,12 @@ class _Part:
 class SeriesReads:
     """Reads of one run's series on one connection."""
 
-    def __init__(self, connection: Connection, run_id: str, shelf: Shelf = METRICS) -> None:
+    def __init__(self, connection: Connection, run_id: str, tables: SeriesTables = METRICS) -> None:
         """What is read is what was committed when the first read began."""
-        self._connection, self._run_id, self._shelf = connection, run_id, shelf
-        low = [] if shelf.low is None else [shelf.low.label("low_step")]
-        query = select(attempt.c.number, shelf.folded.label("folded"), *low).where(
-            attempt.c.run_id == run_id, shelf.rows > 0
+        self._connection, self._run_id, self._tables = connection, run_id, tables
+        low = [] if tables.low is None else [tables.low.label("low_step")]
+        query = select(attempt.c.number, tables.folded.label("folded"), *low).where(
+            attempt.c.run_id == run_id, tables.rows > 0
         )
         self._parts: list[_Part] = []
         self._folded: dict[int, int] = {}
@@ -62,7 +62,7 @@ class SeriesReads:
 
     def names(self) -> list[str]:
         """Of all series, the one that began at the lowest step first."""
-        stored = self._connection.execute(self._shelf.names_of_run, {"of_run": self._run_id}).scalars()
+        stored = self._connection.execute(self._tables.names_of_run, {"of_run": self._run_id}).scalars()
         newest = [name for part in self._parts for name in self._tail(part.number)]
         return [name for name in dict.fromkeys([*stored, *newest]) if name != BARE]
 
@@ -110,7 +110,7 @@ class SeriesReads:
         found: list[int] = []
         for part in self._parts:
             ends = {"of_level": 0, "of_low": -_ENDLESS, "of_high": _ENDLESS}
-            stored = self._connection.execute(self._shelf.meeting, self._of(part, name) | ends).one()[3]
+            stored = self._connection.execute(self._tables.meeting, self._of(part, name) | ends).one()[3]
             tail = self._tail(part.number).get(name, NO_POINTS)
             found += ([] if stored is None else [int(stored)]) + ([int(tail["step"].max())] if len(tail) else [])
         return max(found, default=None)
@@ -118,7 +118,7 @@ class SeriesReads:
     def densest(self) -> str | None:
         """The series with the most points, of `BARE` too; None without any."""
         sizes: dict[str, int] = {}
-        for name, size in self._connection.execute(self._shelf.sizes_of_run, {"of_run": self._run_id}):
+        for name, size in self._connection.execute(self._tables.sizes_of_run, {"of_run": self._run_id}):
             sizes[name] = sizes.get(name, 0) + size
         for part in self._parts:
             for name, points in self._tail(part.number).items():
@@ -128,7 +128,7 @@ class SeriesReads:
     def points(self, name: str, number: int) -> Entries:
         """All points of one attempt, those too that a later one trained anew, in the order of its rows."""
         of = {"of_run": self._run_id, "of_attempt": number, "of_name": name}
-        newest = self._connection.execute(self._shelf.newest, of | {"of_level": 0}).one_or_none()
+        newest = self._connection.execute(self._tables.newest, of | {"of_level": 0}).one_or_none()
         stored = self._blocks(of, 0, 0, newest.number).values() if newest else ()
         return np.concatenate([NO_POINTS, *stored, self._tail(number).get(name, NO_POINTS)])
 
@@ -139,12 +139,12 @@ class SeriesReads:
         """The points that are not in columns yet."""
         if number not in self._tails:
             folded = self._folded[number]
-            self._tails[number] = loose(self._connection, self._run_id, number, folded=folded, shelf=self._shelf)
+            self._tails[number] = loose(self._connection, self._run_id, number, folded=folded, tables=self._tables)
         return self._tails[number]
 
     def _stored(self, of: dict[str, Any], low: int, high: int, most: int) -> list[Entries]:
         """What is in columns of one attempt."""
-        query = self._shelf.meeting, of | {"of_level": 0, "of_low": low, "of_high": high}
+        query = self._tables.meeting, of | {"of_level": 0, "of_low": low, "of_high": high}
         first, last, lowest, highest, size = self._connection.execute(*query).one()
         if first is None:
             return []
@@ -180,7 +180,7 @@ class SeriesReads:
                 for n, piece in enumerate(asked)
                 for key, value in zip(("level", "first", "last"), piece, strict=True)
             }
-            for level, number, data in self._connection.execute(self._shelf.blocks[len(asked) - 1], which):
+            for level, number, data in self._connection.execute(self._tables.blocks[len(asked) - 1], which):
                 if number not in known[level]:
                     known[level][number] = unpacked_spans(data) if level else unpack(data, POINT)
 
@@ -195,7 +195,7 @@ class SeriesReads:
             newest = _between(self._tail(part.number).get(name, NO_POINTS), -_ENDLESS, part.until - 1)
             of = self._of(part, name)
             ends = {"of_level": 0, "of_low": -_ENDLESS, "of_high": part.until - 1}
-            place = self._connection.execute(self._shelf.meeting, of | ends).one()[0 if first else 1]
+            place = self._connection.execute(self._tables.meeting, of | ends).one()[0 if first else 1]
             if place is not None and (first or not len(newest)):
                 newest = _between(self._blocks(of, 0, place, place)[place], -_ENDLESS, part.until - 1)
             if len(newest):

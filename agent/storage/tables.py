@@ -52,7 +52,7 @@ inbox = Table(
     Column("platform", String(16), nullable=False),
     Column("event_id", String(255), nullable=False),
     Column("twin", String(255)),
-    Column("room_key", String(255), nullable=False),
+    Column("thread_key", String(255), nullable=False),
     Column("payload", Text, nullable=False),
     Column("state", String(8), nullable=False),  # new | done
     Column("received_at", Moment, nullable=False),
@@ -71,9 +71,9 @@ session = Table(
 binding = Table(
     "binding",
     metadata,
-    Column("room_key", String(255), primary_key=True),
+    Column("thread_key", String(255), primary_key=True),
     Column("session_id", String(32), ForeignKey("session.id"), nullable=False),
-    Column("room", Text, nullable=False),
+    Column("thread", Text, nullable=False),
     Index(None, "session_id"),
 )
 
@@ -83,7 +83,7 @@ turn = Table(
     Column("id", String(32), primary_key=True),
     Column("session_id", String(32), ForeignKey("session.id"), nullable=False),
     Column("inbox_id", Integer, ForeignKey("inbox.id"), nullable=False, unique=True),
-    Column("room", Text, nullable=False),
+    Column("thread", Text, nullable=False),
     Column("person", Text, nullable=False),
     Column("state", String(8), nullable=False),  # running | paused | done
     Column("created_at", Moment, nullable=False),
@@ -146,7 +146,7 @@ run = Table(
     metadata,
     Column("id", String(16), primary_key=True),
     Column("session_id", String(32), ForeignKey("session.id"), nullable=False),
-    Column("room", Text, nullable=False),
+    Column("thread", Text, nullable=False),
     Column("requester", String(255), nullable=False),
     Column("client_token", String(255), nullable=False, unique=True),
     Column("state", String(24), nullable=False),
@@ -327,8 +327,8 @@ outbox = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("key", String(255), nullable=False, unique=True),
-    Column("room_key", String(255), nullable=False),
-    Column("room", Text, nullable=False),
+    Column("thread_key", String(255), nullable=False),
+    Column("thread", Text, nullable=False),
     Column("content", Text, nullable=False),
     Column("version", Integer, nullable=False),  # of what should be shown
     Column("shown", Integer, nullable=False),  # of what is shown
@@ -337,5 +337,5 @@ outbox = Table(
     Column("whisper", Text),
     Column("urgent", Integer, nullable=False),
     Column("updated_at", Moment, nullable=False),
-    Index(None, "room_key", "state"),
+    Index(None, "thread_key", "state"),
 )

@@ -37,7 +37,7 @@ async def of_thread(runs: Runs, caller: Caller, limit: int) -> Sequence[Run]:
 
 async def of_all(runs: Runs, caller: Caller, limit: int) -> Sequence[Run]:
     """The runs of this channel, or of the workspace where they are open to it; newest first."""
-    found = await runs.recent(limit, channel_of=None if caller.workspace else caller.room)
+    found = await runs.recent(limit, channel_of=None if caller.workspace else caller.thread)
     return await readable(runs, caller, found)
 
 
@@ -47,8 +47,8 @@ async def readable(runs: Runs, caller: Caller, found: Sequence[Run]) -> Sequence
 
 
 async def _readable(runs: Runs, caller: Caller, run: Run) -> bool:
-    home = await runs.room(run.id)
-    return may_read(caller.person, here=caller.room, home=home, workspace=caller.workspace)
+    home = await runs.thread(run.id)
+    return may_read(caller.person, here=caller.thread, home=home, workspace=caller.workspace)
 
 
 async def named_or_newest(runs: Runs, caller: Caller, run_id: str | None) -> Run:
@@ -60,7 +60,7 @@ async def named_or_newest(runs: Runs, caller: Caller, run_id: str | None) -> Run
     if run_id is not None:
         return await named(runs, caller, run_id)
     found = await of_thread(runs, caller, 1)
-    if not found and not caller.room.thread:
+    if not found and not caller.thread.thread_id:
         found = await of_all(runs, caller, 1)
     if not found:
         raise NotFound(NO_RUN)

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from agent.domain.content import Card, Document
+from agent.domain.inbound import Person, Thread
 from agent.domain.policy import Effect
-from agent.domain.rooms import Person, Room
 from agent.ports import ToolSchema
 
 OUTPUT_CAP_CHARS = 12_000
@@ -31,7 +31,7 @@ class Caller:
 
     person: Person
     session_id: str
-    room: Room
+    thread: Thread
     turn_id: str = ""
     unattended: bool = False
     workspace: bool = False
@@ -39,7 +39,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`text` is fit for people; `data` has what a model needs beyond it; a `card` and `files` are shown in the room."""
+    """`text` is fit for people; `data` has what a model needs beyond it; a `card` and `files` are shown."""
 
     text: str
     data: dict[str, JsonValue] = field(default_factory=dict)

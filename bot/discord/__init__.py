@@ -1,1 +1,1 @@
-"""The Discord door: gateway in, REST out. `bot.discord.door.DiscordDoor` is what the composition root builds."""
+"""The Discord adapter: gateway in, REST out. The composition root builds `bot.discord.adapter.DiscordAdapter`."""

@@ -1,4 +1,4 @@
-"""How Discord's ids become rooms, handles, locators and nonces, and back. Pure; nobody else knows these forms."""
+"""How Discord's ids become threads, handles, locators and nonces, and back. Pure; nobody else knows these forms."""
 
 import base64
 import hashlib
@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from agent.domain.errors import BadRequest
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from agent.domain.value import Value
 from agent.ports import MessageRef
 
@@ -39,23 +39,23 @@ class Place:
     """A channel or thread that a message goes to."""
 
     channel: int
-    thread: int = 0
+    thread_id: int = 0
 
     @property
     def target(self) -> int:
         """The id to send to."""
-        return self.thread or self.channel
+        return self.thread_id or self.channel
 
 
-def place_of(room: Room) -> Place:
-    """The room's ids.
+def place_of(thread: Thread) -> Place:
+    """The thread's ids.
 
     Raises:
-        BadRequest: the room is not one of Discord's.
+        BadRequest: the thread is not one of Discord's.
     """
-    if room.platform != "discord" or not room.channel.isdigit() or not (room.thread or "0").isdigit():
-        raise BadRequest(f"{room.key} is not a place in Discord.")
-    return Place(int(room.channel), int(room.thread or 0))
+    if thread.platform != "discord" or not thread.channel.isdigit() or not (thread.thread_id or "0").isdigit():
+        raise BadRequest(f"{thread.key} is not a place in Discord.")
+    return Place(int(thread.channel), int(thread.thread_id or 0))
 
 
 def nonce_of(key: str) -> str:
@@ -72,9 +72,9 @@ def handle_from(text: str) -> Handle | None:
         return None
 
 
-def whisper_ref(handle: Handle, message: int, room: Room) -> MessageRef:
+def whisper_ref(handle: Handle, message: int, thread: Thread) -> MessageRef:
     """The address of a private answer: editing it needs the interaction's token."""
-    return MessageRef(channel=_WHISPER + handle.model_dump_json(), id=str(message), thread=room.thread)
+    return MessageRef(channel=_WHISPER + handle.model_dump_json(), id=str(message), thread_id=thread.thread_id)
 
 
 def whispered_by(ref: MessageRef) -> Handle | None:
@@ -82,7 +82,7 @@ def whispered_by(ref: MessageRef) -> Handle | None:
     return handle_from(ref.channel.removeprefix(_WHISPER)) if ref.channel.startswith(_WHISPER) else None
 
 
-def link_to(room: Room, ref: MessageRef) -> str:
+def link_to(thread: Thread, ref: MessageRef) -> str:
     """A URL that opens the message in Discord."""
-    tenant = "@me" if room.tenant == DIRECT else room.tenant
+    tenant = "@me" if thread.tenant == DIRECT else thread.tenant
     return f"https://discord.com/channels/{tenant}/{ref.channel}/{ref.id}"

@@ -13,8 +13,8 @@ import discord
 from typing_extensions import override
 
 from agent.domain.errors import AppError, TransientError
+from agent.domain.inbound import Inbound, Thread
 from agent.domain.redaction import without_secrets
-from agent.domain.rooms import Inbound, Room
 from agent.ports import Accept, MessageRef
 from bot.connection import Connection
 from bot.discord import inbound
@@ -123,14 +123,14 @@ class GatewayClient(discord.Client):
         where = await self._where(message.channel, message.guild)
         if not inbound.is_for_the_bot(message, me, where):
             return None
-        if not where.is_direct and not where.thread:
+        if not where.is_direct and not where.thread_id:
             title, _ = without_secrets(inbound.without_mention(message, me) or message.author.display_name)
             self._shared.titles.put(message.id, _shortened(" ".join(title.split())))
         return inbound.said(message, me, where)
 
-    async def missed(self, since: datetime, rooms: Sequence[Room]) -> AsyncIterator[Inbound]:
+    async def missed(self, since: datetime, threads: Sequence[Thread]) -> AsyncIterator[Inbound]:
         """What people said since then that may be for the bot, in each place oldest first."""
-        for place in self._readable(rooms):
+        for place in self._readable(threads):
             last = getattr(place, "last_message_id", None)
             if last and discord.utils.snowflake_time(last) < since:
                 continue
@@ -144,9 +144,9 @@ class GatewayClient(discord.Client):
                 log.warning("discord_cannot_be_read_back", extra={"place": str(place), "code": error.code})
 
     def _readable(
-        self, rooms: Sequence[Room]
+        self, threads: Sequence[Thread]
     ) -> "list[discord.TextChannel | discord.Thread | discord.PartialMessageable]":
-        """Channels and threads that the bot may read, and of `rooms` direct messages and threads that are archived.
+        """Channels and threads that the bot may read, and of `threads` direct messages and threads that are archived.
 
         Discord lists no direct messages to bots (discord-api-docs issue 184), so a person's first ones are not found.
         """
@@ -157,17 +157,17 @@ class GatewayClient(discord.Client):
                 may = place.permissions_for(guild.me)
                 if may.read_messages and may.read_message_history:
                     found[place.id] = place
-        for room in rooms:
-            at = int(room.thread or room.channel)
+        for thread in threads:
+            at = int(thread.thread_id or thread.channel)
             if at not in found and self.get_channel(at) is None:
-                guild_id = None if room.tenant == DIRECT else int(room.tenant)
+                guild_id = None if thread.tenant == DIRECT else int(thread.tenant)
                 found[at] = self.get_partial_messageable(at, guild_id=guild_id)
         return list(found.values())
 
     def _remember_own(self, message: discord.Message) -> None:
-        thread = message.channel.id if isinstance(message.channel, discord.Thread) else ""
+        thread_id = message.channel.id if isinstance(message.channel, discord.Thread) else ""
         if message.nonce:
-            ref = MessageRef(channel=str(message.channel.id), id=str(message.id), thread=str(thread))
+            ref = MessageRef(channel=str(message.channel.id), id=str(message.id), thread_id=str(thread_id))
             self._shared.posted.put(str(message.nonce), ref)
 
     async def _accept_message(self, came: Inbound) -> None:

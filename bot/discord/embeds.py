@@ -30,7 +30,7 @@ TITLE_CHARS, FOOTER_CHARS = 256, 2048
 FIELDS, FIELD_NAME_CHARS, FIELD_VALUE_CHARS = 25, 256, 1024
 ALT_CHARS = 1024
 FILE_BYTES = 10 * 1024 * 1024
-# 25 MiB a request and 10 files a message; a picture and the rest of a long text need their room.
+# 25 MiB a request and 10 files a message; a picture and the rest of a long text need their thread.
 LIMITS = Limits("Discord", file_bytes=FILE_BYTES, all_bytes=14 * 1024 * 1024, files=8)
 PIECE_CHARS = 1900  # of the 2,000 that a message holds; the rest is for a trailing "…" and notes
 MOST_PIECES = 3
@@ -102,9 +102,9 @@ class Piece:
 def _without_picture(embed: discord.Embed, alt: str) -> discord.Embed:
     """The same with words in place of the picture, under the footer, as far as there is room for them."""
     footer = embed.footer.text or ""
-    room = EMBED_CHARS - _size(embed) - chars(embed.description or "") + chars(footer)
+    thread = EMBED_CHARS - _size(embed) - chars(embed.description or "") + chars(footer)
     words = "\n".join(part for part in (footer, f"(no picture) {plain(alt)}") if part)
-    return embed.copy().set_image(url=None).set_footer(text=cut(words, min(room, FOOTER_CHARS)))
+    return embed.copy().set_image(url=None).set_footer(text=cut(words, min(thread, FOOTER_CHARS)))
 
 
 def _read(path: str) -> bytes | None:
@@ -158,9 +158,9 @@ def card_piece(card: Card) -> Piece:
     embed = discord.Embed(title=cut(plain(card.title), TITLE_CHARS) or None, colour=TONES[card.tone])
     if card.footer:
         embed.set_footer(text=cut(plain(card.footer), FOOTER_CHARS))
-    roomless = [fact for fact in card.facts if not _add_fact(embed, fact)]
-    room = min(DESCRIPTION_CHARS, EMBED_CHARS - _size(embed))
-    embed.description, rest = _description(card, roomless, room)
+    threadless = [fact for fact in card.facts if not _add_fact(embed, fact)]
+    thread = min(DESCRIPTION_CHARS, EMBED_CHARS - _size(embed))
+    embed.description, rest = _description(card, threadless, thread)
     if card.picture is not None:
         embed.set_image(url=f"attachment://{PICTURE_NAME}")
     return Piece("", embed, menus, card.buttons, card.picture, rest)
@@ -182,30 +182,30 @@ def _size(embed: discord.Embed) -> int:
     return sum(map(chars, texts))
 
 
-def _description(card: Card, roomless: list[Fact], room: int) -> tuple[str | None, str]:
+def _description(card: Card, threadless: list[Fact], thread: int) -> tuple[str | None, str]:
     """Body, progress, table and log in that order of importance; and what had no room, for a file."""
     rest: list[str] = []
     fixed = [bar(card.progress)] if card.progress is not None else []
-    room -= sum(chars(part) + 1 for part in fixed)
-    body = card.body + "".join(f"\n**{verbatim(fact.name)}** {verbatim(fact.value)}" for fact in roomless)
-    shown = _fitting(marked_up(body).strip(), room, body, rest)
-    room -= chars(shown) + 1
+    thread -= sum(chars(part) + 1 for part in fixed)
+    body = card.body + "".join(f"\n**{verbatim(fact.name)}** {verbatim(fact.value)}" for fact in threadless)
+    shown = _fitting(marked_up(body).strip(), thread, body, rest)
+    thread -= chars(shown) + 1
     table = table_block(card.table) if card.table is not None and card.table.rows else ""
     if table:
-        table = _fitting(table, room, table, rest)
-        room -= chars(table) + 1
-    log = log_tail(card.log, room)
+        table = _fitting(table, thread, table, rest)
+        thread -= chars(table) + 1
+    log = log_tail(card.log, thread)
     return "\n".join(part for part in (shown, *fixed, table, log) if part) or None, "\n\n".join(rest)
 
 
-def _fitting(text: str, room: int, whole: str, rest: list[str]) -> str:
+def _fitting(text: str, thread: int, whole: str, rest: list[str]) -> str:
     """`text`, or its beginning with a note, in which case `whole` joins `rest`."""
-    if chars(text) <= room:
+    if chars(text) <= thread:
         return text
     rest.append(whole)
-    left = room - chars(REST_NOTE) - 1
+    left = thread - chars(REST_NOTE) - 1
     beginning = split(text, left, chars)[:1] if left > LEAST_CHARS else []
-    return "\n".join((*beginning, REST_NOTE)) if room >= chars(REST_NOTE) else ""
+    return "\n".join((*beginning, REST_NOTE)) if thread >= chars(REST_NOTE) else ""
 
 
 def bar(progress: float) -> str:
@@ -215,12 +215,12 @@ def bar(progress: float) -> str:
     return "▰" * filled + "▱" * (PROGRESS_CELLS - filled) + f" {int(done * 100)} %"
 
 
-def log_tail(log: tuple[str, ...], room: int) -> str:
+def log_tail(log: tuple[str, ...], thread: int) -> str:
     """The newest lines that fit, in a code block; empty if none does."""
     kept: list[str] = []
     for line in reversed(log):
         longer = [cut(CONTROL.sub("", line), LOG_LINE_CHARS), *kept]
-        if chars(code_block(longer)) > room:
+        if chars(code_block(longer)) > thread:
             break
         kept = longer
     return code_block(kept) if kept else ""

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from yarl import URL
 
 from agent.domain.errors import BadData, NotFound, Unavailable
-from agent.domain.rooms import Attachment
+from agent.domain.inbound import Attachment
 from bot.discord.addresses import Locator
 from bot.discord.failures import speaking
 from bot.discord.outbound import Link

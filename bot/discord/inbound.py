@@ -12,8 +12,8 @@ import discord
 from agent.commands import COMMANDS as REGISTRY
 from agent.commands import Command
 from agent.domain.ids import is_run_id
+from agent.domain.inbound import Attachment, Clicked, Commanded, Inbound, Person, Said, Thread
 from agent.domain.redaction import without_secrets
-from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Person, Room, Said
 from bot.discord.addresses import DIRECT, Handle, Locator
 from bot.discord.components import CUSTOM_ID
 from bot.menus import chosen
@@ -41,7 +41,7 @@ class Where:
 
     tenant: str
     channel: str
-    thread: str = ""
+    thread_id: str = ""
 
     @property
     def is_direct(self) -> bool:
@@ -60,7 +60,7 @@ def is_for_the_bot(message: discord.Message, me: discord.ClientUser, where: Wher
         return True
     if not message.content and not message.attachments:
         return False  # a sticker, or words that Discord hides in mention-only mode
-    return bool(where.thread) or bool(BANG.match(message.content))
+    return bool(where.thread_id) or bool(BANG.match(message.content))
 
 
 def mentions(message: discord.Message, me: discord.ClientUser) -> bool:
@@ -75,10 +75,10 @@ def said(message: discord.Message, me: discord.ClientUser, where: Where) -> Inbo
     files = tuple(_attachment(message, file) for file in message.attachments)
     named = mentions(message, me)
     words = command_words(text, bare=named) if not files else None
-    thread = where.thread or ("" if where.is_direct else str(message.id))
+    thread_id = where.thread_id or ("" if where.is_direct else str(message.id))
     return Inbound(
         event_id=str(message.id),
-        room=Room(platform="discord", tenant=where.tenant, channel=where.channel, thread=thread),
+        thread=Thread(platform="discord", tenant=where.tenant, channel=where.channel, thread_id=thread_id),
         person=_person(message.author, where),
         act=Commanded(words=words) if words is not None else Said(text=text, attachments=files),
         mentions_bot=where.is_direct or named,
@@ -148,7 +148,7 @@ def _from_interaction(
     )
     return Inbound(
         event_id=str(interaction.id),
-        room=Room(platform="discord", tenant=where.tenant, channel=where.channel, thread=where.thread),
+        thread=Thread(platform="discord", tenant=where.tenant, channel=where.channel, thread_id=where.thread_id),
         person=_person(interaction.user, where),
         act=act,
         reply_handle=handle.model_dump_json(),

@@ -16,7 +16,7 @@ import discord
 
 from agent.domain.content import Content
 from agent.domain.errors import AppError, Conflict, NotFound, TransientError, Unavailable
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from agent.ports import MessageRef
 from bot.discord import failures
 from bot.discord.addresses import DIRECT, Place, link_to, nonce_of, place_of
@@ -69,37 +69,37 @@ class Outbound:
         self._earlier: Recent[str, list[MessageRef]] = Recent()  # of posts in several messages, by the last
         self._attached: Recent[str, list[discord.Attachment]] = Recent()
 
-    async def post(self, room: Room, content: Content, *, key: str) -> MessageRef:
+    async def post(self, thread: Thread, content: Content, *, key: str) -> MessageRef:
         """Post once, long texts as several messages; the address is that of the last, which holds the card."""
         *before, last = pieces(content)
         if known := self._shared.posted.get(nonce_of(key)):
-            await self.change(room, known, last)
+            await self.change(thread, known, last)
             return known
-        earlier = [(await self.send(room, piece, key=f"{key}#{n}"))[0] for n, piece in enumerate(before)]
-        ref, shows = await self.send(room, last, key=key)
+        earlier = [(await self.send(thread, piece, key=f"{key}#{n}"))[0] for n, piece in enumerate(before)]
+        ref, shows = await self.send(thread, last, key=key)
         if earlier:
             self._earlier.put(ref.id, earlier)
         if not shows:  # posted before a restart, and another content by now
-            await self.change(room, ref, last)
+            await self.change(thread, ref, last)
         return ref
 
-    async def send(self, room: Room, piece: Piece, *, key: str) -> tuple[MessageRef, bool]:
+    async def send(self, thread: Thread, piece: Piece, *, key: str) -> tuple[MessageRef, bool]:
         """Post one message; the flag says that it shows `piece` (not so if it had been posted before, and differs)."""
-        client, place, nonce = await self.link.up(), place_of(room), nonce_of(key)
+        client, place, nonce = await self.link.up(), place_of(thread), nonce_of(key)
         async with self._speaking("send", client, place):
             message = await self._send(client, place, piece, nonce)
-        ref = MessageRef(channel=str(message.channel.id), id=str(message.id), thread=room.thread)
+        ref = MessageRef(channel=str(message.channel.id), id=str(message.id), thread_id=thread.thread_id)
         self._shared.posted.put(nonce, ref)
         self._attached.put(ref.id, message.attachments)
         return ref, _shows(message, piece)
 
     async def _send(self, client: GatewayClient, place: Place, piece: Piece, nonce: str) -> discord.Message:
-        if place.thread and self._shared.titles.get(place.thread):
+        if place.thread_id and self._shared.titles.get(place.thread_id):
             await self.open_thread(client, place)
         try:
             return await _create(client, place.target, piece, nonce)
         except discord.HTTPException as error:
-            if error.code == failures.UNKNOWN_CHANNEL and place.thread:
+            if error.code == failures.UNKNOWN_CHANNEL and place.thread_id:
                 await self.open_thread(client, place)
             elif error.code == failures.ARCHIVED:
                 await _unarchive(client, place)
@@ -109,12 +109,12 @@ class Outbound:
 
     async def open_thread(self, client: GatewayClient, place: Place) -> None:
         """Make the thread that answers a message; it has the message's id, and may exist already."""
-        title = self._shared.titles.get(place.thread) or DEFAULT_TITLE
+        title = self._shared.titles.get(place.thread_id) or DEFAULT_TITLE
         try:
             async with self._speaking("open a thread", client, place):
                 await client.http.start_thread_with_message(
                     place.channel,
-                    place.thread,
+                    place.thread_id,
                     name=title,
                     auto_archive_duration=10080,
                 )
@@ -122,38 +122,38 @@ class Outbound:
             if getattr(error.__cause__, "code", 0) != failures.THREAD_EXISTS:
                 await self._tell_why(client, place, error)
                 raise
-        self._shared.titles.pop(place.thread)
+        self._shared.titles.pop(place.thread_id)
 
     async def _tell_why(self, client: GatewayClient, place: Place, error: AppError) -> None:
         """Without a thread nobody would see why there is no answer, so it is said once, under the question."""
         if isinstance(error, TransientError):
             return
-        asked = discord.MessageReference(message_id=place.thread, channel_id=place.channel, fail_if_not_exists=False)
+        asked = discord.MessageReference(message_id=place.thread_id, channel_id=place.channel, fail_if_not_exists=False)
         try:
             async with self._speaking("send", client, place):
                 await client.get_partial_messageable(place.channel).send(
                     error.text,
                     reference=asked,
-                    nonce=nonce_of(f"no thread:{place.thread}"),
+                    nonce=nonce_of(f"no thread:{place.thread_id}"),
                     allowed_mentions=discord.AllowedMentions.none(),
                 )
         except AppError as second:
             reasons = [error.text, second.text]
             log.warning("discord_thread_refused", extra={"channel": place.channel, "reasons": reasons})
 
-    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+    async def edit(self, thread: Thread, ref: MessageRef, content: Content) -> MessageRef:
         """Make a message show `content`; what cannot be edited any more is continued in a new message."""
         ref = self._moved.get(ref.id) or ref
         piece = pieces(content, most=1)[-1]
         created = discord.utils.snowflake_time(int(ref.id))
         if (datetime.now(UTC) - created).total_seconds() > self._editable_s:
-            return await self._move(room, ref, piece, say_so=True)
+            return await self._move(thread, ref, piece, say_so=True)
         try:
-            await self.change(room, ref, piece)
+            await self.change(thread, ref, piece)
         except Conflict as error:
             if getattr(error.__cause__, "code", 0) != failures.TOO_OLD_TO_EDIT:
                 raise
-            return await self._move(room, ref, piece, say_so=False)
+            return await self._move(thread, ref, piece, say_so=False)
         await self._drop_earlier(ref)
         return ref
 
@@ -165,9 +165,9 @@ class Outbound:
             except AppError as error:
                 log.warning("discord_orphan_left", extra={"message_id": above.id, "reason": error.text})
 
-    async def change(self, room: Room, ref: MessageRef, piece: Piece) -> None:
+    async def change(self, thread: Thread, ref: MessageRef, piece: Piece) -> None:
         """Edit one message in place, waking its thread if Discord has archived it."""
-        client, place = await self.link.up(), place_of(room)
+        client, place = await self.link.up(), place_of(thread)
         async with self._speaking("edit", client, place):
             standing = await self._standing(client, ref) if piece.documents else []
             try:
@@ -188,7 +188,7 @@ class Outbound:
         """Show "is typing" for ten seconds."""
         client = await self.link.up()
         async with self._speaking("send", client, place):
-            if place.thread and self._shared.titles.get(place.thread):
+            if place.thread_id and self._shared.titles.get(place.thread_id):
                 await self.open_thread(client, place)
             await client.http.send_typing(place.target)
 
@@ -201,15 +201,15 @@ class Outbound:
         except NotFound:
             log.info("discord_message_gone", extra={"message_id": ref.id})
 
-    async def _move(self, room: Room, old: MessageRef, piece: Piece, *, say_so: bool) -> MessageRef:
-        new, shows = await self.send(room, piece, key=f"moved:{old.id}")
+    async def _move(self, thread: Thread, old: MessageRef, piece: Piece, *, say_so: bool) -> MessageRef:
+        new, shows = await self.send(thread, piece, key=f"moved:{old.id}")
         if not shows:
-            await self.change(room, new, piece)
+            await self.change(thread, new, piece)
         self._moved.put(old.id, new)
         if not say_so:
             return new
         client = await self.link.up()
-        note = MOVED.format(link=link_to(room, new))
+        note = MOVED.format(link=link_to(thread, new))
         try:
             async with speaking("edit", limit_s=self.link.call_s):
                 await _message(client, old).edit(content=note, view=None)
@@ -217,9 +217,9 @@ class Outbound:
             log.info("discord_old_card_stays", extra={"message_id": old.id, "reason": error.text})
         return new
 
-    async def find(self, room: Room, *, key: str) -> MessageRef | None:
+    async def find(self, thread: Thread, *, key: str) -> MessageRef | None:
         """The message of `key` if the gateway has told us of it; else repeating the post is safe."""
-        place_of(room)
+        place_of(thread)
         return self._shared.posted.get(nonce_of(key))
 
     async def direct(self, content: Content, *, person: str, key: str) -> MessageRef:
@@ -231,7 +231,7 @@ class Outbound:
         client = await self.link.up()
         async with speaking("write privately", limit_s=self.link.call_s):
             channel = await client.create_dm(discord.Object(int(person)))
-        private = Room(platform="discord", tenant=DIRECT, channel=str(channel.id))
+        private = Thread(platform="discord", tenant=DIRECT, channel=str(channel.id))
         return await self.post(private, content, key=key)
 
     def _speaking(self, doing: Doing, client: GatewayClient, place: Place) -> AbstractAsyncContextManager[None]:
@@ -282,5 +282,5 @@ def _lacking(doing: Doing, client: GatewayClient, place: Place) -> Sequence[str]
     if not isinstance(channel, discord.abc.GuildChannel):
         return ()
     has = channel.permissions_for(channel.guild.me)
-    unneeded = "send_messages" if place.thread else "send_messages_in_threads"
+    unneeded = "send_messages" if place.thread_id else "send_messages_in_threads"
     return [name for name in failures.NEEDS[doing] if name != unneeded and not getattr(has, name)]

@@ -11,9 +11,9 @@ def adapter(settings: Settings) -> Adapter | None:
     """The adapter, None without a token."""
     if settings.discord_token is None:
         return None
-    from bot.discord.door import DiscordDoor  # noqa: PLC0415 - only Discord's users pay for its library
+    from bot.discord.adapter import DiscordAdapter  # noqa: PLC0415 - only Discord's users pay for its library
 
-    return DiscordDoor(
+    return DiscordAdapter(
         settings.discord_token.get_secret_value(),
         message_content=settings.discord_message_content,
         guild_ids=settings.guild_ids,

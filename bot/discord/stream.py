@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agent.domain.content import END_ANSWER, Content
 from agent.domain.errors import AppError, TransientError
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from agent.ports import MessageRef
 from bot.discord.embeds import Piece, pieces
 from bot.discord.outbound import Outbound
@@ -24,10 +24,10 @@ class DiscordStream:
     or a cut that moves is mended by the next round.
     """
 
-    def __init__(self, outbound: Outbound, room: Room, *, key: str, pace_s: float) -> None:
+    def __init__(self, outbound: Outbound, thread: Thread, *, key: str, pace_s: float) -> None:
         """`pace_s` is the least time between the end of one edit and the next."""
         self._outbound = outbound
-        self._room = room
+        self._thread = thread
         self._key = key
         self._pace_s = pace_s
         self._text = ""
@@ -74,11 +74,11 @@ class DiscordStream:
             try:
                 await self._show_growth()
             except TransientError as error:
-                log.info("discord_stream_waits", extra={"room": self._room.key, "reason": error.text})
+                log.info("discord_stream_waits", extra={"address": self._thread.key, "reason": error.text})
                 pause_s = max(pause_s, error.retry_after_s or 0.0)
                 self._grown.set()
             except AppError as error:
-                log.warning("discord_stream_broken", extra={"room": self._room.key, "reason": error.text})
+                log.warning("discord_stream_broken", extra={"address": self._thread.key, "reason": error.text})
                 return  # `finish` meets the same error and raises it
             await asyncio.sleep(pause_s)
 
@@ -96,9 +96,9 @@ class DiscordStream:
         for n, piece in enumerate(wanted):
             if n == len(self._refs):
                 key = self._key if n == 0 else f"{self._key}#{n}"
-                ref, shows = await self._outbound.send(self._room, piece, key=key)
+                ref, shows = await self._outbound.send(self._thread, piece, key=key)
                 self._refs.append(ref)
                 self._shown.append(piece if shows else None)
             if self._shown[n] != piece:
-                await self._outbound.change(self._room, self._refs[n], piece)
+                await self._outbound.change(self._thread, self._refs[n], piece)
                 self._shown[n] = piece

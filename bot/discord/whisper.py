@@ -12,7 +12,7 @@ from discord.webhook.async_ import async_context
 
 from agent.domain.content import Content
 from agent.domain.errors import NotAllowed, NotFound
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from agent.ports import MessageRef, Whisper
 from bot.discord.addresses import DIRECT, Handle, handle_from, whisper_ref
 from bot.discord.client import Shared
@@ -41,21 +41,21 @@ class Whispers:
         self._session = session
         self._answered: Recent[str, str] = Recent()  # the key of the first answer, by interaction token
 
-    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper) -> MessageRef:
+    async def post(self, thread: Thread, content: Content, *, key: str, whisper: Whisper) -> MessageRef:
         """Show `content` to one person only."""
-        if room.tenant == DIRECT and not whisper.handle:
-            return await self._outbound.post(room, content, key=key)
+        if thread.tenant == DIRECT and not whisper.handle:
+            return await self._outbound.post(thread, content, key=key)
         handle = handle_from(whisper.handle)
         if handle is not None:
             try:
-                return await self._through(handle, room, content, key)
+                return await self._through(handle, thread, content, key)
             except NotFound as error:
-                log.info("discord_interaction_over", extra={"room": room.key, "reason": error.text})
+                log.info("discord_interaction_over", extra={"address": thread.key, "reason": error.text})
         try:
             return await self._outbound.direct(content, person=whisper.person, key=key)
         except NotAllowed:
             told = Piece(CLOSED.format(person=whisper.person))
-            ref, _ = await self._outbound.send(room, told, key=f"closed:{key}")
+            ref, _ = await self._outbound.send(thread, told, key=f"closed:{key}")
             return ref
 
     async def edit(self, ref: MessageRef, handle: Handle, content: Content) -> MessageRef:
@@ -74,7 +74,7 @@ class Whispers:
                 )
         return ref
 
-    async def _through(self, handle: Handle, room: Room, content: Content, key: str) -> MessageRef:
+    async def _through(self, handle: Handle, thread: Thread, content: Content, key: str) -> MessageRef:
         await self._deferred(handle)
         message_id = 0
         async with speaking("send", limit_s=self._outbound.link.call_s):
@@ -84,7 +84,7 @@ class Whispers:
                     message_id = await self._fill(handle, piece)
                 else:
                     message_id = await self._follow(handle, piece)
-        return whisper_ref(handle, message_id, room)
+        return whisper_ref(handle, message_id, thread)
 
     async def _deferred(self, handle: Handle) -> None:
         """An answer must not overtake the acknowledgement that makes room for it."""

@@ -1,1 +1,1 @@
-"""The door to Slack: the composition root builds `bot.slack.door.SlackDoor`; nothing else knows Slack's words."""
+"""The Slack adapter: the composition root builds `bot.slack.adapter.SlackAdapter`; nobody else knows Slack's words."""

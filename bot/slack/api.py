@@ -65,19 +65,19 @@ class SlackApi:
 
     async def call(self, method: str, /, **arguments: object) -> dict[str, Any]:
         """The answer's data. Raises `RateLimited`, `Unavailable`, `TransientError` or an `AppError` with a sentence."""
-        return _data(await self._patiently(method, arguments))
+        return _data(await self._with_retry(method, arguments))
 
     async def call_once(self, method: str, /, **arguments: object) -> dict[str, Any]:
         """As `call`, but any `Retry-After` is told at once: for those who can do without the call."""
-        return _data(await self._patiently(method, arguments, patience_s=0.0))
+        return _data(await self._with_retry(method, arguments, patience_s=0.0))
 
     async def identity(self) -> tuple[dict[str, Any], frozenset[str]]:
         """Who the token is, and its scopes. Raises as `call` does."""
-        answer = await self._patiently("auth.test", {})
+        answer = await self._with_retry("auth.test", {})
         scopes = str(answer.headers.get("x-oauth-scopes", "")).split(",")
         return _data(answer), frozenset(scope.strip() for scope in scopes if scope.strip())
 
-    async def _patiently(
+    async def _with_retry(
         self,
         method: str,
         arguments: Mapping[str, object],

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import aiohttp
 
 from agent.domain.errors import AppError
+from bot.slack.adapter import SLACK
 from bot.slack.api import SlackApi
-from bot.slack.door import SLACK
 from bot.slack.errors import code_of
 from bot.slack.manifest import BOT_SCOPES, NEEDED_SCOPES
 
@@ -60,7 +60,7 @@ def _scopes(scopes: frozenset[str]) -> list[Finding]:
         return [Finding(False, f"The app lacks scopes: {', '.join(needed)}.", again)]
     wanted = [scope for scope in BOT_SCOPES if scope not in scopes]
     if wanted:
-        return [Finding(True, f"The app works; some rooms and features need {', '.join(wanted)}.", again)]
+        return [Finding(True, f"The app works; some threads and features need {', '.join(wanted)}.", again)]
     return [Finding(True, "The app has all scopes.")]
 
 

@@ -9,7 +9,7 @@ import aiohttp
 from yarl import URL
 
 from agent.domain.errors import AppError, BadData, NotFound, Unavailable
-from agent.domain.rooms import Attachment
+from agent.domain.inbound import Attachment
 from bot.slack.api import SlackApi
 
 CHUNK_BYTES = 1 << 18

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from agent.domain.content import Content, Document
 from agent.domain.errors import AppError, TransientError
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from bot.documents import Limits, not_taken, safe_name, sort_out
 from bot.slack.api import SlackApi
 from bot.slack.standing import Standing
@@ -38,19 +38,19 @@ class Files:
         self._whispered: OrderedDict[tuple[str, str], bool] = OrderedDict()  # by key and sha256
         self._handed: OrderedDict[str, bool] = OrderedDict()  # addresses of messages whose files stand
 
-    async def hand_over(self, room: Room, content: Content, *, key: str) -> Content:
+    async def hand_over(self, thread: Thread, content: Content, *, key: str) -> Content:
         """Post the files that do not stand there yet; what is left to post: words about each that Slack refuses."""
         if not content.files:
             return content
         sorted_out = sort_out(content.files, LIMITS)
         notes = list(sorted_out.notes)
-        standing = await self._standing.files(room, key) if sorted_out.taken else set()
+        standing = await self._standing.files(thread, key) if sorted_out.taken else set()
         for document in sorted_out.taken:
             if (safe_name(document.name), document.size_bytes) not in standing:
-                notes.extend(await self._post(document, room.channel, room.thread))
+                notes.extend(await self._post(document, thread.channel, thread.thread_id))
         return _with(content, notes)
 
-    async def privately(self, room: Room, content: Content, *, person: str, key: str) -> Content:
+    async def privately(self, thread: Thread, content: Content, *, person: str, key: str) -> Content:
         """Send the files to one person directly; the content says where they are."""
         if not content.files:
             return content
@@ -66,7 +66,7 @@ class Files:
             else:
                 _remember(self._whispered, mark)
                 sent.append(f"`{document.name}`")
-        if sent and direct != room.channel:
+        if sent and direct != thread.channel:
             notes.append(f"{', '.join(sent)}: in your direct messages with me, as nobody else should see it.")
         return _with(content, notes)
 
@@ -98,11 +98,11 @@ class Files:
             return [not_taken(document, "I may not write to you directly, and nobody else should see it.")]
         return await self._post(document, direct, "")
 
-    async def _post(self, document: Document, channel: str, thread: str) -> list[str]:
+    async def _post(self, document: Document, channel: str, thread_id: str) -> list[str]:
         """Post one file; a sentence when Slack will never take it."""
         name = safe_name(document.name)
         try:
-            await upload(self._api, Path(document.path), name, channel_id=channel, thread_ts=thread or None)
+            await upload(self._api, Path(document.path), name, channel_id=channel, thread_ts=thread_id or None)
         except TransientError:
             raise
         except AppError as error:

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent.domain.content import END_ANSWER
+from agent.domain.inbound import Attachment, Clicked, Commanded, Inbound, Person, Said, Thread
 from agent.domain.redaction import without_secrets
-from agent.domain.rooms import Attachment, Clicked, Commanded, Inbound, Person, Room, Said
 from bot.menus import chosen
 
 Payload = Mapping[str, Any]
@@ -91,13 +91,13 @@ def _event(body: Payload, event: Payload, me: Self) -> Inbound | None:
         return None
     tenant = _tenant(body, me)
     # Direct messages are one conversation, but for threads that people or the platform make in them.
-    thread = str(event.get("thread_ts") or ("" if event.get("channel_type") == "im" else ts))
+    thread_id = str(event.get("thread_ts") or ("" if event.get("channel_type") == "im" else ts))
     files = tuple(_attachment(file) for file in event.get("files") or ())
     external = bool(body.get("is_ext_shared_channel")) and (event.get("user_team") or event.get("team")) != tenant
     return Inbound(
         event_id=str(body.get("event_id", "")),
         twin=f"{channel}:{ts}",
-        room=Room(platform="slack", tenant=tenant, channel=channel, thread=thread),
+        thread=Thread(platform="slack", tenant=tenant, channel=channel, thread_id=thread_id),
         person=Person(platform="slack", tenant=tenant, id=str(person), name=_name(event), external=external),
         act=Commanded(words=tuple(words[1:])) if banged and not files else Said(text=text, attachments=files),
         mentions_bot=named,
@@ -111,7 +111,7 @@ def _stopped(body: Payload, event: Payload, me: Self) -> Inbound:
     external = bool(body.get("is_ext_shared_channel"))
     return Inbound(
         event_id=str(body.get("event_id", "")),
-        room=Room(platform="slack", tenant=tenant, channel=channel, thread=str(event.get("thread_ts", ""))),
+        thread=Thread(platform="slack", tenant=tenant, channel=channel, thread_id=str(event.get("thread_ts", ""))),
         person=Person(platform="slack", tenant=tenant, id=str(event["user"]), external=external),
         act=Clicked(action=END_ANSWER.action, subject=END_ANSWER.subject),
         at=_when(str(event.get("event_ts", ""))),
@@ -128,7 +128,7 @@ def _command(body: Payload, me: Self) -> Inbound:
     )
     return Inbound(
         event_id=str(body["trigger_id"]),
-        room=Room(platform="slack", tenant=tenant, channel=str(body["channel_id"])),
+        thread=Thread(platform="slack", tenant=tenant, channel=str(body["channel_id"])),
         person=person,
         act=Commanded(words=tuple(plain_text(str(body.get("text", "")), me=me.user_id).split())),
         reply_handle=str(body.get("response_url", "")),
@@ -147,15 +147,15 @@ def _click(body: Payload, me: Self) -> Inbound | None:
     ts = str(container.get("message_ts") or message.get("ts") or "")
     place = str(channel.get("id") or container.get("channel_id") or "")
     alone = container.get("is_ephemeral") or place.startswith(DIRECT)
-    thread = message.get("thread_ts") or container.get("thread_ts") or ("" if alone else ts)
+    thread_id = message.get("thread_ts") or container.get("thread_ts") or ("" if alone else ts)
     action_ts = str(action.get("action_ts", ""))
     return Inbound(
         event_id=f"{ts}:{action_ts}:{user.get('id', '')}",
-        room=Room(
+        thread=Thread(
             platform="slack",
             tenant=tenant,
             channel=place,
-            thread=str(thread),
+            thread_id=str(thread_id),
         ),
         person=Person(
             platform="slack",

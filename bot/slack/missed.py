@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from agent.domain.errors import AppError, TransientError
-from agent.domain.rooms import Inbound, Room
+from agent.domain.inbound import Inbound, Thread
 from bot.slack.api import SlackApi
 from bot.slack.inbound import Payload, Self, interpret
 
@@ -24,10 +24,10 @@ PARENTS = timedelta(days=7)  # how old the first message of a thread may be that
 TRIES, AGAIN_S = 5, 5.0
 
 
-async def missed(api: SlackApi, me: Self, since: datetime, rooms: Sequence[Room]) -> AsyncIterator[Inbound]:
+async def missed(api: SlackApi, me: Self, since: datetime, threads: Sequence[Thread]) -> AsyncIterator[Inbound]:
     """What people said since then that may be for us, in each channel oldest first. Raises `TransientError`."""
     async for channel in _pages(api, "users.conversations", "channels", types=KINDS, exclude_archived=True):
-        known = {room.thread for room in rooms if room.channel == channel["id"] and room.thread}
+        known = {thread.thread_id for thread in threads if thread.channel == channel["id"] and thread.thread_id}
         try:
             said = await _said_in(api, str(channel["id"]), since, known)
         except TransientError:
@@ -53,16 +53,16 @@ async def _said_in(api: SlackApi, channel: str, since: datetime, known: set[str]
             threads.add(ts)
         else:  # nothing was said in it
             threads.discard(ts)
-    for thread in sorted(threads):
+    for thread_id in sorted(threads):
         try:
             async for reply in _pages(
-                api, "conversations.replies", "messages", channel=channel, ts=thread, oldest=_ts(since)
+                api, "conversations.replies", "messages", channel=channel, ts=thread_id, oldest=_ts(since)
             ):
                 found.setdefault(str(reply["ts"]), reply)
         except TransientError:
             raise
         except AppError as error:  # its first message was deleted
-            log.info("slack.thread_not_read_back", extra={"channel": channel, "ts": thread, "reason": error.text})
+            log.info("slack.thread_not_read_back", extra={"channel": channel, "ts": thread_id, "reason": error.text})
     return [found[ts] for ts in sorted(found, key=float)]
 
 
@@ -73,7 +73,7 @@ def _ts(moment: datetime) -> str:
 async def _pages(api: SlackApi, method: str, name: str, **arguments: object) -> AsyncIterator[dict[str, Any]]:
     cursor: str | None = None
     for _ in range(MOST_PAGES):
-        answer = await _patiently(api, method, limit=PAGE, cursor=cursor, **arguments)
+        answer = await _with_retry(api, method, limit=PAGE, cursor=cursor, **arguments)
         for entry in answer.get(name) or ():
             yield entry
         cursor = (answer.get("response_metadata") or {}).get("next_cursor")
@@ -81,7 +81,7 @@ async def _pages(api: SlackApi, method: str, name: str, **arguments: object) -> 
             return
 
 
-async def _patiently(api: SlackApi, method: str, **arguments: object) -> dict[str, Any]:
+async def _with_retry(api: SlackApi, method: str, **arguments: object) -> dict[str, Any]:
     """Nobody waits for this, so it waits as long as Slack asks it to."""
     for _ in range(TRIES):
         try:

@@ -7,7 +7,7 @@ import asyncio
 from collections import OrderedDict
 
 from agent.domain.errors import AppError, TransientError
-from agent.domain.rooms import Person
+from agent.domain.inbound import Person
 from bot.slack.api import SlackApi
 
 KEPT = 1_000  # people

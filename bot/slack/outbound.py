@@ -14,7 +14,7 @@ from yarl import URL
 
 from agent.domain.content import Content
 from agent.domain.errors import AppError, BadRequest, TransientError
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from agent.ports import MessageRef, Whisper
 from bot.slack.api import SlackApi
 from bot.slack.blocks import MESSAGE_CHARS, WHISPER_CHARS, Message, messages, single, without_pictures
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Outbound:
-    """What the door and its streams write with."""
+    """What the adapter and its streams write with."""
 
     def __init__(
         self,
@@ -54,39 +54,39 @@ class Outbound:
         self._further: OrderedDict[str, list[str]] = OrderedDict()  # of posts in several messages, by the first
         self._adopted: dict[str, dict[str, object]] = {}  # marks for cut-off answers that will be put right
 
-    async def post(self, room: Room, content: Content, *, key: str) -> MessageRef:
+    async def post(self, thread: Thread, content: Content, *, key: str) -> MessageRef:
         """Post all of `content`, its files first; what of it stands there already is not posted again."""
-        content = await self.hand_over(room, content, key=key)
+        content = await self.hand_over(thread, content, key=key)
         files = await self._pictures.ids(content)
         shown = messages(content, files) if len(content.text) <= FILE_CHARS else []
         if not 1 <= len(shown) <= MANY_MESSAGES:
-            await self._pictures.share_text(content.text, "answer.md", room)
+            await self._pictures.share_text(content.text, "answer.md", thread)
             shown = [single(content, files)]
-        standing = await self._standing.parts(room, key) if len(shown) > 1 else {}
+        standing = await self._standing.parts(thread, key) if len(shown) > 1 else {}
         for number, message in enumerate(shown):
             if number not in standing:
                 metadata = marked(key, number, len(shown))
-                standing[number] = await self.send(room, message, metadata=metadata, content=content)
+                standing[number] = await self.send(thread, message, metadata=metadata, content=content)
         self.handed_over(standing[0])
         self._remember(standing, len(shown))
-        await self._pictures.note(room.channel, standing[0], files)
-        return MessageRef(channel=room.channel, id=standing[0], thread=room.thread)
+        await self._pictures.note(thread.channel, standing[0], files)
+        return MessageRef(channel=thread.channel, id=standing[0], thread_id=thread.thread_id)
 
-    async def hand_over(self, room: Room, content: Content, *, key: str) -> Content:
+    async def hand_over(self, thread: Thread, content: Content, *, key: str) -> Content:
         """Post the files of `content`; the content with what is to be said about them."""
-        return await self._files.hand_over(room, content, key=key)
+        return await self._files.hand_over(thread, content, key=key)
 
     def handed_over(self, ts: str) -> None:
         """The message at `ts` bears its mark, so its files stand."""
         self._files.finished(ts)
 
-    async def send(self, room: Room, message: Message, *, metadata: object, content: Content) -> str:
+    async def send(self, thread: Thread, message: Message, *, metadata: object, content: Content) -> str:
         """Post one message; its address."""
         answer, lost = await self._with_pictures(
             "chat.postMessage",
             message,
-            channel=room.channel,
-            thread_ts=room.thread or None,
+            channel=thread.channel,
+            thread_ts=thread.thread_id or None,
             metadata=metadata,
             unfurl_links=False,
             unfurl_media=False,
@@ -94,18 +94,18 @@ class Outbound:
         if lost and content.card and content.card.picture:
             self._pictures.forget(content.card.picture.sha256)
             try:
-                await self._pictures.share(content.card.picture, room)
+                await self._pictures.share(content.card.picture, thread)
             except AppError as error:  # the message itself stands
-                log.warning("slack.share_failed", extra={"channel": room.channel, "reason": error.text})
+                log.warning("slack.share_failed", extra={"channel": thread.channel, "reason": error.text})
         return str(answer["ts"])
 
-    async def change(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+    async def change(self, thread: Thread, ref: MessageRef, content: Content) -> MessageRef:
         """Show `content` in a message of ours and its further parts, or in a new one where Slack forbids it."""
         if content.files:
-            content = await self._with_files(room, ref, content)
+            content = await self._with_files(thread, ref, content)
         files = await self._pictures.ids(content)
         shown = messages(content, files) if len(content.text) <= FILE_CHARS else []
-        key = await self._standing.key_of(room, ref) if 1 < len(shown) <= MANY_MESSAGES else None
+        key = await self._standing.key_of(thread, ref) if 1 < len(shown) <= MANY_MESSAGES else None
         try:
             if key is None:
                 mark = self._adopted.get(ref.id)
@@ -114,25 +114,25 @@ class Outbound:
                 self.handed_over(ref.id)
                 await self.delete(ref.channel, self._further.pop(ref.id, ()))
             else:
-                await self._change_parts(room, content, shown, key)
+                await self._change_parts(thread, content, shown, key)
         except AppError as error:
             if code_of(error) == STREAMING and await self._stopped(ref):
-                return await self.change(room, ref, content)
+                return await self.change(thread, ref, content)
             if code_of(error) not in FROZEN:
                 raise
-            return await self.post(room, content, key=f"instead-of:{ref.channel}:{ref.id}")
+            return await self.post(thread, content, key=f"instead-of:{ref.channel}:{ref.id}")
         await self._pictures.note(ref.channel, ref.id, files)
         return ref
 
-    async def _with_files(self, room: Room, ref: MessageRef, content: Content) -> Content:
+    async def _with_files(self, thread: Thread, ref: MessageRef, content: Content) -> Content:
         """Files come once: an edit hands them over only for an answer that a dead process had begun and not marked."""
         if self._files.is_finished(ref.id):
             return self._files.noted(content)
-        key = None if ref.id in self._adopted else await self._standing.key_of(room, ref)
+        key = None if ref.id in self._adopted else await self._standing.key_of(thread, ref)
         if key is not None:
             return self._files.noted(content)
         mark = self._adopted.setdefault(ref.id, marked(f"begun:{ref.channel}:{ref.id}"))
-        return await self._files.hand_over(room, content, key=_key_in(mark))
+        return await self._files.hand_over(thread, content, key=_key_in(mark))
 
     async def _stopped(self, ref: MessageRef) -> bool:
         """End a stream that a dead process left open; whether that was possible."""
@@ -144,15 +144,15 @@ class Outbound:
             return False
         return True
 
-    async def _change_parts(self, room: Room, content: Content, shown: list[Message], key: str) -> None:
-        standing = await self._standing.parts(room, key)
+    async def _change_parts(self, thread: Thread, content: Content, shown: list[Message], key: str) -> None:
+        standing = await self._standing.parts(thread, key)
         for number, message in enumerate(shown):
             metadata = marked(key, number, len(shown))
             if number in standing:
-                await self.update(room.channel, standing[number], message, metadata=metadata)
+                await self.update(thread.channel, standing[number], message, metadata=metadata)
             else:
-                standing[number] = await self.send(room, message, metadata=metadata, content=content)
-        await self.delete(room.channel, [ts for number, ts in standing.items() if number >= len(shown)])
+                standing[number] = await self.send(thread, message, metadata=metadata, content=content)
+        await self.delete(thread.channel, [ts for number, ts in standing.items() if number >= len(shown)])
         self._remember(standing, len(shown))
 
     def _remember(self, standing: Mapping[int, str], parts: int) -> None:
@@ -174,25 +174,25 @@ class Outbound:
             except AppError as error:
                 log.warning("slack.orphan_left", extra={"channel": channel, "ts": ts, "reason": error.text})
 
-    async def whisper(self, room: Room, content: Content, to: Whisper, *, key: str) -> MessageRef:
+    async def whisper(self, thread: Thread, content: Content, to: Whisper, *, key: str) -> MessageRef:
         """Show to one person only: by the handle while it lives, else as an ephemeral message."""
-        content = await self._files.privately(room, content, person=to.person, key=key)
+        content = await self._files.privately(thread, content, person=to.person, key=key)
         files = await self._pictures.ids(content)
         message = single(content, files, limit=WHISPER_CHARS)
         self._pictures.keep(files)
-        if to.handle and await self._by_handle(to.handle, message, room):
-            return MessageRef(channel=room.channel, id="", thread=room.thread)
+        if to.handle and await self._by_handle(to.handle, message, thread):
+            return MessageRef(channel=thread.channel, id="", thread_id=thread.thread_id)
         answer, _ = await self._with_pictures(
             "chat.postEphemeral",
             message,
-            channel=room.channel,
+            channel=thread.channel,
             user=to.person,
-            thread_ts=room.thread or None,
+            thread_ts=thread.thread_id or None,
         )
-        return MessageRef(channel=room.channel, id=str(answer.get("message_ts", "")), thread=room.thread)
+        return MessageRef(channel=thread.channel, id=str(answer.get("message_ts", "")), thread_id=thread.thread_id)
 
     async def find(
-        self, room: Room, key: str, *, growing: bool = False, taken: Collection[str] = ()
+        self, thread: Thread, key: str, *, growing: bool = False, taken: Collection[str] = ()
     ) -> MessageRef | None:
         """The first message of what was posted with `key`, if all of it stands there.
 
@@ -200,14 +200,14 @@ class Outbound:
         before its address could be stored: it is taken for one that was begun `growing`. What is `taken` belongs to
         other streams of this process.
         """
-        standing = await self._standing.parts(room, key)
+        standing = await self._standing.parts(thread, key)
         if standing:
             first = standing[0] if 0 in standing and -1 in standing else None
         else:
-            first = await self._standing.cut_off(room, taken=taken) if growing else None
+            first = await self._standing.cut_off(thread, taken=taken) if growing else None
             if first:
                 self._adopted[first] = marked(key, 0, 1)
-        return MessageRef(channel=room.channel, id=first, thread=room.thread) if first else None
+        return MessageRef(channel=thread.channel, id=first, thread_id=thread.thread_id) if first else None
 
     async def _with_pictures(self, method: str, message: Message, **where: object) -> tuple[dict[str, Any], bool]:
         """The answer, and whether the pictures had to be left out."""
@@ -224,7 +224,7 @@ class Outbound:
         blocks = without_pictures(message.blocks)
         return await self._api.call(method, text=message.text, blocks=blocks, **where), True
 
-    async def _by_handle(self, handle: str, message: Message, room: Room) -> bool:
+    async def _by_handle(self, handle: str, message: Message, thread: Thread) -> bool:
         """False when the handle is used up, expired or not Slack's. Pictures come as words: it serves five calls."""
         if not self._downloads.allowed(URL(handle)):
             return False
@@ -233,7 +233,7 @@ class Outbound:
             "replace_original": False,
             "text": message.text,
             "blocks": without_pictures(message.blocks),
-            **({"thread_ts": room.thread} if room.thread else {}),
+            **({"thread_ts": thread.thread_id} if thread.thread_id else {}),
         }
         try:
             async with self._api.session.post(handle, json=body) as response:

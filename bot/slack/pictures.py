@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent.domain.content import Content, Picture
 from agent.domain.errors import AppError, NotFound, TransientError
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from bot.slack.api import SlackApi
 from bot.slack.uploads import upload
 
@@ -110,13 +110,13 @@ class Pictures:
         """A private answer shows these files; it has no address, so they stay."""
         self._shown.update({("", file): file for file in files.values()})
 
-    async def share(self, picture: Picture, room: Room) -> None:
+    async def share(self, picture: Picture, thread: Thread) -> None:
         """Post the picture as a file of its own, where image blocks are refused."""
-        await self._upload(picture, channel_id=room.channel, thread_ts=room.thread or None)
+        await self._upload(picture, channel_id=thread.channel, thread_ts=thread.thread_id or None)
 
-    async def share_text(self, text: str, name: str, room: Room) -> None:
+    async def share_text(self, text: str, name: str, thread: Thread) -> None:
         """Post a text as a file."""
-        await upload(self._api, text.encode(), name, channel_id=room.channel, thread_ts=room.thread or None)
+        await upload(self._api, text.encode(), name, channel_id=thread.channel, thread_ts=thread.thread_id or None)
 
     async def _upload(self, picture: Picture, **where: str | None) -> str:
         try:

@@ -13,9 +13,9 @@ def adapter(settings: Settings) -> Adapter | None:
     """The adapter, None without a token."""
     if settings.slack_bot_token is None:
         return None
-    from bot.slack.door import SLACK, SlackDoor  # noqa: PLC0415 - half a second that only Slack's users pay
+    from bot.slack.adapter import SLACK, SlackAdapter  # noqa: PLC0415 - half a second that only Slack's users pay
 
-    return SlackDoor(
+    return SlackAdapter(
         bot_token=settings.slack_bot_token.get_secret_value(),
         app_token=_opened(settings.slack_app_token),
         signing_secret=_opened(settings.slack_signing_secret),
@@ -31,7 +31,7 @@ async def check(settings: Settings) -> Sequence[Line]:
     if settings.slack_bot_token is None:
         return [Line("slack", None, "not configured (SLACK_BOT_TOKEN, SLACK_APP_TOKEN; `trainyard manifest` helps)")]
     from bot.slack import check as checking  # noqa: PLC0415 - only Slack's users pay for its libraries
-    from bot.slack.door import SLACK  # noqa: PLC0415
+    from bot.slack.adapter import SLACK  # noqa: PLC0415
 
     app = settings.slack_app_token
     findings = await checking.check(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 from agent.domain.errors import AppError, TransientError
-from agent.domain.rooms import Inbound, Room
+from agent.domain.inbound import Inbound, Thread
 from bot.slack.api import SlackApi
 from bot.slack.errors import code_of
 
@@ -33,22 +33,22 @@ class Signs:
         """`api` carries the bot's token."""
         self._api = api
         self._refused: set[str] = set()  # methods
-        self._at_work: Counter[str] = Counter()  # requests by room, of those that have a status
+        self._at_work: Counter[str] = Counter()  # requests by thread, of those that have a status
 
     @contextlib.asynccontextmanager
-    async def busy(self, room: Room, asked: Inbound | None) -> AsyncIterator[None]:
+    async def busy(self, thread: Thread, asked: Inbound | None) -> AsyncIterator[None]:
         """Show it while the block lasts. A status belongs to a thread, a reaction to a message."""
         message = asked.twin.rpartition(":")[2] if asked is not None else ""
-        if room.thread and await self._call(STATUS, **_status(room, "processing")):
-            self._at_work[room.key] += 1
+        if thread.thread_id and await self._call(STATUS, **_status(thread, "processing")):
+            self._at_work[thread.key] += 1
             yield
-            self._at_work[room.key] -= 1
-            if not self._at_work[room.key]:
-                del self._at_work[room.key]
-                await self._surely(STATUS, **_status(room, "active"))
-        elif message and await self._call("reactions.add", **_reaction(room, message)):
+            self._at_work[thread.key] -= 1
+            if not self._at_work[thread.key]:
+                del self._at_work[thread.key]
+                await self._surely(STATUS, **_status(thread, "active"))
+        elif message and await self._call("reactions.add", **_reaction(thread, message)):
             yield
-            await self._surely("reactions.remove", **_reaction(room, message))
+            await self._surely("reactions.remove", **_reaction(thread, message))
         else:
             yield
 
@@ -80,9 +80,9 @@ class Signs:
         return True
 
 
-def _status(room: Room, status: str) -> dict[str, str]:
-    return {"channel_id": room.channel, "thread_ts": room.thread, "status": status}
+def _status(thread: Thread, status: str) -> dict[str, str]:
+    return {"channel_id": thread.channel, "thread_ts": thread.thread_id, "status": status}
 
 
-def _reaction(room: Room, message: str) -> dict[str, str]:
-    return {"channel": room.channel, "timestamp": message, "name": REACTION}
+def _reaction(thread: Thread, message: str) -> dict[str, str]:
+    return {"channel": thread.channel, "timestamp": message, "name": REACTION}

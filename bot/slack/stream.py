@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from agent.domain.content import Content
 from agent.domain.errors import AppError, RateLimited, TransientError
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from agent.ports import MessageRef
 from bot.slack.api import SlackApi
 from bot.slack.blocks import Message, messages, neutral, single
@@ -43,7 +43,7 @@ class _Part:
 
 
 @dataclass(slots=True)
-class Desk:
+class StreamContext:
     """What all streams share; `streaming` turns False when Slack does not know the method."""
 
     api: SlackApi
@@ -56,10 +56,10 @@ class Desk:
 class SlackStream:
     """One answer. `recipient` is the person it is for, whom Slack wants to know in channels; None for no streaming."""
 
-    def __init__(self, desk: Desk, room: Room, *, key: str, recipient: str | None) -> None:
-        self._desk, self._api, self._outbound, self._pace = desk, desk.api, desk.outbound, desk.pace
-        self._room, self.key, self._recipient = room, key, recipient
-        self._native = recipient is not None and bool(room.thread) and desk.streaming
+    def __init__(self, context: StreamContext, thread: Thread, *, key: str, recipient: str | None) -> None:
+        self._context, self._api, self._outbound, self._pace = context, context.api, context.outbound, context.pace
+        self._thread, self.key, self._recipient = thread, key, recipient
+        self._native = recipient is not None and bool(thread.thread_id) and context.streaming
         self._open = False  # a stream of Slack's that we have not stopped
         self._now = asyncio.get_running_loop().time
         self._text = ""
@@ -86,7 +86,7 @@ class SlackStream:
         async with self._turn:
             if self._later is not None:
                 self._later.cancel()
-            content = await self._outbound.hand_over(self._room, content, key=self.key)
+            content = await self._outbound.hand_over(self._thread, content, key=self.key)
             if not (self._open and await self._stopped(content)):
                 self._native = False
                 await self._settle(content)
@@ -109,7 +109,7 @@ class SlackStream:
                 self._sure = sure
                 self._wait(error.retry_after_s or self._pace.edit_every_s)
             except AppError as error:
-                self._desk.streaming &= code_of(error) != "unknown_method"
+                self._context.streaming &= code_of(error) != "unknown_method"
                 # What cannot even be edited stays silent until `finish`.
                 self._wait(0.0 if self._native else 10 * self._pace.edit_every_s)
                 self._native = False
@@ -120,7 +120,7 @@ class SlackStream:
 
     def _delay_s(self) -> float:
         method = "chat.appendStream" if self._native else "chat.update"
-        return max(self._not_before_s - self._now(), self._api.limiter.delay_s(method, self._room.channel))
+        return max(self._not_before_s - self._now(), self._api.limiter.delay_s(method, self._thread.channel))
 
     def _show_later(self, delay_s: float) -> None:
         current = asyncio.current_task()
@@ -148,7 +148,7 @@ class SlackStream:
         else:
             await self._api.call_once(
                 "chat.appendStream",
-                channel=self._room.channel,
+                channel=self._thread.channel,
                 ts=part.ts,
                 markdown_text=neutral(pending),
             )
@@ -164,10 +164,10 @@ class SlackStream:
     async def _start(self, text: str) -> None:
         answer = await self._api.call_once(
             "chat.startStream",
-            channel=self._room.channel,
-            thread_ts=self._room.thread,
+            channel=self._thread.channel,
+            thread_ts=self._thread.thread_id,
             recipient_user_id=self._recipient,
-            recipient_team_id=self._room.tenant,
+            recipient_team_id=self._thread.tenant,
             markdown_text=neutral(text),
         )
         self._parts.append(_Part(ts=str(answer["ts"]), start=self._sent, born_s=self._now()))
@@ -176,7 +176,7 @@ class SlackStream:
     async def _close(self, part: _Part) -> None:
         """Stop Slack's stream; one that has ended by itself is as good."""
         try:
-            await self._api.call("chat.stopStream", channel=self._room.channel, ts=part.ts)
+            await self._api.call("chat.stopStream", channel=self._thread.channel, ts=part.ts)
         except TransientError:
             raise
         except AppError as error:
@@ -191,10 +191,10 @@ class SlackStream:
         content = Content(text=self._text[start:])
         message = single(content, {})
         if self._parts:
-            await self._outbound.update(self._room.channel, self._parts[-1].ts, message)
+            await self._outbound.update(self._thread.channel, self._parts[-1].ts, message)
         else:
             metadata = marked(f"{self.key}:growing")
-            ts = await self._outbound.send(self._room, message, metadata=metadata, content=content)
+            ts = await self._outbound.send(self._thread, message, metadata=metadata, content=content)
             self._parts.append(_Part(ts=ts, start=0, born_s=self._now()))
         self._sent = len(self._text)
         self._not_before_s = self._now() + self._pace.edit_every_s
@@ -214,7 +214,7 @@ class SlackStream:
         try:
             await self._api.call(
                 "chat.stopStream",
-                channel=self._room.channel,
+                channel=self._thread.channel,
                 ts=part.ts,
                 markdown_text=(neutral(rest) or None) if exact else None,
                 metadata=marked(self.key) if exact else None,
@@ -227,24 +227,24 @@ class SlackStream:
 
     async def _settle(self, content: Content) -> None:
         """Edit, post and delete until the messages show the content; addresses are kept where Slack allows it."""
-        shown = messages(content, await self._desk.pictures.ids(content))
+        shown = messages(content, await self._context.pictures.ids(content))
         old, stamps = [part.ts for part in self._parts], []
         for number, message in enumerate(shown):
             metadata = marked(self.key, number, len(shown))
             if old and await self._updated(old[0], message, metadata):
                 stamps.append(old.pop(0))
                 continue
-            stamps.append(await self._outbound.send(self._room, message, metadata=metadata, content=content))
+            stamps.append(await self._outbound.send(self._thread, message, metadata=metadata, content=content))
             self._parts[number:number] = [_Part(ts=stamps[-1], start=0, born_s=self._now())]
-            await self._outbound.delete(self._room.channel, old)  # never two answers beside each other
+            await self._outbound.delete(self._thread.channel, old)  # never two answers beside each other
             self._drop(old)
             old = []
-        await self._outbound.delete(self._room.channel, old)
+        await self._outbound.delete(self._thread.channel, old)
         self._drop(old)
 
     async def _updated(self, ts: str, message: Message, metadata: object) -> bool:
         try:
-            await self._outbound.update(self._room.channel, ts, message, metadata=metadata)
+            await self._outbound.update(self._thread.channel, ts, message, metadata=metadata)
         except TransientError:
             raise
         except AppError:
@@ -258,4 +258,4 @@ class SlackStream:
         return self._address() if self._parts else None
 
     def _address(self) -> MessageRef:
-        return MessageRef(channel=self._room.channel, id=self._parts[0].ts, thread=self._room.thread)
+        return MessageRef(channel=self._thread.channel, id=self._parts[0].ts, thread_id=self._thread.thread_id)

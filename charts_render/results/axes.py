@@ -18,7 +18,7 @@ from charts_render.scale import Scale
 from charts_render.scene import Dot, Pen
 from charts_render.theme import LINE_PX
 
-_Y_TICK_ROOM, _X_TICK_ROOM = 62.0, 95.0
+_Y_TICK_SPACE, _X_TICK_SPACE = 62.0, 95.0
 _LABELS_MOST = 220.0
 _EDGE_STEP = 14.0
 _OVER = 20.0  # units that a tick's label may reach beyond the picture
@@ -125,11 +125,11 @@ def draw_axes(
     """
     height, right = space.height, space.right
     x, y = scales
-    part.say(0, -part.depth - 26, shorten(names[1], NOTE, part.room - right), "y-name")
+    part.say(0, -part.depth - 26, shorten(names[1], NOTE, part.max_width - right), "y-name")
     part.depth += NOTE_ROW + 14 if names[1] else 12
-    ticks = [] if not measured[1] else y.ticks(at_most=max(2, int(height / _Y_TICK_ROOM)))
+    ticks = [] if not measured[1] else y.ticks(at_most=max(2, int(height / _Y_TICK_SPACE)))
     left = 0.0 if not ticks else min(max((width(text, TICK) for _, text in ticks), default=0.0), _LABELS_MOST) + 14
-    wide = min(part.room - left - right, space.most_wide)
+    wide = min(part.max_width - left - right, space.most_wide)
     area = Box(left, -part.depth - height, left + wide, -part.depth)
     look = part.palette
     for tick, text in ticks:
@@ -145,7 +145,7 @@ def draw_axes(
         place = area.x0 + x.fraction(tick) * wide
         part.line([place, place], [area.y0, area.y0 - 7], axis, part.gid("x-tick-line"))
         half = width(text, TICK) / 2
-        if place - half >= -_OVER and place + half <= part.room + _OVER:
+        if place - half >= -_OVER and place + half <= part.max_width + _OVER:
             part.say(place, area.y0 - 38, text, "x-tick", letters=TICK, align="center")
     part.depth += height + (46 if measured[0] else 12)
     if names[0]:
@@ -155,7 +155,7 @@ def draw_axes(
 
 
 def _x_ticks(x: Scale, wide: float, *, whole: bool) -> list[tuple[float, str]]:
-    for at_most in range(max(2, int(wide / _X_TICK_ROOM)), 1, -1):
+    for at_most in range(max(2, int(wide / _X_TICK_SPACE)), 1, -1):
         ticks = x.ticks(at_most=at_most, whole=whole)
         places = [(x.fraction(t) * wide, width(text, TICK) / 2) for t, text in ticks]
         if all(b - a > half + other + 16 for (a, half), (b, other) in pairwise(places)):

@@ -64,11 +64,13 @@ def paint(part: Part, bars: Bars) -> None:
     if shown.many:
         part.legend([Key(i, name, line=False) for i, name in enumerate(shown.groups)])
     part.depth += 8
-    names = min(max(width(shorten(n, _NAME, 900), _NAME) for n in shown.names), part.room * _NAMES_SHARE[part.wide])
+    names = min(
+        max(width(shorten(n, _NAME, 900), _NAME) for n in shown.names), part.max_width * _NAMES_SHARE[part.wide]
+    )
     flat = aligned_texts(shown.values.ravel().tolist(), none="no value")
     texts = [flat[i : i + len(shown.names)] for i in range(0, len(flat), len(shown.names))]
     behind = max(width(text, shown.letters) for row in texts for text in row) + _PAD + 12
-    x0, x1 = names + 16 + (12 if shown.lo < 0 else 0), part.room - behind
+    x0, x1 = names + 16 + (12 if shown.lo < 0 else 0), part.max_width - behind
     pitch = _PITCH_MANY if shown.many else _PITCH_ONE
     top = part.depth
     for row, name in enumerate(tell_apart(shown.names, _NAME, names)):

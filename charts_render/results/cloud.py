@@ -26,7 +26,7 @@ _HEIGHTS = {True: 520.0, False: 400.0}
 _SIZES = ((60, 16.0), (400, 12.0), (2_000, 9.0), (1 << 62, 7.0))  # of a marker, up to so many points
 _THINNED_FROM, _SPOT = 400, 4.0  # points, and units of a spot that one of them takes
 _NAMED_POINTS = 14
-_NAME_ROOM = 240.0
+_NAME_WIDTH = 240.0
 _MOST_HIDDEN = 0.5  # of the points of a group
 
 
@@ -46,7 +46,7 @@ def paint(part: Part, cloud: Cloud) -> None:
     groups = [_group(points) for points in cloud.groups[:MOST_GROUPS]]
     apart = len(groups) > 1 and not cloud.guide and not cloud.front
     if apart and all(g.x.size and g.points.name and not any(g.names) for g in groups):
-        trial = Part(part.palette, part.index, part.room)
+        trial = Part(part.palette, part.index, part.max_width)
         if _paint(trial, cloud, groups, in_place=True):
             part.place(trial, 0, 0)
             part.depth = trial.depth
@@ -150,7 +150,7 @@ def _names(axes: Axes, cloud: Cloud, groups: list[_Group], size: float) -> None:
     named = [(i, g, k) for i, g in ranked for k, name in enumerate(g.names) if name.strip()]
     inside = [(i, g, k) for i, g, k in named if axes.x.covers(g.x[k]) and axes.y.covers(g.y[k])]
     for i, group, k in inside[:_NAMED_POINTS]:
-        text = shorten(group.names[k], NOTE, _NAME_ROOM)
+        text = shorten(group.names[k], NOTE, _NAME_WIDTH)
         xs, ys = axes.places(group.x[k : k + 1], group.y[k : k + 1])
         spot = axes.claim(text, NOTE, (float(xs[0]), float(ys[0])), size / 2 + 8)
         if spot is not None:
@@ -163,7 +163,7 @@ def _in_place(axes: Axes, groups: list[_Group]) -> bool:
     part = axes.part
     chips: list[Box] = []
     for i, group in enumerate(groups):
-        text = shorten(group.points.name, _NAME, _NAME_ROOM)
+        text = shorten(group.points.name, _NAME, _NAME_WIDTH)
         xs, ys = axes.places(group.x, group.y)
         wide, a = width(text, _NAME), axes.area
         x = float(np.clip(np.median(xs) - wide / 2, a.x0 + 8, max(a.x1 - wide - 8, a.x0 + 8)))

@@ -20,7 +20,7 @@ _GAP, _GAP_FROM = 1.5, 7.0  # units cut off a bar on each side, of bars at least
 _FAINT = 2 / 9
 _MARKED = (0.15, 0.5, 0.8, 0.95)  # of a group's counts, where its markers are
 _EVEN = 1e-6  # of a width, by which bins may differ and still count as equal
-_ROOM_ABOVE = 1.06
+_SPACE_ABOVE = 1.06
 _ALIKE = 1.2  # groups whose sizes differ by less are compared by count
 _LEAST = 1e-290  # a smaller count cannot be told from none
 
@@ -57,7 +57,7 @@ def paint(part: Part, histogram: Histogram) -> None:
     if not bins.low.size or not groups:
         part.empty()
         return
-    top = float(bins.counts.max()) * _ROOM_ABOVE
+    top = float(bins.counts.max()) * _SPACE_ABOVE
     x = free_scale(np.append(bins.low, bins.high[-1:]), (float(bins.low.min()), float(bins.high.max())))
     y = Scale(0.0, top if top > _LEAST else 1.0)
     axes = draw_axes(part, (x, y), (histogram.x_label, ""), Space(_HEIGHTS[part.wide]))

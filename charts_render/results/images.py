@@ -62,7 +62,7 @@ def paint(part: Part, images: Images) -> None:
         return
     part.depth += 6
     columns = min(len(samples), 2 if len(samples) in {2, 4} else 3)
-    wide = (part.room - _GAP * (columns - 1)) / columns if columns > 1 else part.room * 0.6
+    wide = (part.max_width - _GAP * (columns - 1)) / columns if columns > 1 else part.max_width * 0.6
     for first in range(0, len(samples), columns):
         row = samples[first : first + columns]
         high = max(_size(sample, wide)[1] for sample in row)

@@ -32,7 +32,7 @@ Written = tuple[Letters, bool]  # how counts are written, and whether briefly
 _SIDE = 92.0  # units of the column of recalls
 _TALLEST, _TALLEST_HALF, _WIDEST = 116.0, 150.0, 230.0
 _NAMES_SHARE = 0.27
-_TURNED_ROOM = 190.0
+_TURNED_SPACE = 190.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,17 @@ class _Grid:
 def paint(part: Part, matrix: Matrix) -> None:
     """Draw everything."""
     folded = fold(matrix)
-    written = _letters(folded, part.room)
-    part.head(matrix.title, _notes(folded, matrix, written, part.room))
+    written = _letters(folded, part.max_width)
+    part.head(matrix.title, _notes(folded, matrix, written, part.max_width))
     if not folded.counts.size:
         part.empty("no classes yet")
         return
-    wide, high = _cell(folded, part.room)
-    names = min(max(width(shorten(n, TICK, 900), TICK) for n in folded.rows), part.room * _NAMES_SHARE)
+    wide, high = _cell(folded, part.max_width)
+    names = min(max(width(shorten(n, TICK, 900), TICK) for n in folded.rows), part.max_width * _NAMES_SHARE)
     names = max(names, width("precision", NOTE) if folded.recall.size else 0.0)
     x = names + 14
     part.depth += 4
-    part.say(x, -part.depth - 26, shorten(f"{matrix.column_label} →", NOTE, part.room - x), "axis-name:columns")
+    part.say(x, -part.depth - 26, shorten(f"{matrix.column_label} →", NOTE, part.max_width - x), "axis-name:columns")
     part.say(0, -part.depth - 26, shorten(f"{matrix.row_label} ↓", NOTE, names), "axis-name:rows")
     part.depth += 40
     _columns(part, folded, x, wide)
@@ -99,20 +99,20 @@ def _draw_cell(part: Part, folded: Folded, grid: _Grid, at: tuple[int, int], wri
     part.text(middle, base, text, Ink(letters, ink, "center"), part.gid("count", item))
 
 
-def _cell(folded: Folded, room: float) -> tuple[float, float]:
+def _cell(folded: Folded, max_width: float) -> tuple[float, float]:
     """Width and height of a cell."""
     names = max((width(shorten(n, TICK, 900), TICK) for n in folded.rows), default=0.0)
-    left = max(min(names, room * _NAMES_SHARE), width("precision", NOTE) if folded.recall.size else 0.0) + 14
-    wide = (room - left - (_SIDE if folded.recall.size else 0)) / max(len(folded.columns), 1)
+    left = max(min(names, max_width * _NAMES_SHARE), width("precision", NOTE) if folded.recall.size else 0.0) + 14
+    wide = (max_width - left - (_SIDE if folded.recall.size else 0)) / max(len(folded.columns), 1)
     wide = min(wide, _WIDEST)
-    return wide, min(_TALLEST if room >= WIDE else _TALLEST_HALF, max(wide * 0.85, 40.0))
+    return wide, min(_TALLEST if max_width >= WIDE else _TALLEST_HALF, max(wide * 0.85, 40.0))
 
 
-def _letters(folded: Folded, room: float) -> Written | None:
+def _letters(folded: Folded, max_width: float) -> Written | None:
     """The largest letters in which every count fits its cell, brief ones last; None where none do."""
     if not folded.counts.size:
         return None
-    wide, high = _cell(folded, room)
+    wide, high = _cell(folded, max_width)
     counts = [float(count) for count in np.unique(folded.counts[folded.counts > 0])]
     for brief in (False, True):
         texts = {count_text(count, brief=brief) for count in counts} | {"0"}
@@ -120,18 +120,18 @@ def _letters(folded: Folded, room: float) -> Written | None:
             letters = Letters(size, bold=size >= _BOLD_FROM)
             if size <= high - 8 and max(width(text, letters) for text in texts) <= wide - _AIR:
                 return letters, brief
-    lost = _too_long(folded, (Letters(_SIZES[-1]), True), room)
+    lost = _too_long(folded, (Letters(_SIZES[-1]), True), max_width)
     if lost > _LOST_MOST * folded.counts.size:
         return None
     sizes = (Letters(size, bold=size >= _BOLD_FROM) for size in _SIZES if size <= high - 8)
-    return next(((letters, True) for letters in sizes if _too_long(folded, (letters, True), room) <= lost), None)
+    return next(((letters, True) for letters in sizes if _too_long(folded, (letters, True), max_width) <= lost), None)
 
 
-def _too_long(folded: Folded, written: Written, room: float) -> int:
+def _too_long(folded: Folded, written: Written, max_width: float) -> int:
     """How many counts do not fit their cells."""
     letters, brief = written
     counts, often = np.unique(folded.counts[folded.counts > 0], return_counts=True)
-    space = _cell(folded, room)[0] - _AIR
+    space = _cell(folded, max_width)[0] - _AIR
     return sum(
         int(n) for count, n in zip(counts, often, strict=True) if _wide(float(count), letters, brief=brief) > space
     )
@@ -141,7 +141,7 @@ def _wide(count: float, letters: Letters, *, brief: bool) -> float:
     return width(count_text(count, brief=brief), letters)
 
 
-def _notes(folded: Folded, matrix: Matrix, written: Written | None, room: float) -> list[str]:
+def _notes(folded: Folded, matrix: Matrix, written: Written | None, max_width: float) -> list[str]:
     notes = []
     if not np.isnan(folded.right):
         bound = "at least " if folded.at_least else ""
@@ -153,7 +153,7 @@ def _notes(folded: Folded, matrix: Matrix, written: Written | None, room: float)
         notes.append(f"{MOST_CLASSES} most frequent{of} classes")
     if folded.missing:
         notes.append(f"? {folded.missing:,} without a count")
-    lost = _too_long(folded, written, room) if written is not None else 0
+    lost = _too_long(folded, written, max_width) if written is not None else 0
     if written is None and folded.counts.size:
         notes.append("counts too long to write")
     elif lost:
@@ -166,9 +166,9 @@ def _notes(folded: Folded, matrix: Matrix, written: Written | None, room: float)
 def _columns(part: Part, folded: Folded, x: float, wide: float) -> None:
     """Names above the columns, upright where they fit, else turned."""
     look = part.palette
-    longest = max(width(shorten(name, TICK, _TURNED_ROOM), TICK) for name in folded.columns)
+    longest = max(width(shorten(name, TICK, _TURNED_SPACE), TICK) for name in folded.columns)
     flat = longest <= wide - 10
-    texts = tell_apart(folded.columns, TICK, wide - 10 if flat else _TURNED_ROOM)
+    texts = tell_apart(folded.columns, TICK, wide - 10 if flat else _TURNED_SPACE)
     for i, text in enumerate(texts):
         middle = x + (i + 0.5) * wide
         if flat:

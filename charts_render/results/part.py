@@ -7,7 +7,7 @@ it and leave in `depth` how far down they came. Its origin is the upper left cor
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from charts_render.layout import ENTRY_GAP, HEADING, HEADING_ROW, LEGEND_ROW, NAME_ROOM, NOTE, NOTE_ROW, SWATCH
+from charts_render.layout import ENTRY_GAP, HEADING, HEADING_ROW, LEGEND_ROW, NAME_WIDTH, NOTE, NOTE_ROW, SWATCH
 from charts_render.lettering import Letters, plain, shorten, tell_apart, width, wrap
 from charts_render.scene import Align, Dot, Ink, Pen, Scene
 from charts_render.theme import LINE_PX, MARKER_PX, NOTE_PX, SHAPES, Palette
@@ -37,17 +37,17 @@ class Key:
 class Part(Scene):
     """A scene `room` units wide; `index` is the picture's number on the sheet."""
 
-    def __init__(self, palette: Palette, index: int, room: float) -> None:
+    def __init__(self, palette: Palette, index: int, max_width: float) -> None:
         """Nothing yet."""
         super().__init__(palette)
         self.index = index
-        self.room = room
+        self.max_width = max_width
         self.depth = 0.0
 
     @property
     def wide(self) -> bool:
         """Whether it has a row of the sheet to itself."""
-        return self.room >= WIDE
+        return self.max_width >= WIDE
 
     def gid(self, what: str, item: int | str = "") -> str:
         """The name of a shape or text of this picture."""
@@ -79,32 +79,36 @@ class Part(Scene):
 
     def head(self, title: str, notes: Sequence[str], unit: str = "") -> None:
         """The heading with its unit, the notes beside it where they fit, else below it."""
-        lines = wrap(title[:_TITLE].split(), HEADING, self.room, lines=2)
+        lines = wrap(title[:_TITLE].split(), HEADING, self.max_width, lines=2)
         for i, line in enumerate(lines):
             self.text(0, -32 - i * _TITLE_ROW, line, Ink(HEADING, self.palette.ink), self.gid("heading", i or ""))
         base, used = 32 + max(len(lines) - 1, 0) * _TITLE_ROW, width(lines[-1], HEADING) + 12 if lines else 0.0
         said = plain(f"({unit})") if unit else ""
-        if used + width(said, NOTE) > self.room:  # a long one is a note
+        if used + width(said, NOTE) > self.max_width:  # a long one is a note
             notes, said = [said, *notes], ""
         self.say(used, -base, said, "unit")
         used += width(said, NOTE) + 20 if said else 20.0
         note = plain(" · ".join(notes))
-        beside = bool(note) and used + width(note, NOTE) <= self.room
+        beside = bool(note) and used + width(note, NOTE) <= self.max_width
         self.depth = base + HEADING_ROW - 32 if lines or said or beside else 0.0
         if beside:
-            self.say(self.room, -base, note, "note", align="right")
+            self.say(self.max_width, -base, note, "note", align="right")
             return
-        for i, text in enumerate(wrap(_pieces(notes, self.room), NOTE, self.room, lines=_NOTES, joint=" · ")):
+        for i, text in enumerate(wrap(_pieces(notes, self.max_width), NOTE, self.max_width, lines=_NOTES, joint=" · ")):
             self.say(0, -self.depth - 26, text, f"note:{i}")
             self.depth += NOTE_ROW
 
     def legend(self, keys: Sequence[Key]) -> None:
         """Rows of markers and names, side by side where they fit."""
-        room = self.room - SWATCH if len(keys) <= _NOTES else min(NAME_ROOM * 1.4, (self.room - ENTRY_GAP) / 2 - SWATCH)
+        max_width = (
+            self.max_width - SWATCH
+            if len(keys) <= _NOTES
+            else min(NAME_WIDTH * 1.4, (self.max_width - ENTRY_GAP) / 2 - SWATCH)
+        )
         x = 0.0
-        for key, name in zip(keys, tell_apart([key.text for key in keys], NOTE, room), strict=True):
+        for key, name in zip(keys, tell_apart([key.text for key in keys], NOTE, max_width), strict=True):
             wide = SWATCH + width(name, NOTE)
-            if x > 0 and x + wide > self.room:
+            if x > 0 and x + wide > self.max_width:
                 x, self.depth = 0.0, self.depth + LEGEND_ROW
             self.key(key, x, -self.depth - 28, name)
             x += wide + ENTRY_GAP
@@ -122,9 +126,9 @@ class Part(Scene):
 
     def empty(self, text: str = "no values yet", height: float = 90.0) -> None:
         """Said where there is nothing to draw."""
-        self.say(self.room / 2, -self.depth - height / 2 - 8, text, "empty", align="center")
+        self.say(self.max_width / 2, -self.depth - height / 2 - 8, text, "empty", align="center")
         self.depth += height
 
 
-def _pieces(notes: Sequence[str], room: float) -> list[str]:
-    return [shorten(note, NOTE, room) for note in notes if note]
+def _pieces(notes: Sequence[str], max_width: float) -> list[str]:
+    return [shorten(note, NOTE, max_width) for note in notes if note]

@@ -103,12 +103,12 @@ def _since(plane: Plane) -> list[float]:
 def _ends(part: Part, paths: list[_Path], x: Scale) -> list[str]:
     """The texts at the lines' ends, none where a line ends elsewhere or there is no room."""
     texts = [Key(0, p.line.name, p.line.note).text if p.line.name or p.line.note else "" for p in paths]
-    room = _WIDE_END if part.wide else _NARROW_END
-    if len(paths) < 2 or any(not text or width(text, _NAME) > room for text in texts):
+    max_width = _WIDE_END if part.wide else _NARROW_END
+    if len(paths) < 2 or any(not text or width(text, _NAME) > max_width for text in texts):
         return []
     if any(p.last < 0 or x.fraction(p.x[p.last]) < 1 - _NEAR_END for p in paths):
         return []
-    return [shorten(text, _NAME, room) for text in texts]
+    return [shorten(text, _NAME, max_width) for text in texts]
 
 
 def _notes(plane: Plane, paths: list[_Path], x: Scale, y: Scale) -> list[str]:
@@ -186,11 +186,11 @@ def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 def _column(part: Part, keys: list[Key], x: float, base: float) -> None:
     """Names and notes below each other, beside the plane."""
-    room = part.room - x - SWATCH
+    max_width = part.max_width - x - SWATCH
     for key in keys:
-        part.key(key, x, base, shorten(key.name or "unnamed", NOTE, room))
+        part.key(key, x, base, shorten(key.name or "unnamed", NOTE, max_width))
         if key.note:
-            part.say(x + SWATCH, base - 36, shorten(key.note, NOTE, room), f"legend-note:{key.item}")
+            part.say(x + SWATCH, base - 36, shorten(key.note, NOTE, max_width), f"legend-note:{key.item}")
         base -= 86 if key.note else 48
 
 

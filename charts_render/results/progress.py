@@ -20,7 +20,7 @@ from charts_render.theme import LINE_PX, VALUE_PX
 _VALUE = Letters(VALUE_PX, bold=True)
 _HEIGHTS = {True: 460.0, False: 360.0}
 _NAMED: Final = 10
-_NAME_ROOM = 260.0
+_NAME_WIDTH = 260.0
 _CROWD = 120  # trials from which markers are small
 
 
@@ -109,7 +109,7 @@ def _names(axes: Axes, best: list[Trial]) -> None:
     """What made it better, the latest first, where there is room."""
     named = [trial for trial in reversed(best) if trial.name.strip() and axes.y.covers(trial.value)]
     for trial in named[:_NAMED]:
-        text = shorten(trial.name, NOTE, _NAME_ROOM)
+        text = shorten(trial.name, NOTE, _NAME_WIDTH)
         xs, ys = axes.places(floats([float(trial.number)]), floats([trial.value]))
         spot = axes.claim(text, NOTE, (float(xs[0]), float(ys[0])), 16.0)
         if spot is not None:

@@ -41,9 +41,9 @@ def compose(spec: PictureSpec, width_px: int) -> Sheet:
     title, subtitle, depth = headline(spec.title, " · ".join(text for text in (spec.subtitle, more) if text))
     placed: list[tuple[Part, float, float]] = []
     for row in rows(shown, narrow=width_px < _NARROW_PX):
-        room = (DESIGN_WIDTH_PX - 2 * MARGIN - GUTTER * (len(row) - 1)) / len(row)
-        parts = [paint(shown[i], i, room, look) for i in row]
-        placed += [(part, MARGIN + column * (room + GUTTER), depth) for column, part in enumerate(parts)]
+        max_width = (DESIGN_WIDTH_PX - 2 * MARGIN - GUTTER * (len(row) - 1)) / len(row)
+        parts = [paint(shown[i], i, max_width, look) for i in row]
+        placed += [(part, MARGIN + column * (max_width + GUTTER), depth) for column, part in enumerate(parts)]
         depth += max(part.depth for part in parts) + _ROW_GAP
     height = depth - (_ROW_GAP if placed else 0.0) + _BOTTOM
     sheet = Sheet(width_px, height, look)
@@ -59,17 +59,17 @@ def rows(pictures: Sequence[ResultPicture], *, narrow: bool) -> list[list[int]]:
     """Numbers of the pictures of each row: two side by side where both can be half as wide, else one."""
     found: list[list[int]] = []
     for i, picture in enumerate(pictures):
-        room_left = bool(found) and len(found[-1]) == 1 and _halves(pictures[found[-1][0]])
-        if not narrow and room_left and _halves(picture):
+        width_left = bool(found) and len(found[-1]) == 1 and _halves(pictures[found[-1][0]])
+        if not narrow and width_left and _halves(picture):
             found[-1].append(i)
         else:
             found.append([i])
     return found
 
 
-def paint(picture: ResultPicture, index: int, room: float, look: Palette) -> Part:
+def paint(picture: ResultPicture, index: int, max_width: float, look: Palette) -> Part:
     """One picture, `room` units wide."""
-    part = Part(look, index, room)
+    part = Part(look, index, max_width)
     match picture:
         case Matrix():
             matrix.paint(part, picture)

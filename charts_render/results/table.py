@@ -29,7 +29,7 @@ def paint(part: Part, table: Table) -> None:
         return
     marks = [table.marks[i] if i < len(table.marks) else "" for i in range(len(rows))]
     left = _MARK if any(marks) else 0.0
-    wide = _widths(columns, rows, part.room - left)
+    wide = _widths(columns, rows, part.max_width - left)
     right = [_numbers([row[i] for row in rows]) for i in range(count)]
     starts = [left + sum(wide[:i]) + i * _GAP for i in range(count)]
     for i, name in enumerate(columns):
@@ -39,12 +39,12 @@ def paint(part: Part, table: Table) -> None:
     if any(plain(name) for name in columns):
         part.depth += 42
         pen = Pen(part.palette.muted, 2.0, layer=1.0)
-        part.line([0, part.room], [-part.depth, -part.depth], pen, part.gid("head-line"))
+        part.line([0, part.max_width], [-part.depth, -part.depth], pen, part.gid("head-line"))
     most = _LINES_FEW if len(rows) <= _FEW else _LINES_MANY
     for number, row in enumerate(rows):
         if number:
             pen = Pen(part.palette.grid, 1.6, layer=1.0)
-            part.line([0, part.room], [-part.depth, -part.depth], pen, part.gid("row-line", number))
+            part.line([0, part.max_width], [-part.depth, -part.depth], pen, part.gid("row-line", number))
         _row(part, number, row, marks[number], list(zip(starts, wide, right, strict=True)), most)
 
 
@@ -66,15 +66,15 @@ def _row(
     part.depth += deepest * _PITCH + 2 * _PAD - 4
 
 
-def _widths(columns: Sequence[str], rows: Sequence[tuple[str, ...]], room: float) -> list[float]:
+def _widths(columns: Sequence[str], rows: Sequence[tuple[str, ...]], max_width: float) -> list[float]:
     """Narrow columns as wide as they need, the others share what is left by the length of their texts."""
     count = len(rows[0])
-    room -= _GAP * (count - 1)
+    max_width -= _GAP * (count - 1)
     natural = []
     for i in range(count):
-        head = width(shorten(columns[i], _HEAD, room), _HEAD) if i < len(columns) else 0.0
+        head = width(shorten(columns[i], _HEAD, max_width), _HEAD) if i < len(columns) else 0.0
         natural.append(max(head, *[width(plain(row[i]), NOTE) for row in rows], _LEAST))
-    wide, open_ones, left = [0.0] * count, list(range(count)), room
+    wide, open_ones, left = [0.0] * count, list(range(count)), max_width
     while open_ones:
         share = left / len(open_ones)
         fitting = [i for i in open_ones if natural[i] <= share]

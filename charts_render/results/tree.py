@@ -81,9 +81,9 @@ def _row(part: Part, i: int, row: Branch, place: tuple[float, str], *, is_best: 
     strong = is_best or trial.state == "kept"
     ink = palette.ink if strong else palette.muted
     letters = _VALUE if strong else NOTE
-    part.text(part.room, base, value, Ink(letters, ink, "right"), part.gid("value", i))
+    part.text(part.max_width, base, value, Ink(letters, ink, "right"), part.gid("value", i))
     number = step_text(trial.number)
     part.say(x + 26, base, number, f"number:{i}")
     left = x + 26 + width(number, NOTE) + _NUMBER
-    name = shorten(trial.name, letters, part.room - width(value, letters) - 30 - left)
+    name = shorten(trial.name, letters, part.max_width - width(value, letters) - 30 - left)
     part.text(left, base, name, Ink(letters, ink), part.gid("name", i))

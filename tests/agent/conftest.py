@@ -16,16 +16,16 @@ from agent.storage.database import Database
 from agent.storage.tables import metadata
 from tests.agent.databases import sqlite
 from tests.agent.postgres import cluster
-from tests.fakes import FakeBundles, FakeCharts, FakeClock, FakeDoor, FakeFleet
+from tests.fakes import FakeAdapter, FakeBundles, FakeCharts, FakeClock, FakeFleet
 from worker.client.blobs import FolderBlobs
 
 
-class House:
+class Harness:
     """One brain and what surrounds it; `restarted` gives a new brain over the same database and platform."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.door, self.fleet, self.clock = FakeDoor(), FakeFleet(), FakeClock()
+        self.adapter, self.fleet, self.clock = FakeAdapter(), FakeFleet(), FakeClock()
         self.model: Model = OfflinePlanner()
         self.charts = FakeCharts()
         self.options = Options(pictures=folder / "charts", card_pace_s=0.01)
@@ -36,7 +36,7 @@ class House:
         await database.start()
         brain = build(
             stores=sql_stores(database),
-            doors={self.door.platform: self.door},
+            adapters={self.adapter.platform: self.adapter},
             fleet=self.fleet,
             blobs=FolderBlobs(self.folder / "blobs"),
             bundles=FakeBundles(),
@@ -62,8 +62,8 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def harness(tmp_path: Path) -> Harness:
+    return Harness(tmp_path)
 
 
 @pytest.fixture

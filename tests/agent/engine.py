@@ -1,4 +1,4 @@
-"""The run service over a real database with hosts of the test's own; no doors, no tools."""
+"""The run service over a real database with hosts of the test's own; no adapters, no tools."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from agent.runs.life.service import RunService, Timings
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.stores import Stores, Verdict
-from tests.fakes import ALICE, ROOM, START, FakeClock, FakeFleet, host
+from tests.fakes import ALICE, START, THREAD, FakeClock, FakeFleet, host
 
 SPEC = RunSpec(
     task="tabular_classification",
@@ -30,12 +30,12 @@ def ENDING(run: Run, earlier: Sequence[Attempt], attempt: Attempt, outcome: Outc
 
 async def a_run(stores: Stores, token: str = "token", spec: RunSpec = SPEC) -> Run:
     """A queued run."""
-    session_id = await stores.conversations.session_of(ROOM, create=True)
+    session_id = await stores.conversations.session_of(THREAD, create=True)
     assert session_id is not None
     run = Run(
         id=new_run_id(), session_id=session_id, requester=ALICE.key, state=RunState.QUEUED, spec=spec, created_at=START
     )
-    return await stores.runs.create(run, ROOM, client_token=token)
+    return await stores.runs.create(run, THREAD, client_token=token)
 
 
 class Engine:
@@ -65,10 +65,10 @@ class Engine:
         )
 
     async def create(self, spec: RunSpec = SPEC, *, token: str = "t", user: str = ALICE.key, priority: int = 0) -> Run:
-        session_id = await self.stores.conversations.session_of(ROOM, create=True)
+        session_id = await self.stores.conversations.session_of(THREAD, create=True)
         assert session_id is not None
         created = await self.service.create(
-            spec, session_id=session_id, requester=user, room=ROOM, token=token, priority=priority
+            spec, session_id=session_id, requester=user, thread=THREAD, token=token, priority=priority
         )
         return await self.runs.get(created.id)
 

@@ -45,6 +45,6 @@ def facts(folder: Path, classes: int = 2, *, rows: int = 400, text: bool = False
 
 
 def outcome(folder: Path, results: Results | None, *, blobs: str = "blobs") -> Outcome:
-    """A success whose facts are in the store of a `House`."""
+    """A success whose facts are in the store of a `Harness`."""
     sha256 = FolderBlobs(folder / blobs).put_bytes(encode(results), name="results.json").sha256 if results else ""
     return Outcome(state=RunState.SUCCEEDED, scorecard=CARD, chosen="lightgbm", seconds=9.0, results=sha256)

@@ -1,13 +1,13 @@
-"""A run on the stage of a `House`: made without talk, moved by events of its host, asked about with commands."""
+"""A run on the stage of a `Harness`: made without talk, moved by events of its host, asked about with commands."""
 
 from agent.brain import Brain
 from agent.domain.content import Content
 from agent.domain.events import Accepted, Ended, EventBody, Logged, Measured, MetricRow, Saved, Started, WorkerEvent
-from agent.domain.rooms import Person
+from agent.domain.inbound import Person
 from agent.domain.runs import ExitClass, Outcome, Run, RunSpec, RunState
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
-from tests.fakes import ALICE, ROOM, START, commanded, said
+from tests.fakes import ALICE, START, THREAD, commanded, said
 
 BOOT = "boot-1"
 
@@ -15,18 +15,23 @@ BOOT = "boot-1"
 class Stage:
     """One brain, and the words of hosts about its runs."""
 
-    def __init__(self, house: House, brain: Brain) -> None:
-        self.house, self.brain = house, brain
+    def __init__(self, harness: Harness, brain: Brain) -> None:
+        self.harness, self.brain = harness, brain
         self._seqs: dict[tuple[str, int], int] = {}
         self._tokens = 0
 
     async def create(self, spec: RunSpec = SPEC, *, person: Person = ALICE, priority: int = 0) -> Run:
-        """A run of this room; it starts at once where a host has room."""
-        session_id = await self.brain.stores.conversations.session_of(ROOM, create=True)
+        """A run of this thread; it starts at once where a host has room."""
+        session_id = await self.brain.stores.conversations.session_of(THREAD, create=True)
         assert session_id is not None
         self._tokens += 1
         run = await self.brain.service.create(
-            spec, session_id=session_id, requester=person.key, room=ROOM, token=f"t{self._tokens}", priority=priority
+            spec,
+            session_id=session_id,
+            requester=person.key,
+            thread=THREAD,
+            token=f"t{self._tokens}",
+            priority=priority,
         )
         return await self.brain.stores.runs.get(run.id)
 
@@ -43,7 +48,7 @@ class Stage:
             seq = self._seqs.get((run.id, attempt), 0) + 1
             self._seqs[run.id, attempt] = seq
             events.append(
-                WorkerEvent(run=run.id, attempt=attempt, seq=seq, host="gpu-1", at=self.house.clock.now(), body=body)
+                WorkerEvent(run=run.id, attempt=attempt, seq=seq, host="gpu-1", at=self.harness.clock.now(), body=body)
             )
         await self.brain.service.take(events)
         return await self.brain.stores.runs.get(run.id)
@@ -55,24 +60,24 @@ class Stage:
 
     async def asks(self, *words: str, person: Person = ALICE) -> Content:
         """What a slash command answers to this person alone."""
-        before = len(self.house.door.whispers)
-        await self.brain.desk.accept(commanded(*words, person=person))
-        await self.house.until(lambda: len(self.house.door.whispers) > before)
-        return self.house.door.whispers[-1][1]
+        before = len(self.harness.adapter.whispers)
+        await self.brain.router.accept(commanded(*words, person=person))
+        await self.harness.until(lambda: len(self.harness.adapter.whispers) > before)
+        return self.harness.adapter.whispers[-1][1]
 
     async def tells(self, text: str, person: Person = ALICE) -> str:
-        """The next words in the room after somebody said something."""
-        before = len(self.house.door.texts())
-        await self.brain.desk.accept(said(text, person=person))
-        await self.house.until(lambda: len(self.house.door.texts()) > before)
-        await self.brain.desk.idle()
-        await self.brain.postman.idle()
-        return self.house.door.texts()[-1]
+        """The next words in the thread after somebody said something."""
+        before = len(self.harness.adapter.texts())
+        await self.brain.router.accept(said(text, person=person))
+        await self.harness.until(lambda: len(self.harness.adapter.texts()) > before)
+        await self.brain.router.idle()
+        await self.brain.delivery.idle()
+        return self.harness.adapter.texts()[-1]
 
     async def asked(self) -> Content:
-        """The newest approval card of the room, once there is one that waits."""
-        await self.house.until(lambda: any(_waits(content) for content in self.house.door.shown))
-        return [content for content in self.house.door.shown if _waits(content)][-1]
+        """The newest approval card of the thread, once there is one that waits."""
+        await self.harness.until(lambda: any(_waits(content) for content in self.harness.adapter.shown))
+        return [content for content in self.harness.adapter.shown if _waits(content)][-1]
 
 
 def _waits(content: Content) -> bool:

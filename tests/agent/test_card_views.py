@@ -12,11 +12,11 @@ from agent.commands import words_of
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Button, Card
 from agent.domain.errors import BadRequest
-from agent.domain.rooms import Clicked
+from agent.domain.inbound import Clicked
 from agent.domain.runs import RunState
 from agent.runs.cards.card_view import MOST_CHOSEN, CardView, card_view_of, chooser, mark, view_buttons
 from agent.tools.cards.card_views import CardArguments, card_arguments
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.stage import Stage, rows
 from tests.fakes import GUEST, clicked
 
@@ -120,74 +120,74 @@ def test_what_says_nothing_about_a_card_is_refused(words: str) -> None:
         card_arguments(words.split())
 
 
-def the_card(house: House) -> Card | None:
-    cards = [content.card for content in house.door.shown if content.card and content.card.kind == "run"]
+def the_card(harness: Harness) -> Card | None:
+    cards = [content.card for content in harness.adapter.shown if content.card and content.card.kind == "run"]
     return cards[-1] if cards else None
 
 
-def labelled(house: House, label: str) -> Button | None:
-    card = the_card(house)
+def labelled(harness: Harness, label: str) -> Button | None:
+    card = the_card(harness)
     return next((one for one in card.buttons if one.label == label), None) if card else None
 
 
-async def press(house: House, stage: Stage, label: str) -> str:
+async def press(harness: Harness, stage: Stage, label: str) -> str:
     """What a click on the run card answers to its person, once the card has that button."""
-    await house.until(lambda: labelled(house, label) is not None)
-    button = labelled(house, label)
+    await harness.until(lambda: labelled(harness, label) is not None)
+    button = labelled(harness, label)
     assert button is not None
-    before = len(house.door.whispers)
-    await stage.brain.desk.accept(clicked(button))
-    await house.until(lambda: len(house.door.whispers) > before)
-    return house.door.whispers[-1][1].text
+    before = len(harness.adapter.whispers)
+    await stage.brain.router.accept(clicked(button))
+    await harness.until(lambda: len(harness.adapter.whispers) > before)
+    return harness.adapter.whispers[-1][1].text
 
 
-async def drawn(house: House) -> ChartSpec:
+async def drawn(harness: Harness) -> ChartSpec:
     """The newest chart, once the cards are quiet."""
     count = -1
-    while count != len(house.charts.drawn):
-        count = len(house.charts.drawn)
+    while count != len(harness.charts.drawn):
+        count = len(harness.charts.drawn)
         await asyncio.sleep(0.1)
-    spec = house.charts.drawn[-1]
+    spec = harness.charts.drawn[-1]
     assert isinstance(spec, ChartSpec)
     return spec
 
 
-async def test_a_card_keeps_its_view_over_refreshes_a_restart_and_the_end(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_card_keeps_its_view_over_refreshes_a_restart_and_the_end(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(*range(1, 101), train_loss=0.5, **{"baseline/majority/loss": 0.9}))
-        assert "on a log scale" in await press(house, stage, "Log scale")
-        assert "smoothed by 0.6" in await press(house, stage, "Smooth")
-        assert "newest quarter" in await press(house, stage, "Zoom")
-        await house.until(lambda: labelled(house, "Whole run") is not None)
-        assert labelled(house, "Linear scale") is not None
-        assert labelled(house, "Smoother") is not None
-        (panel,) = (await drawn(house)).panels
+        assert "on a log scale" in await press(harness, stage, "Log scale")
+        assert "smoothed by 0.6" in await press(harness, stage, "Smooth")
+        assert "newest quarter" in await press(harness, stage, "Zoom")
+        await harness.until(lambda: labelled(harness, "Whole run") is not None)
+        assert labelled(harness, "Linear scale") is not None
+        assert labelled(harness, "Smoother") is not None
+        (panel,) = (await drawn(harness)).panels
         assert (panel.log_scale, panel.smooth, list(panel.series[0].x)) == (True, 0.6, list(range(75, 101)))
         assert [line.value for line in panel.baselines] == [0.9]
         await stage.says(run, rows(*range(101, 201), train_loss=0.5))
-        await house.until(lambda: house.charts.drawn[-1].panels[0].series[0].x[-1] == 200)
-        (panel,) = (await drawn(house)).panels
+        await harness.until(lambda: harness.charts.drawn[-1].panels[0].series[0].x[-1] == 200)
+        (panel,) = (await drawn(harness)).panels
         assert (panel.log_scale, panel.smooth, min(panel.series[0].x)) == (True, 0.6, 150)
         await stage.ended(run, RunState.STOPPED)
-    async with house.open() as brain:
-        stage = Stage(house, brain)
-        before = len(house.charts.drawn)
-        await house.until(lambda: len(house.charts.drawn) > before)
-        assert (await drawn(house)).panels[0].log_scale
-        assert "the whole run" in await press(house, stage, "Whole run")
-        await house.until(lambda: labelled(house, "Zoom") is not None)
-        (panel,) = (await drawn(house)).panels
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        before = len(harness.charts.drawn)
+        await harness.until(lambda: len(harness.charts.drawn) > before)
+        assert (await drawn(harness)).panels[0].log_scale
+        assert "the whole run" in await press(harness, stage, "Whole run")
+        await harness.until(lambda: labelled(harness, "Zoom") is not None)
+        (panel,) = (await drawn(harness)).panels
         assert (panel.log_scale, panel.smooth, min(panel.series[0].x)) == (True, 0.6, 1)
 
 
-async def test_a_card_without_curves_has_no_such_buttons_and_guests_leave_it_alone(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_card_without_curves_has_no_such_buttons_and_guests_leave_it_alone(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        await house.until(lambda: the_card(house) is not None)
-        card = the_card(house)
+        await harness.until(lambda: the_card(harness) is not None)
+        card = the_card(harness)
         assert card is not None
         assert "no metrics yet" in (await stage.asks("card", run.id)).text
         assert "card" not in {button.action for button in card.buttons}
@@ -197,18 +197,18 @@ async def test_a_card_without_curves_has_no_such_buttons_and_guests_leave_it_alo
         assert await brain.stores.runs.card_view(run.id) == "w900"
 
 
-async def test_people_choose_its_metrics_in_a_menu(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_people_choose_its_metrics_in_a_menu(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         values = {f"metric_{number}": 0.5 for number in range(6)}
         await stage.says(run, rows(*range(1, 11), train_loss=0.5, valid_loss=0.6, **values))
-        await house.until(lambda: labelled(house, "Select") is not None)
-        button = labelled(house, "Select")
+        await harness.until(lambda: labelled(harness, "Select") is not None)
+        button = labelled(harness, "Select")
         assert button is not None
-        await stage.brain.desk.accept(clicked(button))
-        await house.until(lambda: bool(house.door.whispers))
-        asked = house.door.whispers[-1][1].card
+        await stage.brain.router.accept(clicked(button))
+        await harness.until(lambda: bool(harness.adapter.whispers))
+        asked = harness.adapter.whispers[-1][1].card
         assert asked is not None
         (menu,) = asked.menus
         assert [choice.label for choice in menu.choices] == ["loss", *values]
@@ -216,43 +216,43 @@ async def test_people_choose_its_metrics_in_a_menu(house: House) -> None:
         picked = [choice.value for choice in menu.choices if choice.label in {"loss", "metric_5"}]
 
         async def choose(*chosen: str) -> str:
-            before = len(house.door.whispers)
+            before = len(harness.adapter.whispers)
             act = Clicked(action=menu.action, subject=menu.subject + "".join(chosen))
-            await stage.brain.desk.accept(clicked(button).model_copy(update={"act": act, "event_id": str(chosen)}))
-            await house.until(lambda: len(house.door.whispers) > before)
-            return house.door.whispers[-1][1].text
+            await stage.brain.router.accept(clicked(button).model_copy(update={"act": act, "event_id": str(chosen)}))
+            await harness.until(lambda: len(harness.adapter.whispers) > before)
+            return harness.adapter.whispers[-1][1].text
 
         assert "`loss`, `metric_5`" in await choose(*picked)
-        await house.until(lambda: len(house.charts.drawn[-1].panels) == 2)
-        assert [(panel.title, len(panel.series)) for panel in (await drawn(house)).panels] == [
+        await harness.until(lambda: len(harness.charts.drawn[-1].panels) == 2)
+        assert [(panel.title, len(panel.series)) for panel in (await drawn(harness)).panels] == [
             ("loss", 2), ("metric 5", 1),
         ]  # fmt: skip
         (again,) = (await stage.asks("card", run.id)).card.menus  # type: ignore[union-attr]
         assert [choice.label for choice in again.choices if choice.chosen] == ["loss", "metric_5"]
         assert "of all metrics" in (await stage.asks("card", run.id, "all")).text
-        await house.until(lambda: len(house.charts.drawn[-1].panels) == 7)
+        await harness.until(lambda: len(harness.charts.drawn[-1].panels) == 7)
         assert "of `metric_3`" in (await stage.asks("card", run.id, "metric_3")).text
-        await house.until(lambda: len(house.charts.drawn[-1].panels) == 1)
+        await harness.until(lambda: len(harness.charts.drawn[-1].panels) == 1)
         assert "has `loss`, `metric_0`" in (await stage.asks("card", run.id, "nonsense")).text
         assert "6 metrics of" in (await stage.asks("card", run.id, "metric")).text
         await choose()
-        await house.until(lambda: len(house.charts.drawn[-1].panels) == 4)
+        await harness.until(lambda: len(harness.charts.drawn[-1].panels) == 4)
 
 
-async def test_another_run_is_laid_over_its_curves_and_taken_away(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_another_run_is_laid_over_its_curves_and_taken_away(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         first = await stage.running()
         await stage.says(first, rows(*range(1, 21), train_loss=0.9, valid_loss=0.8))
-        await house.until(lambda: labelled(house, "Zoom") is not None)
-        assert labelled(house, "Compare") is None
+        await harness.until(lambda: labelled(harness, "Zoom") is not None)
+        assert labelled(harness, "Compare") is None
         await stage.ended(first, RunState.STOPPED)
         second = await stage.running()
         await stage.says(second, rows(*range(1, 11), train_loss=0.5, valid_loss=0.4))
-        await house.until(lambda: (the_card(house) or Card(kind="run", title="")).title.startswith(second.id))
-        assert f"beside `{first.id}`" in await press(house, stage, "Compare")
-        await house.until(lambda: labelled(house, "Alone") is not None)
-        (panel,) = (await drawn(house)).panels
+        await harness.until(lambda: (the_card(harness) or Card(kind="run", title="")).title.startswith(second.id))
+        assert f"beside `{first.id}`" in await press(harness, stage, "Compare")
+        await harness.until(lambda: labelled(harness, "Alone") is not None)
+        (panel,) = (await drawn(harness)).panels
         assert (panel.title, [line.name for line in panel.series]) == ("valid loss", [second.id, first.id])
         assert [int(line.x[-1]) for line in panel.series] == [10, 20]
         assert (
@@ -260,15 +260,15 @@ async def test_another_run_is_laid_over_its_curves_and_taken_away(house: House) 
             in (await stage.asks("card", second.id, "vs", second.id)).text
         )
         assert "There is no run" in (await stage.asks("card", second.id, "vs", "r-zzzzzz")).text
-        assert (await press(house, stage, "Alone")).endswith("shows the whole run.")
-        await house.until(lambda: labelled(house, "Compare") is not None)
-        (panel,) = (await drawn(house)).panels
+        assert (await press(harness, stage, "Alone")).endswith("shows the whole run.")
+        await harness.until(lambda: labelled(harness, "Compare") is not None)
+        (panel,) = (await drawn(harness)).panels
         assert [line.name for line in panel.series] == ["train", "valid"]
 
 
-async def test_metrics_are_chosen_by_the_names_that_people_see(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_metrics_are_chosen_by_the_names_that_people_see(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, train_loss=0.5, valid_loss=0.4, loss_scale=1.0, lr=0.1, **{"my metric": 1.0}))
         for said, shown in {
@@ -288,9 +288,9 @@ def test_only_marks_come_into_the_store(marks: list[str]) -> None:
         CardArguments.model_validate({"run": RUN, "marks": marks})
 
 
-async def test_of_a_run_beside_only_what_both_have_is_laid_over(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_of_a_run_beside_only_what_both_have_is_laid_over(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         other = await stage.running()
         await stage.says(other, rows(*range(1, 201), train_loss=0.9))
         await stage.ended(other, RunState.STOPPED)
@@ -299,21 +299,21 @@ async def test_of_a_run_beside_only_what_both_have_is_laid_over(house: House) ->
         run = await stage.running()
         await stage.says(run, rows(*range(1, 101), train_loss=0.5, valid_loss=0.4))
         assert "nothing of it to lay over" in (await stage.asks("card", run.id, "vs", empty.id)).text
-        await house.until(lambda: labelled(house, "Alone") is not None)
-        (panel,) = (await drawn(house)).panels
+        await harness.until(lambda: labelled(harness, "Alone") is not None)
+        (panel,) = (await drawn(harness)).panels
         assert [line.name for line in panel.series] == ["train", "valid"]
         said = await stage.asks("card", run.id, "vs", other.id, "zoom")
         assert said.text.endswith(f"now shows the newest quarter of its steps, beside `{other.id}`.")
-        await house.until(lambda: house.charts.drawn[-1].panels[0].title == "train loss")
-        (panel,) = (await drawn(house)).panels
+        await harness.until(lambda: harness.charts.drawn[-1].panels[0].title == "train loss")
+        (panel,) = (await drawn(harness)).panels
         assert [(line.name, min(line.x), max(line.x)) for line in panel.series] == [
             (run.id, 75, 100), (other.id, 75, 100),
         ]  # fmt: skip
 
 
-async def test_of_very_many_metrics_it_says_how_many_are_drawn(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_of_very_many_metrics_it_says_how_many_are_drawn(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, **{f"metric_{number}": 0.5 for number in range(40)}))
         asked = (await stage.asks("card", run.id)).card

@@ -11,9 +11,9 @@ from agent.cards import shows_all, spec_facts
 from agent.domain.content import Card, Content, Table
 from agent.domain.errors import BadRequest, TransientError
 from agent.domain.events import Ended
+from agent.domain.inbound import Attachment
 from agent.domain.orders import GpuInfo, HostInfo, Limits
 from agent.domain.policy import Effect
-from agent.domain.rooms import Attachment
 from agent.domain.runs import ExitClass, Outcome, RunSpec, RunState
 from agent.ports import ModelReply, ToolCall
 from agent.tools.dispatch import Dispatcher
@@ -22,11 +22,11 @@ from agent.tools.training.changing import differences
 from agent.tools.training.scripts import Replacement, check, diff_of, replaced
 from bot.discord.embeds import pieces
 from bot.slack.blocks import card_blocks
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, saved
 from tests.agent.test_turns import asked_to_train, attached
-from tests.fakes import ALICE, BOB, ROOM, START, ScriptedModel, clicked, host, said
+from tests.fakes import ALICE, BOB, START, THREAD, ScriptedModel, clicked, host, said
 
 _S = RunState
 GPUS = tuple(
@@ -69,136 +69,140 @@ def table(content: Content) -> dict[str, tuple[str, str]]:
     return {row[0]: (row[1], row[2]) for row in found.rows} if found else {}
 
 
-async def test_a_new_script_is_shown_as_a_diff_and_takes_over_after_the_approval(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_new_script_is_shown_as_a_diff_and_takes_over_after_the_approval(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        files = script(house.folder, "print('training')\nprint('better')\n")
-        await brain.desk.accept(said(f"update {run.id}", files=files))
+        files = script(harness.folder, "print('training')\nprint('better')\n")
+        await brain.router.accept(said(f"update {run.id}", files=files))
         asked = card_of(await stage.asked())
         assert "+print('better')" in asked.log
         assert "paused with a checkpoint first" in asked.body
         assert "train_v1.py" in asked.body
-        assert house.fleet.stopped == []
-        await brain.desk.accept(clicked(asked.buttons[0]))
-        await house.until(lambda: any("takes over" in text for text in house.door.texts()))
-        assert [order.how for order in house.fleet.stopped] == ["pause"]
+        assert harness.fleet.stopped == []
+        await brain.router.accept(clicked(asked.buttons[0]))
+        await harness.until(lambda: any("takes over" in text for text in harness.adapter.texts()))
+        assert [order.how for order in harness.fleet.stopped] == ["pause"]
         await stage.says(run, saved(10))
         await stage.ended(run, _S.PAUSED)
         await brain.service.tick()
         after = await brain.stores.runs.get(run.id)
         assert (after.attempt, after.script) == (2, 2)
-        assert house.fleet.launched[-1].spec.bundle_sha256 == after.spec.bundle_sha256 != run.spec.bundle_sha256
+        assert harness.fleet.launched[-1].spec.bundle_sha256 == after.spec.bundle_sha256 != run.spec.bundle_sha256
         old = card_of(await stage.asks("script", run.id, "1"))
         assert old.title.endswith("train_v1.py")
         assert old.log == ("print('training')",)
         assert "print('better')" in card_of(await stage.asks("script", run.id)).log
 
 
-async def test_a_script_with_a_syntax_error_stops_nothing(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_script_with_a_syntax_error_stops_nothing(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        files = script(house.folder, "for x in range(3)\n    print(x)\n")
-        await brain.desk.accept(said(f"update {run.id}", files=files))
-        await house.until(lambda: any("not valid Python" in text for text in house.door.texts()))
-        (text,) = [text for text in house.door.texts() if "not valid Python" in text]
+        files = script(harness.folder, "for x in range(3)\n    print(x)\n")
+        await brain.router.accept(said(f"update {run.id}", files=files))
+        await harness.until(lambda: any("not valid Python" in text for text in harness.adapter.texts()))
+        (text,) = [text for text in harness.adapter.texts() if "not valid Python" in text]
         assert "line 1" in text
         assert "for x in range(3)" in text
-        assert house.fleet.stopped == []
+        assert harness.fleet.stopped == []
         assert (await brain.stores.runs.get(run.id)).state is _S.RUNNING
 
 
-async def test_a_strangers_script_and_the_same_script_are_refused(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_strangers_script_and_the_same_script_are_refused(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        files = script(house.folder, "print('training')\n")
-        await brain.desk.accept(said(f"update {run.id}", files=files, person=BOB))
-        await house.until(lambda: any("change its program" in text for text in house.door.texts()))
-        await brain.desk.accept(said(f"update {run.id}", files=files))
-        await house.until(lambda: any("nothing would change" in text for text in house.door.texts()))
-        assert house.fleet.stopped == []
+        files = script(harness.folder, "print('training')\n")
+        await brain.router.accept(said(f"update {run.id}", files=files, person=BOB))
+        await harness.until(lambda: any("change its program" in text for text in harness.adapter.texts()))
+        await brain.router.accept(said(f"update {run.id}", files=files))
+        await harness.until(lambda: any("nothing would change" in text for text in harness.adapter.texts()))
+        assert harness.fleet.stopped == []
 
 
-async def test_a_card_that_was_overtaken_changes_nothing(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_card_that_was_overtaken_changes_nothing(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         for number in (1, 2):
-            files = script(house.folder, f"print({number})\n", f"train{number}.py")
-            await brain.desk.accept(said(f"update {run.id}", files=files))
-            await house.until(lambda number=number: len(open_cards(house)) == number)  # type: ignore[misc]
-        first, second = open_cards(house)
-        await brain.desk.accept(clicked(second.buttons[0]))
-        await house.until(lambda: any("takes over" in text for text in house.door.texts()))
-        await brain.desk.accept(clicked(first.buttons[0]))
-        await house.until(lambda: any("has changed since this card" in text for text in house.door.texts()))
+            files = script(harness.folder, f"print({number})\n", f"train{number}.py")
+            await brain.router.accept(said(f"update {run.id}", files=files))
+            await harness.until(lambda number=number: len(open_cards(harness)) == number)  # type: ignore[misc]
+        first, second = open_cards(harness)
+        await brain.router.accept(clicked(second.buttons[0]))
+        await harness.until(lambda: any("takes over" in text for text in harness.adapter.texts()))
+        await brain.router.accept(clicked(first.buttons[0]))
+        await harness.until(lambda: any("has changed since this card" in text for text in harness.adapter.texts()))
         assert (await brain.stores.runs.get(run.id)).script == 2
 
 
-async def test_of_two_cards_that_are_clicked_at_once_one_is_refused(house: House) -> None:
-    other = ROOM.model_copy(update={"thread": "other"})
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_of_two_cards_that_are_clicked_at_once_one_is_refused(harness: Harness) -> None:
+    other = THREAD.model_copy(update={"thread_id": "other"})
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        for number, room in enumerate((ROOM, other), start=1):
-            files = script(house.folder, f"print({number})\n", f"train{number}.py")
-            await brain.desk.accept(said(f"update {run.id}", files=files, room=room))
-            await house.until(lambda number=number: len(open_cards(house)) == number)  # type: ignore[misc]
-        first, second = open_cards(house)
-        await brain.desk.accept(clicked(first.buttons[0]))
-        await brain.desk.accept(clicked(second.buttons[0], room=other))
-        await house.until(lambda: any("takes over" in text for text in house.door.texts()))
-        await house.until(lambda: any("has changed since this card" in text for text in house.door.texts()))
+        for number, thread in enumerate((THREAD, other), start=1):
+            files = script(harness.folder, f"print({number})\n", f"train{number}.py")
+            await brain.router.accept(said(f"update {run.id}", files=files, thread=thread))
+            await harness.until(lambda number=number: len(open_cards(harness)) == number)  # type: ignore[misc]
+        first, second = open_cards(harness)
+        await brain.router.accept(clicked(first.buttons[0]))
+        await brain.router.accept(clicked(second.buttons[0], thread=other))
+        await harness.until(lambda: any("takes over" in text for text in harness.adapter.texts()))
+        await harness.until(lambda: any("has changed since this card" in text for text in harness.adapter.texts()))
         assert [one.version for one in await brain.stores.runs.scripts(run.id)] == [1, 2]
 
 
-async def test_a_tick_leaves_alone_what_a_click_is_carrying_out(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_tick_leaves_alone_what_a_click_is_carrying_out(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        await brain.desk.accept(said(f"update {run.id}", files=script(house.folder, "print(1)\n")))
+        await brain.router.accept(said(f"update {run.id}", files=script(harness.folder, "print(1)\n")))
         approve = card_of(await stage.asked()).buttons[0]
         update, times = brain.service.update_script, []
 
         async def with_a_tick(run_id: str, bundle_sha256: str, *, was: str) -> str:
             times.append(was)
             if len(times) == 1:
-                await brain.desk.expire()
+                await brain.router.expire()
             return await update(run_id, bundle_sha256, was=was)
 
         monkeypatch.setattr(brain.service, "update_script", with_a_tick)
-        await brain.desk.accept(clicked(approve))
-        await house.until(lambda: any("Version 2" in text and "takes over" in text for text in house.door.texts()))
-        await brain.desk.idle()
+        await brain.router.accept(clicked(approve))
+        await harness.until(
+            lambda: any("Version 2" in text and "takes over" in text for text in harness.adapter.texts())
+        )
+        await brain.router.idle()
         assert len(times) == 1
         assert (await brain.stores.runs.get(run.id)).script == 2
 
 
-async def test_a_script_that_could_not_be_used_is_refused_before_anybody_is_asked(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_script_that_could_not_be_used_is_refused_before_anybody_is_asked(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         stopping, used_up = await stage.running(), await stage.running()
         await brain.service.stop(stopping.id)
         outcome = Outcome(state=_S.FAILED, exit_class=ExitClass.USER_ERROR, seconds=3700.0)
         await stage.says(used_up, Ended(outcome=outcome))
         for run, says in ((stopping, "it is stopping; wait"), (used_up, "has used the 1 hour")):
-            files = script(house.folder, "print(1)\n")
-            await brain.desk.accept(said(f"update {run.id}", files=files))
-            await house.until(lambda says=says: any(says in text for text in house.door.texts()))  # type: ignore[misc]
-        assert open_cards(house) == []
+            files = script(harness.folder, "print(1)\n")
+            await brain.router.accept(said(f"update {run.id}", files=files))
+            await harness.until(lambda says=says: any(says in text for text in harness.adapter.texts()))  # type: ignore[misc]
+        assert open_cards(harness) == []
 
 
-def open_cards(house: House) -> list[Card]:
-    cards = [content.card for content in house.door.shown if content.card and content.card.kind == "approval"]
+def open_cards(harness: Harness) -> list[Card]:
+    cards = [content.card for content in harness.adapter.shown if content.card and content.card.kind == "approval"]
     return [card for card in cards if card.buttons]
 
 
-async def test_a_clone_shows_what_differs_and_runs_once_approved(house: House) -> None:
-    house.fleet.infos = (HOST,)
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_clone_shows_what_differs_and_runs_once_approved(harness: Harness) -> None:
+    harness.fleet.infos = (HOST,)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         spec = SPEC.model_copy(update={"settings": {"learning_rate": 0.05, "rounds": 100}, "sandbox": "bwrap"})
         run = await stage.running(spec)
         words = ("lr=0.1", "rounds=default", "seed=3", "hours=2", "gpus=1", "network=hub", "priority=high")
@@ -217,17 +221,17 @@ async def test_a_clone_shows_what_differs_and_runs_once_approved(house: House) -
         assert "model hubs only" in facts(asked)["Network"]
         assert facts(asked)["Host"] == "gpu-1, 1 GPU"
         assert facts(asked)["Limits"] == "22.0 GB memory, 4,096 processes"
-        assert len(house.fleet.launched) == 1
+        assert len(harness.fleet.launched) == 1
         approve = card_of(asked).buttons[0]
-        await brain.desk.accept(clicked(approve))
-        await brain.desk.accept(clicked(approve))
-        await house.until(lambda: len(house.fleet.launched) == 2)
-        new = house.fleet.launched[-1]
+        await brain.router.accept(clicked(approve))
+        await brain.router.accept(clicked(approve))
+        await harness.until(lambda: len(harness.fleet.launched) == 2)
+        new = harness.fleet.launched[-1]
         assert new.spec.settings == {"learning_rate": 0.1}
         assert new.spec.bundle_sha256 == run.spec.bundle_sha256
         assert new.gpu_uuids == ("GPU-0",)
-        await brain.desk.idle()
-        assert len(house.fleet.launched) == 2
+        await brain.router.idle()
+        assert len(harness.fleet.launched) == 2
         (created,) = [one for one in await brain.stores.runs.recent(5) if one.id != run.id]
         assert (created.priority, created.requester) == (1, ALICE.key)
 
@@ -243,74 +247,74 @@ async def test_a_clone_shows_what_differs_and_runs_once_approved(house: House) -
     ],
 )
 async def test_a_clone_that_cannot_be_is_refused_before_anybody_is_asked(
-    house: House, words: tuple[str, ...], says: str
+    harness: Harness, words: tuple[str, ...], says: str
 ) -> None:
-    house.fleet.infos = (HOST,)
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+    harness.fleet.infos = (HOST,)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.asks("clone", run.id, *words)
-        await house.until(lambda: any(says in text for text in told(house)))
-        await brain.desk.idle()
-        assert open_cards(house) == []
+        await harness.until(lambda: any(says in text for text in told(harness)))
+        await brain.router.idle()
+        assert open_cards(harness) == []
 
 
-def told(house: House) -> list[str]:
+def told(harness: Harness) -> list[str]:
     """Everything that was said in words, to all or to one."""
-    return [*house.door.texts(), *(content.text for _, content in house.door.whispers)]
+    return [*harness.adapter.texts(), *(content.text for _, content in harness.adapter.whispers)]
 
 
-async def test_a_command_that_people_approve_goes_on_after_a_restart(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_command_that_people_approve_goes_on_after_a_restart(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.tells("hello")
-        await brain.desk.accept(said(f"clone {run.id} seed=5"))
+        await brain.router.accept(said(f"clone {run.id} seed=5"))
         approve = card_of(await stage.asked()).buttons[0]
-    async with house.open() as brain:
-        await brain.desk.accept(clicked(approve))
-        await house.until(lambda: any("Started `r-" in text for text in house.door.texts()))
-        assert house.fleet.launched[-1].spec.seed == 5
-        await brain.desk.idle()
-        assert sum("Started" in text for text in house.door.texts()) == 1
+    async with harness.open() as brain:
+        await brain.router.accept(clicked(approve))
+        await harness.until(lambda: any("Started `r-" in text for text in harness.adapter.texts()))
+        assert harness.fleet.launched[-1].spec.seed == 5
+        await brain.router.idle()
+        assert sum("Started" in text for text in harness.adapter.texts()) == 1
 
 
-async def test_a_clone_that_waits_or_starts_elsewhere_is_not_said_to_have_started_there(house: House) -> None:
-    house.fleet.infos = (host("gpu-1", slots=1), host("gpu-2", slots=1))
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_clone_that_waits_or_starts_elsewhere_is_not_said_to_have_started_there(harness: Harness) -> None:
+    harness.fleet.infos = (host("gpu-1", slots=1), host("gpu-2", slots=1))
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()  # it takes gpu-1, for which the clones are approved
         for seed, says in ((2, "on gpu-2; its card follows"), (3, "waits in the queue. It is number 1")):
-            await brain.desk.accept(said(f"clone {run.id} seed={seed} host=gpu-1"))
+            await brain.router.accept(said(f"clone {run.id} seed={seed} host=gpu-1"))
             asked = await stage.asked()
             assert facts(asked)["Host"].startswith("gpu-1")
-            await brain.desk.accept(clicked(card_of(asked).buttons[0]))
-            await house.until(lambda says=says: any(says in text for text in house.door.texts()))  # type: ignore[misc]
-            await brain.desk.idle()
-            await brain.postman.idle()
-        assert [order.host for order in house.fleet.launched] == ["gpu-1", "gpu-2"]
-        assert sum("Started" in text for text in house.door.texts()) == 1
+            await brain.router.accept(clicked(card_of(asked).buttons[0]))
+            await harness.until(lambda says=says: any(says in text for text in harness.adapter.texts()))  # type: ignore[misc]
+            await brain.router.idle()
+            await brain.delivery.idle()
+        assert [order.host for order in harness.fleet.launched] == ["gpu-1", "gpu-2"]
+        assert sum("Started" in text for text in harness.adapter.texts()) == 1
 
 
-async def test_what_a_card_cannot_show_of_a_plan_is_in_a_file_with_it(house: House) -> None:
+async def test_what_a_card_cannot_show_of_a_plan_is_in_a_file_with_it(harness: Harness) -> None:
     many = {f"setting_{n}": n for n in range(120)}
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running(SPEC.model_copy(update={"settings": many | {"zz_danger": 1}}))
-        await brain.desk.accept(said(f"clone {run.id} seed=2"))
+        await brain.router.accept(said(f"clone {run.id} seed=2"))
         asked = await stage.asked()
         (file,) = asked.files
         exact = json.loads(Path(file.path).read_text())
         assert exact["spec"]["settings"] == many | {"zz_danger": 1}
         assert (exact["spec"]["seed"], exact["clone_of"]) == (2, run.id)
         assert f"All that is approved is in the file `{file.name}`" in card_of(asked).body
-        await brain.desk.accept(clicked(card_of(asked).buttons[0]))
-        await house.until(lambda: len(house.fleet.launched) > 1)
-        assert house.fleet.launched[-1].spec.model_dump(mode="json") == exact["spec"]
-        await brain.desk.idle()
+        await brain.router.accept(clicked(card_of(asked).buttons[0]))
+        await harness.until(lambda: len(harness.fleet.launched) > 1)
+        assert harness.fleet.launched[-1].spec.model_dump(mode="json") == exact["spec"]
+        await brain.router.idle()
         short = await stage.running()
-        await brain.desk.accept(said(f"clone {short.id} seed=2"))
-        await house.until(lambda: bool(open_cards(house)))
+        await brain.router.accept(said(f"clone {short.id} seed=2"))
+        await harness.until(lambda: bool(open_cards(harness)))
         assert (await stage.asked()).files == ()
 
 
@@ -342,24 +346,24 @@ def test_a_card_that_shows_all_is_cut_on_no_platform(
         assert piece.rest == ""
 
 
-async def test_a_training_with_many_settings_shows_all_of_them_in_a_file(house: House, csv: Path) -> None:
+async def test_a_training_with_many_settings_shows_all_of_them_in_a_file(harness: Harness, csv: Path) -> None:
     settings = {f"setting_{n}": n for n in range(120)}
     call = ToolCall("c1", "start_training", json.dumps({"target": "visited_doctor", "settings": settings}))
-    house.model = ScriptedModel(ModelReply("", (call,), "scripted"))
-    async with house.open() as brain:
-        await brain.desk.accept(said("train it, with these settings", files=attached(csv)))
-        asked = await Stage(house, brain).asked()
+    harness.model = ScriptedModel(ModelReply("", (call,), "scripted"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train it, with these settings", files=attached(csv)))
+        asked = await Stage(harness, brain).asked()
         (file,) = asked.files
         assert json.loads(Path(file.path).read_text())["spec"]["settings"] == settings
         assert card_of(asked).body.startswith("**There is more than fits here.**")
-        await brain.desk.idle()
+        await brain.router.idle()
 
 
-async def test_the_same_run_once_more_shows_a_priority_that_is_not_usual(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_the_same_run_once_more_shows_a_priority_that_is_not_usual(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.create(priority=1)
-        await brain.desk.accept(said(f"clone {run.id} priority=high"))
+        await brain.router.accept(said(f"clone {run.id} priority=high"))
         asked = await stage.asked()
         assert "Nothing differs" in card_of(asked).body
         assert facts(asked)["Priority"] == "high"
@@ -372,38 +376,38 @@ async def test_a_plan_that_takes_too_long_is_given_up_with_a_sentence() -> None:
 
     tool = Tool("slow_plan", "Plans for ever.", Arguments, Effect.SPEND, plan=plan, timeout_s=0.01)
     with pytest.raises(TransientError, match="`slow_plan` took longer than"):
-        await Dispatcher({tool.name: tool}).call(Caller(ALICE, "s", ROOM), ToolCall("c", tool.name, "{}"))
+        await Dispatcher({tool.name: tool}).call(Caller(ALICE, "s", THREAD), ToolCall("c", tool.name, "{}"))
 
 
-async def test_people_say_in_words_what_to_change(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_people_say_in_words_what_to_change(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        await brain.desk.accept(said(f"train {run.id} again with learning rate 0.01 and seed 9"))
+        await brain.router.accept(said(f"train {run.id} again with learning rate 0.01 and seed 9"))
         assert table(await stage.asked()) == {"seed": ("7", "9"), "learning_rate": ("default", "0.01")}
 
 
-async def test_the_card_of_a_training_says_walls_gpus_and_what_a_fault_means(house: House, csv: Path) -> None:
-    house.fleet.infos = (HOST,)
-    async with house.open() as brain:
-        await asked_to_train(house, brain, csv)
-        (card,) = open_cards(house)
+async def test_the_card_of_a_training_says_walls_gpus_and_what_a_fault_means(harness: Harness, csv: Path) -> None:
+    harness.fleet.infos = (HOST,)
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
+        (card,) = open_cards(harness)
         shown = {fact.name: fact.value for fact in card.facts}
         assert shown["Host"] == "gpu-1, CPU"
         assert shown["Limits"] == "11.0 GB memory, 50.0 GB disk, 4,096 processes, 65,536 open files"
         assert shown["Network"].startswith("none")
         assert shown["Sandbox"] == "bubblewrap"
         assert "tried again by itself" in shown["If it fails"]
-        await brain.desk.accept(clicked(card.buttons[0]))
-        await house.until(lambda: len(house.fleet.launched) == 1)
-        assert house.fleet.launched[0].spec.network == "none"
+        await brain.router.accept(clicked(card.buttons[0]))
+        await harness.until(lambda: len(harness.fleet.launched) == 1)
+        assert harness.fleet.launched[0].spec.network == "none"
 
 
-async def test_a_host_that_cannot_cut_the_network_off_is_not_hidden(house: House, csv: Path) -> None:
-    house.fleet.infos = (HOST.model_copy(update={"networks": ("open",), "sandbox": "none"}),)
-    async with house.open() as brain:
-        await asked_to_train(house, brain, csv)
-        (card,) = open_cards(house)
+async def test_a_host_that_cannot_cut_the_network_off_is_not_hidden(harness: Harness, csv: Path) -> None:
+    harness.fleet.infos = (HOST.model_copy(update={"networks": ("open",), "sandbox": "none"}),)
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
+        (card,) = open_cards(harness)
         assert {fact.name: fact.value for fact in card.facts}["Network"] == "open: it reaches everything"
 
 
@@ -445,21 +449,21 @@ def test_differences_name_what_people_know() -> None:
     ("tier", "says"), [("landlock", "/dev/shm"), ("none", "Nothing is closed to it"), ("bwrap", "")]
 )
 async def test_every_approval_says_what_the_sandbox_does_not_stop(
-    house: House, csv: Path, tier: str, says: str
+    harness: Harness, csv: Path, tier: str, says: str
 ) -> None:
-    house.fleet.infos = (HOST.model_copy(update={"sandbox": tier}),)
-    async with house.open() as brain:
-        stage = Stage(house, brain)
-        await brain.desk.accept(said("train a model that predicts visited_doctor", files=attached(csv)))
-        await house.until(lambda: len(open_cards(house)) == 1)
+    harness.fleet.infos = (HOST.model_copy(update={"sandbox": tier}),)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        await brain.router.accept(said("train a model that predicts visited_doctor", files=attached(csv)))
+        await harness.until(lambda: len(open_cards(harness)) == 1)
         run = await stage.running(SPEC.model_copy(update={"sandbox": tier}))
         await stage.asks("clone", run.id, "seed=3")
-        await brain.desk.accept(said(f"update {run.id}", files=script(house.folder, "print(1)\n")))
-        await house.until(lambda: len(open_cards(house)) == 3)
-        for card in open_cards(house):
+        await brain.router.accept(said(f"update {run.id}", files=script(harness.folder, "print(1)\n")))
+        await harness.until(lambda: len(open_cards(harness)) == 3)
+        for card in open_cards(harness):
             assert ("**What this sandbox does not stop**" in card.body) is bool(says), card.title
             assert says in card.body
-        asked = facts_of(open_cards(house)[0])["Network"]
+        asked = facts_of(open_cards(harness)[0])["Network"]
         assert asked == (
             "none was asked for, but without a sandbox it reaches everything"
             if tier == "none"
@@ -467,28 +471,28 @@ async def test_every_approval_says_what_the_sandbox_does_not_stop(
         )
 
 
-async def test_a_secret_that_no_host_keeps_is_refused_before_anybody_is_asked(house: House, csv: Path) -> None:
+async def test_a_secret_that_no_host_keeps_is_refused_before_anybody_is_asked(harness: Harness, csv: Path) -> None:
     keeps = HOST.model_copy(update={"secrets": ("HF_TOKEN",)})
-    house.fleet.infos = (keeps.model_copy(update={"host": "a-bare-one", "secrets": ()}), keeps)
+    harness.fleet.infos = (keeps.model_copy(update={"host": "a-bare-one", "secrets": ()}), keeps)
     arguments: dict[str, object] = {"file": csv.name, "target": "visited_doctor"}
 
     def plan(*secrets: str) -> ModelReply:
         call = ToolCall(f"c-{len(secrets)}", "start_training", json.dumps(arguments | {"secrets": secrets}))
         return ModelReply("", (call,), "m")
 
-    model = house.model = ScriptedModel(
+    model = harness.model = ScriptedModel(
         plan("HF_TOKEN", "WANDB_KEY"), ModelReply("I ask for less.", (), "m"), plan("HF_TOKEN")
     )
-    async with house.open() as brain:
-        await brain.desk.accept(said("train with my tokens", files=attached(csv)))
-        await house.until(lambda: any("I ask for less." in text for text in house.door.texts()))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train with my tokens", files=attached(csv)))
+        await harness.until(lambda: any("I ask for less." in text for text in harness.adapter.texts()))
         refusal = model.asked[-1][-1].text
         assert "No connected host that could run this keeps the secrets `HF_TOKEN`, `WANDB_KEY`" in refusal
         assert "a-bare-one: none; gpu-1: HF_TOKEN" in refusal
-        assert open_cards(house) == []
-        await brain.desk.accept(said("then with one of them"))
-        await house.until(lambda: len(open_cards(house)) == 1)
-        (card,) = open_cards(house)
+        assert open_cards(harness) == []
+        await brain.router.accept(said("then with one of them"))
+        await harness.until(lambda: len(open_cards(harness)) == 1)
+        (card,) = open_cards(harness)
         assert facts_of(card)["Secrets"] == "HF_TOKEN"
         assert facts_of(card)["Host"].startswith("gpu-1")
 
@@ -497,15 +501,15 @@ def facts_of(card: Card) -> dict[str, str]:
     return {fact.name: fact.value for fact in card.facts}
 
 
-async def test_a_script_that_came_too_late_is_not_what_made_the_result(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_script_that_came_too_late_is_not_what_made_the_result(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        house.clock.forward(5)
-        await brain.desk.accept(said(f"update {run.id}", files=script(house.folder, "print(2)\n")))
-        await house.until(lambda: len(open_cards(house)) == 1)
-        await brain.desk.accept(clicked(open_cards(house)[0].buttons[0]))
-        await house.until(lambda: any("takes over" in text for text in house.door.texts()))
+        harness.clock.forward(5)
+        await brain.router.accept(said(f"update {run.id}", files=script(harness.folder, "print(2)\n")))
+        await harness.until(lambda: len(open_cards(harness)) == 1)
+        await brain.router.accept(clicked(open_cards(harness)[0].buttons[0]))
+        await harness.until(lambda: any("takes over" in text for text in harness.adapter.texts()))
         assert (await brain.stores.runs.get(run.id)).script == 2
         done = await stage.ended(run, _S.SUCCEEDED)
         assert done.state is _S.SUCCEEDED
@@ -515,25 +519,25 @@ async def test_a_script_that_came_too_late_is_not_what_made_the_result(house: Ho
             "before version 2 of its program could take over: this is what version 1 made."
         )
         assert [one.version for one in await brain.stores.runs.scripts(run.id)] == [1, 2]
-        assert len(house.fleet.launched) == 1
+        assert len(harness.fleet.launched) == 1
 
 
-async def test_a_script_that_took_over_is_what_made_the_result(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_script_that_took_over_is_what_made_the_result(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        house.clock.forward(5)
-        await brain.desk.accept(said(f"update {run.id}", files=script(house.folder, "print(2)\n")))
-        await house.until(lambda: len(open_cards(house)) == 1)
-        await brain.desk.accept(clicked(open_cards(house)[0].buttons[0]))
-        await house.until(lambda: any("takes over" in text for text in house.door.texts()))
-        house.clock.forward(5)
+        harness.clock.forward(5)
+        await brain.router.accept(said(f"update {run.id}", files=script(harness.folder, "print(2)\n")))
+        await harness.until(lambda: len(open_cards(harness)) == 1)
+        await brain.router.accept(clicked(open_cards(harness)[0].buttons[0]))
+        await harness.until(lambda: any("takes over" in text for text in harness.adapter.texts()))
+        harness.clock.forward(5)
         await stage.says(run, saved(4))
         await stage.ended(run, _S.PAUSED)
         await brain.service.tick()
-        assert len(house.fleet.launched) == 2
+        assert len(harness.fleet.launched) == 2
         done = await stage.ended(run, _S.SUCCEEDED)
         assert (done.script, done.state) == (2, _S.SUCCEEDED)
-        assert done.spec.bundle_sha256 == house.fleet.launched[-1].spec.bundle_sha256 != run.spec.bundle_sha256
+        assert done.spec.bundle_sha256 == harness.fleet.launched[-1].spec.bundle_sha256 != run.spec.bundle_sha256
         assert done.outcome is not None
         assert done.outcome.reason == ""

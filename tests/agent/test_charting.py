@@ -16,7 +16,7 @@ from agent.llm.phrases import card_arguments, chart_arguments, intent_of
 from agent.runs.cards.card_view import mark
 from agent.tools.charts.chart_views import ChartView, buttons, selector, view_of
 from agent.tools.charts.chart_words import arguments_of
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.stage import Stage, rows, saved
 
 IDS = st.text(alphabet="0123456789abcdefghjkmnpqrstvwxyz", min_size=6, max_size=6).map(lambda text: f"r-{text}")
@@ -52,13 +52,13 @@ def test_other_subjects_are_no_views(subject: str) -> None:
     assert view_of(subject) is None
 
 
-async def test_hours_count_from_the_host_where_the_script_never_said_that_it_began(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_hours_count_from_the_host_where_the_script_never_said_that_it_began(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.create()
         await stage.says(run, Accepted(boot_id="b"), rows(1, 2, 3, start=3600.0, pace_s=1800.0))
         await stage.asks("chart", run.id, "time", "steps=2-3")
-        drawn = [spec for spec in house.charts.drawn if isinstance(spec, ChartSpec)]
+        drawn = [spec for spec in harness.charts.drawn if isinstance(spec, ChartSpec)]
         (spec,) = [spec for spec in drawn if spec.x_label == "hours"]
         assert list(spec.panels[0].series[0].x) == [1.5, 2.0]
 
@@ -163,28 +163,28 @@ def test_all_metrics_may_be_asked_for() -> None:
     assert chart_arguments("plot the loss of all runs") == {"metrics": ("loss",)}
 
 
-def sheets(house: House) -> list[list[str]]:
+def sheets(harness: Harness) -> list[list[str]]:
     """The panels of every chart so far; the live card draws its own meanwhile."""
-    return [[panel.title for panel in spec.panels] for spec in house.charts.drawn]
+    return [[panel.title for panel in spec.panels] for spec in harness.charts.drawn]
 
 
-async def test_all_metrics_come_on_one_sheet(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_all_metrics_come_on_one_sheet(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, **{f"m{number}": 0.5 for number in range(14)}))
         card = card_of(await stage.asks("chart", run.id))
-        assert max(map(len, sheets(house))) == 4
+        assert max(map(len, sheets(harness))) == 4
         (button,) = [one for one in card.buttons if one.label == "All metrics"]
         sheet = card_of(await stage.asks("chart", button.subject))
-        assert [f"m{number}" for number in range(12)] in sheets(house)
+        assert [f"m{number}" for number in range(12)] in sheets(harness)
         (more,) = [one for one in sheet.buttons if one.label == "More metrics"]
         await stage.asks("chart", more.subject)
-        assert ["m12", "m13"] in sheets(house)
+        assert ["m12", "m13"] in sheets(harness)
         (menu,) = card.menus
         chosen = "".join(choice.value for choice in menu.choices if choice.label in {"m3", "m13"})
         picked = card_of(await stage.asks("chart", menu.subject + chosen))
-        assert ["m3", "m13"] in sheets(house)
+        assert ["m3", "m13"] in sheets(harness)
         assert [choice.label for choice in picked.menus[0].choices if choice.chosen] == ["m3", "m13"]
 
 
@@ -203,13 +203,13 @@ def card_of(content: Content) -> Card:
     return content.card
 
 
-async def test_chosen_metrics_of_the_newest_steps(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_chosen_metrics_of_the_newest_steps(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(*range(1, 101), train_loss=0.5, grad_norm=2.0))
         card = card_of(await stage.asks("chart", run.id, "loss", "last=10", "log"))
-        (panel,) = next(spec.panels for spec in house.charts.drawn if spec.panels[0].log_scale)
+        (panel,) = next(spec.panels for spec in harness.charts.drawn if spec.panels[0].log_scale)
         assert panel.title == "loss"
         assert list(panel.series[0].x) == list(range(91, 101))
         assert card.picture is not None
@@ -217,20 +217,20 @@ async def test_chosen_metrics_of_the_newest_steps(house: House) -> None:
         assert labels <= {"Zoom in", "Zoom out", "Whole run", "Linear scale", "Smooth", "Usage"}
 
 
-async def test_runs_are_laid_over(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_runs_are_laid_over(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         one, two = await stage.running(), await stage.running()
         await stage.says(one, rows(1, 2, 3, train_loss=0.5))
         await stage.says(two, rows(1, 2, train_loss=0.7))
         await stage.asks("chart", one.id, "vs", two.id)
-        (panel,) = next(spec.panels for spec in house.charts.drawn if two.id in spec.title and one.id in spec.title)
+        (panel,) = next(spec.panels for spec in harness.charts.drawn if two.id in spec.title and one.id in spec.title)
         assert [series.name for series in panel.series] == [one.id, two.id]
 
 
-async def test_unknown_metrics_are_named_with_what_there_is(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_unknown_metrics_are_named_with_what_there_is(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         assert "no metrics yet" in (await stage.asks("chart", run.id)).text
         await stage.says(run, rows(1, 2, train_loss=0.5))
@@ -238,46 +238,46 @@ async def test_unknown_metrics_are_named_with_what_there_is(house: House) -> Non
         assert "no values" in (await stage.asks("chart", run.id, "loss", "steps=50-60")).text
 
 
-async def test_each_word_finds_its_metrics_and_one_that_finds_none_is_said(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_each_word_finds_its_metrics_and_one_that_finds_none_is_said(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, loss=0.5, eval_loss=0.6, accuracy=0.7))
         content = await stage.asks("chart", run.id, "loss", "bleu", "acc")
-        assert sheets(house)[-1] == ["loss", "accuracy"]
+        assert sheets(harness)[-1] == ["loss", "accuracy"]
         assert card_of(content).footer == "No metric is called `bleu`."
 
 
-async def test_no_button_of_many_chosen_metrics_is_refused(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_no_button_of_many_chosen_metrics_is_refused(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         names = [f"metric_{number}" for number in range(18)]
         await stage.says(run, rows(*range(1, 51), **dict.fromkeys([*names, "loss"], 0.5)))
         card = card_of(await stage.asks("chart", run.id, "metric"))
         (more,) = [button for button in card.buttons if button.label == "More metrics"]
         assert card_of(await stage.asks("chart", more.subject)).picture
-        assert [f"metric {n}" for n in range(4, 8)] in sheets(house)
+        assert [f"metric {n}" for n in range(4, 8)] in sheets(harness)
 
 
-async def test_a_metric_may_have_a_name_of_two_words(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_metric_may_have_a_name_of_two_words(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, other=1.0, **{"Train loss": 0.5}))
         assert "No metric" not in await stage.tells("plot the train loss")
-        assert ["Train loss"] in sheets(house)
+        assert ["Train loss"] in sheets(harness)
 
 
-async def test_a_button_leads_to_its_view(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_button_leads_to_its_view(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(*range(1, 101), train_loss=0.5, other=1.0))
         card = card_of(await stage.asks("chart", run.id, "loss"))
         (zoom,) = [one for one in card.buttons if one.label == "Zoom in"]
         again = card_of(await stage.asks("chart", zoom.subject))
-        (panel,) = next(spec.panels for spec in house.charts.drawn if min(spec.panels[0].series[0].x) > 1)
+        (panel,) = next(spec.panels for spec in harness.charts.drawn if min(spec.panels[0].series[0].x) > 1)
         assert (panel.title, min(panel.series[0].x)) == ("loss", 51)
         assert "Whole run" in {one.label for one in again.buttons}
 
@@ -296,9 +296,9 @@ def test_plain_words_say_it_too(words: str, wanted: dict[str, object]) -> None:
     assert chart_arguments(words) == wanted
 
 
-async def test_a_chart_by_epoch_counts_what_the_run_counts(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_chart_by_epoch_counts_what_the_run_counts(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         refused = await stage.asks("chart", run.id, "by", "epoch")
         assert "no metrics yet" in refused.text
@@ -307,7 +307,7 @@ async def test_a_chart_by_epoch_counts_what_the_run_counts(house: House) -> None
         for step in range(100, 400, 100):
             await stage.says(run, rows(step, train_loss=1 / step, epoch=step / 100))
         await stage.asks("chart", run.id, "by", "epoch")
-        (spec,) = {id(spec): spec for spec in house.charts.drawn if spec.x_label == "epoch"}.values()
+        (spec,) = {id(spec): spec for spec in harness.charts.drawn if spec.x_label == "epoch"}.values()
         (panel,) = spec.panels
         assert panel.title == "loss"
         assert list(panel.series[0].x) == pytest.approx([0.01, 0.02, 1.0, 2.0, 3.0])
@@ -316,13 +316,13 @@ async def test_a_chart_by_epoch_counts_what_the_run_counts(house: House) -> None
         assert all(".e" in button.subject for button in card.buttons if button.label != "Usage")
 
 
-async def test_a_smoothed_chart_starts_anew_with_each_attempt(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_smoothed_chart_starts_anew_with_each_attempt(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, 3, 4, train_loss=0.5), saved(2))
         card = card_of(await stage.asks("chart", run.id, "loss", "smooth=0.6"))
-        (panel,) = next(spec.panels for spec in house.charts.drawn if spec.panels[0].smooth)
+        (panel,) = next(spec.panels for spec in harness.charts.drawn if spec.panels[0].smooth)
         assert (panel.smooth, list(panel.series[0].breaks)) == (0.6, [])
         await stage.asks("pause", run.id)
         await stage.ended(run, RunState.PAUSED)
@@ -330,18 +330,18 @@ async def test_a_smoothed_chart_starts_anew_with_each_attempt(house: House) -> N
         await stage.says(run, rows(3, 4, 5, train_loss=0.1))
         (smoother,) = [one for one in card.buttons if one.label == "Smoother"]
         await stage.asks("chart", smoother.subject)
-        (panel,) = next(spec.panels for spec in house.charts.drawn if spec.panels[0].smooth == 0.9)
+        (panel,) = next(spec.panels for spec in harness.charts.drawn if spec.panels[0].smooth == 0.9)
         assert list(panel.series[0].breaks) == [3.0]
 
 
-async def test_a_run_is_held_against_the_one_before_it_or_yesterdays(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_run_is_held_against_the_one_before_it_or_yesterdays(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         first = await stage.running()
         assert "no other run that began" in (await stage.asks("chart", first.id, "vs", "previous")).text
         await stage.says(first, rows(1, 2, train_loss=0.9))
         await stage.ended(first, RunState.STOPPED)
-        house.clock.forward(86_400)
+        harness.clock.forward(86_400)
         second = await stage.running()
         await stage.says(second, rows(1, 2, train_loss=0.7))
         await stage.ended(second, RunState.STOPPED)
@@ -350,7 +350,7 @@ async def test_a_run_is_held_against_the_one_before_it_or_yesterdays(house: Hous
         for words, other in (("previous", second), ("yesterday", first)):
             card = card_of(await stage.asks("chart", third.id, "loss", "vs", words))
             assert card.title == f"Chart of {third.id} and {other.id}"
-        house.clock.forward(10 * 86_400)
+        harness.clock.forward(10 * 86_400)
         assert "ended yesterday (" in (await stage.asks("chart", third.id, "vs", "yesterday")).text
 
 

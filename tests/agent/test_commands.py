@@ -9,7 +9,7 @@ from agent.commands import COMMANDS, GROUPS, call_in, command_answer, command_of
 from agent.domain.errors import BadRequest
 from agent.domain.policy import Effect
 from agent.tools.dispatch import Dispatcher
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 
 A, B = "r-abc123", "r-def456"
 
@@ -166,9 +166,9 @@ def test_bare_words_are_a_command_only_where_they_can_mean_nothing_else(
     assert words_of(text) == words
 
 
-async def test_every_command_has_a_tool_and_a_line_of_help(house: House) -> None:
-    async with house.open() as brain:
-        dispatcher: Dispatcher = brain.desk._dispatcher
+async def test_every_command_has_a_tool_and_a_line_of_help(harness: Harness) -> None:
+    async with harness.open() as brain:
+        dispatcher: Dispatcher = brain.router._dispatcher
         tools = {schema.name for schema in dispatcher.schemas()}
         card = help_content().card
         assert card is not None
@@ -181,9 +181,9 @@ async def test_every_command_has_a_tool_and_a_line_of_help(house: House) -> None
         assert len(card.body) < 4_000
 
 
-async def test_only_what_people_approve_becomes_a_call_of_a_turn(house: House) -> None:
-    async with house.open() as brain:
-        dispatcher: Dispatcher = brain.desk._dispatcher
+async def test_only_what_people_approve_becomes_a_call_of_a_turn(harness: Harness) -> None:
+    async with harness.open() as brain:
+        dispatcher: Dispatcher = brain.router._dispatcher
         call = call_in(f"/train clone {A} seed=3", "t-1", dispatcher)
         assert call is not None
         assert (call.id, call.name, json.loads(call.arguments)) == ("command-t-1", "clone_run", {"run": A, "seed": 3})

@@ -15,7 +15,7 @@ from agent.llm.phrases import intent_of
 from agent.runs.charts.experiments import experiments_of, picture_of, table_of, tree_of, words_of
 from charts_render.alt_text import describe
 from charts_render.render import render
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
 from tests.agent.facts import CARD
 from tests.agent.stage import Stage
@@ -137,9 +137,9 @@ def test_plain_words(asked: str) -> None:
     assert intent_of(asked) == "list_experiments"
 
 
-async def test_the_command_ranks_the_runs_of_the_thread(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_the_command_ranks_the_runs_of_the_thread(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         assert "nothing to rank" in (await stage.asks("experiments")).text
         nan = CARD.model_copy(update={"model": Score(name="model", value=math.nan)})
         unmeasured = await stage.running()
@@ -160,23 +160,23 @@ async def test_the_command_ranks_the_runs_of_the_thread(house: House) -> None:
         assert "takes `all`" in (await stage.asks("experiments", "please")).text
 
 
-async def test_a_clone_stands_below_what_it_came_from(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_clone_stands_below_what_it_came_from(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         first = await stage.running()
         await stage.says(first, Ended(outcome=Outcome(state=_S.SUCCEEDED, scorecard=CARD, seconds=30.0)))
-        house.clock.forward(60)
-        await brain.desk.accept(said(f"clone {first.id} lr=0.3"))
+        harness.clock.forward(60)
+        await brain.router.accept(said(f"clone {first.id} lr=0.3"))
         await stage.asked()
-        await brain.desk.accept(clicked(house.door.button("approve")))
-        await house.until(lambda: len(house.fleet.launched) > 1)
-        second = await brain.stores.runs.get(house.fleet.launched[-1].run)
+        await brain.router.accept(clicked(harness.adapter.button("approve")))
+        await harness.until(lambda: len(harness.fleet.launched) > 1)
+        second = await brain.stores.runs.get(harness.fleet.launched[-1].run)
         assert second.spec.cloned_from == first.id
         await stage.says(second, Ended(outcome=Outcome(state=_S.SUCCEEDED, scorecard=CARD, seconds=30.0)))
         card = (await stage.asks("experiments")).card
         assert card is not None
         assert "experiments tree" in card.footer
         await stage.asks("experiments", "tree")
-        drawn = [one for spec in house.charts.drawn for one in getattr(spec, "pictures", ()) if isinstance(one, Tree)]
+        drawn = [one for spec in harness.charts.drawn for one in getattr(spec, "pictures", ()) if isinstance(one, Tree)]
         assert drawn[-1].trials[1].parent == 1
         assert drawn[-1].trials[1].name == f"{second.id}  learning_rate default → 0.3"

@@ -21,7 +21,7 @@ from sqlalchemy import delete
 from agent.domain.errors import BadRequest
 from agent.runs.charts import exports
 from agent.runs.charts.exports import columns, csv_head, csv_lines, write_parquet
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.series.slices import Slice, cut
 from agent.storage.database import Database
 from agent.storage.series import BARE, FOLD, NAME_CHARS
@@ -46,8 +46,8 @@ def slice_of(rows: Sequence[Logged3]) -> Slice:
     return Slice(np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], float), found)
 
 
-def files_in(folder: Path) -> Files:
-    return Files(FakeCharts(), folder / "pictures")
+def files_in(folder: Path) -> ArtifactWriter:
+    return ArtifactWriter(FakeCharts(), folder / "pictures")
 
 
 def read_csv(path: Path, names: Sequence[str]) -> list[Row]:

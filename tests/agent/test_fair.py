@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from agent.domain.orders import GpuInfo, HostInfo
 from agent.runs.queue.fair import FOREIGN_BYTES, Holding, Limits, Placement, capacity_of, plan, queue_full
-from agent.tools.training.placing import Books
+from agent.tools.training.placing import Ledger
 from tests import fakes as infos
 from tests.agent.clusters import HOUR, T0, ask, host
 
@@ -191,7 +191,7 @@ def test_gpus_that_are_sick_or_in_foreign_hands_are_not_offered() -> None:
         shared = info.model_copy(update={"gpus": (gpu("e", foreign_bytes=held),)})
         found = capacity_of(shared)
         assert found is not None
-        assert Books({}, {}).free(shared) == len(found.gpus), f"a plan offers what the queue gives, with {held} bytes"
+        assert Ledger({}, {}).free(shared) == len(found.gpus), f"a plan offers what the queue gives, with {held} bytes"
 
 
 def test_a_thousand_waiting_on_a_hundred_hosts_are_planned_quickly() -> None:

@@ -133,8 +133,8 @@ def test_what_fits_is_placed_unless_it_is_kept_for_a_gang(
         if request.run not in made.why or (request.not_before or T0) > T0:
             continue
         for capacity in hosts:
-            room = len(free.gpus[capacity.host]) >= request.gpus if request.gpus else free.slots[capacity.host] > 0
-            if allowed(request, capacity) and room:
+            thread = len(free.gpus[capacity.host]) >= request.gpus if request.gpus else free.slots[capacity.host] > 0
+            if allowed(request, capacity) and thread:
                 assert request.gpus, f"{request} does not start though a slot is free"
                 assert gang, f"{request} does not start though {capacity.host} is free and nobody waits for it"
                 assert request.longest_s > 0

@@ -9,13 +9,13 @@ import pytest
 from agent.commands import command_of
 from agent.domain.content import Card
 from agent.domain.errors import AppError, BadData, BadRequest
-from agent.domain.rooms import Attachment
+from agent.domain.inbound import Attachment
 from agent.domain.runs import JobKind, Outcome, RunState
 from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelMessage, ModelReply
 from agent.runs.cards.run_cards import result_card, run_card
 from agent.tools.training.programs import entry_of, environment_in, files_of, requirements_in
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.stage import Stage, rows
 from tests.agent.test_changing import card_of, facts, table
 from tests.fakes import START, clicked, said
@@ -39,11 +39,11 @@ def zipped(path: Path, **files: str) -> Path:
     return path
 
 
-async def test_an_attached_program_runs_after_it_was_shown_and_approved(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
-        files = attach(house.folder, train__py=PROGRAM, points__csv="a,b\n1,2\n", requirements__txt="tiny>=1\n")
-        await brain.desk.accept(said("run train.py on it for 4 hours --lr 0.1 --deep", files=files))
+async def test_an_attached_program_runs_after_it_was_shown_and_approved(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        files = attach(harness.folder, train__py=PROGRAM, points__csv="a,b\n1,2\n", requirements__txt="tiny>=1\n")
+        await brain.router.accept(said("run train.py on it for 4 hours --lr 0.1 --deep", files=files))
         asked = await stage.asked()
         card = card_of(asked)
         assert card.title == "Run train.py?"
@@ -55,9 +55,9 @@ async def test_an_attached_program_runs_after_it_was_shown_and_approved(house: H
         assert shown["Cost"] == "stops at 4 h 00 min"
         assert {"Host", "Network", "Sandbox", "If it fails"} <= shown.keys()
         assert "Test part" not in shown
-        await brain.desk.accept(clicked(card.buttons[0]))
-        await house.until(lambda: bool(house.fleet.launched))
-        (order,) = house.fleet.launched
+        await brain.router.accept(clicked(card.buttons[0]))
+        await harness.until(lambda: bool(harness.fleet.launched))
+        (order,) = harness.fleet.launched
         script = order.spec.script
         assert script is not None
         assert (order.spec.job, order.spec.task, order.spec.max_hours) == (JobKind.SCRIPT, None, 4.0)
@@ -79,38 +79,38 @@ async def test_an_attached_program_runs_after_it_was_shown_and_approved(house: H
         assert "has written no log yet" in (await stage.asks("logs")).text
 
 
-async def test_the_next_card_shows_what_changed(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
-        await brain.desk.accept(said("run it", files=attach(house.folder, train__py=PROGRAM)))
-        await brain.desk.accept(clicked(card_of(await stage.asked()).buttons[0]))
-        await house.until(lambda: bool(house.fleet.launched))
-        first = house.fleet.launched[0].run
+async def test_the_next_card_shows_what_changed(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        await brain.router.accept(said("run it", files=attach(harness.folder, train__py=PROGRAM)))
+        await brain.router.accept(clicked(card_of(await stage.asked()).buttons[0]))
+        await harness.until(lambda: bool(harness.fleet.launched))
+        first = harness.fleet.launched[0].run
         changed = PROGRAM.replace("hello", "goodbye")
-        await brain.desk.accept(said("start train.py hours=2 --n 3", files=attach(house.folder, train__py=changed)))
-        await house.until(lambda: any("What changed" in card.body for card in cards(house)))
-        card = cards(house)[-1]
+        await brain.router.accept(said("start train.py hours=2 --n 3", files=attach(harness.folder, train__py=changed)))
+        await harness.until(lambda: any("What changed" in card.body for card in cards(harness)))
+        card = cards(harness)[-1]
         assert f"What changed since `{first}`: 1 line added, 1 removed." in card.body
         assert "+print('goodbye', sys.argv[1:])" in card.log
 
 
-async def test_a_clone_takes_other_arguments_and_no_settings(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
-        await brain.desk.accept(said("run it --lr 0.1", files=attach(house.folder, train__py=PROGRAM)))
-        await brain.desk.accept(clicked(card_of(await stage.asked()).buttons[0]))
-        await house.until(lambda: bool(house.fleet.launched))
-        run = house.fleet.launched[0].run
+async def test_a_clone_takes_other_arguments_and_no_settings(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        await brain.router.accept(said("run it --lr 0.1", files=attach(harness.folder, train__py=PROGRAM)))
+        await brain.router.accept(clicked(card_of(await stage.asked()).buttons[0]))
+        await harness.until(lambda: bool(harness.fleet.launched))
+        run = harness.fleet.launched[0].run
         assert "no setting `learning_rate`" in await stage.tells(f"clone {run} lr=0.2")
-        await brain.desk.accept(said(f'clone {run} args="--lr 0.2" hours=3'))
-        await house.until(lambda: any(card.title.startswith("Train ") for card in cards(house)))
-        asked = house.door.shown[-1]
+        await brain.router.accept(said(f'clone {run} args="--lr 0.2" hours=3'))
+        await harness.until(lambda: any(card.title.startswith("Train ") for card in cards(harness)))
+        asked = harness.adapter.shown[-1]
         assert table(asked)["arguments"] == ("--lr, 0.1", "--lr, 0.2")
         assert facts(asked)["Arguments"] == "--lr 0.2"
 
 
-def cards(house: House) -> list[Card]:
-    return [content.card for content in house.door.shown if content.card and content.card.kind == "approval"]
+def cards(harness: Harness) -> list[Card]:
+    return [content.card for content in harness.adapter.shown if content.card and content.card.kind == "approval"]
 
 
 async def reply_to(text: str) -> ModelReply:

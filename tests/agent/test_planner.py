@@ -15,7 +15,7 @@ from agent.domain.runs import RunState
 from agent.llm.offline import OfflinePlanner
 from agent.llm.phrases import intent_of, settings_in
 from agent.ports import ModelMessage, ModelReply, ToolCall
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
 from tests.agent.test_turns import attached
 from tests.fakes import said
@@ -311,15 +311,15 @@ async def test_a_number_that_cannot_be_read_is_said_and_not_guessed(words: str) 
         settings_in(words)
 
 
-async def test_other_settings_make_a_new_run_that_people_approve(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_other_settings_make_a_new_run_that_people_approve(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         assert "cannot wait" in await stage.tells("stop the training when the loss is below 0.1")
         assert "Nothing was done" in await stage.tells("stop the model from overfitting")
         assert (await brain.stores.runs.get(run.id)).state is RunState.RUNNING
         await stage.ended(run, RunState.STOPPED)
-        await brain.desk.accept(said(f"restart {run.id} with batch size 8 for 0,5 hours"))
+        await brain.router.accept(said(f"restart {run.id} with batch size 8 for 0,5 hours"))
         card = (await stage.asked()).card
         assert card is not None
         assert card.table is not None
@@ -437,20 +437,20 @@ async def test_only_what_names_the_target_is_the_target(words: str, target: str)
     assert json.loads(call.arguments)["target"] == target
 
 
-async def test_yes_means_what_was_offered(house: House, csv: Any) -> None:
-    async with house.open() as brain:
-        await brain.desk.accept(said("", files=attached(csv)))
-        await house.until(lambda: any("Shall I train a model" in text for text in house.door.texts()))
-        await brain.desk.accept(said("yes please"))
-        await house.until(lambda: any(c.card and c.card.kind == "approval" for c in house.door.shown))
-        await brain.desk.accept(said("no thanks"))
-        await house.until(lambda: any("nothing was started" in text for text in house.door.texts()))
-        await brain.desk.accept(said("no"))
-        await house.until(lambda: any("leave everything as it is" in text for text in house.door.texts()))
-        assert house.fleet.launched == []
+async def test_yes_means_what_was_offered(harness: Harness, csv: Any) -> None:
+    async with harness.open() as brain:
+        await brain.router.accept(said("", files=attached(csv)))
+        await harness.until(lambda: any("Shall I train a model" in text for text in harness.adapter.texts()))
+        await brain.router.accept(said("yes please"))
+        await harness.until(lambda: any(c.card and c.card.kind == "approval" for c in harness.adapter.shown))
+        await brain.router.accept(said("no thanks"))
+        await harness.until(lambda: any("nothing was started" in text for text in harness.adapter.texts()))
+        await brain.router.accept(said("no"))
+        await harness.until(lambda: any("leave everything as it is" in text for text in harness.adapter.texts()))
+        assert harness.fleet.launched == []
 
 
-async def test_a_file_with_hundreds_of_columns_can_be_trained_on(house: House, csv: Any) -> None:
+async def test_a_file_with_hundreds_of_columns_can_be_trained_on(harness: Harness, csv: Any) -> None:
     async def wide(order: InspectOrder) -> DataReport:
         names = [f"a_column_with_a_long_name_{number}" for number in range(400)] + ["churn"]
         columns = [ColumnReport(name=name, kind="number", missing=0, unique=9, example="1") for name in names]
@@ -464,11 +464,11 @@ async def test_a_file_with_hundreds_of_columns_can_be_trained_on(house: House, c
             preview=(),
         )
 
-    house.fleet.inspect = wide  # type: ignore[method-assign]
-    async with house.open() as brain:
-        await brain.desk.accept(said("train a model that predicts `churn`", files=attached(csv)))
-        await house.until(lambda: any(c.card and c.card.kind == "approval" for c in house.door.shown))
-        facts = [fact for c in house.door.shown if c.card for fact in c.card.facts if fact.name == "Target"]
+    harness.fleet.inspect = wide  # type: ignore[method-assign]
+    async with harness.open() as brain:
+        await brain.router.accept(said("train a model that predicts `churn`", files=attached(csv)))
+        await harness.until(lambda: any(c.card and c.card.kind == "approval" for c in harness.adapter.shown))
+        facts = [fact for c in harness.adapter.shown if c.card for fact in c.card.facts if fact.name == "Target"]
         assert [fact.value for fact in facts] == ["churn"]
 
 

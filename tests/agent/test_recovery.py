@@ -16,17 +16,17 @@ from agent.domain.approvals import ApprovalState
 from agent.domain.content import Content
 from agent.domain.errors import Unavailable
 from agent.domain.events import Accepted, Beat, EventBody, Started, WorkerEvent
-from agent.domain.rooms import Inbound, Room
+from agent.domain.inbound import Inbound, Thread
 from agent.domain.runs import ExitClass, RunState, Usage
 from agent.ports import MessageRef, ModelMessage, ModelReply, ToolCall, ToolSchema
 from bot import relay
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.databases import sqlite
 from tests.agent.stage import Stage
 from tests.agent.test_turns import asked_to_train, attached
-from tests.fakes import ROOM, ScriptedModel, clicked, commanded, said
+from tests.fakes import THREAD, ScriptedModel, clicked, commanded, said
 
-CONSOLE = Room(platform="console", tenant="local", channel="terminal", thread="main")
+CONSOLE = Thread(platform="console", tenant="local", channel="terminal", thread_id="main")
 
 
 def once(original: Callable[..., Any], error: BaseException) -> Callable[..., Any]:
@@ -41,45 +41,45 @@ def once(original: Callable[..., Any], error: BaseException) -> Callable[..., An
     return call
 
 
-async def test_a_question_that_expired_just_before_a_crash_is_closed_after_it(house: House, csv: Path) -> None:
-    house.options = replace(house.options, approval_lifetime=timedelta(hours=1))
-    async with house.open() as brain:
-        await asked_to_train(house, brain, csv)
-        house.clock.forward(3601)
+async def test_a_question_that_expired_just_before_a_crash_is_closed_after_it(harness: Harness, csv: Path) -> None:
+    harness.options = replace(harness.options, approval_lifetime=timedelta(hours=1))
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
+        harness.clock.forward(3601)
         brain.stores.approvals.settle = once(None, asyncio.CancelledError())  # type: ignore[method-assign, arg-type]
         with pytest.raises(asyncio.CancelledError):
-            await brain.desk.expire()
-    async with house.open() as brain:
-        await house.until(lambda: any("nothing was started" in text for text in house.door.texts()))
-        await brain.postman.idle()
-        (card,) = [c.card for c in house.door.shown if c.card and c.card.kind == "approval"]
+            await brain.router.expire()
+    async with harness.open() as brain:
+        await harness.until(lambda: any("nothing was started" in text for text in harness.adapter.texts()))
+        await brain.delivery.idle()
+        (card,) = [c.card for c in harness.adapter.shown if c.card and c.card.kind == "approval"]
         assert card.buttons == ()
         assert "Expired" in card.footer
 
 
 async def test_what_was_decided_while_the_database_went_away_is_carried_out_without_a_restart(
-    house: House, csv: Path
+    harness: Harness, csv: Path
 ) -> None:
-    async with house.open() as brain:
-        await asked_to_train(house, brain, csv)
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
         settle = brain.stores.approvals.settle
         brain.stores.approvals.settle = once(settle, Unavailable("The database is away."))  # type: ignore[method-assign]
-        await brain.desk.accept(clicked(house.door.button("approve")))
-        await house.until(lambda: any("database is away" in content.text for _, content in house.door.whispers))
-        await brain.desk.expire()
-        await house.until(lambda: any("Started" in text for text in house.door.texts()))
+        await brain.router.accept(clicked(harness.adapter.button("approve")))
+        await harness.until(lambda: any("database is away" in content.text for _, content in harness.adapter.whispers))
+        await brain.router.expire()
+        await harness.until(lambda: any("Started" in text for text in harness.adapter.texts()))
         assert len(await brain.stores.runs.recent(5)) == 1
-        assert await brain.desk.expire() is None
-        await brain.desk.idle()
-        assert sum("Started" in text for text in house.door.texts()) == 1
+        assert await brain.router.expire() is None
+        await brain.router.idle()
+        assert sum("Started" in text for text in harness.adapter.texts()) == 1
 
 
 async def test_an_approval_is_not_used_up_by_a_database_that_went_away_while_it_was_carried_out(
-    house: House, csv: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, csv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house.open() as brain:
-        await asked_to_train(house, brain, csv)
-        approve = house.door.button("approve")
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
+        approve = harness.adapter.button("approve")
         create = brain.stores.runs.create
 
         async def created_and_cut_off(*args: Any, **named: Any) -> None:
@@ -87,110 +87,114 @@ async def test_an_approval_is_not_used_up_by_a_database_that_went_away_while_it_
             raise Unavailable("The connection was lost at the commit.")
 
         monkeypatch.setattr(brain.stores.runs, "create", created_and_cut_off)
-        await brain.desk.accept(clicked(approve))
-        await house.until(lambda: any("is carried out by itself" in content.text for _, content in house.door.whispers))
-        await brain.desk.accept(clicked(approve))
-        await house.until(lambda: any("was approved by alice" in content.text for _, content in house.door.whispers))
-        await brain.desk.expire()  # still away
+        await brain.router.accept(clicked(approve))
+        await harness.until(
+            lambda: any("is carried out by itself" in content.text for _, content in harness.adapter.whispers)
+        )
+        await brain.router.accept(clicked(approve))
+        await harness.until(
+            lambda: any("was approved by alice" in content.text for _, content in harness.adapter.whispers)
+        )
+        await brain.router.expire()  # still away
         monkeypatch.setattr(brain.stores.runs, "create", create)
-        await brain.desk.expire()
-        await house.until(lambda: any("Started" in text for text in house.door.texts()))
-        await brain.desk.idle()
-        await brain.postman.idle()
-        assert len(house.fleet.launched) == len(await brain.stores.runs.recent(5)) == 1
-        assert not any("connection was lost" in text for text in house.door.texts())
-        (card,) = [c.card for c in house.door.shown if c.card and c.card.kind == "approval"]
+        await brain.router.expire()
+        await harness.until(lambda: any("Started" in text for text in harness.adapter.texts()))
+        await brain.router.idle()
+        await brain.delivery.idle()
+        assert len(harness.fleet.launched) == len(await brain.stores.runs.recent(5)) == 1
+        assert not any("connection was lost" in text for text in harness.adapter.texts())
+        (card,) = [c.card for c in harness.adapter.shown if c.card and c.card.kind == "approval"]
         assert "Approved by alice" in card.footer
 
 
 async def test_what_could_not_be_carried_out_before_its_card_expired_is_answered_so(
-    house: House, csv: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, csv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_args: Any, **_named: Any) -> None:
         raise Unavailable("The database is away.")
 
-    house.options = replace(house.options, approval_lifetime=timedelta(hours=1))
-    async with house.open() as brain:
-        await asked_to_train(house, brain, csv)
+    harness.options = replace(harness.options, approval_lifetime=timedelta(hours=1))
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
         monkeypatch.setattr(brain.stores.runs, "create", away)
-        await brain.desk.accept(clicked(house.door.button("approve")))
-        await brain.desk.idle()
-        await brain.desk.expire()
+        await brain.router.accept(clicked(harness.adapter.button("approve")))
+        await brain.router.idle()
+        await brain.router.expire()
         assert len(await brain.stores.approvals.of_state(ApprovalState.APPROVED)) == 1
-        assert not any("database is away" in text for text in house.door.texts())
-        house.clock.forward(3601)
-        await brain.desk.expire()
-        await house.until(lambda: any("database is away" in text for text in house.door.texts()))
+        assert not any("database is away" in text for text in harness.adapter.texts())
+        harness.clock.forward(3601)
+        await brain.router.expire()
+        await harness.until(lambda: any("database is away" in text for text in harness.adapter.texts()))
         assert await brain.stores.approvals.of_state(ApprovalState.APPROVED) == []
 
 
 async def test_a_decision_that_waits_holds_up_no_other(
-    house: House, csv: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, csv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = '{"target": "visited_doctor"}'
     calls = (ToolCall("c1", "start_training", arguments), ToolCall("c2", "start_training", arguments))
-    house.model = ScriptedModel(ModelReply("", calls, "m"), ModelReply("Both run.", (), "m"))
-    async with house.open() as brain:
-        await brain.desk.accept(said("train two", files=attached(csv)))
-        await house.until(lambda: sum(bool(c.card and c.card.buttons) for c in house.door.shown) == 2)
+    harness.model = ScriptedModel(ModelReply("", calls, "m"), ModelReply("Both run.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train two", files=attached(csv)))
+        await harness.until(lambda: sum(bool(c.card and c.card.buttons) for c in harness.adapter.shown) == 2)
         create, settle = brain.stores.runs.create, brain.stores.approvals.settle
         away = Unavailable("The database is away.")
-        for button in [b for c in house.door.shown if c.card for b in c.card.buttons if b.action == "approve"]:
+        for button in [b for c in harness.adapter.shown if c.card for b in c.card.buttons if b.action == "approve"]:
             monkeypatch.setattr(brain.stores.approvals, "settle", once(settle, away))
-            await brain.desk.accept(clicked(button))
-            await brain.desk.idle()
+            await brain.router.accept(clicked(button))
+            await brain.router.idle()
         monkeypatch.setattr(brain.stores.runs, "create", once(create, away))
-        await brain.desk.expire()
+        await brain.router.expire()
         assert len(await brain.stores.approvals.of_state(ApprovalState.APPROVED)) == 1
-        await brain.desk.expire()
-        await house.until(lambda: "Both run." in house.door.texts())
-        assert len(house.fleet.launched) == 2
+        await brain.router.expire()
+        await harness.until(lambda: "Both run." in harness.adapter.texts())
+        assert len(harness.fleet.launched) == 2
 
 
-async def test_the_decided_card_is_stored_with_the_decision(house: House, csv: Path) -> None:
-    async with house.open() as brain:
-        await asked_to_train(house, brain, csv)
+async def test_the_decided_card_is_stored_with_the_decision(harness: Harness, csv: Path) -> None:
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
         (asked,) = await brain.stores.approvals.of_state(ApprovalState.PENDING)
-        house.door.failures = [Unavailable("the platform is away") for _ in range(500)]
-        await brain.desk.accept(clicked(house.door.button("reject")))
-        await brain.desk.idle()
+        harness.adapter.failures = [Unavailable("the platform is away") for _ in range(500)]
+        await brain.router.accept(clicked(harness.adapter.button("reject")))
+        await brain.router.idle()
         post = await brain.stores.outbox.get(f"approval:{asked.id}")
         assert post is not None
         assert post.content.card is not None
         assert "Rejected by alice" in post.content.card.footer
 
 
-async def test_an_expired_question_says_so_after_it_was_closed(house: House, csv: Path) -> None:
-    house.options = replace(house.options, approval_lifetime=timedelta(hours=1))
-    async with house.open() as brain:
-        await asked_to_train(house, brain, csv)
-        approve = house.door.button("approve")
-        house.clock.forward(3601)
-        await brain.desk.expire()
-        await brain.desk.accept(clicked(approve))
-        await house.until(lambda: len(house.door.whispers) == 1)
-        assert "had expired" in house.door.whispers[0][1].text
+async def test_an_expired_question_says_so_after_it_was_closed(harness: Harness, csv: Path) -> None:
+    harness.options = replace(harness.options, approval_lifetime=timedelta(hours=1))
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
+        approve = harness.adapter.button("approve")
+        harness.clock.forward(3601)
+        await brain.router.expire()
+        await brain.router.accept(clicked(approve))
+        await harness.until(lambda: len(harness.adapter.whispers) == 1)
+        assert "had expired" in harness.adapter.whispers[0][1].text
 
 
-async def test_two_plans_in_one_reply_are_asked_once_each_and_both_are_carried_out(house: House, csv: Path) -> None:
+async def test_two_plans_in_one_reply_are_asked_once_each_and_both_are_carried_out(harness: Harness, csv: Path) -> None:
     arguments = '{"target": "visited_doctor"}'
     calls = (ToolCall("c1", "start_training", arguments), ToolCall("c2", "start_training", arguments))
-    house.model = ScriptedModel(ModelReply("", calls, "m"), ModelReply("Both run.", (), "m"))
-    async with house.open() as brain:
-        await brain.desk.accept(said("train two", files=attached(csv)))
-        await house.until(lambda: sum(bool(c.card and c.card.buttons) for c in house.door.shown) == 2)
-        buttons = [b for c in house.door.shown if c.card for b in c.card.buttons if b.action == "approve"]
-        await brain.desk.accept(clicked(buttons[0]))
-        await house.until(lambda: len(house.fleet.launched) == 1)
-        await brain.desk.idle()
-        house.fleet.connected = False  # a second look at the open plan would fail now
-        await brain.desk.accept(clicked(buttons[1]))
-        await house.until(lambda: "Both run." in house.door.texts())
-        answers = [message.call_id for message in house.model.asked[-1] if message.role == "tool"]
+    harness.model = ScriptedModel(ModelReply("", calls, "m"), ModelReply("Both run.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train two", files=attached(csv)))
+        await harness.until(lambda: sum(bool(c.card and c.card.buttons) for c in harness.adapter.shown) == 2)
+        buttons = [b for c in harness.adapter.shown if c.card for b in c.card.buttons if b.action == "approve"]
+        await brain.router.accept(clicked(buttons[0]))
+        await harness.until(lambda: len(harness.fleet.launched) == 1)
+        await brain.router.idle()
+        harness.fleet.connected = False  # a second look at the open plan would fail now
+        await brain.router.accept(clicked(buttons[1]))
+        await harness.until(lambda: "Both run." in harness.adapter.texts())
+        answers = [message.call_id for message in harness.model.asked[-1] if message.role == "tool"]
         assert answers == ["c1", "c2"]
 
 
-async def test_a_turn_that_broke_ends_with_its_error_and_is_not_taken_up_again(house: House) -> None:
+async def test_a_turn_that_broke_ends_with_its_error_and_is_not_taken_up_again(harness: Harness) -> None:
     class Breaks:
         async def stream(
             self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
@@ -198,49 +202,49 @@ async def test_a_turn_that_broke_ends_with_its_error_and_is_not_taken_up_again(h
             raise ZeroDivisionError
             yield ""
 
-    house.model = Breaks()
-    async with house.open() as brain:
-        await brain.desk.accept(said("divide"))
-        await house.until(lambda: any("Something broke here (id " in text for text in house.door.texts()))
+    harness.model = Breaks()
+    async with harness.open() as brain:
+        await brain.router.accept(said("divide"))
+        await harness.until(lambda: any("Something broke here (id " in text for text in harness.adapter.texts()))
         assert await brain.stores.conversations.running_turns() == []
-    house.model = ScriptedModel()  # asked once more, it fails the test
-    async with house.open() as brain:
-        await brain.desk.idle()
-        await brain.postman.idle()
-    assert len(house.door.messages) == 1
+    harness.model = ScriptedModel()  # asked once more, it fails the test
+    async with harness.open() as brain:
+        await brain.router.idle()
+        await brain.delivery.idle()
+    assert len(harness.adapter.messages) == 1
 
 
-async def test_a_room_outlives_the_absence_of_its_database(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_thread_outlives_the_absence_of_its_database(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "STORE_AWAY_S", (0.01, 0.01))
-    async with house.open() as brain:
+    async with harness.open() as brain:
         away = Unavailable("The database is away.")
         brain.stores.inbox.done = once(brain.stores.inbox.done, away)  # type: ignore[method-assign]
-        await brain.desk.accept(commanded("hosts"))
-        await brain.desk.accept(commanded("help"))
-        await asyncio.wait_for(brain.desk.idle(), 10)
-        await brain.postman.idle()
-        assert len(house.door.whispers) == 2
+        await brain.router.accept(commanded("hosts"))
+        await brain.router.accept(commanded("help"))
+        await asyncio.wait_for(brain.router.idle(), 10)
+        await brain.delivery.idle()
+        assert len(harness.adapter.whispers) == 2
         assert await brain.stores.inbox.waiting() == []
 
 
 async def test_the_end_of_a_run_is_told_though_the_database_was_away_just_then(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        await brain.postman.idle()
-        put = brain.postman.put
-        monkeypatch.setattr(brain.postman, "put", once(put, Unavailable("The database is away.")))
+        await brain.delivery.idle()
+        put = brain.delivery.put
+        monkeypatch.setattr(brain.delivery, "put", once(put, Unavailable("The database is away.")))
         await stage.ended(run, RunState.FAILED, ExitClass.USER_ERROR, "It broke.")
-        await house.until(lambda: any("It broke." in text for text in house.door.texts()))
-        await brain.postman.idle()
+        await harness.until(lambda: any("It broke." in text for text in harness.adapter.texts()))
+        await brain.delivery.idle()
 
 
 async def test_an_act_that_was_stored_though_storing_it_raised_is_handled_when_it_comes_again(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house.open() as brain:
+    async with harness.open() as brain:
         inbox = brain.stores.inbox
         add = inbox.add
 
@@ -251,24 +255,24 @@ async def test_an_act_that_was_stored_though_storing_it_raised_is_handled_when_i
         monkeypatch.setattr(inbox, "add", stored_and_cut_off)
         asked = commanded("help")
         with pytest.raises(Unavailable):
-            await brain.desk.accept(asked)
+            await brain.router.accept(asked)
         monkeypatch.setattr(inbox, "add", add)
-        assert sorted(await asyncio.gather(*(brain.desk.accept(asked) for _ in range(3)))) == [False, False, True]
-        await brain.desk.idle()
-        assert not await brain.desk.accept(asked)
-        await brain.postman.idle()
-        assert len(house.door.whispers) == 1
+        assert sorted(await asyncio.gather(*(brain.router.accept(asked) for _ in range(3)))) == [False, False, True]
+        await brain.router.idle()
+        assert not await brain.router.accept(asked)
+        await brain.delivery.idle()
+        assert len(harness.adapter.whispers) == 1
 
 
-async def test_a_quiet_room_lets_go_of_its_actor_and_takes_the_next_message(
-    house: House, monkeypatch: pytest.MonkeyPatch
+async def test_a_quiet_thread_lets_go_of_its_actor_and_takes_the_next_message(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "IDLE_S", 0.01)
-    async with house.open() as brain:
+    async with harness.open() as brain:
         for count in (1, 2, 3):
-            await brain.desk.accept(commanded("hosts"))
-            await house.until(lambda: len(house.door.whispers) == count)  # noqa: B023 - awaited in the same round
-            await house.until(lambda: not brain.desk._acts)
+            await brain.router.accept(commanded("hosts"))
+            await harness.until(lambda: len(harness.adapter.whispers) == count)  # noqa: B023 - awaited in the same round
+            await harness.until(lambda: not brain.router._acts)
 
 
 async def test_trouble_of_the_database_is_a_sentence_that_callers_can_wait_for(tmp_path: Path) -> None:
@@ -285,53 +289,57 @@ async def test_trouble_of_the_database_is_a_sentence_that_callers_can_wait_for(t
         await database.write(full)
 
 
-async def test_what_belongs_to_a_platform_that_is_not_connected_waits_for_it(house: House) -> None:
-    async with house.open() as brain:
-        await brain.postman.put("k", CONSOLE, Content(text="for the terminal"))
-        await brain.desk.accept(said("hello", room=CONSOLE))
-        await brain.desk.idle()
-        await brain.postman.idle()
+async def test_what_belongs_to_a_platform_that_is_not_connected_waits_for_it(harness: Harness) -> None:
+    async with harness.open() as brain:
+        await brain.delivery.put("k", CONSOLE, Content(text="for the terminal"))
+        await brain.router.accept(said("hello", thread=CONSOLE))
+        await brain.router.idle()
+        await brain.delivery.idle()
         post = await brain.stores.outbox.get("k")
         assert post is not None
         assert post.state != "dead"
         assert len(await brain.stores.inbox.waiting()) == 1
 
 
-async def test_a_message_that_breaks_the_door_holds_up_no_other(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.delivery.postman.FIRST_WAIT_S", 0.001)
-    post = house.door.post
+async def test_a_message_that_breaks_the_adapter_holds_up_no_other(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.delivery.outbox.FIRST_WAIT_S", 0.001)
+    post = harness.adapter.post
 
-    async def breaks(room: Room, content: Content, **named: Any) -> MessageRef:
+    async def breaks(thread: Thread, content: Content, **named: Any) -> MessageRef:
         if content.text == "poison":
-            raise KeyError("a bug of the door")
-        return await post(room, content, **named)
+            raise KeyError("a bug of the adapter")
+        return await post(thread, content, **named)
 
-    house.door.post = breaks  # type: ignore[method-assign, assignment]
-    async with house.open() as brain:
-        await brain.postman.put("bad", ROOM, Content(text="poison"))
-        await brain.postman.put("good", ROOM, Content(text="fine"))
-        await house.until(lambda: house.door.texts() == ["fine"])
+    harness.adapter.post = breaks  # type: ignore[method-assign, assignment]
+    async with harness.open() as brain:
+        await brain.delivery.put("bad", THREAD, Content(text="poison"))
+        await brain.delivery.put("good", THREAD, Content(text="fine"))
+        await harness.until(lambda: harness.adapter.texts() == ["fine"])
 
 
-async def test_a_courier_outlives_the_absence_of_its_database(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.delivery.postman.FIRST_WAIT_S", 0.001)
-    async with house.open() as brain:
+async def test_a_courier_outlives_the_absence_of_its_database(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.delivery.outbox.FIRST_WAIT_S", 0.001)
+    async with harness.open() as brain:
         due = brain.stores.outbox.due
         brain.stores.outbox.due = once(due, RuntimeError("anything"))  # type: ignore[method-assign]
-        await brain.postman.put("k", ROOM, Content(text="fine"))
-        await house.until(lambda: house.door.texts() == ["fine"])
+        await brain.delivery.put("k", THREAD, Content(text="fine"))
+        await harness.until(lambda: harness.adapter.texts() == ["fine"])
 
 
-async def test_a_room_that_is_quiet_leaves_nothing_in_memory(house: House) -> None:
-    async with house.open() as brain:
+async def test_a_thread_that_is_quiet_leaves_nothing_in_memory(harness: Harness) -> None:
+    async with harness.open() as brain:
         for number in range(50):
-            room = ROOM.model_copy(update={"thread": str(number)})
-            await brain.postman.put(f"k{number}", room, Content(text="x"))
-            house.clock.forward(60)
-        await brain.postman.idle()
-        postman = brain.postman
-        assert not postman._couriers
-        assert len(postman._edited_at) <= 1
+            thread = THREAD.model_copy(update={"thread_id": str(number)})
+            await brain.delivery.put(f"k{number}", thread, Content(text="x"))
+            harness.clock.forward(60)
+        await brain.delivery.idle()
+        delivery = brain.delivery
+        assert not delivery._senders
+        assert len(delivery._edited_at) <= 1
 
 
 class Feed:
@@ -354,15 +362,15 @@ class Feed:
 
 @pytest.mark.parametrize("error", [Unavailable("The database is away."), OverflowError("int too large")])
 async def test_events_that_could_not_be_stored_are_tried_again(
-    house: House, error: Exception, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "PAUSE_S", 0.001)
     events = [
-        WorkerEvent(run="r-000000", attempt=1, seq=seq, host="gpu-1", at=house.clock.now(), body=Beat())
+        WorkerEvent(run="r-000000", attempt=1, seq=seq, host="gpu-1", at=harness.clock.now(), body=Beat())
         for seq in (1, 2)
     ]
     taken: list[int] = []
-    async with house.open() as brain:
+    async with harness.open() as brain:
         failures = [error]
 
         async def take(batch: Sequence[WorkerEvent]) -> None:
@@ -379,10 +387,10 @@ async def test_events_that_could_not_be_stored_are_tried_again(
     assert feed.acked == ["1", "2"]
 
 
-async def test_an_event_that_cannot_be_stored_leaves_no_gap(house: House) -> None:
-    at = house.clock.now()
-    async with house.open() as brain:
-        run = await Stage(house, brain).create()
+async def test_an_event_that_cannot_be_stored_leaves_no_gap(harness: Harness) -> None:
+    at = harness.clock.now()
+    async with harness.open() as brain:
+        run = await Stage(harness, brain).create()
         vast = Beat(usage=Usage(cpus=1.0, memory_bytes=10**400))
         told: list[EventBody] = [Accepted(boot_id="b"), vast, Started(model="m", total_steps=3), Beat()]
         events = [
@@ -395,6 +403,6 @@ async def test_an_event_that_cannot_be_stored_leaves_no_gap(house: House) -> Non
         task.cancel()
         assert (await brain.stores.runs.get(run.id)).state is RunState.RUNNING
     assert feed.acked == ["1", "2", "3", "4"]
-    with sqlite3.connect(house.folder / "test.db") as stored:
+    with sqlite3.connect(harness.folder / "test.db") as stored:
         assert stored.execute("SELECT seen_to FROM attempt").fetchall() == [(4,)]
         assert stored.execute("SELECT count(*) FROM seen_event").fetchone() == (0,)

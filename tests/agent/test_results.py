@@ -19,7 +19,7 @@ from agent.tools.runs.resulting import results_arguments
 from agent.wire import decode, encode
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
 from tests.agent.facts import CARD, facts, outcome
 from tests.agent.stage import Stage, rows
@@ -205,13 +205,15 @@ def test_other_words_mean_what_they_meant(asked: str, intent: str | None) -> Non
     assert intent != "run_chart" or "result" not in chart_arguments(asked)
 
 
-async def test_the_result_card_shows_the_overview_and_leads_to_the_rest(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_the_result_card_shows_the_overview_and_leads_to_the_rest(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        await stage.says(run, rows(1, 2, 3, train_loss=0.5), Ended(outcome=outcome(house.folder, facts(house.folder))))
-        await house.until(lambda: any(_is_result(content) for content in house.door.shown))
-        (card,) = [card_of(content) for content in house.door.shown if _is_result(content)]
+        await stage.says(
+            run, rows(1, 2, 3, train_loss=0.5), Ended(outcome=outcome(harness.folder, facts(harness.folder)))
+        )
+        await harness.until(lambda: any(_is_result(content) for content in harness.adapter.shown))
+        (card,) = [card_of(content) for content in harness.adapter.shown if _is_result(content)]
         assert card.picture is not None
         assert Path(card.picture.path).exists()
         labels = {button.label: button for button in card.buttons}
@@ -226,62 +228,66 @@ async def test_the_result_card_shows_the_overview_and_leads_to_the_rest(house: H
         assert again.picture is not None
 
 
-async def test_the_overview_is_drawn_once_also_over_a_restart(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_the_overview_is_drawn_once_also_over_a_restart(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        await stage.says(run, rows(1, 2, 3, train_loss=0.5), Ended(outcome=outcome(house.folder, facts(house.folder))))
-        await house.until(lambda: any(_is_result(content) for content in house.door.shown))
+        await stage.says(
+            run, rows(1, 2, 3, train_loss=0.5), Ended(outcome=outcome(harness.folder, facts(harness.folder)))
+        )
+        await harness.until(lambda: any(_is_result(content) for content in harness.adapter.shown))
         await brain.cards.refresh(run.id)
-    async with house.open() as brain:
+    async with harness.open() as brain:
         await brain.cards.refresh(run.id)
-    assert len([spec for spec in house.charts.drawn if isinstance(spec, PictureSpec)]) == 1
+    assert len([spec for spec in harness.charts.drawn if isinstance(spec, PictureSpec)]) == 1
 
 
 def _is_result(content: Content) -> bool:
     return content.card is not None and content.card.kind == "result"
 
 
-async def test_a_question_in_the_thread_is_answered_with_the_picture(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_question_in_the_thread_is_answered_with_the_picture(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        await stage.says(run, rows(1, 2, 3, train_loss=0.5), Ended(outcome=outcome(house.folder, facts(house.folder))))
-        await house.until(lambda: any(_is_result(content) for content in house.door.shown))
+        await stage.says(
+            run, rows(1, 2, 3, train_loss=0.5), Ended(outcome=outcome(harness.folder, facts(harness.folder)))
+        )
+        await harness.until(lambda: any(_is_result(content) for content in harness.adapter.shown))
         text = await stage.tells("what did it get wrong?")
         assert "mistakes; the surest: row" in text
-        cards = [content.card for content in house.door.shown if content.card]
+        cards = [content.card for content in harness.adapter.shown if content.card]
         (shown,) = [card for card in cards if card.title == f"Mistakes of {run.id}"]
         assert shown.picture is not None
 
 
-async def test_a_run_without_results_says_so(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_run_without_results_says_so(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, 3, train_loss=0.5))
         assert "is running and has no result" in (await stage.asks("chart", run.id, "results")).text
-        await stage.says(run, Ended(outcome=outcome(house.folder, None)))
+        await stage.says(run, Ended(outcome=outcome(harness.folder, None)))
         assert "has a result but no pictures" in (await stage.asks("results", run.id)).text
         curves = card_of(await stage.asks("chart", run.id))
         assert "Results" not in {button.label for button in curves.buttons}
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"found": {"kind": "other"}}', b"x" * 2_000_000])
-async def test_facts_that_are_not_there_or_something_else_cost_the_picture_only(house: House, data: bytes) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_facts_that_are_not_there_or_something_else_cost_the_picture_only(harness: Harness, data: bytes) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        bad = outcome(house.folder, None)
+        bad = outcome(harness.folder, None)
         if data:
             bad = bad.model_copy(
-                update={"results": FolderBlobs(house.folder / "blobs").put_bytes(data, name="x").sha256}
+                update={"results": FolderBlobs(harness.folder / "blobs").put_bytes(data, name="x").sha256}
             )
         else:
             bad = bad.model_copy(update={"results": "../../etc/passwd"})
         await stage.says(run, Ended(outcome=bad))
-        await house.until(lambda: any(_is_result(content) for content in house.door.shown))
-        (card,) = [card_of(content) for content in house.door.shown if _is_result(content)]
+        await harness.until(lambda: any(_is_result(content) for content in harness.adapter.shown))
+        (card,) = [card_of(content) for content in harness.adapter.shown if _is_result(content)]
         assert card.picture is None
         assert card.table is not None
         assert "no pictures" in (await stage.asks("chart", run.id, "roc")).text

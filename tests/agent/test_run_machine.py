@@ -273,13 +273,13 @@ TestRunMachine.settings = settings(
 
 def _walk(machine: RunMachine, dice: random.Random, steps: int) -> None:
     """A long life: hosts mostly work and are mostly heard, people wish something now and then."""
-    wishes = ["pause", "resume", "stop", "kill", "retry", "update_script", "prioritise"]
+    stop_reasons = ["pause", "resume", "stop", "kill", "retry", "update_script", "prioritise"]
     for _ in range(steps):
         match dice.choices(range(9), weights=[4, 8, 30, 6, 25, 15, 3, 1, 1])[0]:
             case 0 if len(machine.states) < 8:
                 machine.create(gpus=dice.randint(0, 2), auto=dice.random() < 0.8, at=dice.choice(HOSTS))
             case 1 if machine.states:
-                machine.wish(which=dice.randrange(10**6), wish=dice.choice(wishes))
+                machine.wish(which=dice.randrange(10**6), wish=dice.choice(stop_reasons))
             case 2 if machine.hosts.alive:
                 said = ["started", "measured", "measured", "saved", "beat"]
                 machine.a_host_works(which=dice.randrange(10**6), body=dice.choice(said))

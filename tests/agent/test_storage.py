@@ -25,7 +25,7 @@ from agent.storage.database import Database
 from agent.storage.tables import metadata, session
 from agent.stores import Stores, Turn
 from tests.agent.engine import ENDING, a_run
-from tests.fakes import ALICE, ROOM, START, said
+from tests.fakes import ALICE, START, THREAD, said
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def stores(either_database: Database) -> Stores:
 async def a_turn(stores: Stores) -> Turn:
     item = await stores.inbox.add(said("go"))
     assert item is not None
-    session_id = await stores.conversations.session_of(ROOM, create=True)
+    session_id = await stores.conversations.session_of(THREAD, create=True)
     assert session_id is not None
-    turn = Turn(f"t-{new_ulid()}", session_id, item.id, ROOM, ALICE, "running")
+    turn = Turn(f"t-{new_ulid()}", session_id, item.id, THREAD, ALICE, "running")
     assert await stores.conversations.begin_turn(turn, ModelMessage("user", "go"))
     return turn
 
@@ -157,20 +157,20 @@ async def test_illegal_moves_are_refused(stores: Stores) -> None:
 
 async def test_equal_content_is_not_a_new_version(stores: Stores) -> None:
     for words in ("one", "one", "two", "two"):
-        await stores.outbox.put("k", ROOM, Content(text=words), whisper=Whisper("p", "h"), urgent=False)
+        await stores.outbox.put("k", THREAD, Content(text=words), whisper=Whisper("p", "h"), urgent=False)
     post = await stores.outbox.get("k")
     assert post is not None
     assert (post.version, post.shown, post.whisper) == (2, 0, Whisper("p", "h"))
     await stores.outbox.sent("k", MessageRef("C", "1"), shown=2)
-    assert list(await stores.outbox.due(ROOM.key)) == []
+    assert list(await stores.outbox.due(THREAD.key)) == []
 
 
 async def test_new_content_gives_a_dead_message_another_chance(stores: Stores) -> None:
-    await stores.outbox.put("k", ROOM, Content(text="cannot be shown"), whisper=None, urgent=False)
+    await stores.outbox.put("k", THREAD, Content(text="cannot be shown"), whisper=None, urgent=False)
     await stores.outbox.dead("k", version=1)
-    assert list(await stores.outbox.due(ROOM.key)) == []
-    await stores.outbox.put("k", ROOM, Content(text="can be shown"), whisper=None, urgent=False)
-    assert [(post.key, post.state) for post in await stores.outbox.due(ROOM.key)] == [("k", "new")]
+    assert list(await stores.outbox.due(THREAD.key)) == []
+    await stores.outbox.put("k", THREAD, Content(text="can be shown"), whisper=None, urgent=False)
+    assert [(post.key, post.state) for post in await stores.outbox.due(THREAD.key)] == [("k", "new")]
 
 
 def test_what_has_ended_well_stays_ended() -> None:

@@ -23,7 +23,7 @@ from agent.wire import encode
 from bot.console.paint import card_panel
 from charts_render.alt_text import describe
 from charts_render.render import compose, render
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC, Engine
 from tests.agent.facts import facts, outcome
 from tests.agent.stage import Stage, rows
@@ -114,9 +114,9 @@ def files_of(folder: Path, **about: Any) -> dict[str, Told]:
     return {name: Told.model_validate(json.loads((folder / f"pictures/{name}.json").read_text())) for name in names}
 
 
-def stored(house: House, name: str, told: Told) -> Pictured:
+def stored(harness: Harness, name: str, told: Told) -> Pictured:
     """In the store, and what its host says of it."""
-    kept = FolderBlobs(house.folder / "blobs").put_bytes(encode(told), name=name)
+    kept = FolderBlobs(harness.folder / "blobs").put_bytes(encode(told), name=name)
     return Pictured(name=name, form=told.picture.form, step=told.step, sha256=kept.sha256)
 
 
@@ -125,29 +125,29 @@ def card_of(content: Content) -> Card:
     return content.card
 
 
-def newest_sheet(house: House) -> PictureSpec:
-    return [spec for spec in house.charts.drawn if isinstance(spec, PictureSpec)][-1]
+def newest_sheet(harness: Harness) -> PictureSpec:
+    return [spec for spec in harness.charts.drawn if isinstance(spec, PictureSpec)][-1]
 
 
 def labels(card: Card) -> list[str]:
     return [button.label for button in card.buttons]
 
 
-async def test_they_are_shown_while_it_trains_by_name_and_together(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_they_are_shown_while_it_trains_by_name_and_together(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, 3, train_loss=0.5))
-        await house.until(lambda: bool(house.door.shown))
+        await harness.until(lambda: bool(harness.adapter.shown))
         assert "has logged no pictures" in (await stage.asks("results", run.id, "pictures")).text
         assert "is running and has no result" in (await stage.asks("results", run.id)).text
-        files = files_of(house.folder / "run")
-        await stage.says(run, *(stored(house, name, told) for name, told in files.items()))
+        files = files_of(harness.folder / "run")
+        await stage.says(run, *(stored(harness, name, told) for name, told in files.items()))
         every = card_of(await stage.asks("results", run.id))
         assert every.title == f"Pictures of {run.id}"
         assert "told by train.py at step 40; not measured on sealed test rows" in every.body
         assert every.picture is not None
-        sheet = newest_sheet(house)
+        sheet = newest_sheet(harness)
         assert len(sheet.pictures) == 4
         assert "told by train.py at step 40" in sheet.subtitle
         assert labels(every) == [
@@ -164,30 +164,30 @@ async def test_they_are_shown_while_it_trains_by_name_and_together(house: House)
         assert "has no picture `nothing`. It logged `confusion`, `forecast`" in missing.text
 
 
-async def test_the_live_card_leads_to_them_once_there_are_some(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_the_live_card_leads_to_them_once_there_are_some(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, 3, train_loss=0.5))
         await brain.cards.refresh(run.id)
-        await brain.postman.idle()
-        assert "Pictures" not in labels(card_of(house.door.shown[-1]))
-        await stage.says(run, stored(house, "residuals", files_of(house.folder / "run")["residuals"]))
+        await brain.delivery.idle()
+        assert "Pictures" not in labels(card_of(harness.adapter.shown[-1]))
+        await stage.says(run, stored(harness, "residuals", files_of(harness.folder / "run")["residuals"]))
         await brain.cards.refresh(run.id)
-        await brain.postman.idle()
-        (button,) = [button for button in card_of(house.door.shown[-1]).buttons if button.label == "Pictures"]
+        await brain.delivery.idle()
+        (button,) = [button for button in card_of(harness.adapter.shown[-1]).buttons if button.label == "Pictures"]
         assert card_of(await stage.asks(button.action, button.subject)).title == f"Residuals of {run.id}"
 
 
-async def test_what_was_measured_goes_first_and_what_was_told_stays_within_reach(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_what_was_measured_goes_first_and_what_was_told_stays_within_reach(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        files = files_of(house.folder / "run")
-        await stage.says(run, rows(1, 2, 3, train_loss=0.5), *(stored(house, n, told) for n, told in files.items()))
-        await stage.says(run, Ended(outcome=outcome(house.folder, facts(house.folder))))
-        await house.until(lambda: any(card.card and card.card.kind == "result" for card in house.door.shown))
-        (result,) = [card_of(one) for one in house.door.shown if one.card and one.card.kind == "result"]
+        files = files_of(harness.folder / "run")
+        await stage.says(run, rows(1, 2, 3, train_loss=0.5), *(stored(harness, n, told) for n, told in files.items()))
+        await stage.says(run, Ended(outcome=outcome(harness.folder, facts(harness.folder))))
+        await harness.until(lambda: any(card.card and card.card.kind == "result" for card in harness.adapter.shown))
+        (result,) = [card_of(one) for one in harness.adapter.shown if one.card and one.card.kind == "result"]
         assert labels(result)[:5] == ["Confusion", "Mistakes", "Importance", "Pictures", "Curves"]
         measured = card_of(await stage.asks("results", run.id, "confusion"))
         assert "sealed test rows" in measured.body
@@ -198,45 +198,47 @@ async def test_what_was_measured_goes_first_and_what_was_told_stays_within_reach
         assert card_of(await stage.asks("results", run.id)).title == f"Results of {run.id}"
 
 
-async def test_of_an_earlier_attempt_is_said(house: House) -> None:
+async def test_of_an_earlier_attempt_is_said(harness: Harness) -> None:
     """Another program may have told it."""
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        files = files_of(house.folder / "run")
-        await stage.says(run, stored(house, "residuals", files["residuals"]), stored(house, "map", files["residuals"]))
+        files = files_of(harness.folder / "run")
+        await stage.says(
+            run, stored(harness, "residuals", files["residuals"]), stored(harness, "map", files["residuals"])
+        )
         await brain.service.pause(run.id)
         await stage.says(run, paused())
         await brain.service.resume(run.id)
-        run = await stage.says(run, Accepted(boot_id="b"), stored(house, "map", files["residuals"]))
+        run = await stage.says(run, Accepted(boot_id="b"), stored(harness, "map", files["residuals"]))
         assert run.attempt == 2
         old = card_of(await stage.asks("results", run.id, "residuals"))
         assert "told by train.py at step 40 in attempt 1; not measured" in old.body
-        sheet = newest_sheet(house)
+        sheet = newest_sheet(harness)
         assert "in attempt 1" in sheet.subtitle
         assert "attempt" not in card_of(await stage.asks("results", run.id, "map")).body
 
 
-async def test_one_that_is_gone_is_said(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_one_that_is_gone_is_said(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, told("residuals"), told("map", B))
-        bad = FolderBlobs(house.folder / "blobs").put_bytes(b'{"step": 1}', name="x")
+        bad = FolderBlobs(harness.folder / "blobs").put_bytes(b'{"step": 1}', name="x")
         await stage.says(run, told("odd", bad.sha256))
         for name in ("residuals", "odd"):
             assert f"logged `{name}`, but it is no longer" in (await stage.asks("results", run.id, name)).text
         assert "no longer in the store" in (await stage.asks("results", run.id)).text
 
 
-async def test_a_picture_may_be_called_anything(house: House) -> None:
+async def test_a_picture_may_be_called_anything(harness: Harness) -> None:
     """A script may choose the very words of the command, or what looks like a run."""
     names = ("all", "curve", "matrix", "mistake", "pictures", "precision-recall", "r-abc123", "results", "roc", "told")
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        one = files_of(house.folder / "run")["residuals"]
-        await stage.says(run, *(stored(house, name, one) for name in names))
+        one = files_of(harness.folder / "run")["residuals"]
+        await stage.says(run, *(stored(harness, name, one) for name in names))
         for name in names:
             button = told_button(run.id, name)
             shown = card_of(await stage.asks(button.action, button.subject))
@@ -245,23 +247,23 @@ async def test_a_picture_may_be_called_anything(house: House) -> None:
             assert typed.title == shown.title
 
 
-async def test_a_wrong_word_is_told_what_there_is(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_wrong_word_is_told_what_there_is(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, 3, train_loss=0.5))
-        await stage.says(run, Ended(outcome=outcome(house.folder, facts(house.folder))))
+        await stage.says(run, Ended(outcome=outcome(harness.folder, facts(harness.folder))))
         said = (await stage.asks("results", run.id, "confuson")).text
         assert "has no picture `confuson`" in said
         assert "`confusion`, `mistakes`" in said
 
 
-async def test_no_words_of_the_script_become_markup(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_no_words_of_the_script_become_markup(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         evil = "[here](http://evil.example) <!channel> @everyone `"
-        await stage.says(run, *(stored(house, n, t) for n, t in files_of(house.folder / "run", title=evil).items()))
+        await stage.says(run, *(stored(harness, n, t) for n, t in files_of(harness.folder / "run", title=evil).items()))
         for words in ((), ("samples",), ("pictures",)):
             card = card_of(await stage.asks("results", run.id, *words))
             assert "evil" not in card.model_copy(update={"picture": None}).model_dump_json()
@@ -321,11 +323,11 @@ def test_each_is_drawn_without_overlap(tmp_path: Path, theme: Any, width: int) -
             assert "cannot be shown" not in describe(spec)
 
 
-async def test_the_terminal_says_what_to_type(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_the_terminal_says_what_to_type(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        await stage.says(run, *(stored(house, n, t) for n, t in files_of(house.folder / "run").items()))
+        await stage.says(run, *(stored(harness, n, t) for n, t in files_of(harness.folder / "run").items()))
         card = card_of(await stage.asks("results", run.id, "residuals"))
         lines = [str(part) for part in card_panel(card).renderable.renderables]  # type: ignore[union-attr]
         assert any(f"results {run.id} told samples" in line for line in lines)
@@ -367,12 +369,12 @@ def test_other_requests_mean_what_they_meant(asked: str, intent: str) -> None:
     assert intent_of(asked) == intent
 
 
-async def test_a_question_in_the_thread_shows_what_fits(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_question_in_the_thread_shows_what_fits(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        files = files_of(house.folder / "run")
-        told = [stored(house, "wine-clusters", files["residuals"]), stored(house, "samples", files["samples"])]
-        await stage.says(run, *told, stored(house, "late-clusters", files["residuals"]))
+        files = files_of(harness.folder / "run")
+        told = [stored(harness, "wine-clusters", files["residuals"]), stored(harness, "samples", files["samples"])]
+        await stage.says(run, *told, stored(harness, "late-clusters", files["residuals"]))
         assert "`samples`, told by train.py" in await stage.tells("show me the samples")
         assert "`late-clusters`, `wine-clusters`, told by" in await stage.tells("show the clusters")

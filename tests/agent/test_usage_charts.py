@@ -21,7 +21,7 @@ from agent.runs.charts.usage import USAGE_VIEWS
 from agent.tools.charts.chart_views import ChartView, usage_buttons, view_of
 from agent.tools.charts.chart_words import arguments_of
 from agent.tools.charts.charting import ChartArguments
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, rows
 from tests.fakes import START, host
@@ -142,7 +142,7 @@ def beat(busy: float = 0.5, *, gpus: int = 1, cpus: float = 1.5) -> Beat:
 
 async def beats(stage: Stage, run: Run, count: int, *, gpus: int = 1, every_s: float = 10.0) -> Run:
     for n in range(count):
-        stage.house.clock.forward(every_s)
+        stage.harness.clock.forward(every_s)
         run = await stage.says(run, beat((n % 10) / 10, gpus=gpus))
     return run
 
@@ -151,19 +151,19 @@ def by_title(spec: ChartSpec) -> dict[str, Panel]:
     return {panel.title: panel for panel in spec.panels}
 
 
-def drawn(house: House, word: str) -> ChartSpec:
+def drawn(harness: Harness, word: str) -> ChartSpec:
     """The newest chart whose title has the word."""
-    return [spec for spec in house.charts.drawn if isinstance(spec, ChartSpec) and word in spec.title][-1]
+    return [spec for spec in harness.charts.drawn if isinstance(spec, ChartSpec) and word in spec.title][-1]
 
 
-async def test_the_gpus_of_a_run_by_time(house: House) -> None:
-    house.fleet.infos = (host("gpu-1", gpus=2),)
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_the_gpus_of_a_run_by_time(harness: Harness) -> None:
+    harness.fleet.infos = (host("gpu-1", gpus=2),)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running(SPEC.model_copy(update={"gpus": 2}))
         await beats(stage, run, 12, gpus=2)
         card = card_of(await stage.asks("chart", run.id, "gpu"))
-        spec = drawn(house, "what it used")
+        spec = drawn(harness, "what it used")
         panels = by_title(spec)
         assert list(panels) == ["GPU busy", "GPU memory"]
         busy, memory = panels.values()
@@ -186,15 +186,15 @@ async def test_the_gpus_of_a_run_by_time(house: House) -> None:
             assert card_of(await stage.asks("chart", button.subject)).picture
 
 
-async def test_without_a_gpu_it_is_processors_and_memory(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_without_a_gpu_it_is_processors_and_memory(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         assert "every few seconds" in (await stage.asks("chart", run.id, "gpu")).text
         await beats(stage, run, 3, gpus=0)
         for view in ("gpu", "usage"):
             card = card_of(await stage.asks("chart", run.id, view))
-            panels = by_title(drawn(house, "what it used"))
+            panels = by_title(drawn(harness, "what it used"))
             assert list(panels) == ["processors", "memory"]
             assert [panel.floor for panel in panels.values()] == [0.0, 0.0]
             assert [panel.unit for panel in panels.values()] == ["cores", "GiB"]
@@ -203,48 +203,48 @@ async def test_without_a_gpu_it_is_processors_and_memory(house: House) -> None:
             assert "GPU use" not in {button.label for button in card.buttons}  # which would show the same
 
 
-async def test_of_a_run_that_waits_nothing_is_known(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_of_a_run_that_waits_nothing_is_known(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.create(SPEC.model_copy(update={"gpus": 9}))
         for words in ("gpu", "usage", "throughput"):
             assert "is queued and has not run yet" in (await stage.asks("chart", run.id, words)).text
 
 
-async def test_the_card_of_a_run_leads_to_what_it_uses(house: House) -> None:
-    house.fleet.infos = (host("gpu-1", gpus=1),)
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_the_card_of_a_run_leads_to_what_it_uses(harness: Harness) -> None:
+    harness.fleet.infos = (host("gpu-1", gpus=1),)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         for spec, label in ((SPEC, "Usage"), (SPEC.model_copy(update={"gpus": 1}), "GPU use")):
             run = await beats(stage, await stage.running(spec), 2, gpus=spec.gpus)
 
             def buttons(run: Run = run) -> dict[str, str]:
-                shown = [one.card for one in house.door.shown if one.card and one.card.title.startswith(run.id)]
+                shown = [one.card for one in harness.adapter.shown if one.card and one.card.title.startswith(run.id)]
                 return {button.label: button.subject for button in shown[-1].buttons} if shown else {}
 
-            await house.until(lambda label=label, buttons=buttons: label in buttons())  # type: ignore[misc]
+            await harness.until(lambda label=label, buttons=buttons: label in buttons())  # type: ignore[misc]
             assert "processors on average" in card_of(await stage.asks("chart", f"{run.id}.uusage")).body
             assert buttons()[label] == f"{run.id}.u{'gpu' if run.spec.gpus else 'usage'}"
 
 
-async def test_all_four_and_only_the_newest_minutes(house: House) -> None:
-    house.fleet.infos = (host("gpu-1", gpus=1),)
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_all_four_and_only_the_newest_minutes(harness: Harness) -> None:
+    harness.fleet.infos = (host("gpu-1", gpus=1),)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running(SPEC.model_copy(update={"gpus": 1}))
         await beats(stage, run, 40)
         assert "the newest minute." in card_of(await stage.asks("chart", run.id, "usage", "last=1m")).body
         await stage.asks("chart", run.id, "usage", "last=2m")
-        spec = drawn(house, "what it used")
+        spec = drawn(harness, "what it used")
         assert list(by_title(spec)) == ["GPU busy", "GPU memory", "processors", "memory"]
         assert len(spec.panels[0].series[0].y) == 13
         assert spec.x_label == "minutes"
         assert spec.panels[0].series[0].x[-1] == pytest.approx(400 / 60)
 
 
-async def test_throughput_with_a_pause_an_attempt_and_what_the_run_logs_itself(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_throughput_with_a_pause_an_attempt_and_what_the_run_logs_itself(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running(SPEC.model_copy(update={"task": "text_classification"}))
         assert "too little" in (await stage.asks("chart", run.id, "throughput")).text
         at = START.timestamp()
@@ -254,7 +254,7 @@ async def test_throughput_with_a_pause_an_attempt_and_what_the_run_logs_itself(h
         ]
         await stage.says(run, Measured(rows=tuple(made)))
         card = card_of(await stage.asks("chart", run.id, "throughput"))
-        panels = by_title(drawn(house, "how fast it went"))
+        panels = by_title(drawn(harness, "how fast it went"))
         assert list(panels) == ["throughput", "tokens per s"]
         pace = panels["throughput"]
         assert (pace.unit, pace.floor, pace.marks) == ("steps/s", 0.0, ())
@@ -264,25 +264,25 @@ async def test_throughput_with_a_pause_an_attempt_and_what_the_run_logs_itself(h
         assert "4 steps/s at last" in card.body
         await stage.says(run, rows(*range(240, 300), start=2000.0, pace_s=30.0))
         await stage.asks("chart", run.id, "throughput", "last=20m")
-        pace = by_title(drawn(house, "how fast it went"))["throughput"]
+        pace = by_title(drawn(harness, "how fast it went"))["throughput"]
         assert pace.series[0].y[-1] == pytest.approx(1 / 30 * 60)
         assert pace.unit == "steps/min"
 
 
-async def test_a_second_attempt_is_marked_and_not_joined(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_second_attempt_is_marked_and_not_joined(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(*range(10), pace_s=1.0))
         await beats(stage, run, 3, gpus=0)
         await stage.ended(run, RunState.FAILED)
         await stage.asks("retry", run.id)
-        await house.until(lambda: len(house.fleet.launched) == 2)
+        await harness.until(lambda: len(harness.fleet.launched) == 2)
         await stage.says(run, rows(*range(5, 15), start=60.0, pace_s=2.0))
         await beats(stage, run, 2, gpus=0)
         for words, word in (("usage", "what it used"), ("throughput", "how fast it went")):
             await stage.asks("chart", run.id, words)
-            panel = drawn(house, word).panels[0]
+            panel = drawn(harness, word).panels[0]
             assert [mark.name for mark in panel.marks] == ["attempt 2"]
             y = panel.series[0].y
             assert sum(map(math.isnan, y)) == 1
@@ -291,23 +291,23 @@ async def test_a_second_attempt_is_marked_and_not_joined(house: House) -> None:
                 assert panel.unit == "rounds/s"
 
 
-async def test_learning_rates_share_a_panel(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_learning_rates_share_a_panel(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, 3, **{"lr/body": 0.1, "lr/head": 0.2, "error_rate": 0.5, "train_loss": 1.0}))
         for words in (("learning", "rate"), ("lr",), ("learning_rate",)):
             await stage.asks("chart", run.id, *words)
-            (panel,) = next(spec for spec in reversed(house.charts.drawn) if len(spec.panels) == 1).panels
-            house.charts.drawn.clear()
+            (panel,) = next(spec for spec in reversed(harness.charts.drawn) if len(spec.panels) == 1).panels
+            harness.charts.drawn.clear()
             assert panel.title == "learning rate"
             assert [line.name for line in panel.series] == ["lr/body", "lr/head"]
 
 
-async def test_what_it_used_is_handed_over_as_a_file(house: House) -> None:
-    house.fleet.infos = (host("gpu-1", gpus=1),)
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_what_it_used_is_handed_over_as_a_file(harness: Harness) -> None:
+    harness.fleet.infos = (host("gpu-1", gpus=1),)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running(SPEC.model_copy(update={"gpus": 1}))
         assert "Nothing was measured" in (await stage.asks("metrics", run.id, "usage")).text
         await beats(stage, run, 3)
@@ -321,9 +321,9 @@ async def test_what_it_used_is_handed_over_as_a_file(house: House) -> None:
         assert "no metrics yet" in (await stage.asks("metrics", run.id)).text
 
 
-async def test_the_curves_lead_to_usage(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_the_curves_lead_to_usage(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, 3))
         card = card_of(await stage.asks("chart", run.id))
@@ -331,9 +331,9 @@ async def test_the_curves_lead_to_usage(house: House) -> None:
 
 
 @pytest.mark.parametrize("words", ["gpu log", "throughput vs r-def456", "gpu last=500", "usage steps=1-9"])
-async def test_what_does_not_go_with_usage_is_said(house: House, words: str) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_what_does_not_go_with_usage_is_said(harness: Harness, words: str) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, 3))
         other = await stage.running()
@@ -342,11 +342,11 @@ async def test_what_does_not_go_with_usage_is_said(house: House, words: str) -> 
         assert f"chart {run.id} {words.split()[0]} last=2h" in said
 
 
-async def test_a_conversation_about_the_gpu(house: House) -> None:
-    house.fleet.infos = (host("gpu-1", gpus=1),)
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_conversation_about_the_gpu(harness: Harness) -> None:
+    harness.fleet.infos = (host("gpu-1", gpus=1),)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running(SPEC.model_copy(update={"gpus": 1}))
         await beats(stage, run, 5)
         await stage.tells(f"how busy is the GPU of {run.id}?")
-        assert by_title(drawn(house, "what it used")).keys() == {"GPU busy", "GPU memory"}
+        assert by_title(drawn(harness, "what it used")).keys() == {"GPU busy", "GPU memory"}

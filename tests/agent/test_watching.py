@@ -27,12 +27,12 @@ from agent.tools.dispatch import Dispatcher
 from agent.tools.runs.log_views import LogView, shortened, view_of
 from agent.tools.runs.watching import LINES_READ
 from agent.tools.tool import Caller
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage, lines, rows, saved
 from tests.agent.test_rules import run_at
 from tests.agent.test_turns import attached
-from tests.fakes import ALICE, BOB, ROOM, START, clicked, host, said
+from tests.fakes import ALICE, BOB, START, THREAD, clicked, host, said
 from worker.client.blobs import FolderBlobs
 
 _S = RunState
@@ -48,9 +48,9 @@ def button(card: Card, label: str) -> str:
     return found
 
 
-async def test_a_log_is_paged_there_and_back(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_log_is_paged_there_and_back(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         for begin in range(0, 100, 7):
             await stage.says(run, lines(*(f"line {n}" for n in range(begin, min(100, begin + 7)))))
@@ -59,10 +59,10 @@ async def test_a_log_is_paged_there_and_back(house: House) -> None:
         pages = [newest]
         while any(one.label == "Older" for one in pages[-1].buttons):
             (older,) = [one for one in pages[-1].buttons if one.label == "Older"]
-            before = len(house.door.whispers)
-            await brain.desk.accept(clicked(older))
-            await house.until(lambda before=before: len(house.door.whispers) > before)  # type: ignore[misc]
-            pages.append(card_of(house.door.whispers[-1][1]))
+            before = len(harness.adapter.whispers)
+            await brain.router.accept(clicked(older))
+            await harness.until(lambda before=before: len(harness.adapter.whispers) > before)  # type: ignore[misc]
+            pages.append(card_of(harness.adapter.whispers[-1][1]))
         assert [line for page in reversed(pages) for line in page.log] == [f"line {n}" for n in range(100)]
         assert "no older" in pages[-1].footer
         back = card_of(await stage.asks("logs", button(pages[-1], "Newer")))
@@ -71,9 +71,9 @@ async def test_a_log_is_paged_there_and_back(house: House) -> None:
         assert card_of(await stage.asks("logs", run.id, "older")).log == pages[1].log
 
 
-async def test_no_line_is_skipped_where_fewer_than_a_page_have_room(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_no_line_is_skipped_where_fewer_than_a_page_have_room(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         said = tuple(f"line {n:03d} {'x' * (n * 7 % 140)}" for n in range(90))
         await stage.says(run, lines(*said))
@@ -94,17 +94,17 @@ async def test_no_line_is_skipped_where_fewer_than_a_page_have_room(house: House
         assert seen == said
 
 
-async def test_before_the_oldest_line_there_are_no_older_ones(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_before_the_oldest_line_there_are_no_older_ones(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, lines("one"))
         assert "no older lines" in (await stage.asks("logs", f"{run.id}.a.0")).text
 
 
-async def test_a_long_line_is_shown_around_what_was_searched_for(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_long_line_is_shown_around_what_was_searched_for(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         long = "RuntimeError: " + "size mismatch " * 30 + "Needle expected 768 got 1024" + " and so on" * 30
         await stage.says(run, lines(long))
@@ -123,9 +123,9 @@ def test_the_words_that_were_found_are_never_cut_off(at: int) -> None:
     assert len(shortened(line, "needle")) <= 150
 
 
-async def test_a_log_is_handed_over_whole(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_log_is_handed_over_whole(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         assert "no log yet" in (await stage.asks("logs", run.id, "file")).text
         said = ["x" * 1000, *(f"line {n}" for n in range(LINES_READ))]
@@ -138,16 +138,16 @@ async def test_a_log_is_handed_over_whole(house: House) -> None:
         assert Path(file.path).read_text().splitlines() == said
 
 
-async def test_a_status_shows_nothing_that_a_later_attempt_trained_anew(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_status_shows_nothing_that_a_later_attempt_trained_anew(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         at = START.timestamp()
         values = tuple(MetricRow(step=n, at=at + n, values={"loss": 10.0 - n, "only": float(n)}) for n in range(1, 10))
         await stage.says(run, Measured(rows=values), saved(4))
         await stage.ended(run, RunState.LOST, ExitClass.LOST, "host gone")
         while (await brain.stores.runs.get(run.id)).attempt == 1:
-            house.clock.forward(60)
+            harness.clock.forward(60)
             await brain.service.tick()
         await stage.says(
             run, Accepted(boot_id="b"), Measured(rows=(MetricRow(step=5, at=at + 500, values={"loss": 7}),))
@@ -159,27 +159,27 @@ async def test_a_status_shows_nothing_that_a_later_attempt_trained_anew(house: H
         assert (facts["only"], facts["loss"]) == (last["only"], last["loss"]) == ("4", "7")
 
 
-async def test_a_page_of_a_search_leads_to_more_of_it(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_page_of_a_search_leads_to_more_of_it(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, lines(*(f"Loss: {n}" for n in range(40)), *("other",) * 40))
         for search in ("loss", "Loss:", "oss"):
             page = card_of(await stage.asks("logs", run.id, search))
             (older,) = [one for one in page.buttons if one.label == "Older"]
-            before = len(house.door.whispers)
-            await brain.desk.accept(clicked(older))
-            await house.until(lambda before=before: len(house.door.whispers) > before)  # type: ignore[misc]
-            assert card_of(house.door.whispers[-1][1]).log == tuple(f"Loss: {n}" for n in range(10))
+            before = len(harness.adapter.whispers)
+            await brain.router.accept(clicked(older))
+            await harness.until(lambda before=before: len(harness.adapter.whispers) > before)  # type: ignore[misc]
+            assert card_of(harness.adapter.whispers[-1][1]).log == tuple(f"Loss: {n}" for n in range(10))
 
 
-async def test_numbers_that_no_database_takes_are_refused_in_a_sentence(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_numbers_that_no_database_takes_are_refused_in_a_sentence(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, lines("one"), rows(1, 2))
-        dispatcher: Dispatcher = brain.desk._dispatcher
-        caller = Caller(ALICE, "", ROOM)
+        dispatcher: Dispatcher = brain.router._dispatcher
+        caller = Caller(ALICE, "", THREAD)
         for tool, name in (("run_logs", "before"), ("run_chart", "newest"), ("run_chart", "last_step")):
             call = ToolCall("c1", tool, json.dumps({"run": run.id, name: 10**30}))
             with pytest.raises(BadRequest, match=name):
@@ -187,9 +187,9 @@ async def test_numbers_that_no_database_takes_are_refused_in_a_sentence(house: H
             assert await dispatcher.call(caller, ToolCall("c2", tool, json.dumps({"run": run.id, name: 2**62})))
 
 
-async def test_a_log_is_searched_and_filtered(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_log_is_searched_and_filtered(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         assert "no log yet" in (await stage.asks("logs")).text
         await stage.says(run, lines("Loss is 3", "WARNING: loss grows", "ERROR: out of luck", "loss is 2", "bye"))
@@ -221,18 +221,18 @@ def test_what_is_no_view_is_none(subject: str) -> None:
     assert view_of(subject) is None
 
 
-async def test_words_too_long_for_a_button_leave_the_page_without_buttons(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_words_too_long_for_a_button_leave_the_page_without_buttons(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         long = "x" * 120
         await stage.says(run, lines(*([long] * 40)))
         assert card_of(await stage.asks("logs", run.id, long)).buttons == ()
 
 
-async def test_metrics_are_handed_over_exactly(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_metrics_are_handed_over_exactly(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         at = START.timestamp()
         first = (
@@ -263,12 +263,12 @@ async def test_metrics_are_handed_over_exactly(house: House) -> None:
         assert shown is not None
         assert ("lr", "1e-05", "1e-05", "1e-05", "1e-05") in shown.rows
         assert "file" in await stage.tells(f"metrics of {run.id} as csv")
-        assert any(content.files for content in house.door.shown)
+        assert any(content.files for content in harness.adapter.shown)
 
 
-async def test_checkpoints_attempts_and_notes_are_listed(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_checkpoints_attempts_and_notes_are_listed(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         assert "no checkpoint yet" in (await stage.asks("checkpoints")).text
         await stage.says(run, rows(10, 20), saved(10), saved(20), Noted(text="The disk fills up."))
@@ -286,9 +286,9 @@ async def test_checkpoints_attempts_and_notes_are_listed(house: House) -> None:
         assert "2 attempts" in await stage.tells("how many attempts did it take?")
 
 
-async def test_a_live_run_shows_pace_time_left_and_what_it_uses(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_live_run_shows_pace_time_left_and_what_it_uses(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running(steps=1000)
         used = Usage(cpus=1.5, memory_bytes=2_000_000_000, gpus=(GpuUsage(uuid="G", busy=0.93, memory_bytes=10**10),))
         await stage.says(run, rows(*range(100, 200)), Beat(usage=used))
@@ -320,9 +320,9 @@ def test_the_pace_leaves_out_breaks() -> None:
     assert pace_words(steps_a_second(at((1, 0), (2, 1e300))) or 0.0) == "1e+300 s/step"
 
 
-async def test_runs_are_compared_with_one_chart(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_runs_are_compared_with_one_chart(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         one = await stage.running()
         two = await stage.running(SPEC.model_copy(update={"settings": {"learning_rate": 0.5}, "seed": 9}))
         for run, accuracy in ((one, 0.7), (two, 0.9)):
@@ -351,20 +351,20 @@ async def test_runs_are_compared_with_one_chart(house: House) -> None:
         assert "two to 5" in (await stage.asks("compare", one.id)).text
 
 
-async def test_a_metric_that_runs_share_is_compared_however_many_others_they_have(house: House) -> None:
+async def test_a_metric_that_runs_share_is_compared_however_many_others_they_have(harness: Harness) -> None:
     def logged(step: int, **values: float) -> Measured:
         return Measured(rows=(MetricRow(step=step, at=float(step), values=values),))
 
-    house.fleet.infos = (host("gpu-1", slots=4),)
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+    harness.fleet.infos = (host("gpu-1", slots=4),)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         many, one, other = [await stage.running() for _ in range(3)]
         await stage.says(many, logged(1, **{f"a{n}": 1.0 for n in range(30)}), logged(2, loss=1.5))
         await stage.says(one, logged(1, **{f"b{n}": 1.0 for n in range(30)}), logged(2, loss=2.5, acc=0.5))
         await stage.says(other, logged(1, **{f"c{n}": 1.0 for n in range(30)}), logged(2, acc=0.25))
         card = card_of(await stage.asks("compare", many.id, one.id, other.id))
         assert card.picture is not None
-        drawn = [spec for spec in house.charts.drawn if isinstance(spec, ChartSpec)]
+        drawn = [spec for spec in harness.charts.drawn if isinstance(spec, ChartSpec)]
         (spec,) = [spec for spec in drawn if spec.title == f"{many.id} · {one.id} · {other.id}"]
         assert [panel.title for panel in spec.panels] == ["loss", "acc"]
         assert card.table is not None
@@ -373,11 +373,11 @@ async def test_a_metric_that_runs_share_is_compared_however_many_others_they_hav
         assert len(found) == 8
 
 
-async def test_runs_of_another_task_or_with_other_secrets_are_compared_by_that_too(house: House) -> None:
+async def test_runs_of_another_task_or_with_other_secrets_are_compared_by_that_too(harness: Harness) -> None:
     text = {"task": "text_classification", "recipe": "text_classification", "text_column": "review", "secrets": ("HF",)}
-    house.fleet.infos = (host("gpu-1", secrets=("HF",), slots=4),)
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+    harness.fleet.infos = (host("gpu-1", secrets=("HF",), slots=4),)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         one, two = await stage.running(), await stage.running(SPEC.model_copy(update=text))
         table = card_of(await stage.asks("compare", one.id, two.id)).table
         assert table is not None
@@ -388,7 +388,7 @@ async def test_runs_of_another_task_or_with_other_secrets_are_compared_by_that_t
 
 
 @pytest.mark.parametrize("first", [0, 1])
-async def test_a_score_that_is_no_number_is_never_the_best(house: House, first: int) -> None:
+async def test_a_score_that_is_no_number_is_never_the_best(harness: Harness, first: int) -> None:
     def ended(value: float, *baselines: float) -> Ended:
         named = tuple(Score(name=f"b{n}", value=each) for n, each in enumerate(baselines))
         model = Score(name="model", value=value)
@@ -397,9 +397,9 @@ async def test_a_score_that_is_no_number_is_never_the_best(house: House, first: 
         )
         return Ended(outcome=Outcome(state=_S.SUCCEEDED, scorecard=card, seconds=9))
 
-    house.fleet.infos = (host("gpu-1", slots=4),)
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+    harness.fleet.infos = (host("gpu-1", slots=4),)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         runs = [await stage.running() for _ in range(3)]
         for run, value in zip(runs, (math.nan, 0.8, 0.9), strict=True):
             await stage.says(run, ended(value, math.nan, 0.85, 0.7))
@@ -412,30 +412,30 @@ async def test_a_score_that_is_no_number_is_never_the_best(house: House, first: 
         assert (bad.tone, "Not better than the baseline b1" in bad.body) == ("warn", True)
 
 
-async def test_a_card_names_the_host_that_a_run_is_on_and_its_place_in_the_queue(house: House) -> None:
-    house.fleet.infos = (host("gpu-1", slots=1), host("gpu-2", slots=1))
+async def test_a_card_names_the_host_that_a_run_is_on_and_its_place_in_the_queue(harness: Harness) -> None:
+    harness.fleet.infos = (host("gpu-1", slots=1), host("gpu-2", slots=1))
 
     def shown(run: str) -> Card:
-        cards = [c.card for c in house.door.shown if c.card and c.card.kind == "run" and run in c.card.title]
+        cards = [c.card for c in harness.adapter.shown if c.card and c.card.kind == "run" and run in c.card.title]
         return cards[0] if cards else Card(kind="run", title="not shown yet")
 
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         first, second = await stage.running(), await stage.running()  # both were approved for gpu-1
         third = await stage.create(person=BOB)
-        house.clock.forward(1.0)
+        harness.clock.forward(1.0)
         fourth = await stage.create(person=BOB)
         for run, where in ((first, "gpu-1"), (second, "gpu-2")):
             footer = f"tabular classification on {where}, CPU"
-            await house.until(lambda r=run, f=footer: shown(r.id).footer == f)  # type: ignore[misc]
+            await harness.until(lambda r=run, f=footer: shown(r.id).footer == f)  # type: ignore[misc]
             assert card_of(await stage.asks("status", run.id)).footer == shown(run.id).footer
         for run, number in ((third, 1), (fourth, 2)):
-            await house.until(lambda r=run, n=number: f"number {n} in line" in shown(r.id).body)  # type: ignore[misc]
+            await harness.until(lambda r=run, n=number: f"number {n} in line" in shown(r.id).body)  # type: ignore[misc]
             assert f"It is number {number} in line. All 2 slots" in state_text(await brain.stores.runs.get(run.id))
         await stage.ended(second, _S.STOPPED)
         await brain.service.tick()
-        await house.until(lambda: "number 1 in line" in shown(fourth.id).body)
-        await house.until(lambda: "on gpu-2" in shown(third.id).footer and "in line" not in shown(third.id).body)
+        await harness.until(lambda: "number 1 in line" in shown(fourth.id).body)
+        await harness.until(lambda: "on gpu-2" in shown(third.id).footer and "in line" not in shown(third.id).body)
 
 
 def test_lines_of_runs_share_a_panel_by_metric() -> None:
@@ -451,9 +451,9 @@ def test_lines_of_runs_share_a_panel_by_metric() -> None:
     assert comparison_of({"r-c": curves["r-c"], "r-a": curves["r-a"]}) is None
 
 
-async def test_a_restart_is_marked_and_what_is_trained_anew_replaces_what_was(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_restart_is_marked_and_what_is_trained_anew_replaces_what_was(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, rows(1, 2, 3, 4), saved(2))
         await stage.asks("pause", run.id)
@@ -470,21 +470,21 @@ async def test_a_restart_is_marked_and_what_is_trained_anew_replaces_what_was(ho
         assert [mark.name for mark in spec.panels[0].marks] == ["attempt 2"]
 
 
-async def test_a_host_that_was_lost_is_named_with_when_it_was_heard(house: House) -> None:
-    house.fleet.lost = (host("gpu-9"),)
-    async with house.open() as brain:
-        house.clock.forward(3 * 3600)
-        stage = Stage(house, brain)
+async def test_a_host_that_was_lost_is_named_with_when_it_was_heard(harness: Harness) -> None:
+    harness.fleet.lost = (host("gpu-9"),)
+    async with harness.open() as brain:
+        harness.clock.forward(3 * 3600)
+        stage = Stage(harness, brain)
         assert (
             "**gpu-9** does not answer · last seen 3 h 00 min ago" in card_of(await stage.asks("cluster", "info")).body
         )
-        house.fleet.infos = ()
+        harness.fleet.infos = ()
         card = card_of(await stage.asks("cluster", "info"))
         assert (card.title, card.tone) == ("Cluster: 0 hosts, 0 GPUs", "warn")
         assert card.body.startswith("No GPU host is connected.\n\n**gpu-9** does not answer")
 
 
-async def test_the_cluster_is_told_in_lines_for_a_phone(house: House) -> None:
+async def test_the_cluster_is_told_in_lines_for_a_phone(harness: Harness) -> None:
     def gpu(n: int, **more: object) -> GpuInfo:
         fields = {"uuid": f"GPU-{n}", "index": n, "name": "NVIDIA A10", "memory_bytes": 24_000_000_000} | more
         return GpuInfo.model_validate(fields)
@@ -495,7 +495,7 @@ async def test_the_cluster_is_told_in_lines_for_a_phone(house: House) -> None:
         gpu(2, sick="ECC"),
         gpu(3),
     )
-    house.fleet.infos = (
+    harness.fleet.infos = (
         HostInfo(
             host="gpu-1",
             cpus=8,
@@ -508,8 +508,8 @@ async def test_the_cluster_is_told_in_lines_for_a_phone(house: House) -> None:
             at=START,
         ),
     )
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running(SPEC.model_copy(update={"gpus": 1, "sandbox": "bwrap"}))
         await brain.stores.runs.cordon("gpu-1", "GPU-3", "3 faults in an hour", at=START, sticky=False)
         waiting = await stage.create(SPEC.model_copy(update={"gpus": 3}))
@@ -527,23 +527,23 @@ async def test_the_cluster_is_told_in_lines_for_a_phone(house: House) -> None:
         assert "1 host is connected" in await stage.tells("how is the cluster?")
 
 
-async def test_predictions_of_a_file_are_handed_back_as_a_file(house: House, csv: Path) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_predictions_of_a_file_are_handed_back_as_a_file(harness: Harness, csv: Path) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         artifact = Artifact(sha256="a" * 64, size_bytes=3, files=("model",))
         await stage.says(run, Ended(outcome=Outcome(state=_S.SUCCEEDED, artifact=artifact)))
-        stored = FolderBlobs(house.folder / "blobs").put_bytes(b"age,prediction\n1,yes\n", name="predictions.csv")
+        stored = FolderBlobs(harness.folder / "blobs").put_bytes(b"age,prediction\n1,yes\n", name="predictions.csv")
 
         async def predict(order: PredictOrder) -> Predictions:
             assert order.dataset is not None
             answer = LabelPrediction(label="yes", probabilities=(("yes", 0.9),))
             return Predictions(rows=(answer,), total=2000, counts=(("yes", 2000),), file=stored)
 
-        house.fleet.predict = predict  # type: ignore[method-assign]
-        await brain.desk.accept(said(f"predict on this with {run.id}", files=attached(csv)))
-        await house.until(lambda: any(content.files for content in house.door.shown))
-        (content,) = [content for content in house.door.shown if content.files]
+        harness.fleet.predict = predict  # type: ignore[method-assign]
+        await brain.router.accept(said(f"predict on this with {run.id}", files=attached(csv)))
+        await harness.until(lambda: any(content.files for content in harness.adapter.shown))
+        (content,) = [content for content in harness.adapter.shown if content.files]
         (file,) = content.files
         assert Path(file.path).read_bytes() == b"age,prediction\n1,yes\n"
         assert isinstance(stored, DatasetRef)
@@ -552,10 +552,10 @@ async def test_predictions_of_a_file_are_handed_back_as_a_file(house: House, csv
 
 
 async def test_status_and_comparison_of_long_runs_read_no_rows_but_the_newest(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         runs = [await stage.running(), await stage.running()]
         for run in runs:
             told = [rows(3 * n + 1, 3 * n + 2, 3 * n + 3, train_loss=float(n)) for n in range(700)]
@@ -573,9 +573,9 @@ async def test_status_and_comparison_of_long_runs_read_no_rows_but_the_newest(
         assert ("last train_loss", "699", "699") in compared.table.rows
 
 
-async def test_the_newest_rows_go_over_attempts(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_the_newest_rows_go_over_attempts(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
         assert await brain.stores.runs.newest_metrics(run.id, 5) == []
         await stage.says(run, rows(1, 2), rows(3, 4), saved(4))

@@ -7,7 +7,7 @@ from agent.domain.errors import BadRequest
 from agent.domain.events import Measured, MetricRow
 from agent.llm.phrases import chart_arguments, intent_of
 from agent.tools.charts.chart_words import arguments_of
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
 
 
@@ -84,17 +84,17 @@ def test_a_part_that_cannot_be_read_is_not_the_whole_run(said: str) -> None:
         chart_arguments(said)
 
 
-def drawn(house: House, axis: str) -> tuple[int, float, float]:
+def drawn(harness: Harness, axis: str) -> tuple[int, float, float]:
     """How many points the newest chart along this axis has, not the live card by step; where it begins and ends."""
-    x = [spec for spec in house.charts.drawn if spec.x_label == axis][-1].panels[0].series[0].x
+    x = [spec for spec in harness.charts.drawn if spec.x_label == axis][-1].panels[0].series[0].x
     return len(x), float(x[0]), float(x[-1])
 
 
-async def test_a_time_is_the_steps_that_were_logged_in_it(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_a_time_is_the_steps_that_were_logged_in_it(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        began = house.clock.now().timestamp()
+        began = harness.clock.now().timestamp()
         for first in range(0, 6000, 1000):
             logged = [
                 MetricRow(step=step, at=began + 10 * step, values={"loss": 1 / (step + 1)})
@@ -102,26 +102,26 @@ async def test_a_time_is_the_steps_that_were_logged_in_it(house: House) -> None:
             ]
             await stage.says(run, Measured(rows=tuple(logged)))
         card = (await stage.asks("chart", run.id, "loss", "last=1h")).card
-        count, first_hour, last_hour = drawn(house, "hours")
+        count, first_hour, last_hour = drawn(harness, "hours")
         assert count == 361  # the beginning of the hour and its end
         assert last_hour - first_hour == pytest.approx(1.0)
         assert card is not None
         (back,) = [button for button in card.buttons if button.label == "Whole run"]
         (earlier,) = [button for button in card.buttons if button.label == "Earlier"]
         await stage.asks("chart", earlier.subject)
-        assert drawn(house, "hours")[1] < first_hour  # still along hours
+        assert drawn(harness, "hours")[1] < first_hour  # still along hours
         await stage.asks("chart", back.subject)
-        assert drawn(house, "hours")[1:] == (0.0, pytest.approx(59990 / 3600))
+        assert drawn(harness, "hours")[1:] == (0.0, pytest.approx(59990 / 3600))
         await stage.asks("chart", run.id, "loss", "last=30d")
-        assert drawn(house, "hours")[1] == 0.0
+        assert drawn(harness, "hours")[1] == 0.0
         assert "one of them" in (await stage.asks("chart", run.id, "last=1h", "steps=3-9")).text
 
 
-async def test_epochs_are_steps_too(house: House) -> None:
-    async with house.open() as brain:
-        stage = Stage(house, brain)
+async def test_epochs_are_steps_too(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
         run = await stage.running()
-        began = house.clock.now().timestamp()
+        began = harness.clock.now().timestamp()
         logged = [MetricRow(step=s, at=began, values={"loss": 1 / s, "epoch": s / 50}) for s in range(1, 501)]
         await stage.says(run, Measured(rows=tuple(logged)))
 
@@ -129,13 +129,13 @@ async def test_epochs_are_steps_too(house: House) -> None:
             return await stage.asks("chart", run.id, "loss", *words)
 
         await asks("epochs=2-4")
-        assert drawn(house, "epoch") == (101, pytest.approx(2.0), pytest.approx(4.0))
+        assert drawn(harness, "epoch") == (101, pytest.approx(2.0), pytest.approx(4.0))
         await asks("last=3epochs")
-        assert drawn(house, "epoch") == (151, pytest.approx(7.0), pytest.approx(10.0))
+        assert drawn(harness, "epoch") == (151, pytest.approx(7.0), pytest.approx(10.0))
         await asks("epochs=9-")
-        assert drawn(house, "epoch") == (51, pytest.approx(9.0), pytest.approx(10.0))
+        assert drawn(harness, "epoch") == (51, pytest.approx(9.0), pytest.approx(10.0))
         await asks("epochs=0-99")
-        assert drawn(house, "epoch")[0] == 500
+        assert drawn(harness, "epoch")[0] == 500
         assert "it is in epoch 10" in (await asks("epochs=12-14")).text
         other = await stage.running()
         await stage.says(other, Measured(rows=(MetricRow(step=1, at=began, values={"loss": 1.0}),)))

@@ -74,7 +74,7 @@ async def _all(home: Path, own: dict[str, str], took: dict[str, list[float]]) ->
                     warm = f"data,{case.libraries}" if how == "warm" else "off"
                     env = clean_environment(**own, TRAINYARD_WARM=warm)
                     with python("-m", "worker", log=home / "worker.log", env=env):
-                        seconds = await place.clicks(case, f"room-{number}", warm=how == "warm")
+                        seconds = await place.clicks(case, f"thread-{number}", warm=how == "warm")
                     took.setdefault(f"{case.name} {how}", []).extend(seconds)
                     shown = ", ".join(f"{s:.2f}" for s in seconds)
                     say(f"approve: turn {turn + 1} of {TURNS}, {case.name} {how}: {shown} s")
@@ -87,39 +87,39 @@ class _Place:
         self._slack, self._host = slack, home / "hosts/gpu-1"
         self._home = home
 
-    async def clicks(self, case: Case, room: str, *, warm: bool) -> Sequence[float]:
+    async def clicks(self, case: Case, thread: str, *, warm: bool) -> Sequence[float]:
         """Seconds of each click but for the first."""
         data = b"".join((REPO / "examples" / case.file).read_bytes().splitlines(keepends=True)[: case.lines])
         if case is OWN:
-            return await self._scripts(data, case, room, warm=warm)
+            return await self._scripts(data, case, thread, warm=warm)
         found = []
         for click in range(1 + CLICKS):
             await self._stands(warm=warm)
-            found.append(await clicked(self._slack, self._home, data, f"{room}-{click}", case.target))
+            found.append(await clicked(self._slack, self._home, data, f"{thread}-{click}", case.target))
         return found[1:]
 
-    async def _scripts(self, data: bytes, case: Case, room: str, *, warm: bool) -> Sequence[float]:
+    async def _scripts(self, data: bytes, case: Case, thread: str, *, warm: bool) -> Sequence[float]:
         """A run is stopped, and gets one script after the other; each ends without results."""
         slack = self._slack
-        slack.channel(room)
+        slack.channel(thread)
         alice, known = slack.user("alice"), self._runs()
         asked = alice.mention(
             f"train a text model that predicts {case.target} with 500 epochs and patience 999",
-            channel=room,
+            channel=thread,
             files=[slack.file("data.csv", data)],
         )
         await slack.until(lambda: any("Approve" in message.buttons for message in slack.thread(asked.ts)))
         alice.click(next(message for message in slack.thread(asked.ts) if "Approve" in message.buttons), "Approve")
         await slack.until(lambda: any((run / "metrics.jsonl").exists() for run in self._runs() - known))
         (run,) = self._runs() - known
-        alice.mention(f"stop {run.name}", channel=room, thread=asked.ts)
+        alice.mention(f"stop {run.name}", channel=thread, thread=asked.ts)
         await slack.until((run / "outcome.json").exists)
         found = []
         for number in range(1 + CLICKS):
             await self._stands(warm=warm)
             await asyncio.sleep(1.0)
-            new = slack.file("train.py", SCRIPT.replace("{number}", f"{room} {number}").encode())
-            alice.mention(f"update {run.name} with this script", channel=room, thread=asked.ts, files=[new])
+            new = slack.file("train.py", SCRIPT.replace("{number}", f"{thread} {number}").encode())
+            alice.mention(f"update {run.name} with this script", channel=thread, thread=asked.ts, files=[new])
             await slack.until(lambda: any("Approve" in message.buttons for message in slack.thread(asked.ts)))
             card = next(message for message in slack.thread(asked.ts) if "Approve" in message.buttons)
             before = len((run / "metrics.jsonl").read_text().splitlines())

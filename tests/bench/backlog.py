@@ -1,7 +1,7 @@
 """Rows: what hosts reported while the bot was away is stored and told. `python -m tests.bench.backlog [--events N]`.
 
 The latter prints JSON. `drained_s` is from the bot's first look at the streams until the last event is durable;
-`told_s` until the room shows how every run ended.
+`told_s` until the thread shows how every run ended.
 """
 
 import argparse
@@ -78,7 +78,7 @@ async def _measure(home: Path, redis_url: str, events: int) -> Backlog:
     listens = asyncio.Event()
     async with bot(home, redis_url, runs=RUNS, listens=listens) as made:
         await asyncio.to_thread(report, redis_url, made.runs, events)
-        posts, edits = made.door.posts, made.door.edits
+        posts, edits = made.adapter.posts, made.adapter.edits
         began = time.monotonic()
         listens.set()
         while made.stored < events and time.monotonic() - began < LIMIT_S:
@@ -96,8 +96,8 @@ async def _measure(home: Path, redis_url: str, events: int) -> Backlog:
             stored=made.stored,
             drained_s=round(drained_s, 3),
             told_s=round(told_s, 3),
-            posts=made.door.posts - posts,
-            edits=made.door.edits - edits,
+            posts=made.adapter.posts - posts,
+            edits=made.adapter.edits - edits,
         )
 
 

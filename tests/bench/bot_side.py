@@ -1,4 +1,4 @@
-"""The bot's way of events for a measurement: real Redis, relay, SQLite, live cards and monitor; a counting door.
+"""The bot's way of events for a measurement: real Redis, relay, SQLite, live cards and monitor; a counting adapter.
 
 Pictures are not drawn, because another process does that. Used by `tests.bench.ingest` and `tests.bench.backlog`.
 """
@@ -20,7 +20,7 @@ from agent.clock import SystemClock
 from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.events import EventBody, WorkerEvent
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from agent.domain.runs import RunSpec
 from agent.llm.offline import OfflinePlanner
 from agent.ports import MessageRef, Whisper
@@ -31,7 +31,7 @@ from agent.storage.database import Database
 from agent.wire import encode
 from bot.allocator import use_one_heap
 from bot.relay import relay
-from tests.fakes import ROOM, FakeBundles, FakeCharts, FakeDoor, FakeFleet, host
+from tests.fakes import THREAD, FakeAdapter, FakeBundles, FakeCharts, FakeFleet, host
 from worker.client.blobs import FolderBlobs
 from worker.client.feed import RedisFeed
 
@@ -47,20 +47,20 @@ SPEC = RunSpec(
 )
 
 
-class CountingDoor(FakeDoor):
+class CountingAdapter(FakeAdapter):
     """Takes everything and keeps only numbers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.posts = self.edits = 0
 
-    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+    async def post(self, thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
         """A new message."""
         self.posts += 1
         self.keys[key] = f"m{self.posts}"
-        return MessageRef(room.channel, self.keys[key])
+        return MessageRef(thread.channel, self.keys[key])
 
-    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+    async def edit(self, thread: Thread, ref: MessageRef, content: Content) -> MessageRef:
         """A changed message."""
         self.edits += 1
         return ref
@@ -72,7 +72,7 @@ class Bot:
 
     brain: Brain
     database: Database
-    door: CountingDoor
+    adapter: CountingAdapter
     runs: list[str] = field(default_factory=list)
     late_s: "array[float]" = field(default_factory=lambda: array("f"))
     stored: int = 0
@@ -90,13 +90,13 @@ async def bot(home: Path, redis_url: str, *, runs: int, listens: asyncio.Event) 
     use_one_heap()  # as the bot does at its start
     database = Database(f"sqlite:///{home / 'bench.db'}")
     await database.start()
-    door, fleet, charts = CountingDoor(), FakeFleet(), FakeCharts()
+    adapter, fleet, charts = CountingAdapter(), FakeFleet(), FakeCharts()
     charts.drawn = deque(maxlen=0)
     fleet.infos = (host(HOST, slots=runs),)
     limits = Limits(running_per_user=runs, queued_per_user=runs)
     brain = build(
         stores=sql_stores(database),
-        doors={"slack": door},
+        adapters={"slack": adapter},
         fleet=fleet,
         blobs=FolderBlobs(home / "blobs"),
         bundles=FakeBundles(),
@@ -106,11 +106,11 @@ async def bot(home: Path, redis_url: str, *, runs: int, listens: asyncio.Event) 
         options=Options(pictures=home / "charts", timings=Timings(limits=limits)),
     )
     assert brain.monitor is not None
-    made = Bot(brain, database, door)
-    session_id = await brain.stores.conversations.session_of(ROOM, create=True) or ""
+    made = Bot(brain, database, adapter)
+    session_id = await brain.stores.conversations.session_of(THREAD, create=True) or ""
     for number in range(runs):
         run = await brain.service.create(
-            SPEC, session_id=session_id, requester="slack:T1:U1", room=ROOM, token=str(number)
+            SPEC, session_id=session_id, requester="slack:T1:U1", thread=THREAD, token=str(number)
         )
         made.runs.append(run.id)
     _measured(made)

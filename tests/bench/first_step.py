@@ -47,14 +47,14 @@ async def _both(home: Path, own: dict[str, str]) -> tuple[float, float]:
     async with Workspace() as slack, connected_to(slack, BOT, home / "bot.log", **own):
         await slack.until(lambda: slack.connected)
         for number in range(1 + ROUNDS):
-            ours.append(await clicked(slack, home, data, f"room-{number}"))
+            ours.append(await clicked(slack, home, data, f"thread-{number}"))
             peer.append(await asyncio.to_thread(_by_hand, home / f"hand-{number}", data))
             say(f"first step: round {number} of {ROUNDS}: ours {ours[-1]:.2f} s, by hand {peer[-1]:.2f} s")
     return median(ours[1:]), median(peer[1:])
 
 
 async def clicked(slack: Workspace, home: Path, data: bytes, channel: str, target: str = TARGET) -> float:
-    """Seconds from the click to the first row of metrics, in a room of its own; waits for the result."""
+    """Seconds from the click to the first row of metrics, in a thread of its own; waits for the result."""
     slack.channel(channel)
     alice, runs = slack.user("alice"), home / "hosts/gpu-1/runs"
     words = f"train a model that predicts {target}"

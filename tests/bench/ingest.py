@@ -111,8 +111,8 @@ async def _measure(home: Path, redis_url: str, seconds: float) -> Ingest:
             late_max_s=round(max(made.late_s), 4),
             rss_first_mb=round(first / 1e6, 1),
             rss_last_mb=round(last / 1e6, 1),
-            posts=made.door.posts,
-            edits=made.door.edits,
+            posts=made.adapter.posts,
+            edits=made.adapter.edits,
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.ids import new_ulid
-from agent.domain.rooms import Inbound, Room
+from agent.domain.inbound import Inbound, Thread
 from agent.ports import MessageRef, ModelMessage, Whisper
 from agent.stores import Approvals, Context, Conversations, Inbox, InboxItem, Outbox, Post, Runs, Stores, Turn
 
@@ -40,7 +40,7 @@ class MemoryInbox:
 
 
 class MemoryConversations:
-    """Messages by session, sessions by room."""
+    """Messages by session, sessions by thread."""
 
     def __init__(self, posts: dict[str, Post]) -> None:
         self._posts = posts
@@ -48,11 +48,11 @@ class MemoryConversations:
         self._messages: dict[str, list[ModelMessage]] = {}
         self._turns: dict[int, Turn] = {}
 
-    async def session_of(self, room: Room, *, create: bool) -> str | None:
-        """The session bound to a room."""
-        if create and room.key not in self._sessions:
-            self._sessions[room.key] = f"s-{new_ulid()}"
-        return self._sessions.get(room.key)
+    async def session_of(self, thread: Thread, *, create: bool) -> str | None:
+        """The session bound to a thread."""
+        if create and thread.key not in self._sessions:
+            self._sessions[thread.key] = f"s-{new_ulid()}"
+        return self._sessions.get(thread.key)
 
     async def turn_of_item(self, inbox_id: int) -> Turn | None:
         """The turn that an inbox item started."""
@@ -60,7 +60,7 @@ class MemoryConversations:
 
     async def begin_turn(self, turn: Turn, asked: ModelMessage) -> tuple[Turn, Context] | None:
         """A new turn and what the model is told."""
-        session = turn.session_id or await self.session_of(turn.room, create=True) or ""
+        session = turn.session_id or await self.session_of(turn.thread, create=True) or ""
         begun = self._turns[turn.inbox_id] = replace(turn, session_id=session)
         messages = self._messages.setdefault(session, [])
         messages.append(asked)
@@ -73,17 +73,17 @@ class MemoryConversations:
     async def end_turn(self, turn: Turn, last: ModelMessage, *, key: str, content: Content) -> int:
         """The answer."""
         self._messages[turn.session_id].append(last)
-        return _put(self._posts, key, turn.room, content, whisper=None)
+        return _put(self._posts, key, turn.thread, content, whisper=None)
 
     async def files(self, session_id: str) -> Sequence[DatasetRef]:
         """There are none."""
         return ()
 
 
-def _put(posts: dict[str, Post], key: str, room: Room, content: Content, *, whisper: Whisper | None) -> int:
+def _put(posts: dict[str, Post], key: str, thread: Thread, content: Content, *, whisper: Whisper | None) -> int:
     known = posts.get(key)
     if known is None:
-        posts[key] = Post(len(posts), key, room, content, 1, 0, "new", None, whisper, True)
+        posts[key] = Post(len(posts), key, thread, content, 1, 0, "new", None, whisper, True)
     elif known.content != content:
         posts[key] = replace(known, content=content, version=known.version + 1)
     return posts[key].version
@@ -95,19 +95,19 @@ class MemoryOutbox:
 
     posts: dict[str, Post]
 
-    async def put(self, key: str, room: Room, content: Content, *, whisper: Whisper | None, urgent: bool) -> int:
+    async def put(self, key: str, thread: Thread, content: Content, *, whisper: Whisper | None, urgent: bool) -> int:
         """What should be shown."""
-        return _put(self.posts, key, room, content, whisper=whisper)
+        return _put(self.posts, key, thread, content, whisper=whisper)
 
-    async def due(self, room_key: str) -> Sequence[Post]:
-        """Posts of a room whose shown version is old."""
-        return [post for post in self.posts.values() if post.room.key == room_key and post.version > post.shown]
+    async def due(self, thread_key: str) -> Sequence[Post]:
+        """Posts of a thread whose shown version is old."""
+        return [post for post in self.posts.values() if post.thread.key == thread_key and post.version > post.shown]
 
-    async def begin(self, key: str, room: Room) -> bool:
+    async def begin(self, key: str, thread: Thread) -> bool:
         """A new message; False when its key is known."""
         if key in self.posts:
             return False
-        self.posts[key] = Post(len(self.posts), key, room, Content(), 0, 0, "sending", None, None, True)
+        self.posts[key] = Post(len(self.posts), key, thread, Content(), 0, 0, "sending", None, None, True)
         return True
 
     async def sending(self, key: str) -> None:

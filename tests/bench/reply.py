@@ -38,8 +38,8 @@ async def _both(home: Path, redis_url: str) -> tuple[float, float]:
             say(f"reply: {WARM_UP + ROUNDS} mentions each")
             ours, peer = [], []
             for number in range(WARM_UP + ROUNDS):
-                ours.append(await _answered(our_slack, f"room-{number}"))
-                peer.append(await _answered(peer_slack, f"room-{number}"))
+                ours.append(await _answered(our_slack, f"thread-{number}"))
+                peer.append(await _answered(peer_slack, f"thread-{number}"))
     return median(ours[WARM_UP:]), median(peer[WARM_UP:])
 
 

@@ -1,4 +1,4 @@
-"""Our turn as the bot carries it out: front desk, loop, durable rows in SQLite; the door does nothing.
+"""Our turn as the bot carries it out: inbox router, loop, durable rows in SQLite; the adapter does nothing.
 
 The model is asked over HTTP by hand; the time spent in it is counted, to be taken out.
 """
@@ -16,15 +16,25 @@ from typing import Any
 import aiohttp
 
 from agent.clock import SystemClock
-from agent.conversation.approvals import ApprovalDesk
+from agent.conversation.approvals import ApprovalService
 from agent.conversation.loop import TurnLoop
-from agent.conversation.sessions import FrontDesk
-from agent.delivery.postman import Postman
+from agent.conversation.sessions import InboxRouter
+from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.ids import new_ulid
+from agent.domain.inbound import Attachment, Inbound, Person, Platform, Said, Thread
 from agent.domain.policy import Effect
-from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room, Said
-from agent.ports import Accept, Door, MessageRef, ModelMessage, ModelReply, ReplyStream, ToolCall, ToolSchema, Whisper
+from agent.ports import (
+    Accept,
+    ChatAdapter,
+    MessageRef,
+    ModelMessage,
+    ModelReply,
+    ReplyStream,
+    ToolCall,
+    ToolSchema,
+    Whisper,
+)
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.stores import Stores
@@ -95,7 +105,7 @@ def _as_json(said: ModelMessage) -> dict[str, Any]:
     return message | ({"tool_call_id": said.call_id} if said.call_id else {})
 
 
-class NoDoor:
+class NoAdapter:
     """A platform that takes everything and shows nothing."""
 
     platform: Platform = "slack"
@@ -109,27 +119,27 @@ class NoDoor:
     async def run(self, accept: Accept) -> None:
         """Nobody comes in here."""
 
-    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+    async def post(self, thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
         """Take a message."""
-        return MessageRef(room.channel, str(next(self._numbers)))
+        return MessageRef(thread.channel, str(next(self._numbers)))
 
-    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+    async def edit(self, thread: Thread, ref: MessageRef, content: Content) -> MessageRef:
         """Take an edit."""
         return ref
 
     def shown_at(self, ref: MessageRef) -> datetime | None:
         """Nobody decides here."""
 
-    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
+    async def find(self, thread: Thread, *, key: str, growing: bool = False) -> MessageRef | None:
         """Nothing is ever found."""
         return None
 
-    async def stream(self, room: Room, *, key: str) -> ReplyStream:
+    async def stream(self, thread: Thread, *, key: str) -> ReplyStream:
         """Take an answer that grows."""
-        return _NoStream(self, MessageRef(room.channel, str(next(self._numbers))))
+        return _NoStream(self, MessageRef(thread.channel, str(next(self._numbers))))
 
     @contextlib.asynccontextmanager
-    async def busy(self, room: Room, asked: Inbound | None) -> AsyncIterator[None]:
+    async def busy(self, thread: Thread, asked: Inbound | None) -> AsyncIterator[None]:
         """Nobody looks."""
         yield
 
@@ -138,15 +148,15 @@ class NoDoor:
 
 
 class _NoStream:
-    def __init__(self, door: NoDoor, ref: MessageRef) -> None:
-        self._door, self._ref = door, ref
+    def __init__(self, adapter: NoAdapter, ref: MessageRef) -> None:
+        self._adapter, self._ref = adapter, ref
 
     async def append(self, text: str) -> MessageRef | None:
         return self._ref
 
     async def finish(self, content: Content) -> MessageRef:
-        self._door.finished.append(content.text)
-        self._door.answered.set()
+        self._adapter.finished.append(content.text)
+        self._adapter.answered.set()
         return self._ref
 
 
@@ -165,31 +175,31 @@ ADD = Tool("add", "Add two whole numbers.", _Sum, Effect.READ, run=_add)
 class OurTurn:
     """A brain that stands ready for turns, each in a new thread."""
 
-    def __init__(self, desk: FrontDesk, model: HandModel, door: NoDoor, postman: Postman) -> None:
+    def __init__(self, router: InboxRouter, model: HandModel, adapter: NoAdapter, delivery: OutboxDelivery) -> None:
         """Made by `ready`."""
-        self._desk, self._model, self._door, self._postman = desk, model, door, postman
+        self._router, self._model, self._adapter, self._delivery = router, model, adapter, delivery
         self._threads = itertools.count(1)
         self.settled_s: list[float] = []  # the same until the last row of each turn
 
     async def take(self, text: str) -> float:
-        """One turn, from the message until its whole answer is stored and at the door; seconds without the model's."""
-        room = Room(platform="slack", tenant="T1", channel="C1", thread=str(next(self._threads)))
+        """One turn, from a message until its whole answer is stored and delivered; seconds without the model's."""
+        thread = Thread(platform="slack", tenant="T1", channel="C1", thread_id=str(next(self._threads)))
         act = Said(text=text)
         event = new_ulid()
         now = SystemClock().now()
-        inbound = Inbound(event_id=event, room=room, person=ALICE, act=act, at=now, mentions_bot=True)
+        inbound = Inbound(event_id=event, thread=thread, person=ALICE, act=act, at=now, mentions_bot=True)
         self._model.spent_s = 0.0
-        self._door.finished.clear()
-        self._door.answered.clear()
+        self._adapter.finished.clear()
+        self._adapter.answered.clear()
         began = time.perf_counter()
-        await self._desk.accept(inbound)
-        await self._door.answered.wait()
+        await self._router.accept(inbound)
+        await self._adapter.answered.wait()
         seconds = time.perf_counter() - began - self._model.spent_s
-        await self._desk.idle()
+        await self._router.idle()
         self.settled_s.append(time.perf_counter() - began - self._model.spent_s)
-        await self._postman.idle()
-        if not self._door.finished or not self._door.finished[-1].startswith("word"):
-            raise RuntimeError(f"the turn ended without its answer: {self._door.finished}")
+        await self._delivery.idle()
+        if not self._adapter.finished or not self._adapter.finished[-1].startswith("word"):
+            raise RuntimeError(f"the turn ended without its answer: {self._adapter.finished}")
         return seconds
 
 
@@ -197,26 +207,28 @@ class OurTurn:
 async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTurn]:
     """Wired as `agent.brain` does, with one tool, over a real database in `folder` or over rows in memory."""
     async with _stores(folder, durable=durable) as stores, aiohttp.ClientSession() as session:
-        door, clock, model = NoDoor(), SystemClock(), HandModel(url, session)
-        doors: dict[str, Door] = {"slack": door}
+        adapter, clock, model = NoAdapter(), SystemClock(), HandModel(url, session)
+        adapters: dict[str, ChatAdapter] = {"slack": adapter}
         dispatcher = Dispatcher({ADD.name: ADD})
-        postman = Postman(stores.outbox, doors, clock, gap_s={})
-        approvals = ApprovalDesk(
+        delivery = OutboxDelivery(stores.outbox, adapters, clock, gap_s={})
+        approvals = ApprovalService(
             stores.approvals,
             stores.conversations,
             dispatcher,
-            postman,
+            delivery,
             clock,
             approvers=frozenset(),
             lifetime=timedelta(hours=1),
         )
-        loop = TurnLoop(stores.conversations, model, dispatcher, approvals, postman, answer_s=300.0)
-        desk = FrontDesk(stores, loop, approvals, dispatcher, postman, FolderBlobs(folder / "blobs"), doors, clock)
+        loop = TurnLoop(stores.conversations, model, dispatcher, approvals, delivery, answer_s=300.0)
+        router = InboxRouter(
+            stores, loop, approvals, dispatcher, delivery, FolderBlobs(folder / "blobs"), adapters, clock
+        )
         try:
-            yield OurTurn(desk, model, door, postman)
+            yield OurTurn(router, model, adapter, delivery)
         finally:
-            await desk.close()
-            await postman.close()
+            await router.close()
+            await delivery.close()
 
 
 @contextlib.asynccontextmanager

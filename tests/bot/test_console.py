@@ -11,24 +11,26 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from agent.domain.content import Button, Card, Choice, Content, Document, Fact, Menu, Table
-from agent.domain.rooms import Inbound
+from agent.domain.inbound import Inbound
 from agent.llm.offline import NOT_UNDERSTOOD
-from bot.console.door import ConsoleDoor
+from bot.console.adapter import ConsoleAdapter
 from bot.console.paint import painted
 
 
 async def test_a_terminal_prints_where_a_file_lies(tmp_path: Path) -> None:
     printed = io.StringIO()
-    door = ConsoleDoor(thread="t", person="ann", files=tmp_path, read=False, console=Console(file=printed, width=500))
+    adapter = ConsoleAdapter(
+        thread_id="t", person="ann", files=tmp_path, read=False, console=Console(file=printed, width=500)
+    )
     path = tmp_path / "metrics.csv"
     path.write_text("step,loss\n")
     content = Content(
         text="All metrics.", files=(Document(path=str(path), name="metrics.csv", sha256="0", size_bytes=10),)
     )
 
-    ref = await door.post(door.room, content, key="k")
-    await door.edit(door.room, ref, content.model_copy(update={"text": "All metrics, done."}))
-    stream = await door.stream(door.room, key="k2")
+    ref = await adapter.post(adapter.thread, content, key="k")
+    await adapter.edit(adapter.thread, ref, content.model_copy(update={"text": "All metrics, done."}))
+    stream = await adapter.stream(adapter.thread, key="k2")
     await stream.append("Once more.")
     await stream.finish(content)
 
@@ -38,15 +40,15 @@ async def test_a_terminal_prints_where_a_file_lies(tmp_path: Path) -> None:
 
 async def test_a_file_is_handed_over_under_its_name_and_another_of_that_name_beside_it(tmp_path: Path) -> None:
     printed = io.StringIO()
-    door = ConsoleDoor(
-        thread="t", person="ann", files=tmp_path / "files", read=False, console=Console(file=printed, width=500)
+    adapter = ConsoleAdapter(
+        thread_id="t", person="ann", files=tmp_path / "files", read=False, console=Console(file=printed, width=500)
     )
     for digest in ("f5c6ab", "0a1b2c"):
         blob = tmp_path / digest
         blob.write_text(f"prediction\n{digest}\n")
         file = Document(path=str(blob), name="predictions-r-abc123.csv", sha256=digest * 8, size_bytes=18)
         for _ in range(2):
-            await door.post(door.room, Content(text="Predicted.", files=(file,)), key=digest)
+            await adapter.post(adapter.thread, Content(text="Predicted.", files=(file,)), key=digest)
 
     first, second = tmp_path / "files/predictions-r-abc123.csv", tmp_path / "files/predictions-r-abc123-0a1b2c.csv"
     assert (first.read_text(), second.read_text()) == ("prediction\nf5c6ab\n", "prediction\n0a1b2c\n")
@@ -133,19 +135,21 @@ async def test_a_file_that_is_not_there_is_told_of_whatever_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = io.StringIO()
-    door = ConsoleDoor(thread="main", person="you", files=tmp_path, console=Console(file=written, width=200))
+    adapter = ConsoleAdapter(thread_id="main", person="you", files=tmp_path, console=Console(file=written, width=200))
     monkeypatch.setattr("sys.stdin", io.StringIO("look at @no[/s].csv\n"))
 
     async def accept(inbound: Inbound) -> None:
         raise AssertionError(inbound)
 
-    await door.run(accept)
+    await adapter.run(accept)
     assert "no[/s].csv" in written.getvalue()
 
 
 async def test_nothing_that_is_shown_can_steer_the_terminal(tmp_path: Path) -> None:
     printed = io.StringIO()
-    door = ConsoleDoor(thread="t", person="ann", files=tmp_path, read=False, console=Console(file=printed, width=200))
+    adapter = ConsoleAdapter(
+        thread_id="t", person="ann", files=tmp_path, read=False, console=Console(file=printed, width=200)
+    )
     card = Card(
         kind="run",
         tone="busy",
@@ -159,31 +163,31 @@ async def test_nothing_that_is_shown_can_steer_the_terminal(tmp_path: Path) -> N
         footer=STEERING,
     )
     content = Content(text=STEERING, card=card)
-    ref = await door.post(door.room, content, key="k")
+    ref = await adapter.post(adapter.thread, content, key="k")
     for change in ({}, {"kind": "approval"}, {"tone": "good"}):
-        await door.edit(door.room, ref, content.model_copy(update={"card": card.model_copy(update=change)}))
-    stream = await door.stream(door.room, key="k2")
+        await adapter.edit(adapter.thread, ref, content.model_copy(update={"card": card.model_copy(update=change)}))
+    stream = await adapter.stream(adapter.thread, key="k2")
     for piece in (STEERING[:3], STEERING[3:]):
         await stream.append(piece)
     await stream.finish(content)
     assert not {char for char in printed.getvalue() if char < " " or "\x7f" <= char <= "\x9f"} - {"\n"}
     assert printed.getvalue().count("red") >= 13
-    assert door.shown[0] == content
+    assert adapter.shown[0] == content
 
 
 async def test_a_spinner_turns_while_the_bot_is_at_work_and_makes_room_for_words(tmp_path: Path) -> None:
     printed, piped = io.StringIO(), io.StringIO()
     terminal = Console(file=printed, force_terminal=True, width=80, color_system=None, _environ={"TERM": "xterm"})
     for console in (terminal, Console(file=piped, width=80)):
-        door = ConsoleDoor(thread="t", person="ann", files=tmp_path, read=False, console=console)
-        async with door.busy(door.room, None), door.busy(door.room, None):
+        adapter = ConsoleAdapter(thread_id="t", person="ann", files=tmp_path, read=False, console=console)
+        async with adapter.busy(adapter.thread, None), adapter.busy(adapter.thread, None):
             await turned(console, printed)
-            stream = await door.stream(door.room, key="k")
+            stream = await adapter.stream(adapter.thread, key="k")
             await stream.append("half a ")
             await asyncio.sleep(0)
             await stream.append("line")
             await stream.finish(Content(text="half a line"))
-            await door.post(door.room, Content(text="Done."), key="k2")
+            await adapter.post(adapter.thread, Content(text="Done."), key="k2")
             await turned(console, printed)
 
     assert piped.getvalue().split() == ["half", "a", "line", "Done."]

@@ -28,7 +28,10 @@ CHAT = {"slack_bolt", "slack_sdk", "discord", "sqlalchemy", "alembic", "matplotl
 @pytest.mark.parametrize(
     ("modules", "missing"),
     [
-        ("bot.app, bot.cli, bot.doctor, bot.slack.door, bot.discord.door, agent.llm.gateway", TRAINING | {"litellm"}),
+        (
+            "bot.app, bot.cli, bot.doctor, bot.slack.adapter, bot.discord.adapter, agent.llm.gateway",
+            TRAINING | {"litellm"},
+        ),
         ("worker.app, worker.tasks, worker.supervisor.attempt, worker.sweep, bot.cli", CHAT),
         ("bot.cli, bot.alive", TRAINING | CHAT),
     ],

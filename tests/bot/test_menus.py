@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agent.domain.content import Choice, Menu
 from agent.domain.errors import BadRequest
-from agent.domain.rooms import Clicked
+from agent.domain.inbound import Clicked
 from bot.menus import CARRIED_CHARS, CHOICES, chosen, name_of, offers, shortened
 
 

@@ -10,8 +10,8 @@ import pytest
 from agent.brain import Brain, build
 from agent.storage import sql_stores
 from bot.missed import catch_up
-from bot.slack.door import SlackDoor
-from tests.agent.conftest import House
+from bot.slack.adapter import SlackAdapter
+from tests.agent.conftest import Harness
 from tests.agent.databases import sqlite
 from tests.fakes import FakeBundles
 from tests.platforms.slack_server import SlackServer
@@ -20,7 +20,7 @@ from tests.slack.conftest import FAST
 from worker.client.blobs import FolderBlobs
 
 
-class Chat(House):
+class Chat(Harness):
     """A bot in a Slack workspace; `open` starts it, also a second time over the same database."""
 
     def __init__(self, folder: Path, slack: SlackServer) -> None:
@@ -32,10 +32,10 @@ class Chat(House):
         database = self.database = sqlite(self.folder / "test.db")
         await database.start()
         slack = self.slack
-        adapter = SlackDoor(bot_token=slack.bot_token, app_token=slack.app_token, api_url=slack.url, tuning=FAST)
+        adapter = SlackAdapter(bot_token=slack.bot_token, app_token=slack.app_token, api_url=slack.url, tuning=FAST)
         brain = build(
             stores=sql_stores(database),
-            doors={"slack": adapter},
+            adapters={"slack": adapter},
             fleet=self.fleet,
             blobs=FolderBlobs(self.folder / "blobs"),
             bundles=FakeBundles(),
@@ -45,7 +45,7 @@ class Chat(House):
             options=self.options,
         )
         await brain.recover()
-        tasks = [asyncio.create_task(adapter.run(brain.desk.accept)), asyncio.create_task(brain.cards.run())]
+        tasks = [asyncio.create_task(adapter.run(brain.router.accept)), asyncio.create_task(brain.cards.run())]
         tasks.append(asyncio.create_task(catch_up(adapter, brain)))
         try:
             await adapter.ready()
@@ -73,8 +73,8 @@ class Chat(House):
     async def still(self, brain: Brain) -> None:
         """Wait until everything that was delivered is handled and shown."""
         await self.slack.wait_for(lambda: all(delivery.acked for delivery in self.slack.deliveries))
-        await brain.desk.idle()
-        await brain.postman.idle()
+        await brain.router.idle()
+        await brain.delivery.idle()
 
 
 @pytest.fixture

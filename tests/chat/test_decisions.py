@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bot.console.door import ConsoleDoor
-from tests.agent.conftest import House
+from bot.console.adapter import ConsoleAdapter
+from tests.agent.conftest import Harness
 from tests.chat.conftest import Chat
 from tests.chat.test_threads import CSV
 from tests.platforms.slack_world import Message
@@ -81,17 +81,17 @@ async def test_what_was_piped_into_a_terminal_before_the_card_approves_nothing(
     read, write = os.pipe()
     monkeypatch.setattr(sys, "stdin", os.fdopen(read))
     printed = io.StringIO()
-    house = House(tmp_path)
-    terminal = ConsoleDoor(thread="t", person="ann", files=tmp_path, console=Console(file=printed, width=100))
-    house.door = terminal  # type: ignore[assignment]
+    harness = Harness(tmp_path)
+    terminal = ConsoleAdapter(thread_id="t", person="ann", files=tmp_path, console=Console(file=printed, width=100))
+    harness.adapter = terminal  # type: ignore[assignment]
     os.write(write, f"train a model that predicts visited_doctor @{tmp_path / 'visits.csv'}\nyes\n".encode())
-    async with house.open() as brain:
-        lines = asyncio.create_task(terminal.run(brain.desk.accept))
-        await house.until(lambda: "Approve a-" in printed.getvalue())
+    async with harness.open() as brain:
+        lines = asyncio.create_task(terminal.run(brain.router.accept))
+        await harness.until(lambda: "Approve a-" in printed.getvalue())
         assert "approve a-" in printed.getvalue()  # what to type instead
-        await brain.desk.idle()
-        assert house.fleet.launched == []
+        await brain.router.idle()
+        assert harness.fleet.launched == []
         os.write(write, b"yes\n")
-        await house.until(lambda: len(house.fleet.launched) == 1)
+        await harness.until(lambda: len(harness.fleet.launched) == 1)
         os.close(write)
         await lines

@@ -87,8 +87,8 @@ async def read_back(chat: Chat) -> None:
 
 
 async def test_a_connection_that_was_made_anew_loses_nothing(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.slack.door.PING_S", 0.2)
-    monkeypatch.setattr("bot.slack.door.LOOK_S", 0.02)
+    monkeypatch.setattr("bot.slack.adapter.PING_S", 0.2)
+    monkeypatch.setattr("bot.slack.adapter.LOOK_S", 0.02)
     slack = chat.slack
     alice = slack.user("alice")
     async with chat.open() as brain:

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.delivery import postman
+from agent.delivery import outbox as module
 from agent.domain.content import Button, Card, Content, Fact, Picture, Table
 from agent.domain.errors import NotAllowed
-from agent.domain.rooms import Room
+from agent.domain.inbound import Thread
 from agent.ports import MessageRef, Whisper
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.charts.golden import FOLDER
 from tests.chat.conftest import Chat
 from tests.discord.conftest import Bot
-from tests.fakes import ROOM, FakeDoor
+from tests.fakes import ADDRESS, FakeAdapter
 from tests.platforms.discord_server import DiscordServer
 
 CARD = Card(
@@ -28,25 +28,25 @@ CARD = Card(
 @pytest.fixture(autouse=True)
 def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole message is tried again after a moment."""
-    monkeypatch.setattr(postman, "WHOLE_AGAIN_S", 0.3)
+    monkeypatch.setattr(module, "WHOLE_AGAIN_S", 0.3)
 
 
-def thread(chat: Chat, ts: str, channel: str) -> Room:
-    return Room(platform="slack", tenant=chat.slack.team_id, channel=channel, thread=ts)
+def thread(chat: Chat, ts: str, channel: str) -> Thread:
+    return Thread(platform="slack", tenant=chat.slack.team_id, channel=channel, thread_id=ts)
 
 
-class NoFiles(FakeDoor):
+class NoFiles(FakeAdapter):
     """A channel in which the bot may not attach files."""
 
     allowed = False
 
-    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+    async def post(self, address: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
         self._look(content)
-        return await super().post(room, content, key=key, whisper=whisper)
+        return await super().post(address, content, key=key, whisper=whisper)
 
-    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+    async def edit(self, address: Thread, ref: MessageRef, content: Content) -> MessageRef:
         self._look(content)
-        return await super().edit(room, ref, content)
+        return await super().edit(address, ref, content)
 
     def _look(self, content: Content) -> None:
         if content.card and content.card.picture and not self.allowed:
@@ -54,17 +54,17 @@ class NoFiles(FakeDoor):
 
 
 async def test_a_refused_picture_costs_the_picture_and_comes_when_it_can(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    door = house.door = NoFiles()
-    async with house.open() as brain:
-        await brain.postman.put("k", ROOM, Content(card=CARD), urgent=True)
-        await house.until(lambda: bool(door.shown))
-        (shown,) = door.shown
+    harness = Harness(tmp_path)
+    adapter = harness.adapter = NoFiles()
+    async with harness.open() as brain:
+        await brain.delivery.put("k", ADDRESS, Content(card=CARD), urgent=True)
+        await harness.until(lambda: bool(adapter.shown))
+        (shown,) = adapter.shown
         assert "Attach Files" in shown.text
         assert shown.card == CARD.model_copy(update={"picture": None})
-        door.allowed = True
-        await house.until(lambda: door.shown == [Content(card=CARD)])
-        await brain.postman.idle()
+        adapter.allowed = True
+        await harness.until(lambda: adapter.shown == [Content(card=CARD)])
+        await brain.delivery.idle()
 
 
 async def test_a_refused_layout_becomes_words(chat: Chat) -> None:
@@ -72,7 +72,7 @@ async def test_a_refused_layout_becomes_words(chat: Chat) -> None:
     for _ in range(3):
         chat.slack.fail("chat.postMessage", error="invalid_blocks")
     async with chat.open() as brain:
-        await brain.postman.put("k", thread(chat, asked.ts, asked.channel), Content(card=CARD), urgent=True)
+        await brain.delivery.put("k", thread(chat, asked.ts, asked.channel), Content(card=CARD), urgent=True)
         await chat.seen(asked.ts, "ROC AUC 0.7002", "Test rows: 1,000", "refuses the layout", "logs r-abc123")
 
 
@@ -81,7 +81,7 @@ async def test_without_the_right_to_upload_slack_shows_the_card_and_the_scope(ch
     asked = slack.user("alice").say("hello")
     slack.scopes.discard("files:write")
     async with chat.open() as brain:
-        await brain.postman.put("k", thread(chat, asked.ts, asked.channel), Content(card=CARD), urgent=True)
+        await brain.delivery.put("k", thread(chat, asked.ts, asked.channel), Content(card=CARD), urgent=True)
         shown = await chat.seen(asked.ts, "ROC AUC 0.7002", "lacks the scope files:write", "Log")
         assert shown.pictures == []
         slack.scopes.add("files:write")
@@ -96,7 +96,7 @@ async def test_a_block_that_slack_does_not_know_becomes_words_until_it_does(chat
     slack.unknown_blocks.add(unknown)
     card = CARD.model_copy(update={"table": Table(columns=("model", "score"), rows=(("LightGBM", "0.7002"),))})
     async with chat.open() as brain:
-        await brain.postman.put("k", thread(chat, asked.ts, asked.channel), Content(card=card), urgent=True)
+        await brain.delivery.put("k", thread(chat, asked.ts, asked.channel), Content(card=card), urgent=True)
         shown = await chat.seen(asked.ts, "ROC AUC 0.7002", "LightGBM | 0.7002", f"unsupported type: {unknown}")
         assert "logs r-abc123" in shown.shown
         slack.unknown_blocks.clear()
@@ -113,10 +113,10 @@ async def test_without_its_permissions_discord_shows_what_it_may(
 ) -> None:
     async with DiscordServer() as server:
         server.forbid(*missing)
-        bot, house = await Bot(server).start(), House(tmp_path)
-        house.door = bot.door  # type: ignore[assignment]
-        async with house.open() as brain:
-            await brain.postman.put("k", bot.room(server.general), Content(card=CARD), urgent=True)
+        bot, harness = await Bot(server).start(), Harness(tmp_path)
+        harness.adapter = bot.adapter  # type: ignore[assignment]
+        async with harness.open() as brain:
+            await brain.delivery.put("k", bot.address(server.general), Content(card=CARD), urgent=True)
             shown = await server.wait_for(lambda: server.last(server.general, contains="ROC AUC 0.7002"))
             assert named in shown.content
             assert "1,000" in shown.text

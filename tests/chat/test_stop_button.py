@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.discord.door import DiscordDoor
-from tests.agent.conftest import House
+from bot.discord.adapter import DiscordAdapter
+from tests.agent.conftest import Harness
 from tests.agent.test_beside_a_turn import Drips
 from tests.chat.conftest import Chat
 from tests.platforms.discord_server import DiscordServer
@@ -47,14 +47,16 @@ async def test_slacks_stop_of_a_guest_ends_only_answers_to_them(chat: Chat) -> N
 
 
 async def test_discords_button_ends_the_answer_and_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.delivery.postman.NOTE_AFTER_S", 0.0)
-    house, model = House(tmp_path), Drips()
-    house.model = model
+    monkeypatch.setattr("agent.delivery.outbox.NOTE_AFTER_S", 0.0)
+    harness, model = Harness(tmp_path), Drips()
+    harness.model = model
     async with DiscordServer() as server:
-        door = DiscordDoor(server.token, api_base=server.api_base, gateway_url=server.gateway_url, edit_pace_s=0.05)
-        house.door = door  # type: ignore[assignment]
-        async with house.open() as brain:
-            running = asyncio.create_task(door.run(brain.desk.accept))
+        adapter = DiscordAdapter(
+            server.token, api_base=server.api_base, gateway_url=server.gateway_url, edit_pace_s=0.05
+        )
+        harness.adapter = adapter  # type: ignore[assignment]
+        async with harness.open() as brain:
+            running = asyncio.create_task(adapter.run(brain.router.accept))
             await server.connected()
             alice = server.user("alice")
             asked = await alice.mention(server.general, "tell me a long story")
@@ -62,7 +64,7 @@ async def test_discords_button_ends_the_answer_and_goes(tmp_path: Path, monkeypa
             shown = await server.wait_for(lambda: server.last(thread, contains="Slowly now"))
             click = await alice.click(shown, "Stop")
             await server.wait_for(lambda: (shown.content, shown.buttons) == (ENDED, {}))
-            await brain.desk.idle()
+            await brain.router.idle()
             assert (server.from_bot(thread), click.replies) == ([shown], [])
             model.may_end.set()
             await alice.say(thread, "and a short one?")

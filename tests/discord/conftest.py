@@ -1,4 +1,4 @@
-"""A local Discord, and a door to it whose inbox is a list."""
+"""A local Discord, and an adapter to it whose inbox is a list."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,19 +6,19 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent.conversation.backlog import Backlog
-from agent.domain.rooms import Inbound, Room
-from bot.discord.door import DiscordDoor
+from agent.domain.inbound import Inbound, Thread
+from bot.discord.adapter import DiscordAdapter
 from tests.platforms.discord_server import DiscordServer
 from tests.platforms.discord_world import Channel, Interaction, Message
 
 
 class Bot:
-    """A running door. `came` is its inbox, behind a real backlog; `gate` may be cleared to make accepting slow."""
+    """A running adapter. `came` is its inbox, behind a real backlog; `gate` may be cleared to make accepting slow."""
 
     def __init__(self, server: DiscordServer, **options: object) -> None:
         self.server = server
         settings: dict[str, object] = {"edit_pace_s": 0.05, "identify_pause_s": 0.0, **options}
-        self.door = DiscordDoor(
+        self.adapter = DiscordAdapter(
             str(settings.pop("token", server.token)),
             api_base=server.api_base,
             gateway_url=server.gateway_url,
@@ -49,7 +49,7 @@ class Bot:
 
     async def start(self) -> "Bot":
         """Connect, and wait for the command tree to be in place."""
-        self.task = asyncio.create_task(self.door.run(self.accept))
+        self.task = asyncio.create_task(self.adapter.run(self.accept))
         await self.server.connected()
         await self.server.wait_for(lambda: any("/commands 200" in line for line in self.server.requests))
         return self
@@ -66,10 +66,12 @@ class Bot:
         await self.server.wait_for(lambda: len(self.came) >= n)
         return self.came[n - 1]
 
-    def room(self, channel: Channel, thread: Channel | Message | None = None) -> Room:
-        """The room of a channel of the server, or of a thread in it."""
+    def address(self, channel: Channel, thread: Channel | Message | None = None) -> Thread:
+        """The thread of a channel of the server, or of a thread in it."""
         tenant = str(self.server.guild_id)
-        return Room(platform="discord", tenant=tenant, channel=str(channel.id), thread=str(thread.id) if thread else "")
+        return Thread(
+            platform="discord", tenant=tenant, channel=str(channel.id), thread_id=str(thread.id) if thread else ""
+        )
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ async def server() -> AsyncIterator[DiscordServer]:
 
 @pytest.fixture
 async def bot(server: DiscordServer) -> AsyncIterator[Bot]:
-    """A door that is connected to it."""
+    """An adapter that is connected to it."""
     running = await Bot(server).start()
     yield running
     await running.stop()

@@ -6,7 +6,7 @@ import pytest
 
 from agent.domain.content import Button, Card, Content
 from agent.domain.errors import Unavailable
-from agent.domain.rooms import Clicked, Commanded, Said
+from agent.domain.inbound import Clicked, Commanded, Said
 from agent.ports import Whisper
 from bot.discord.inbound import COMMANDS
 from tests.discord.conftest import Bot
@@ -17,7 +17,7 @@ async def test_a_mention_is_said_in_the_thread_that_will_answer_it(server: Disco
     asked = await server.user("alice").mention(server.general, "fine-tune this")
     came = await bot.next()
     assert came.act == Said(text="fine-tune this")
-    assert came.room == bot.room(server.general, asked)
+    assert came.thread == bot.address(server.general, asked)
     assert (came.event_id, came.mentions_bot) == (str(asked.id), True)
     assert (came.person.id, came.person.tenant, came.person.name) == (
         server.user("alice").id,
@@ -29,37 +29,37 @@ async def test_a_mention_is_said_in_the_thread_that_will_answer_it(server: Disco
 
 async def test_mention_thread_answer(server: DiscordServer, bot: Bot) -> None:
     asked = await server.user("alice").mention(server.general, "fine-tune this on the csv")
-    ref = await bot.door.post((await bot.next()).room, Content(text="I will look at it."), key="k1")
+    ref = await bot.adapter.post((await bot.next()).thread, Content(text="I will look at it."), key="k1")
     thread = await server.thread_of(asked)
     assert thread.id == asked.id
     assert thread.name == "fine-tune this on the csv"
     assert [m.content for m in server.messages(thread)] == ["I will look at it."]
-    assert ref.thread == ref.channel == str(thread.id)
+    assert ref.thread_id == ref.channel == str(thread.id)
     await server.user("bob").say(thread, "and the other file")
     heard = await bot.next(2)
     assert (heard.act, heard.mentions_bot) == (Said(text="and the other file"), False)
-    assert heard.room == bot.room(server.general, thread)
+    assert heard.thread == bot.address(server.general, thread)
 
 
 async def test_a_long_question_names_its_thread_by_whole_words(server: DiscordServer, bot: Bot) -> None:
     for text, name in (("predict " * 20, "predict " * 9 + "…"), ("x" * 200, "x" * 78 + "…")):
         asked = await server.user("alice").mention(server.general, text)
-        await bot.door.post(bot.room(server.general, asked), Content(text="ok"), key=text)
+        await bot.adapter.post(bot.address(server.general, asked), Content(text="ok"), key=text)
         assert (await server.thread_of(asked)).name == name
 
 
 async def test_a_thread_is_not_named_by_a_secret(server: DiscordServer, bot: Bot) -> None:
     token = "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345"
     asked = await server.user("alice").mention(server.general, f"my token is {token}")
-    await bot.door.post((await bot.next()).room, Content(text="ok"), key="k")
+    await bot.adapter.post((await bot.next()).thread, Content(text="ok"), key="k")
     assert (await server.thread_of(asked)).name == "my token is [secret: huggingface]"
 
 
 async def test_a_reply_to_a_colleague_says_so(server: DiscordServer, bot: Bot) -> None:
     alice, bob = server.user("alice"), server.user("bob")
     asked = await alice.mention(server.general, "train this")
-    room = (await bot.next()).room
-    shown = await bot.door.post(room, Content(text="Shall I?"), key="k1")
+    address = (await bot.next()).thread
+    shown = await bot.adapter.post(address, Content(text="Shall I?"), key="k1")
     thread = await server.thread_of(asked)
     (ours,) = server.messages(thread)
     theirs = await bob.say(thread, "lunch?")
@@ -67,7 +67,7 @@ async def test_a_reply_to_a_colleague_says_so(server: DiscordServer, bot: Bot) -
     await alice.say(thread, "yes", answers=ours)
     answers = [await bot.next(3), await bot.next(4)]
     assert [one.to_others for one in answers] == [True, False]
-    posted = bot.door.shown_at(shown)
+    posted = bot.adapter.shown_at(shown)
     assert posted is not None
     assert posted <= answers[1].at
 
@@ -78,7 +78,7 @@ async def test_what_is_not_for_the_bot_is_left_alone(server: DiscordServer, bot:
     robot = server.user("robot")
     robot.person.bot = True
     await robot.mention(server.general, "beep")
-    await bot.door.post(bot.room(server.general), Content(text="I talk to myself"), key="own")
+    await bot.adapter.post(bot.address(server.general), Content(text="I talk to myself"), key="own")
     await alice.mention(server.general, "last")
     assert (await bot.next()).act == Said(text="last")
     assert len(bot.came) == 1
@@ -87,9 +87,9 @@ async def test_what_is_not_for_the_bot_is_left_alone(server: DiscordServer, bot:
 async def test_direct_messages_have_no_thread(server: DiscordServer, bot: Bot) -> None:
     said = await server.user("alice").direct("hello")
     came = await bot.next()
-    assert (came.room.tenant, came.room.channel, came.room.thread) == ("dm", str(said.channel.id), "")
+    assert (came.thread.tenant, came.thread.channel, came.thread.thread_id) == ("dm", str(said.channel.id), "")
     assert came.mentions_bot
-    await bot.door.post(came.room, Content(text="hello Alice"), key="k")
+    await bot.adapter.post(came.thread, Content(text="hello Alice"), key="k")
     assert [m.content for m in server.messages(said.channel)] == ["hello", "hello Alice"]
 
 
@@ -125,16 +125,16 @@ async def test_slash_is_accepted_then_deferred_for_one_person(server: DiscordSer
     assert (used.callback, used.ephemeral, used.replies) == (5, True, [])
     came = await bot.next()
     assert came.act == Commanded(words=("logs", "r-abc123"))
-    assert (came.event_id, came.room) == (str(used.id), bot.room(server.general))
+    assert (came.event_id, came.thread) == (str(used.id), bot.address(server.general))
     assert used.token in came.reply_handle
 
 
 async def test_slash_in_a_thread_belongs_to_the_thread(server: DiscordServer, bot: Bot) -> None:
     asked = await server.user("alice").mention(server.general, "go")
-    await bot.door.post((await bot.next()).room, Content(text="ok"), key="k")
+    await bot.adapter.post((await bot.next()).thread, Content(text="ok"), key="k")
     thread = await server.thread_of(asked)
     await server.user("alice").slash("train status", channel=thread)
-    assert (await bot.next(2)).room == bot.room(server.general, thread)
+    assert (await bot.next(2)).thread == bot.address(server.general, thread)
 
 
 def approval(subject: str = "a-1") -> Content:
@@ -147,7 +147,7 @@ def approval(subject: str = "a-1") -> Content:
 
 
 async def test_a_click_is_accepted_then_acknowledged_silently(server: DiscordServer, bot: Bot) -> None:
-    ref = await bot.door.post(bot.room(server.general), approval(), key="k")
+    ref = await bot.adapter.post(bot.address(server.general), approval(), key="k")
     card = server.messages(server.general)[0]
     bot.gate.clear()
     click = await server.user("alice").click(card, "Approve", wait=False)
@@ -157,11 +157,11 @@ async def test_a_click_is_accepted_then_acknowledged_silently(server: DiscordSer
     await server.wait_for(lambda: click.callback == 6)
     came = await bot.next()
     assert came.act == Clicked(action="approve", subject="a-1", digest="0123456789abcdef")
-    assert (came.room.channel, ref.id) == (str(server.general.id), str(card.id))
+    assert (came.thread.channel, ref.id) == (str(server.general.id), str(card.id))
 
 
 async def test_a_click_works_after_a_restart(server: DiscordServer, bot: Bot) -> None:
-    await bot.door.post(bot.room(server.general), approval(), key="k")
+    await bot.adapter.post(bot.address(server.general), approval(), key="k")
     await bot.stop()
     other = await Bot(server).start()
     click = await server.user("bob").click(server.messages(server.general)[0], "Reject")
@@ -175,9 +175,9 @@ async def test_slash_in_private(server: DiscordServer, bot: Bot) -> None:
     direct = server.world.direct(alice.person)
     used = await alice.slash("train help", channel=direct)
     came = await bot.next()
-    assert (came.room.tenant, came.room.channel, came.person.tenant) == ("dm", str(direct.id), "dm")
-    await bot.door.post(
-        came.room,
+    assert (came.thread.tenant, came.thread.channel, came.person.tenant) == ("dm", str(direct.id), "dm")
+    await bot.adapter.post(
+        came.thread,
         Content(text="Ask me."),
         key="k",
         whisper=Whisper(person=alice.id, handle=came.reply_handle),
@@ -194,7 +194,7 @@ async def test_an_unreachable_discord_is_tried_again(server: DiscordServer) -> N
 
 
 async def test_an_unknown_button_is_answered(server: DiscordServer, bot: Bot) -> None:
-    await bot.door.post(bot.room(server.general), approval(), key="k")
+    await bot.adapter.post(bot.address(server.general), approval(), key="k")
     card = server.messages(server.general)[0]
     card.buttons["Approve"]["custom_id"] = "old-form"
     click = await server.user("alice").click(card, "Approve")
@@ -251,7 +251,7 @@ async def test_what_a_full_disk_kept_out_is_stored_afterwards_in_its_order(
 
 
 async def test_a_click_that_cannot_be_stored_says_so(server: DiscordServer, bot: Bot) -> None:
-    await bot.door.post(bot.room(server.general), approval(), key="k")
+    await bot.adapter.post(bot.address(server.general), approval(), key="k")
     bot.fail_with = [Unavailable("My memory is busy; please press again.")]
     click = await server.user("alice").click(server.messages(server.general)[0], "Approve")
     assert (click.callback, click.ephemeral) == (4, True)
@@ -261,7 +261,7 @@ async def test_a_click_that_cannot_be_stored_says_so(server: DiscordServer, bot:
 
 async def test_an_old_thread_is_known_after_a_restart(server: DiscordServer, bot: Bot) -> None:
     asked = await server.user("alice").mention(server.general, "go")
-    await bot.door.post((await bot.next()).room, Content(text="ok"), key="k")
+    await bot.adapter.post((await bot.next()).thread, Content(text="ok"), key="k")
     thread = await server.thread_of(asked)
     await bot.stop()
     server.archive(thread)
@@ -269,7 +269,7 @@ async def test_an_old_thread_is_known_after_a_restart(server: DiscordServer, bot
     server.world.tell = lambda event, data: None if event == "THREAD_UPDATE" else server.gateway.tell(event, data)
     await server.user("alice").say(thread, "awake?")
     came = await other.next()
-    assert came.room == other.room(server.general, thread)
+    assert came.thread == other.address(server.general, thread)
     await other.stop()
 
 
@@ -277,13 +277,13 @@ async def test_words_in_anybodys_thread_come_in_after_a_restart(server: DiscordS
     alice = server.user("alice")
     thread = await alice.open_thread(await alice.say(server.general, "plans"))
     await alice.mention(thread, "train on this")
-    await bot.door.post((await bot.next()).room, Content(text="What should I predict?"), key="k")
+    await bot.adapter.post((await bot.next()).thread, Content(text="What should I predict?"), key="k")
     await bot.stop()
     other = await Bot(server).start()
     await alice.say(thread, "visited_doctor")
     came = await other.next()
     assert (came.act, came.mentions_bot) == (Said(text="visited_doctor"), False), "whose thread it is, sessions know"
-    assert came.room == other.room(server.general, thread)
+    assert came.thread == other.address(server.general, thread)
     await other.stop()
 
 
@@ -291,7 +291,7 @@ async def test_mention_only_mode_hears_its_name_alone(server: DiscordServer) -> 
     server.world.message_content = False
     bot = await Bot(server, message_content=False).start()
     asked = await server.user("alice").mention(server.general, "go")
-    await bot.door.post((await bot.next()).room, Content(text="ok"), key="k")
+    await bot.adapter.post((await bot.next()).thread, Content(text="ok"), key="k")
     thread = await server.thread_of(asked)
     await server.user("alice").say(thread, "unheard")
     await server.user("alice").mention(thread, "heard")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agent.domain.content import Button, Card, Choice, Content, Menu
 from agent.domain.errors import BadRequest
-from agent.domain.rooms import Clicked
+from agent.domain.inbound import Clicked
 from agent.ports import Whisper
 from bot.discord.embeds import card_piece, pieces
 from tests.discord.conftest import Bot
@@ -77,7 +77,7 @@ def test_pieces_with_other_choices_are_other_pieces() -> None:
 
 
 async def test_a_choice_comes_back_in_its_order(server: DiscordServer, bot: Bot) -> None:
-    await bot.door.post(bot.room(server.general), picking("loss"), key="k")
+    await bot.adapter.post(bot.address(server.general), picking("loss"), key="k")
     card = server.messages(server.general)[0]
     bot.gate.clear()
     click = await server.user("alice").choose(card, "Metrics", "lr", "loss", wait=False)
@@ -87,11 +87,11 @@ async def test_a_choice_comes_back_in_its_order(server: DiscordServer, bot: Bot)
     await server.wait_for(lambda: click.callback == 6)
     came = await bot.next()
     assert came.act == Clicked(action="card", subject="r-abc123.mc3a1", digest="")
-    assert (came.room, came.event_id) == (bot.room(server.general), str(click.id))
+    assert (came.thread, came.event_id) == (bot.address(server.general), str(click.id))
 
 
 async def test_a_choice_of_nothing_after_a_restart(server: DiscordServer, bot: Bot) -> None:
-    await bot.door.post(bot.room(server.general), picking("loss"), key="k")
+    await bot.adapter.post(bot.address(server.general), picking("loss"), key="k")
     await bot.stop()
     other = await Bot(server).start()
     card = server.messages(server.general)[0]
@@ -105,14 +105,14 @@ async def test_a_choice_of_nothing_after_a_restart(server: DiscordServer, bot: B
 
 
 async def test_an_edit_keeps_the_menu_and_shows_what_was_chosen(server: DiscordServer, bot: Bot) -> None:
-    ref = await bot.door.post(bot.room(server.general), picking("loss"), key="k")
+    ref = await bot.adapter.post(bot.address(server.general), picking("loss"), key="k")
     card = server.messages(server.general)[0]
     for content in (picking("loss", progress=0.5), picking("accuracy", "lr", progress=0.6)):
-        await bot.door.edit(bot.room(server.general), ref, content)
+        await bot.adapter.edit(bot.address(server.general), ref, content)
     await server.wait_for(lambda: "60 %" in card.text)
     chosen = [option["label"] for option in card.menus["Metrics"]["options"] if option["default"]]
     assert chosen == ["accuracy", "lr"]
-    await bot.door.edit(bot.room(server.general), ref, picking(menus=0, buttons=0, progress=1.0))
+    await bot.adapter.edit(bot.address(server.general), ref, picking(menus=0, buttons=0, progress=1.0))
     await server.wait_for(lambda: "100 %" in card.text)
     assert card.components == []
 
@@ -121,8 +121,8 @@ async def test_a_menu_in_a_private_answer(server: DiscordServer, bot: Bot) -> No
     used = await server.user("alice").slash("train status")
     asked = await bot.next()
     to = Whisper(person=asked.person.id, handle=asked.reply_handle)
-    await bot.door.post(asked.room, picking("loss", text="Choose."), key="w1", whisper=to)
-    await bot.door.post(asked.room, picking(), key="w2", whisper=to)
+    await bot.adapter.post(asked.thread, picking("loss", text="Choose."), key="w1", whisper=to)
+    await bot.adapter.post(asked.thread, picking(), key="w2", whisper=to)
     for number, answer in enumerate(used.replies, start=2):
         click = await server.user("alice").choose(answer, "Metrics", "accuracy")
         came = await bot.next(number)
@@ -136,7 +136,7 @@ async def test_a_menu_in_a_private_answer(server: DiscordServer, bot: Bot) -> No
     [("old-form", "a1"), ("v1:card:r-abc123.m:0123", "a1"), ("v1:card:r-abc123.m:", "a.1")],
 )
 async def test_an_unknown_choice_is_answered(server: DiscordServer, bot: Bot, custom_id: str, value: str) -> None:
-    await bot.door.post(bot.room(server.general), picking(), key="k")
+    await bot.adapter.post(bot.address(server.general), picking(), key="k")
     card = server.messages(server.general)[0]
     card.menus["Metrics"]["custom_id"] = custom_id
     card.menus["Metrics"]["options"][0]["value"] = value

@@ -3,7 +3,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from agent.domain.rooms import Said
+from agent.domain.inbound import Said
 from tests.discord.conftest import Bot
 from tests.platforms.discord_server import DiscordServer
 
@@ -15,7 +15,7 @@ async def test_what_a_lost_session_did_not_bring_is_read_back(server: DiscordSer
     await alice.say(thread, "quickly")
     direct = await alice.direct("hello")
     await bot.next(3)
-    await bot.door.connection.anew()  # the first
+    await bot.adapter.connection.anew()  # the first
     began = datetime.now(UTC)
     async with server.gateway_down():
         await server.wait_for(lambda: not server.gateway.connected)
@@ -24,21 +24,21 @@ async def test_what_a_lost_session_did_not_bring_is_read_back(server: DiscordSer
         await alice.mention(server.general, "hello?")
         await alice.say(server.general, "lunch?")
         await alice.direct("and here?")
-    lost_at = await asyncio.wait_for(bot.door.connection.anew(), 20)
+    lost_at = await asyncio.wait_for(bot.adapter.connection.anew(), 20)
     assert lost_at is not None
     assert lost_at >= began - timedelta(seconds=1)
     assert len(bot.came) == 3
-    rooms = [came.room for came in bot.came]
-    missed = [came async for came in bot.door.missed(began - timedelta(hours=1), rooms)]
+    addresses = [came.thread for came in bot.came]
+    missed = [came async for came in bot.adapter.missed(began - timedelta(hours=1), addresses)]
     known = {came.event_id: came for came in bot.came}
     assert {came.event_id: came for came in missed if came.event_id in known} == known
     news = [came for came in missed if came.event_id not in known]
     texts = {came.act.text: came for came in news if isinstance(came.act, Said)}
     assert texts.keys() == {"are you there?", "hello?", "and here?"}
-    assert texts["are you there?"].room == bot.room(server.general, thread)
+    assert texts["are you there?"].thread == bot.address(server.general, thread)
     assert not texts["are you there?"].mentions_bot
-    assert texts["and here?"].room.channel == str(direct.channel.id)
-    another = asyncio.create_task(bot.door.connection.anew())
+    assert texts["and here?"].thread.channel == str(direct.channel.id)
+    another = asyncio.create_task(bot.adapter.connection.anew())
     await server.reconnect()  # resumes
     await server.wait_for(lambda: server.gateway.resumes)
     await alice.direct("still there?")
@@ -56,12 +56,15 @@ async def test_an_archived_thread_is_read_back_where_it_is_ours(server: DiscordS
     server.archive(thread)
     await bot.stop()
     other = await Bot(server).start()
-    await other.door.connection.wait()
-    room = bot.room(server.general, thread)
-    assert [came.act.text async for came in other.door.missed(before, [room]) if came.room == room] == ["go", "quickly"]
+    await other.adapter.connection.wait()
+    address = bot.address(server.general, thread)
+    assert [came.act.text async for came in other.adapter.missed(before, [address]) if came.thread == address] == [
+        "go",
+        "quickly",
+    ]
     server.forbid("read_message_history")
     await other.stop()
     third = await Bot(server).start()
-    await third.door.connection.wait()
-    assert [came async for came in third.door.missed(before, [room])] == []
+    await third.adapter.connection.wait()
+    assert [came async for came in third.adapter.missed(before, [address])] == []
     await third.stop()

@@ -13,7 +13,7 @@ from tests.platforms.discord_server import DiscordServer
 async def test_edits_keep_their_pace(server: DiscordServer) -> None:
     server.limits.bucket = 1000
     bot = await Bot(server, edit_pace_s=0.25).start()
-    stream = await bot.door.stream(bot.room(server.general), key="k")
+    stream = await bot.adapter.stream(bot.address(server.general), key="k")
     for n in range(60):
         await stream.append(f"word{n} ")
         await asyncio.sleep(0.01)
@@ -29,7 +29,7 @@ async def test_edits_keep_their_pace(server: DiscordServer) -> None:
 
 
 async def test_a_full_message_is_continued_in_another(server: DiscordServer, bot: Bot) -> None:
-    stream = await bot.door.stream(bot.room(server.general), key="k")
+    stream = await bot.adapter.stream(bot.address(server.general), key="k")
     text = "".join(f"Sentence number {n} of a long answer.\n\n" for n in range(130))
     for at in range(0, len(text), 97):
         await stream.append(text[at : at + 97])
@@ -49,7 +49,7 @@ async def test_a_full_message_is_continued_in_another(server: DiscordServer, bot
 
 
 async def test_a_shorter_end_removes_what_is_too_much(server: DiscordServer, bot: Bot) -> None:
-    stream = await bot.door.stream(bot.room(server.general), key="k")
+    stream = await bot.adapter.stream(bot.address(server.general), key="k")
     await stream.append("A line.\n" * 400)
     await server.wait_for(lambda: len(server.messages(server.general)) == 2)
     await stream.finish(Content(text="In short: no."))
@@ -57,7 +57,7 @@ async def test_a_shorter_end_removes_what_is_too_much(server: DiscordServer, bot
 
 
 async def test_fences_stay_whole(server: DiscordServer, bot: Bot) -> None:
-    stream = await bot.door.stream(bot.room(server.general), key="k")
+    stream = await bot.adapter.stream(bot.address(server.general), key="k")
     await stream.append("Look:\n```python\nprint(1)\n")
     message = (await server.wait_for(lambda: server.messages(server.general)))[0]
     assert message.content == "Look:\n```python\nprint(1)\n```\n…"
@@ -69,7 +69,7 @@ async def test_fences_stay_whole(server: DiscordServer, bot: Bot) -> None:
 async def test_rate_limits_and_trouble_lose_no_words(server: DiscordServer, bot: Bot) -> None:
     server.limit("POST .*messages", retry_after_s=60)
     server.fail("PATCH .*messages", 503)
-    stream = await bot.door.stream(bot.room(server.general), key="k")
+    stream = await bot.adapter.stream(bot.address(server.general), key="k")
     assert await stream.append("Hello ") is None
     await stream.append("world")
     await stream.finish(Content(text="Hello world."))
@@ -77,12 +77,12 @@ async def test_rate_limits_and_trouble_lose_no_words(server: DiscordServer, bot:
 
 
 async def test_a_stream_that_begins_again_goes_on_in_its_message(server: DiscordServer, bot: Bot) -> None:
-    stream = await bot.door.stream(bot.room(server.general), key="turn-1")
+    stream = await bot.adapter.stream(bot.address(server.general), key="turn-1")
     await stream.append("Half an ans")
     await server.wait_for(lambda: server.messages(server.general))
     await bot.stop()
     other = await Bot(server).start()
-    again = await other.door.stream(other.room(server.general), key="turn-1")
+    again = await other.adapter.stream(other.address(server.general), key="turn-1")
     await again.finish(Content(text="The whole answer."))
     assert [m.content for m in server.messages(server.general)] == ["The whole answer."]
     await other.stop()
@@ -90,13 +90,13 @@ async def test_a_stream_that_begins_again_goes_on_in_its_message(server: Discord
 
 async def test_an_answer_without_words(server: DiscordServer, bot: Bot) -> None:
     asked = await server.user("alice").mention(server.general, "go")
-    stream = await bot.door.stream((await bot.next()).room, key="k")
+    stream = await bot.adapter.stream((await bot.next()).thread, key="k")
     await stream.finish(Content(text=""))
     assert [m.content for m in server.messages(await server.thread_of(asked))] == ["…"]
 
 
 async def test_typing_while_it_is_at_work(server: DiscordServer, bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.discord.door.TYPING_S", 0.01)
+    monkeypatch.setattr("bot.discord.adapter.TYPING_S", 0.01)
     asked = await server.user("alice").mention(server.general, "go")
     came = await bot.next()
 
@@ -104,9 +104,9 @@ async def test_typing_while_it_is_at_work(server: DiscordServer, bot: Bot, monke
         return sum(line.endswith(f"{asked.id}/typing 204") for line in server.requests)
 
     server.fail("POST .*typing", 500)
-    async with bot.door.busy(came.room, came):
+    async with bot.adapter.busy(came.thread, came):
         await server.wait_for(lambda: typed() > 2)  # it outlives trouble of Discord's own
         assert asked.thread is not None
     server.fail("POST .*typing", 403, code=50013)
-    async with bot.door.busy(came.room, came):
+    async with bot.adapter.busy(came.thread, came):
         await server.wait_for(lambda: any(line.endswith("typing 403") for line in server.requests))

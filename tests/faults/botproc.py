@@ -1,6 +1,6 @@
 """The whole bot as a process, with a folder as its chat platform: `python -m tests.faults.botproc`.
 
-Everything is the real thing (`bot.app.App`: database, fleet, feed, cards, postman) but for the door, and for bundles:
+Everything is the real thing (`bot.app.App`: database, fleet, feed, cards, outbox) but for the adapter, and for bundles:
 a recipe's program is the tiny one in `<home>/payload.tar` where that exists. Orders in `<home>/orders/<name>.json` are
 carried out through the run service, each once (`name` is the client token) and answered in `<name>.answer`.
 """
@@ -24,7 +24,7 @@ from agent.runs.life.service import Timings
 from agent.runs.queue.fair import Limits
 from bot.logs import configure
 from bot.settings import Settings
-from tests.faults.filedoor import ALICE, ROOM, FileDoor
+from tests.faults.file_adapter import ADDRESS, ALICE, FileAdapter
 
 
 class TinyBundles(bot.app.PackedBundles):
@@ -51,14 +51,17 @@ async def obey(app: bot.app.App, folder: Path) -> None:
 
 
 async def _carried_out(app: bot.app.App, name: str, order: dict[str, Any]) -> dict[str, str]:
-    service, room = app.brain.service, ROOM.model_copy(update={"thread": order.get("thread", ROOM.thread)})
+    service, address = (
+        app.brain.service,
+        ADDRESS.model_copy(update={"thread_id": order.get("thread", ADDRESS.thread_id)}),
+    )
     try:
         if order["do"] == "create":
-            session = await app.brain.stores.conversations.session_of(room, create=True)
+            session = await app.brain.stores.conversations.session_of(address, create=True)
             spec = RunSpec.model_validate(order["spec"])
             more = {key: order[key] for key in ("priority",) if key in order}
             run = await service.create(
-                spec, session_id=session or "", requester=ALICE.key, room=room, token=name, **more
+                spec, session_id=session or "", requester=ALICE.key, thread=address, token=name, **more
             )
             return {"run": run.id}
         return {"text": await getattr(service, order["do"])(order["run"])}
@@ -91,7 +94,7 @@ async def serve() -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    async with bot.app.App(settings, [FileDoor(settings.home / "platform")], worker=False, timings=timings()) as app:
+    async with bot.app.App(settings, [FileAdapter(settings.home / "platform")], worker=False, timings=timings()) as app:
         (settings.home / "bot.ready").write_text(str(os.getpid()))
         obeying = asyncio.create_task(obey(app, settings.home / "orders"))
         waiting = asyncio.create_task(stopped.wait())

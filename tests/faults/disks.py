@@ -11,7 +11,7 @@ import pytest
 
 @contextlib.contextmanager
 def tmpfs(folder: Path, size_bytes: int) -> Iterator[Path]:
-    """`folder` as a file system of its own with `size_bytes` of room."""
+    """`folder` as a file system of its own with `size_bytes` of space."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a tmpfs: the full-disk faults were not tried")
     folder.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ def tmpfs(folder: Path, size_bytes: int) -> Iterator[Path]:
 
 
 def fill(folder: Path, *, leave_bytes: int = 0) -> Path:
-    """Take all room but `leave_bytes`; the file that holds it, to be removed for room again."""
+    """Take all space but `leave_bytes`; the file that holds it, to be removed for space again."""
     stat = os.statvfs(folder)
     ballast = folder / "ballast"
     with ballast.open("wb") as file, contextlib.suppress(OSError):

@@ -30,8 +30,8 @@ BOUNDARIES: dict[str, tuple[str, str, str]] = {
     "stop": ("worker.client.fleet", "CeleryFleet", "stop"),
     "ack": ("worker.client.feed", "RedisFeed", "ack"),
     "blob": ("worker.client.blobs", "FolderBlobs", "put_bytes"),
-    "post": ("tests.faults.filedoor", "FileDoor", "post"),
-    "edit": ("tests.faults.filedoor", "FileDoor", "edit"),
+    "post": ("tests.faults.file_adapter", "FileAdapter", "post"),
+    "edit": ("tests.faults.file_adapter", "FileAdapter", "edit"),
     "spawn": ("worker.launching", "Launcher", "_spawn"),
     "upgrade": ("alembic.operations.base", "Operations", "create_table"),
 }

@@ -21,12 +21,12 @@ from typing import Any
 import psutil
 
 from agent.domain.events import MetricRow
-from agent.domain.rooms import Attachment, Clicked, Inbound, Person, Said
+from agent.domain.inbound import Attachment, Clicked, Inbound, Person, Said
 from agent.domain.runs import ENDED, RunState
 from agent.storage.database import open_engine
 from agent.storage.series import rows_between
 from tests.faults import killer
-from tests.faults.filedoor import ALICE, ROOM, Folder, Shown
+from tests.faults.file_adapter import ADDRESS, ALICE, Folder, Shown
 from tests.faults.proxy import Proxy
 from tests.worker.conftest import EVALUATE, PREPARE, TIMINGS, Yard, eventually
 from worker.client.bundle import pack_files
@@ -115,7 +115,7 @@ class Site(Yard):
     def start_bot(
         self, trace: Path | None = None, *, at: int = 0, how: str = "kill", wait: bool = True, only: str = ""
     ) -> None:
-        """A bot, under a killer when `trace` is given; returns when its door is open."""
+        """A bot, under a killer when `trace` is given; returns when its adapter is open."""
         module = "tests.faults.botproc"
         argv = (
             [sys.executable, "-m", module]
@@ -277,7 +277,9 @@ class Site(Yard):
 
     # ---- people ----
 
-    def says(self, text: str, *, files: Sequence[Path] = (), thread: str = ROOM.thread, person: Person = ALICE) -> None:
+    def says(
+        self, text: str, *, files: Sequence[Path] = (), thread: str = ADDRESS.thread_id, person: Person = ALICE
+    ) -> None:
         """Somebody writes."""
         attachments = tuple(
             Attachment(id=path.name, name=path.name, size_bytes=path.stat().st_size, locator=str(path))
@@ -297,8 +299,8 @@ class Site(Yard):
             )
 
     def _deliver(self, act: Said | Clicked, thread: str, person: Person) -> None:
-        event, room = f"event-{time.time_ns()}", ROOM.model_copy(update={"thread": thread})
-        self.people.deliver(Inbound(event_id=event, room=room, person=person, act=act, at=datetime.now(UTC)))
+        event, address = f"event-{time.time_ns()}", ADDRESS.model_copy(update={"thread_id": thread})
+        self.people.deliver(Inbound(event_id=event, thread=address, person=person, act=act, at=datetime.now(UTC)))
 
     def asks_for_a_model(self, thread: str, *, payload: str = "good") -> None:
         """Alice attaches a csv and wants a model; the recipe's program is a tiny one."""
@@ -315,7 +317,9 @@ class Site(Yard):
     def runs_of(self, thread: str) -> list[str]:
         """The runs that a thread has begun."""
         return [
-            row["id"] for row in self.rows("SELECT id, room FROM run") if json.loads(row["room"])["thread"] == thread
+            row["id"]
+            for row in self.rows("SELECT id, thread FROM run")
+            if json.loads(row["thread"])["thread_id"] == thread
         ]
 
     def sees(self, *words: str, thread: str = "", limit_s: float = 60.0) -> Shown:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.faults.filedoor import BOB, Shown
+from tests.faults.file_adapter import BOB, Shown
 from tests.faults.site import Site, eventually
 
 

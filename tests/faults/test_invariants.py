@@ -17,7 +17,7 @@ from tests.faults.site import CANARIES, Site, opened
 
 pytestmark = pytest.mark.faults
 ROOT = Path(__file__).parents[2]
-KEPT = ("trainyard.db", "trainyard.db-wal", "trainyard.db-shm", "platform/room.jsonl")
+KEPT = ("trainyard.db", "trainyard.db-wal", "trainyard.db-shm", "platform/thread.jsonl")
 
 
 class Over:
@@ -34,8 +34,8 @@ class Over:
     def again(self, **changed: str) -> None:
         """The run's card is posted once more, under another id, and with other words if they are given."""
         card = next(s for s in self.site.people.shown if self.run in s.words and '"kind": "run"' in s.words)
-        entry = {"op": "post", "id": "77", "key": card.key, "thread": card.thread, "whisper": ""}
-        with (self.site.people.folder / "room.jsonl").open("a") as file:
+        entry = {"op": "post", "id": "77", "key": card.key, "thread_id": card.thread, "whisper": ""}
+        with (self.site.people.folder / "thread.jsonl").open("a") as file:
             file.write(json.dumps({**entry, "content": card.content, **changed}) + "\n")
 
     def process(self, run: str, attempt: int) -> None:
@@ -110,7 +110,7 @@ def a_post_that_was_sent_twice(over: Over) -> None:
 
 
 def a_card_that_never_heard_of_the_end(over: Over) -> None:
-    path = over.site.people.folder / "room.jsonl"
+    path = over.site.people.folder / "thread.jsonl"
     path.write_text(path.read_text().replace("ucceeded", "tarting"))
 
 
@@ -191,7 +191,7 @@ def test_passes_and_leaves_a_violation_behind({fixture}):
     {start}
     run = {fixture}.create("good")
     {fixture}.ends(run)
-    planted = {fixture}.people.folder / "room.jsonl"
+    planted = {fixture}.people.folder / "thread.jsonl"
     posts = [line for line in planted.read_text().splitlines() if '"op": "post"' in line]
     with planted.open("a") as file:
         file.write(posts[0].replace('"id": "', '"id": "again-') + "\\n")

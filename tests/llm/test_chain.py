@@ -10,15 +10,15 @@ from agent.domain.errors import Unavailable
 from agent.llm.chain import BY_RULES, ModelChain
 from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelMessage, ModelReply
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.fakes import ScriptedModel, said
 from tests.llm.conftest import CANARY, GatewayProcess, answer
 from tests.platforms.model_server import Call, Cut, Fail, Hang, ModelServer, Reply
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def harness(tmp_path: Path) -> Harness:
+    return Harness(tmp_path)
 
 
 def chain(gateway: GatewayProcess, server: ModelServer) -> ModelChain:
@@ -34,30 +34,32 @@ async def test_a_refused_key_and_then_an_answer(gateway: GatewayProcess, server:
 
 
 async def test_cut_in_the_middle_only_the_seconds_words_stay(
-    gateway: GatewayProcess, server: ModelServer, house: House
+    gateway: GatewayProcess, server: ModelServer, harness: Harness
 ) -> None:
     server.script(Cut(after=3), Hang(after=1), model="first")
     server.script(Reply("All is well."), Reply("Still well."), model="second")
-    house.model = chain(gateway, server)
-    async with house.open() as brain:
-        await brain.desk.accept(said("how are things"))
-        await house.until(lambda: house.door.texts() == ["All is well."], 30)
-        await brain.desk.accept(said("and now"))
-        await house.until(lambda: house.door.texts() == ["All is well.", "Still well."], 30)
-    assert len(house.door.messages) == 2
-    assert "word0 word1" in next(iter(house.door.messages.values()))[-2].text  # it was shown, and replaced
+    harness.model = chain(gateway, server)
+    async with harness.open() as brain:
+        await brain.router.accept(said("how are things"))
+        await harness.until(lambda: harness.adapter.texts() == ["All is well."], 30)
+        await brain.router.accept(said("and now"))
+        await harness.until(lambda: harness.adapter.texts() == ["All is well.", "Still well."], 30)
+    assert len(harness.adapter.messages) == 2
+    assert "word0 word1" in next(iter(harness.adapter.messages.values()))[-2].text  # it was shown, and replaced
     history = [message["content"] for message in server.requests[-1].messages]
     assert history[1:] == ['[from "alice"]\nhow are things', "All is well.", '[from "alice"]\nand now']
 
 
-async def test_all_fail_and_the_planner_says_why(gateway: GatewayProcess, server: ModelServer, house: House) -> None:
+async def test_all_fail_and_the_planner_says_why(
+    gateway: GatewayProcess, server: ModelServer, harness: Harness
+) -> None:
     server.script(Fail(500), model="first")
     server.script(Fail(401, f"bad key {CANARY}"), model="second")
-    house.model = chain(gateway, server)
-    async with house.open() as brain:
-        await brain.desk.accept(said("what is the weather"))
-        await house.until(lambda: bool(house.door.texts()), 30)
-    (text,) = house.door.texts()
+    harness.model = chain(gateway, server)
+    async with harness.open() as brain:
+        await brain.router.accept(said("what is the weather"))
+        await harness.until(lambda: bool(harness.adapter.texts()), 30)
+    (text,) = harness.adapter.texts()
     assert text.startswith("_The key for openai/second was refused. Put a valid one into `.env` and restart the bot.")
     assert BY_RULES in text
     assert "did not understand" in text
@@ -80,16 +82,16 @@ async def test_the_planner_says_why_once_a_turn() -> None:
 
 
 async def test_arguments_that_are_no_json_go_back_to_the_model(
-    gateway: GatewayProcess, server: ModelServer, house: House
+    gateway: GatewayProcess, server: ModelServer, harness: Harness
 ) -> None:
     server.script(
         Reply("Let me look.", calls=[Call("list_hosts", '{"host": ', id="c1"), Call("list_hosts", {}, id="c2")]),
         Reply("One host is there."),
     )
-    house.model = chain(gateway, server)
-    async with house.open() as brain:
-        await brain.desk.accept(said("which machines have you got"))
-        await house.until(lambda: "One host is there." in house.door.texts(), 30)
+    harness.model = chain(gateway, server)
+    async with harness.open() as brain:
+        await brain.router.accept(said("which machines have you got"))
+        await harness.until(lambda: "One host is there." in harness.adapter.texts(), 30)
     sent = server.requests[1].messages
     answers = {message["tool_call_id"]: message["content"] for message in sent if message["role"] == "tool"}
     assert "`list_hosts` cannot use these arguments" in answers["c1"]

@@ -1,7 +1,7 @@
 """A local Discord that the real discord.py talks to: gateway and REST v10 on 127.0.0.1, with Discord's real limits.
 
     async with DiscordServer() as server:
-        door = DiscordDoor(server.token, api_base=server.api_base, gateway_url=server.gateway_url)
+        door = DiscordAdapter(server.token, api_base=server.api_base, gateway_url=server.gateway_url)
         running = asyncio.create_task(door.run(accept))
         await server.connected()
         alice = server.user("alice")

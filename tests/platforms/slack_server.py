@@ -1,7 +1,7 @@
 """A local Slack for tests: the real protocol over real sockets, with Slack's real limits. No Slack account needed.
 
     async with SlackServer() as slack:
-        door = SlackDoor(bot_token=slack.bot_token, app_token=slack.app_token, api_url=slack.url)
+        door = SlackAdapter(bot_token=slack.bot_token, app_token=slack.app_token, api_url=slack.url)
         ...start the bot...
         alice = slack.user("alice")
         question = alice.mention("train a classifier on this", files=[slack.file("a.csv", b"x,y\\n1,2\\n")])
@@ -211,16 +211,16 @@ class SlackServer:
         return file
 
     def said(self, person: Person, text: str, channel: str, thread: str, files: Sequence[File]) -> Message:
-        room = self.channel(channel)
-        message = Message(room.id, self.next_ts(), person.id, text, thread, files=[file.id for file in files])
+        place = self.channel(channel)
+        message = Message(place.id, self.next_ts(), person.id, text, thread, files=[file.id for file in files])
         self._messages.append(message)
-        if not room.has_bot:
+        if not place.has_bot:
             return message
-        event = self.as_event(message) | {"event_ts": message.ts, "channel": room.id, "team": person.team_id}
-        if f"<@{self.bot_user_id}>" in text and room.kind != "im":
+        event = self.as_event(message) | {"event_ts": message.ts, "channel": place.id, "team": person.team_id}
+        if f"<@{self.bot_user_id}>" in text and place.kind != "im":
             self._announce(event | {"type": "app_mention"}, message)
         subtype = {"subtype": "file_share"} if files else {}
-        self._announce(event | subtype | {"channel_type": room.kind, "client_msg_id": self.next_id("M")}, message)
+        self._announce(event | subtype | {"channel_type": place.kind, "client_msg_id": self.next_id("M")}, message)
         return message
 
     def clicked(self, person: Person, message: Message, label: str) -> Delivery:
@@ -290,7 +290,7 @@ class SlackServer:
         return self._deliver(event, thread)
 
     def commanded(self, person: Person, text: str, channel: str, command: str) -> Delivery:
-        room = self.channel(channel)
+        place = self.channel(channel)
         payload = {
             "command": command,
             "text": text,
@@ -298,11 +298,11 @@ class SlackServer:
             "user_name": person.name,
             "team_id": person.team_id,
             "team_domain": "home",
-            "channel_id": room.id,
-            "channel_name": room.name,
+            "channel_id": place.id,
+            "channel_name": place.name,
             "api_app_id": "A0APP",
             "trigger_id": self.next_id("t"),
-            "response_url": self._handle(room.id, "", person),
+            "response_url": self._handle(place.id, "", person),
             "is_enterprise_install": "false",
         }
         return self.courier.start(Delivery("slash_commands", payload))

@@ -183,7 +183,7 @@ def mixed_rows(count: int) -> list[dict[str, object]]:
         rows.append(
             {"order_id": 5000 + number, "city": city if number % 13 else "",
              "amount": f"{amount:.2f}" if number % 11 else "",
-             "ordered": f"2024-{number % 12 + 1:02d}-15 10:30", "note": f"please leave it at door {number} thanks",
+             "ordered": f"2024-{number % 12 + 1:02d}-15 10:30", "note": f"please leave it at adapter {number} thanks",
              "spare": "x", "status": label}
         )  # fmt: skip
     return rows

@@ -1,4 +1,4 @@
-"""A real SlackDoor on a local Slack. `Inbox` stands where the database stands in the bot."""
+"""A real SlackAdapter on a local Slack. `Inbox` stands where the database stands in the bot."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.domain.rooms import Inbound, Room
-from bot.slack.door import SlackDoor, Tuning
+from agent.domain.inbound import Inbound, Thread
+from bot.slack.adapter import SlackAdapter, Tuning
 from bot.slack.limiter import RATES, Rate
 from bot.slack.stream import Pace
 from tests.platforms.slack_server import SlackServer
@@ -48,19 +48,19 @@ class Inbox:
 @asynccontextmanager
 async def listening(
     server: SlackServer, inbox: Inbox, *, tuning: Tuning = FAST, memory: Path | None = None
-) -> AsyncIterator[SlackDoor]:
-    """A door that is connected by Socket Mode."""
-    door = SlackDoor(
+) -> AsyncIterator[SlackAdapter]:
+    """An adapter that is connected by Socket Mode."""
+    adapter = SlackAdapter(
         bot_token=server.bot_token, app_token=server.app_token, api_url=server.url, memory=memory, tuning=tuning
     )
-    running = asyncio.create_task(door.run(inbox))
-    ready = asyncio.create_task(door.ready())
+    running = asyncio.create_task(adapter.run(inbox))
+    ready = asyncio.create_task(adapter.ready())
     await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED, timeout=20)
     if running.done():
         ready.cancel()
         await running
     try:
-        yield door
+        yield adapter
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -78,13 +78,13 @@ def inbox(server: SlackServer) -> Inbox:
 
 
 @pytest.fixture
-async def door(server: SlackServer, inbox: Inbox) -> AsyncIterator[SlackDoor]:
+async def adapter(server: SlackServer, inbox: Inbox) -> AsyncIterator[SlackAdapter]:
     async with listening(server, inbox) as running:
         yield running
 
 
 @pytest.fixture
-async def room(server: SlackServer) -> Room:
+async def address(server: SlackServer) -> Thread:
     """A thread that somebody has begun."""
     question = server.user("alice").say("hello everybody")
-    return Room(platform="slack", tenant=server.team_id, channel=question.channel, thread=question.ts)
+    return Thread(platform="slack", tenant=server.team_id, channel=question.channel, thread_id=question.ts)

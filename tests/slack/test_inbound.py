@@ -7,8 +7,8 @@ import time
 import aiohttp
 
 from agent.domain.content import Button, Card, Content
-from agent.domain.rooms import Clicked, Commanded, Said
-from bot.slack.door import SlackDoor
+from agent.domain.inbound import Clicked, Commanded, Said
+from bot.slack.adapter import SlackAdapter
 from bot.slack.inbound import plain_text
 from tests.platforms.slack_server import SlackServer
 from tests.slack.conftest import Inbox, listening
@@ -24,7 +24,7 @@ CARD = Content(
 )
 
 
-async def test_a_mention_is_stored_before_it_is_acknowledged(server, door, inbox):
+async def test_a_mention_is_stored_before_it_is_acknowledged(server, adapter, inbox):
     question = server.user("alice").mention("train &lt;this&gt; &amp; that", files=[server.file("a.csv", b"x\n1\n")])
     await server.wait_for(lambda: len(inbox.stored) == 2 and all(d.acked for d in server.deliveries_of(question)))
 
@@ -37,16 +37,16 @@ async def test_a_mention_is_stored_before_it_is_acknowledged(server, door, inbox
     assert first.act.text == "train <this> & that"
     assert first.act.attachments[0].name == "a.csv"
     assert first.act.attachments[0].size_bytes == 4
-    assert (first.room.thread, first.room.tenant, first.mentions_bot) == (question.ts, server.team_id, True)
+    assert (first.thread.thread_id, first.thread.tenant, first.mentions_bot) == (question.ts, server.team_id, True)
     assert first.person.id == server.user("alice").id
     assert not first.person.external
 
 
-async def test_an_answer_goes_into_the_thread_and_is_not_heard_as_a_question(server, door, inbox):
+async def test_an_answer_goes_into_the_thread_and_is_not_heard_as_a_question(server, adapter, inbox):
     question = server.user("alice").mention("hello")
     await server.wait_for(lambda: len(inbox.stored) == 2)
 
-    await door.post(inbox.stored[0].room, Content(text="Hi, **Alice**"), key="k1")
+    await adapter.post(inbox.stored[0].thread, Content(text="Hi, **Alice**"), key="k1")
     await server.wait_for(lambda: all(d.acked for d in server.deliveries))
 
     thread = server.thread(question.ts)
@@ -55,7 +55,7 @@ async def test_an_answer_goes_into_the_thread_and_is_not_heard_as_a_question(ser
     assert len(inbox.stored) == 2
 
 
-async def test_a_redelivered_event_keeps_its_id(server, door, inbox):
+async def test_a_redelivered_event_keeps_its_id(server, adapter, inbox):
     reply = server.user("alice").dm("status please")
     await server.wait_for(lambda: len(inbox.stored) == 1)
 
@@ -79,40 +79,40 @@ async def test_what_could_not_be_stored_is_not_acknowledged_and_comes_again():
     assert attempts[-1].acked
 
 
-async def test_replies_that_do_not_name_the_bot_are_marked(server, door, inbox):
+async def test_replies_that_do_not_name_the_bot_are_marked(server, adapter, inbox):
     alice = server.user("alice")
     root = alice.say("just talking")
     alice.say("a reply", thread=root.ts)
     await server.wait_for(lambda: inbox.stored)
 
-    assert [(inbound.act.text, inbound.mentions_bot, inbound.room.thread) for inbound in inbox.stored] == [
+    assert [(inbound.act.text, inbound.mentions_bot, inbound.thread.thread_id) for inbound in inbox.stored] == [
         ("a reply", False, root.ts),
     ]
 
 
-async def test_bang_train_is_a_command_where_it_stands(server, door, inbox):
+async def test_bang_train_is_a_command_where_it_stands(server, adapter, inbox):
     alice = server.user("alice")
     root = alice.say("the run of yesterday")
     alice.say("!train status r-abc123", thread=root.ts)
     await server.wait_for(lambda: inbox.stored)
 
     assert inbox.stored[0].act == Commanded(words=("status", "r-abc123"))
-    assert inbox.stored[0].room.thread == root.ts
+    assert inbox.stored[0].thread.thread_id == root.ts
     assert inbox.stored[0].mentions_bot
 
 
-async def test_a_slash_command_is_answered_in_private_by_its_handle(server, door, inbox):
+async def test_a_slash_command_is_answered_in_private_by_its_handle(server, adapter, inbox):
     delivery = server.user("alice").slash("status r-1", channel="general")
     await server.wait_for(lambda: delivery.acked)
 
     inbound = inbox.stored[0]
     assert inbound.act == Commanded(words=("status", "r-1"))
-    assert (inbound.room.thread, inbound.event_id) == ("", delivery.payload["trigger_id"])
+    assert (inbound.thread.thread_id, inbound.event_id) == ("", delivery.payload["trigger_id"])
     assert inbound.reply_handle.startswith(server.origin)
 
 
-async def test_a_click_carries_action_subject_and_digest(server, door, inbox, room):
-    ref = await door.post(room, CARD, key="card-1")
+async def test_a_click_carries_action_subject_and_digest(server, adapter, inbox, address):
+    ref = await adapter.post(address, CARD, key="card-1")
     card = server.message(ref.channel, ref.id)
     assert card is not None
 
@@ -121,12 +121,12 @@ async def test_a_click_carries_action_subject_and_digest(server, door, inbox, ro
 
     inbound = inbox.stored[-1]
     assert inbound.act == Clicked(action="approve", subject="ap-1", digest="0123456789abcdef")
-    assert inbound.room == room
+    assert inbound.thread == address
     assert inbound.event_id == f"{card.ts}:{delivery.payload['actions'][0]['action_ts']}:{server.user('bob').id}"
     assert inbound.reply_handle
 
 
-async def test_guests_of_other_organisations_are_flagged(server, door, inbox):
+async def test_guests_of_other_organisations_are_flagged(server, adapter, inbox):
     server.channel("shared", shared=True)
     server.user("mallory", external=True).mention("stop everything", channel="shared")
     server.user("alice").mention("status", channel="shared")
@@ -139,7 +139,7 @@ async def test_guests_of_other_organisations_are_flagged(server, door, inbox):
     assert {inbound.person.tenant for inbound in inbox.stored} == {server.team_id}
 
 
-async def test_events_that_nobody_asked_for_are_acknowledged(server, door, inbox):
+async def test_events_that_nobody_asked_for_are_acknowledged(server, adapter, inbox):
     server._announce({"type": "app_home_opened", "user": "U1"}, server.user("alice").say("x"))
     server._announce({"type": "brand_new_event"}, server.messages()[0])
     await server.wait_for(lambda: all(delivery.acked for delivery in server.deliveries))
@@ -147,7 +147,7 @@ async def test_events_that_nobody_asked_for_are_acknowledged(server, door, inbox
     assert inbox.stored == []
 
 
-async def test_other_bots_and_edits_are_not_heard(server, door, inbox):
+async def test_other_bots_and_edits_are_not_heard(server, adapter, inbox):
     message = server.user("alice").say("first")
     place = {"channel": message.channel, "ts": "1.000001"}
     by_bot = {"type": "app_mention", "user": "U0OTHER", "bot_id": "B0OTHER", **place}
@@ -159,7 +159,7 @@ async def test_other_bots_and_edits_are_not_heard(server, door, inbox):
     assert inbox.stored == []
 
 
-async def test_a_mention_that_stands_only_in_the_rich_text_counts_but_not_in_a_quote(server, door, inbox):
+async def test_a_mention_that_stands_only_in_the_rich_text_counts_but_not_in_a_quote(server, adapter, inbox):
     message = server.user("alice").say("root")
 
     def rich(kind: str, ts: str) -> dict[str, object]:
@@ -181,7 +181,7 @@ async def test_a_mention_that_stands_only_in_the_rich_text_counts_but_not_in_a_q
     assert {inbound.twin[-1]: inbound.mentions_bot for inbound in inbox.stored} == {"1": True, "2": False}
 
 
-async def test_a_broken_connection_is_opened_again(server, door, inbox):
+async def test_a_broken_connection_is_opened_again(server, adapter, inbox):
     await server.refresh_sockets()
     server.user("alice").dm("still there?")
     await server.wait_for(lambda: inbox.stored)
@@ -189,7 +189,7 @@ async def test_a_broken_connection_is_opened_again(server, door, inbox):
     assert inbox.stored[0].act.text == "still there?"
 
 
-async def test_a_connection_that_breaks_without_a_word_is_opened_again(server, door, inbox):
+async def test_a_connection_that_breaks_without_a_word_is_opened_again(server, adapter, inbox):
     await server.drop_sockets()
     await server.wait_for(lambda: not server.connected)
     server.user("alice").dm("still there?")
@@ -200,15 +200,15 @@ async def test_a_connection_that_breaks_without_a_word_is_opened_again(server, d
 
 async def test_http_mode_checks_signatures_and_refuses_what_it_cannot_store(server):
     inbox = Inbox(server=server)
-    door = SlackDoor(
+    adapter = SlackAdapter(
         bot_token=server.bot_token,
         signing_secret=server.signing_secret,
         http_port=0,
         api_url=server.url,
     )
-    running = asyncio.create_task(door.run(inbox))
-    await door.ready()
-    url = "http://{}:{}/slack/events".format(*door.address)
+    running = asyncio.create_task(adapter.run(inbox))
+    await adapter.ready()
+    url = "http://{}:{}/slack/events".format(*adapter.address)
     server.deliver_to(url)
     try:
         inbox.broken = 1

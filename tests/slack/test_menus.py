@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from slack_sdk.models.blocks import SectionBlock
 
 from agent.domain.content import Button, Card, Choice, Content, Menu
-from agent.domain.rooms import Clicked
+from agent.domain.inbound import Clicked
 from agent.ports import Whisper
 from bot.slack.blocks import card_blocks
 from tests.platforms.slack_limits import refused_blocks
@@ -59,8 +59,8 @@ def test_its_block_id_changes_with_what_it_shows_and_only_then():
     assert len({block_id(picking()), block_id(picking("loss")), block_id(picking("lr"))}) == 3
 
 
-async def test_a_choice_comes_back_in_the_order_in_which_it_was_made(server, door, inbox, room):
-    ref = await door.post(room, picking("loss"), key="card-1")
+async def test_a_choice_comes_back_in_the_order_in_which_it_was_made(server, adapter, inbox, address):
+    ref = await adapter.post(address, picking("loss"), key="card-1")
     card = server.message(ref.channel, ref.id)
 
     delivery = server.user("bob").choose(card, "Metrics", "lr", "loss", "accuracy")
@@ -68,13 +68,13 @@ async def test_a_choice_comes_back_in_the_order_in_which_it_was_made(server, doo
 
     came = inbox.stored[-1]
     assert came.act == Clicked(action="card", subject="r-abc123.mc3a1b2", digest="")
-    assert came.room == room
+    assert came.thread == address
     assert came.person.id == server.user("bob").id
     assert came.event_id == f"{card.ts}:{delivery.payload['actions'][0]['action_ts']}:{came.person.id}"
 
 
-async def test_a_choice_of_nothing_and_a_button_beside_the_menu(server, door, inbox, room):
-    ref = await door.post(room, picking("loss"), key="card-1")
+async def test_a_choice_of_nothing_and_a_button_beside_the_menu(server, adapter, inbox, address):
+    ref = await adapter.post(address, picking("loss"), key="card-1")
     card = server.message(ref.channel, ref.id)
 
     first = server.user("bob").choose(card, "Metrics")
@@ -88,9 +88,9 @@ async def test_a_choice_of_nothing_and_a_button_beside_the_menu(server, door, in
     ]
 
 
-async def test_an_edit_shows_what_was_chosen(server, door, inbox, room):
-    ref = await door.post(room, picking(), key="card-1")
-    await door.edit(room, ref, picking("accuracy"))
+async def test_an_edit_shows_what_was_chosen(server, adapter, inbox, address):
+    ref = await adapter.post(address, picking(), key="card-1")
+    await adapter.edit(address, ref, picking("accuracy"))
 
     card = server.message(ref.channel, ref.id)
     assert card.menus["Metrics"]["accessory"]["initial_options"] == [option("accuracy")]
@@ -99,15 +99,15 @@ async def test_an_edit_shows_what_was_chosen(server, door, inbox, room):
     assert before["block_id"] != card.menus["Metrics"]["block_id"]
 
 
-async def test_a_menu_in_a_private_answer(server, door, inbox, room):
+async def test_a_menu_in_a_private_answer(server, adapter, inbox, address):
     alice = server.user("alice")
     used = alice.slash("card r-abc123", channel="general")
     await server.wait_for(lambda: used.acked)
     asked = inbox.stored[-1]
-    await door.post(
-        asked.room, picking(text="Choose."), key="w", whisper=Whisper(person=alice.id, handle=asked.reply_handle)
+    await adapter.post(
+        asked.thread, picking(text="Choose."), key="w", whisper=Whisper(person=alice.id, handle=asked.reply_handle)
     )
-    await door.post(room, picking(), key="w2", whisper=Whisper(person=alice.id, handle=""))
+    await adapter.post(address, picking(), key="w2", whisper=Whisper(person=alice.id, handle=""))
 
     for whisper in server.whispers:
         assert whisper.only_for == alice.id
@@ -117,11 +117,11 @@ async def test_a_menu_in_a_private_answer(server, door, inbox, room):
         assert "message" not in delivery.payload
         assert inbox.stored[-1].act == Clicked(action="card", subject="r-abc123.mb2")
         assert inbox.stored[-1].reply_handle == delivery.payload["response_url"]
-    assert [len(server.whispers), inbox.stored[-1].room.thread] == [2, room.thread]
+    assert [len(server.whispers), inbox.stored[-1].thread.thread_id] == [2, address.thread_id]
 
 
-async def test_what_no_menu_of_ours_says_is_acknowledged_and_left(server, door, inbox, room):
-    ref = await door.post(room, picking(), key="card-1")
+async def test_what_no_menu_of_ours_says_is_acknowledged_and_left(server, adapter, inbox, address):
+    ref = await adapter.post(address, picking(), key="card-1")
     card = server.message(ref.channel, ref.id)
     element = card.menus["Metrics"]["accessory"]
 

@@ -27,7 +27,7 @@ from worker.supervisor.exits import Death, classify, traceback_tail
 from worker.supervisor.follow import ROWS, MetaWatch, MetricsTail, rows_in
 from worker.supervisor.outputs import read_chosen, read_error
 from worker.supervisor.records import Records
-from worker.supervisor.wishes import Wishes
+from worker.supervisor.stop_reasons import StopReasons
 from worker.sweep import _boot_of as boot_of
 
 
@@ -190,15 +190,15 @@ def test_a_folder_that_does_not_answer_is_not_taken_for_removed(
     folder = HostFolder.of(tmp_path, "h1").run("r-away000")
     folder.path.mkdir(parents=True)
     lock = os.open(folder.lock, os.O_CREAT | os.O_RDWR)
-    wishes = Wishes(folder, 1, max_s=60, lock=lock)
-    assert not wishes.removed
+    stop_reasons = StopReasons(folder, 1, max_s=60, lock=lock)
+    assert not stop_reasons.removed
 
     def fails(_fd: int) -> os.stat_result:
         raise OSError(code, os.strerror(code))
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fstat", fails)
-        removed = wishes.removed
+        removed = stop_reasons.removed
     os.close(lock)
     assert removed is gone
 

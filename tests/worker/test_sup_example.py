@@ -17,7 +17,7 @@ from agent.wire import decode
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
 from charts_render.render import compose, render
-from tests.agent.conftest import House
+from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage
 from tests.charts.pictures import collisions
@@ -66,11 +66,11 @@ async def test_every_kind_of_result_comes_from_a_real_training(yard: Yard) -> No
 
 async def check_thread(home: Path, pictured: Sequence[Pictured]) -> None:
     """The bot over the same store of files shows each, drawn by its own processes, while the run still trains."""
-    house, pool = House(home), ChartPool()
-    house.charts = pool  # type: ignore[assignment]
+    harness, pool = Harness(home), ChartPool()
+    harness.charts = pool  # type: ignore[assignment]
     try:
-        async with house.open() as brain:
-            stage = Stage(house, brain)
+        async with harness.open() as brain:
+            stage = Stage(harness, brain)
             run = await stage.running()
             await stage.says(run, *pictured)
             for name in ("", *FORMS):

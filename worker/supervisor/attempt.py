@@ -31,14 +31,14 @@ from worker.sandbox import tier_for
 from worker.sender import Sender, note_sent
 from worker.settings import Settings
 from worker.spool import Spool
-from worker.supervisor import outputs, room
+from worker.supervisor import outputs, workspace
 from worker.supervisor.checkpoints import newest_step
 from worker.supervisor.exits import failed
 from worker.supervisor.layout import Layout
 from worker.supervisor.records import Records
-from worker.supervisor.stage import Kit, Stage, StepFailed
+from worker.supervisor.stage import AttemptContext, Stage, StepFailed
 from worker.supervisor.steps import Granted, device_numbers, gpu_count, steps_for
-from worker.supervisor.wishes import Why, Wishes
+from worker.supervisor.stop_reasons import StopReasons, Why
 
 _AGAIN_S = 5.0
 _BALLAST_BYTES = 256 * 1024
@@ -55,11 +55,11 @@ def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: in
     settings = Settings()
     order = decode(LaunchOrder, folder.order.read_bytes())
     max_s = order.spec.max_hours * 3600 if order.budget_s is None else order.budget_s
-    wishes = Wishes(folder, attempt, max_s=max_s, lock=lock)
-    signal.signal(signal.SIGTERM, wishes.on_term)
+    stop_reasons = StopReasons(folder, attempt, max_s=max_s, lock=lock)
+    signal.signal(signal.SIGTERM, stop_reasons.on_term)
     if asked:
-        wishes.on_term()
-    wishes.look()
+        stop_reasons.on_term()
+    stop_reasons.look()
     _say_who(folder, attempt)
     spool = Spool(folder.spool, run=order.run, attempt=attempt, host=settings.host_id)
     spool.path = Path(f"/proc/self/fd/{os.open(folder.spool, os.O_RDONLY)}")  # it can be sent from a removed folder too
@@ -73,13 +73,13 @@ def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: in
     if settings.memory_by == "auto":
         leaf = cgroup.make_leaf(cgroup_name(folder), limit_bytes=limits.memory_bytes, processes=limits.processes)
     try:
-        outcome = _Attempt(folder, order, settings, wishes, there).run(spool, sender, leaf, limits)
+        outcome = _Attempt(folder, order, settings, stop_reasons, there).run(spool, sender, leaf, limits)
     finally:
         if leaf is not None:
             leaf.remove()
-    _finish(folder, spool, outcome, wishes, limit_s=settings.send_limit_s)
+    _finish(folder, spool, outcome, stop_reasons, limit_s=settings.send_limit_s)
     sent = sender.close(limit_s=settings.send_limit_s)
-    if sent and not wishes.removed:
+    if sent and not stop_reasons.removed:
         note_sent(folder, attempt, seq=spool.seq, epoch=sender.epoch, entry=sender.entry)
     elif not sent:
         log.warning("unsent_left_to_sweep run=%s", order.run)
@@ -96,7 +96,7 @@ def _say_who(folder: RunFolder, attempt: int) -> None:
         os.posix_fallocate(file.fileno(), 0, _BALLAST_BYTES)
 
 
-def _finish(folder: RunFolder, spool: Spool, outcome: Outcome, wishes: Wishes, *, limit_s: float) -> None:
+def _finish(folder: RunFolder, spool: Spool, outcome: Outcome, stop_reasons: StopReasons, *, limit_s: float) -> None:
     """Write the outcome, then spool it. On a full disk what was held back goes first, then the data of the run.
 
     Where the run's folder was removed it is only spooled: what lies there now is somebody else's.
@@ -106,7 +106,7 @@ def _finish(folder: RunFolder, spool: Spool, outcome: Outcome, wishes: Wishes, *
     end = time.monotonic() + limit_s
     while True:
         try:
-            if not wishes.removed:
+            if not stop_reasons.removed:
                 write_atomically(folder.outcome, encode(outcome))
             if spool.last_kind != "ended":
                 spool.append(Ended(outcome=outcome))
@@ -129,11 +129,16 @@ class _Attempt:
     """One attempt's work. Every way out of `run` is an `Outcome`."""
 
     def __init__(
-        self, folder: RunFolder, order: LaunchOrder, settings: Settings, wishes: Wishes, there: Sequence[GpuInfo]
+        self,
+        folder: RunFolder,
+        order: LaunchOrder,
+        settings: Settings,
+        stop_reasons: StopReasons,
+        there: Sequence[GpuInfo],
     ) -> None:
         """`there` are the host's GPUs, where the order is for some."""
         self._folder, self._order, self._settings = folder, order, settings
-        self._wishes, self._gpus = wishes, there
+        self._stop_reasons, self._gpus = stop_reasons, there
         self._began = time.monotonic()
         self._records: Records | None = None
         self._blobs: BlobStore = make_blobs(
@@ -165,15 +170,15 @@ class _Attempt:
                 ExitClass.USER_ERROR,
                 f"The supervisor on {self._order.host} broke. Its log is {self._folder.path}/supervisor.log.",
             )
-        if self._wishes.removed and outcome.state is not RunState.SUCCEEDED:  # whatever else failed by that
-            self._wishes.look()
-            outcome = self._wishes.outcome()
+        if self._stop_reasons.removed and outcome.state is not RunState.SUCCEEDED:  # whatever else failed by that
+            self._stop_reasons.look()
+            outcome = self._stop_reasons.outcome()
         return self._finished(outcome)
 
     def _finished(self, outcome: Outcome) -> Outcome:
         """With what every outcome has, and without the secrets that the program may have put into its last words."""
         with contextlib.suppress(OSError):
-            remove(self._folder.room)  # of a step that failed
+            remove(self._folder.workspace)  # of a step that failed
         outcome = outcome.model_copy(
             update={
                 "seconds": round(time.monotonic() - self._began, 3),
@@ -198,27 +203,27 @@ class _Attempt:
     def _work(self, spool: Spool, sender: Sender, leaf: cgroup.Leaf | None, limits: Limits) -> Outcome:
         granted = secrets.granted(self._settings.home, self._order.spec.secrets)
         self._records = records = Records(self._folder, spool, secrets=tuple(granted.values()))
-        if self._wishes.ending:
-            return self._wishes.outcome()
+        if self._stop_reasons.ending:
+            return self._stop_reasons.outcome()
         given = Granted(
             secrets=granted, minors=device_numbers(self._order, self._gpus), index=self._settings.package_index
         )
-        own = (self._folder, self._order, self._settings, records, self._wishes, sender, leaf, limits)
-        return self._steps(records, Stage(Kit(*own, given)))
+        own = (self._folder, self._order, self._settings, records, self._stop_reasons, sender, leaf, limits)
+        return self._steps(records, Stage(AttemptContext(*own, given)))
 
     def _steps(self, records: Records, stage: Stage) -> Outcome:
         records.catch_up()
         if self._order.attempt > 1:
             records.capture.say(f"attempt {self._order.attempt} begins")
-        if note := self._patiently(records, self._layout.lay_out):
+        if note := self._with_retry(records, self._layout.lay_out):
             records.capture.say(note)
         # The worker tested it, and the launch compared it with what was approved; where it broke since, no step starts.
         tier = self._settings.tier or tier_for(self._settings.sandbox, self._order.spec.sandbox)
         steps = steps_for(self._folder, self._order, prepared=self._layout.prepared)
         if steps.first and steps.first.sealed:
-            self._patiently(records, self._layout.bring_source)
+            self._with_retry(records, self._layout.bring_source)
             stage.run(steps.first, tier=tier)
-            self._beating(records, lambda: room.take_split(self._folder, self._order.spec))
+            self._beating(records, lambda: workspace.take_split(self._folder, self._order.spec))
         elif steps.first:
             stage.run(steps.first, tier=tier)
         stage.run(steps.train, tier=tier)
@@ -226,17 +231,17 @@ class _Attempt:
             return failed(ExitClass.USER_ERROR, why, code=0)
         scorecard = results = None
         if steps.evaluate and outputs.has_predictions(self._folder.path):
-            self._patiently(records, self._layout.bring_predictions, despite=(Why.TIME,))
+            self._with_retry(records, self._layout.bring_predictions, despite=(Why.TIME,))
             stage.run(steps.evaluate, tier=tier)
-            scorecard = outputs.read_scorecard(self._folder.room)
-            results = outputs.read_results(self._folder.room, clean=records.capture.redacted)
-            room.take_results(self._folder)
+            scorecard = outputs.read_scorecard(self._folder.workspace)
+            results = outputs.read_results(self._folder.workspace, clean=records.capture.redacted)
+            workspace.take_results(self._folder)
         name = f"{self._order.run}.tar"
         # All is done: neither its hours nor a store that is away for a while may cost the result.
-        artifact = self._patiently(
+        artifact = self._with_retry(
             records, lambda: outputs.pack_artifact(self._folder.path, self._blobs, name=name), despite=(Why.TIME,)
         )
-        kept = self._patiently(
+        kept = self._with_retry(
             records,
             lambda: outputs.keep_results(results, self._blobs, run=self._order.run),
             despite=(Why.TIME,),
@@ -250,7 +255,7 @@ class _Attempt:
             results=kept,
         )
 
-    def _patiently(self, records: Records, act: Callable[[], T], *, despite: Collection[Why] = ()) -> T:
+    def _with_retry(self, records: Records, act: Callable[[], T], *, despite: Collection[Why] = ()) -> T:
         """What `act` does with the store of files. A store that does not answer is asked again for `send_limit_s`.
 
         Raises `StepFailed` when the attempt is to end meanwhile, for another reason than those in `despite`.
@@ -264,9 +269,9 @@ class _Attempt:
                     raise
                 log.warning("store_away run=%s why=%s", self._order.run, error)
             self._beating(records, lambda: time.sleep(_AGAIN_S))
-            self._wishes.look()
-            if self._wishes.at_once or self._wishes.ending not in (None, *despite):
-                raise StepFailed(self._wishes.outcome())
+            self._stop_reasons.look()
+            if self._stop_reasons.at_once or self._stop_reasons.ending not in (None, *despite):
+                raise StepFailed(self._stop_reasons.outcome())
 
     def _beating(self, records: Records, act: Callable[[], T]) -> T:
         """Do something that may take many minutes, and say all the while that we live."""

@@ -1,4 +1,4 @@
-"""Lays out what an attempt's steps find: the program as it was approved, its configuration, the room.
+"""Lays out what an attempt's steps find: the program as it was approved, its configuration, the workspace.
 
 Owns what was read of the bundle. Knows no order of steps. Called by `worker.supervisor.attempt`.
 """
@@ -10,11 +10,11 @@ from agent.domain.orders import LaunchOrder
 from agent.domain.runs import Script
 from worker.client.blobs import BlobStore
 from worker.folders import RunFolder, remove, write_atomically
-from worker.supervisor import outputs, room
+from worker.supervisor import outputs, workspace
 
 
 class Layout:
-    """One attempt's folder, and the room of its steps that see the sealed labels.
+    """One attempt's folder, and the workspace of its steps that see the sealed labels.
 
     Each method may be called again where it raised: AppError (`TransientError`: it may go well later), BadOutput,
     OSError.
@@ -48,15 +48,15 @@ class Layout:
         return f"{spec.entry} is another than before; the old one is kept as {kept}" if kept else ""
 
     def bring_source(self) -> None:
-        """The bundle as it was approved, and the file that is to be split, into the room."""
-        room.furnish(self._folder, self._bundle, self._config())
+        """The bundle as it was approved, and the file that is to be split, into the workspace."""
+        workspace.furnish(self._folder, self._bundle, self._config())
         if self._order.spec.dataset is not None:
-            room.bring_source(self._folder, self._blobs.get_file(self._order.spec.dataset.sha256))
+            workspace.bring_source(self._folder, self._blobs.get_file(self._order.spec.dataset.sha256))
 
     def bring_predictions(self) -> None:
-        """The bundle as it was approved, and what the training left for the evaluation, into the room."""
-        room.furnish(self._folder, self._bundle, self._config())
-        room.bring_predictions(self._folder)
+        """The bundle as it was approved, and what the training left for the evaluation, into the workspace."""
+        workspace.furnish(self._folder, self._bundle, self._config())
+        workspace.bring_predictions(self._folder)
 
     def _lay_data(self, script: Script) -> None:
         """The files that a program of somebody's own reads, as `data/NAME`."""

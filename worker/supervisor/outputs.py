@@ -1,7 +1,7 @@
 """What a run takes in and gives out: unpacks the bundle, checks what the training left, packs the artifact.
 
 Owns the rules for names inside tars. Trusts nothing that the training script wrote. Called by
-`worker.supervisor.layout`, `room`, `attempt` and `stage`, and, for unpacking, by `worker.scripts`.
+`worker.supervisor.layout`, `workspace`, `attempt` and `stage`, and, for unpacking, by `worker.scripts`.
 """
 
 import json

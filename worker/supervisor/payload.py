@@ -1,4 +1,4 @@
-"""The process of a step as the stop ladder sees it: whom a signal goes to, and what ends everything.
+"""The process of a step as the stop escalation sees it: whom a signal goes to, and what ends everything.
 
 Owns the difference that torchrun makes, and a program that only starts the training. Used by `worker.supervisor.stage`.
 """
@@ -14,7 +14,7 @@ from worker.supervisor.child import Child
 
 
 class Payload:
-    """What a ladder ends. `also_kill` is called with the kill, for what no process tree shows."""
+    """What a escalation ends. `also_kill` is called with the kill, for what no process tree shows."""
 
     def __init__(self, child: Child, *, ranks: int, also_kill: Callable[[], None]) -> None:
         """`ranks`: the processes that torchrun started for the step, 0 without torchrun."""

@@ -22,14 +22,14 @@ from worker.sender import Sender
 from worker.settings import Settings
 from worker.supervisor import outputs
 from worker.supervisor.child import Child
+from worker.supervisor.escalation import Escalation
 from worker.supervisor.exits import BAD_DATA_EXIT, Death, classify, failed, preempted, real_code, traceback_tail
 from worker.supervisor.guards import DiskGuard, ProcessGuard, too_many_files
-from worker.supervisor.ladder import Ladder
 from worker.supervisor.payload import Payload
 from worker.supervisor.records import Records
 from worker.supervisor.silence import Silence
 from worker.supervisor.steps import Granted, Step, command_for, place_of
-from worker.supervisor.wishes import DIVERGED_AFTER, Why, Wishes
+from worker.supervisor.stop_reasons import DIVERGED_AFTER, StopReasons, Why
 from worker.usage import Sampler
 from worker.warm.sets import WarmStart, sets_of, warm_start
 
@@ -49,7 +49,7 @@ class StepFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
+class AttemptContext:
     """What an attempt hands to its stage.
 
     `leaf` is the control group of its steps, `limits` what they may take; `granted` is for the training.
@@ -59,7 +59,7 @@ class Kit:
     order: LaunchOrder
     settings: Settings
     records: Records
-    wishes: Wishes
+    stop_reasons: StopReasons
     sender: Sender
     leaf: Leaf | None
     limits: Limits
@@ -69,13 +69,18 @@ class Kit:
 class Stage:
     """Everything that outlasts a step: the records, the guards, the clocks."""
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, context: AttemptContext) -> None:
         """Nothing runs yet."""
-        self._folder, self._order, self._settings = kit.folder, kit.order, kit.settings
-        self._records, self._wishes, self._sender, self._leaf = kit.records, kit.wishes, kit.sender, kit.leaf
-        self._granted, self._limits = kit.granted, kit.limits
-        self._warm_folder = HostFolder.of(kit.settings.home, kit.settings.host_id).warm
-        self._disk = DiskGuard(kit.folder.path, kit.limits, kit.settings)
+        self._folder, self._order, self._settings = context.folder, context.order, context.settings
+        self._records, self._stop_reasons, self._sender, self._leaf = (
+            context.records,
+            context.stop_reasons,
+            context.sender,
+            context.leaf,
+        )
+        self._granted, self._limits = context.granted, context.limits
+        self._warm_folder = HostFolder.of(context.settings.home, context.settings.host_id).warm
+        self._disk = DiskGuard(context.folder.path, context.limits, context.settings)
         self._beat_at = time.monotonic()
         self._flush_at = 0.0
         self._nan_noted = False
@@ -127,7 +132,9 @@ class Stage:
             return False
         self._flush_at = now
         if self._records.flush():
-            self._wishes.no_space("The host's disk is full: not even its events can be written. Free some space there.")
+            self._stop_reasons.no_space(
+                "The host's disk is full: not even its events can be written. Free some space there."
+            )
         return True
 
     def beat_when_due(self, sampler: Sampler) -> None:
@@ -145,39 +152,39 @@ class Stage:
 
     def look(self, silence: Silence, processes: ProcessGuard) -> Why | None:
         """Ask everybody for a reason to end."""
-        self._wishes.look()
+        self._stop_reasons.look()
         if self._order.spec.on_partition != "keep" and self._sender.silent_s() > self._settings.fence_s:
-            self._wishes.fenced(self._sender.silent_s())
+            self._stop_reasons.fenced(self._sender.silent_s())
         if self._records.bad_losses >= DIVERGED_AFTER:
             self._diverged()
         quiet_s = silence.look(*self._records.signs())
         if quiet_s > silence.limit_s:
-            self._wishes.hang(quiet_s)
+            self._stop_reasons.hang(quiet_s)
         disk = self._disk.look()
         if disk.note:
             self.note(disk.note)
         if disk.end:
-            self._wishes.no_space(disk.end)
+            self._stop_reasons.no_space(disk.end)
         word = processes.look()
         if word.memory:
-            self._wishes.no_memory(word.memory)
+            self._stop_reasons.no_memory(word.memory)
         if word.processes:
-            self._wishes.too_many(word.processes)
-        return self._wishes.ending
+            self._stop_reasons.too_many(word.processes)
+        return self._stop_reasons.ending
 
     @property
     def at_once(self) -> bool:
         """Whether the end may not wait for a checkpoint."""
-        return self._wishes.at_once
+        return self._stop_reasons.at_once
 
-    def ladder_for(self, child: Child, step: Step) -> Ladder:
+    def escalation_for(self, child: Child, step: Step) -> Escalation:
         """The way down for one step."""
 
         def also_kill() -> None:
             if self._leaf is not None:
                 self._leaf.kill()
 
-        return Ladder(
+        return Escalation(
             Payload(child, ranks=step.ranks, also_kill=also_kill),
             grace_s=self._settings.checkpoint_grace_s,
             second_s=self._settings.second_term_s,
@@ -211,7 +218,7 @@ class Stage:
 
     def _diverged(self) -> None:
         if self._order.spec.on_nan == "stop":
-            self._wishes.diverged()
+            self._stop_reasons.diverged()
         elif not self._nan_noted:
             self._nan_noted = True
             self.note(f"Its loss was no number {DIVERGED_AFTER} times running. It goes on, as this run was told to.")
@@ -219,9 +226,9 @@ class Stage:
     def _judge(self, step: Step, code: int, processes: ProcessGuard) -> None:
         tail = self._records.capture.tail
         if step.trains and code == 0 and self._done():
-            self._wishes.trained()
-        if self._wishes.ending is not None:
-            raise StepFailed(self._wishes.outcome(code=code, traceback=traceback_tail(tail)))
+            self._stop_reasons.trained()
+        if self._stop_reasons.ending is not None:
+            raise StepFailed(self._stop_reasons.outcome(code=code, traceback=traceback_tail(tail)))
         if code == 0:
             if step.trains and self._records.status() == "stopped":
                 raise StepFailed(preempted(step.name))
@@ -257,7 +264,7 @@ class _Watch:
     def __init__(self, stage: Stage, step: Step, child: Child) -> None:
         self._stage, self._child = stage, child
         self.processes = stage.processes_for(child)
-        self._ladder = stage.ladder_for(child, step)
+        self._escalation = stage.escalation_for(child, step)
         self._silence = stage.silence_for(child, step)
         self._sampler = stage.sampler_for(child)
 
@@ -272,16 +279,16 @@ class _Watch:
                 pause_s = min(2 * pause_s, _LOOK_S)
             if self._stage.flush_when_due():
                 self._stage.beat_when_due(self._sampler)
-                self._ladder.look()
+                self._escalation.look()
                 self._end(self._stage.look(self._silence, self.processes))
         return code
 
     def _end(self, why: Why | None) -> None:
         if why is None:
             return
-        if not self._ladder.rung:
+        if not self._escalation.rung:
             self._stage.records.capture.say(f"ending: {why.value}")
             if why is Why.HANG:
-                self._ladder.dump()
-        self._ladder.begin(kill=self._stage.at_once, by_host=why is Why.HOST)
-        self._ladder.tick()
+                self._escalation.dump()
+        self._escalation.begin(kill=self._stage.at_once, by_host=why is Why.HOST)
+        self._escalation.tick()

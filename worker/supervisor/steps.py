@@ -25,7 +25,7 @@ _OURS = (
 class Step:
     """One child process.
 
-    `name` is what people are told; `sealed` whether it may see the sealed labels, and then it runs in the run's room
+    `name` is what people are told; `sealed` whether it may see the sealed labels, and then it runs in the workspace
     and does not see its folder; `installs` whether it may reach the package index; `ranks` how many processes torchrun
     starts for it, 0 without torchrun.
     """
@@ -78,7 +78,7 @@ def _training(order: LaunchOrder, python: str, *program: str) -> Step:
 
 def place_of(step: Step, folder: RunFolder) -> Path:
     """The working directory of a step, which Python imports from."""
-    return folder.room if step.sealed else folder.path
+    return folder.workspace if step.sealed else folder.path
 
 
 def device_numbers(order: LaunchOrder, there: Sequence[GpuInfo]) -> tuple[int, ...] | bool:

@@ -10,13 +10,13 @@ import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent.delivery.postman import Postman
+from agent.delivery.outbox import OutboxDelivery
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Button, Card, Content, Picture
 from agent.domain.errors import TransientError
 from agent.domain.events import MetricRow
+from agent.domain.inbound import Thread
 from agent.domain.restarts import HELPED
-from agent.domain.rooms import Room
 from agent.domain.runs import ENDED, Attempt, Run, RunState
 from agent.ports import Blobs, Clock
 from agent.run_store import Steps
@@ -38,7 +38,7 @@ from agent.runs.charts.run_charts import (
 )
 from agent.runs.charts.usage import usage_button
 from agent.runs.monitoring.findings import AFTER
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.runs.pictures.measured import facts_of
 from agent.runs.pictures.results import picture_of, result_buttons, views_of
 from agent.runs.pictures.told import told_button
@@ -57,12 +57,12 @@ class LiveCards:
     """Redraws run cards. `pace_s` is the shortest time between two drawings of the same run."""
 
     def __init__(
-        self, runs: Runs, files: Files, postman: Postman, clock: Clock, *, blobs: Blobs, pace_s: float
+        self, runs: Runs, files: ArtifactWriter, delivery: OutboxDelivery, clock: Clock, *, blobs: Blobs, pace_s: float
     ) -> None:
         """`files` draws the charts, `blobs` has the facts of results."""
         self._runs = runs
         self._files = files
-        self._postman = postman
+        self._delivery = delivery
         self._clock = clock
         self._blobs = blobs
         self._pace_s = pace_s
@@ -78,7 +78,7 @@ class LiveCards:
     async def recover(self) -> None:
         """After a start every run that may have moved on is drawn again, but for those whose end was reported."""
         for run in await self._runs.recent(200):
-            if run.state not in ENDED or not await self._postman.has(_result_key(run)):
+            if run.state not in ENDED or not await self._delivery.has(_result_key(run)):
                 self.changed(run.id)
 
     async def run(self) -> None:
@@ -101,7 +101,7 @@ class LiveCards:
     async def refresh(self, run_id: str) -> None:
         """Bring one run's card (and, at its end, its result card) up to date in the outbox."""
         run = await self._runs.get(run_id)
-        room = await self._runs.room(run_id)
+        thread = await self._runs.thread(run_id)
         newest = await self._runs.newest_metrics(run_id, NEWEST)
         lines = await self._runs.log(run_id, LOG_LINES)
         view = card_view_of(await self._runs.card_view(run_id)) or CardView()
@@ -119,7 +119,7 @@ class LiveCards:
         async def show(picture: Picture | None, *, missed: str = "") -> None:
             card = run_card(run, newest, lines, picture, now=self._clock.now(), attempts=attempts, ways=ways)
             card = _said_once(card, run, lines).model_copy(update={"footer": card.footer + missed})
-            await self._postman.put(f"run:{run.id}", room, Content(card=card), urgent=ended or run.step == 0)
+            await self._delivery.put(f"run:{run.id}", thread, Content(card=card), urgent=ended or run.step == 0)
 
         before, picture = await self._newest(run.id)
         digest = await asyncio.to_thread(_digest, spec)
@@ -136,16 +136,16 @@ class LiveCards:
         finally:
             if drawing is not None:
                 drawing.cancel()
-        await self._tell_of_restart(run, attempts, room)
+        await self._tell_of_restart(run, attempts, thread)
         await show(picture if spec else None, missed="" if picture or not spec else " · its chart could not be drawn")
         self._remember(run.id, digest, picture if spec else None)
         key = _result_key(run)
         if run.state is RunState.SUCCEEDED:
-            await self._postman.put(key, room, Content(card=await self._result(run, newest, told=told)), urgent=True)
+            await self._delivery.put(key, thread, Content(card=await self._result(run, newest, told=told)), urgent=True)
         elif ended:
-            await self._postman.put(key, room, Content(text=_ending(run)), urgent=True)
+            await self._delivery.put(key, thread, Content(text=_ending(run)), urgent=True)
 
-    async def _tell_of_restart(self, run: Run, attempts: Sequence[Attempt], room: Room) -> None:
+    async def _tell_of_restart(self, run: Run, attempts: Sequence[Attempt], thread: Thread) -> None:
         """Why an attempt ended that is tried again by itself, in a message of its own: the card soon shows the next."""
         ended = [attempt for attempt in attempts if attempt.outcome is not None]
         outcome = ended[-1].outcome if ended and run.spec.auto_resume and run.state not in ENDED else None
@@ -153,12 +153,12 @@ class LiveCards:
             return
         number = ended[-1].number
         key = f"attempt:{run.id}:{number}"
-        if await self._postman.has(key) or await self._postman.has(
+        if await self._delivery.has(key) or await self._delivery.has(
             _result_key(run.model_copy(update={"attempt": number}))
         ):
             return  # the second: it was the end, and somebody had it tried again
         text = f"Attempt {number} of run `{run.id}` ended. {outcome.reason} It is tried again by itself."
-        await self._postman.put(key, room, Content(text=text), urgent=True)
+        await self._delivery.put(key, thread, Content(text=text), urgent=True)
 
     async def _newest(self, run_id: str) -> tuple[str, Picture | None]:
         """Digest and picture of what was drawn last, unless somebody removed its file."""

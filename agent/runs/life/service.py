@@ -12,8 +12,8 @@ from agent.cards import priority_words
 from agent.domain.errors import Conflict, TransientError
 from agent.domain.events import WorkerEvent, storable
 from agent.domain.ids import new_run_id
+from agent.domain.inbound import Thread
 from agent.domain.orders import HostInfo
-from agent.domain.rooms import Room
 from agent.domain.runs import ENDED, LIVE, Attempt, Outcome, Run, RunSpec, RunState
 from agent.ports import Clock, Fleet
 from agent.run_store import Runs, Verdict
@@ -59,7 +59,7 @@ class RunService:
         )
 
     async def create(
-        self, spec: RunSpec, *, session_id: str, requester: str, room: Room, token: str, priority: int = 0
+        self, spec: RunSpec, *, session_id: str, requester: str, thread: Thread, token: str, priority: int = 0
     ) -> Run:
         """Store an approved run and send it off; the run after that. The same token again gives the first run.
 
@@ -76,7 +76,7 @@ class RunService:
             priority=priority,
         )
         most = self._timings.limits.queued_per_user
-        run = await self._runs.create(run, room, client_token=token, most_queued=most)
+        run = await self._runs.create(run, thread, client_token=token, most_queued=most)
         self._changed(run.id)
         await self._schedule()
         return await self._runs.get(run.id)

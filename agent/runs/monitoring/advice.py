@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from agent.domain.content import Button, Card
 from agent.domain.events import MetricRow
+from agent.domain.inbound import Person
 from agent.domain.restarts import HELPED
-from agent.domain.rooms import Person
 from agent.domain.runs import ENDED, ExitClass, Run
 from agent.runs.monitoring.findings import Finding, Kind, number
 

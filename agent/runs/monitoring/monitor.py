@@ -3,7 +3,7 @@
 Owns what is remembered of live runs between looks, and the keys `advice:<run>:<n>` of the outbox, which are also the
 count that survives a restart. Knows no platform. It is told of changes (`changed`), looks a few times a minute, and
 asks nobody while nothing is new. What the rules found is posted as a card (but not a failure, of which the thread has
-read already); where there is a language model, the same event starts a turn in the run's room, in which the model may
+read already); where there is a language model, the same event starts a turn in the run's thread, in which the model may
 look and propose: what changes anything waits for people.
 """
 
@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from agent.delivery.postman import Postman
+from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Card, Content
 from agent.domain.errors import AppError, NotFound
 from agent.domain.events import MetricRow
-from agent.domain.rooms import Inbound, Noticed, Room
+from agent.domain.inbound import Inbound, Noticed, Thread
 from agent.domain.runs import Attempt, Run, RunState
 from agent.ports import Clock, HostDirectory
 from agent.run_store import START, Place, Runs
@@ -69,7 +69,7 @@ class Monitor:
         self,
         runs: Runs,
         outbox: Outbox,
-        postman: Postman,
+        delivery: OutboxDelivery,
         directory: HostDirectory,
         clock: Clock,
         *,
@@ -78,7 +78,7 @@ class Monitor:
         thresholds: Thresholds | None = None,
     ) -> None:
         """`every_s` is how often all live runs are looked at; changed ones are looked at six times as often."""
-        self._runs, self._outbox, self._postman = runs, outbox, postman
+        self._runs, self._outbox, self._delivery = runs, outbox, delivery
         self._directory, self._clock, self._notice = directory, clock, notice
         self._every_s = every_s
         self._thresholds = thresholds
@@ -225,12 +225,12 @@ class Monitor:
             return
         card = advice_card(run, new, count=count, most=MOST)
         key = f"advice:{run.id}:{count}"
-        room = await self._runs.room(run.id)
-        await self._postman.put(key, room, Content(card=card), urgent=True)
+        thread = await self._runs.thread(run.id)
+        await self._delivery.put(key, thread, Content(card=card), urgent=True)
         watched.told.append(Told(run.attempt, frozenset(finding.kind for finding in new)))
         log.info("advice", extra={"run": run.id, "kinds": [finding.kind.value for finding in new], "count": count})
         try:
-            await self._begin_turn(run, key, card, aside, watched.newest, room=room)
+            await self._begin_turn(run, key, card, aside, watched.newest, thread=thread)
         except AppError:
             self._unasked.add(run.id)
             raise
@@ -259,7 +259,7 @@ class Monitor:
         aside: Sequence[Finding],
         rows: Sequence[MetricRow],
         *,
-        room: Room | None = None,
+        thread: Thread | None = None,
     ) -> None:
         """Let a model think about it; the same key never starts a second turn."""
         person = person_of(run.requester)
@@ -269,5 +269,5 @@ class Monitor:
         told = told_by(card)
         kinds = ", ".join(sorted(told.kinds)) if told else ""
         act = Noticed(run=run.id, finding=kinds, text=model_words(run.id, card, aside, list(rows), lines))
-        room = room or await self._runs.room(run.id)
-        await self._notice(Inbound(event_id=key, room=room, person=person, act=act, at=self._clock.now()))
+        thread = thread or await self._runs.thread(run.id)
+        await self._notice(Inbound(event_id=key, thread=thread, person=person, act=act, at=self._clock.now()))

@@ -178,10 +178,10 @@ class Floor:
         wanted, best, best_rank = request.gpus, None, math.inf
         reserved = self._reserved
         for host in self._fits(request):
-            room = len(host.free) if wanted else host.slots
-            if room < max(1, wanted):
+            free = len(host.free) if wanted else host.slots
+            if free < max(1, wanted):
                 continue
-            rank: float = room if wanted else -room
+            rank: float = free if wanted else -free
             if reserved is not None and wanted and host.capacity.host == reserved.host:
                 if long and reserved.spare < wanted:
                     continue

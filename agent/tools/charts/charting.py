@@ -30,7 +30,7 @@ from agent.runs.charts.run_charts import (
     restarts,
 )
 from agent.runs.charts.usage import UsageView
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Runs
 from agent.tools.charts.chart_views import MOST_MINUTES, SUBJECT_CHARS, ChartView, buttons, selector
 from agent.tools.charts.chart_words import USAGE_WORDS
@@ -84,7 +84,7 @@ class ChartArguments(RunArguments):
 class Charting:
     """The tool of this family."""
 
-    def __init__(self, runs: Runs, files: Files, blobs: Blobs, clock: Clock) -> None:
+    def __init__(self, runs: Runs, files: ArtifactWriter, blobs: Blobs, clock: Clock) -> None:
         """`files` draws, `blobs` has the facts of results, `clock` knows what was yesterday."""
         self._runs = runs
         self._files = files

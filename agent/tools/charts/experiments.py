@@ -8,7 +8,7 @@ from agent.domain.content import Card
 from agent.domain.policy import Effect
 from agent.domain.runs import Run
 from agent.runs.charts.experiments import experiments_of, picture_of, table_of, tree_of, words_of
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Runs
 from agent.tools.finding import of_all, of_thread
 from agent.tools.tool import Arguments, Caller, Result, Tool
@@ -27,7 +27,7 @@ class ExperimentArguments(Arguments):
 class Experimenting:
     """The tool of this family."""
 
-    def __init__(self, runs: Runs, files: Files) -> None:
+    def __init__(self, runs: Runs, files: ArtifactWriter) -> None:
         """`files` draws."""
         self._runs = runs
         self._files = files

@@ -13,7 +13,7 @@ from agent.domain.runs import LIVE, Run
 from agent.runs.cards.run_cards import state_words
 from agent.runs.charts.usage import USAGE_LABELS, UsageLook, UsageView, Used, rate_names, throughput_chart, usage_chart
 from agent.runs.charts.usage_words import pace_words, usage_words
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.series.window import Stretch
 from agent.stores import Runs
 from agent.tools.charts.chart_views import ChartView, usage_buttons
@@ -23,7 +23,7 @@ from agent.tools.tool import Result
 class UsageCharts:
     """Draws them."""
 
-    def __init__(self, runs: Runs, files: Files) -> None:
+    def __init__(self, runs: Runs, files: ArtifactWriter) -> None:
         """`files` draws."""
         self._runs = runs
         self._files = files

@@ -142,8 +142,8 @@ class Control:
             )
 
     async def _owns(self, caller: Caller, run: Run) -> bool:
-        room = await self._runs.room(run.id)
-        return may_control(caller.person, requester=run.requester, approvers=self._approvers, room=room)
+        thread = await self._runs.thread(run.id)
+        return may_control(caller.person, requester=run.requester, approvers=self._approvers, thread=thread)
 
     async def _meant(self, caller: Caller, asked: ControlArguments, verb: str) -> Run:
         states: Collection[RunState] = MEANT[verb]

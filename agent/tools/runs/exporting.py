@@ -15,7 +15,7 @@ from agent.cards import counted, size
 from agent.domain.content import Document
 from agent.run_store import Kind
 from agent.runs.charts.exports import Numbered, csv_head, csv_lines, need_polars, squeeze, write_parquet
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.series.slices import MetricTable, cut
 from agent.stores import Runs
 
@@ -33,7 +33,7 @@ class Stopped(Exception):
 class Exports:
     """Writes one export at a time; others wait for it."""
 
-    def __init__(self, runs: Runs, files: Files) -> None:
+    def __init__(self, runs: Runs, files: ArtifactWriter) -> None:
         """`files` has the folder where they lie until they are handed over."""
         self._runs = runs
         self._files = files

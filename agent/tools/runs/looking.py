@@ -18,14 +18,14 @@ from agent.runs.cards.pace import seconds_left
 from agent.runs.cards.run_cards import result_card, run_card, state_text, state_words
 from agent.runs.charts.run_charts import BASELINE, NEWEST, Curves, comparison_of, last_value
 from agent.runs.life.service import RunService
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.runs.queue.scheduling import Waiting
 from agent.stores import Runs
 from agent.tools.finding import NO_RUN, named, named_or_newest, of_all, of_thread, readable
 from agent.tools.runs.watching import RunArguments
 from agent.tools.tool import Arguments, Caller, Result, Tool
 from agent.tools.training.changing import differences
-from agent.tools.training.placing import books
+from agent.tools.training.placing import ledger
 
 MOST_COMPARED = 5
 METRICS_COMPARED = 8
@@ -48,7 +48,9 @@ class CompareArguments(Arguments):
 class Looking:
     """The tools of this family."""
 
-    def __init__(self, runs: Runs, service: RunService, directory: HostDirectory, files: Files, clock: Clock) -> None:
+    def __init__(
+        self, runs: Runs, service: RunService, directory: HostDirectory, files: ArtifactWriter, clock: Clock
+    ) -> None:
         """`service` knows the queue, `files` draws."""
         self._runs = runs
         self._service = service
@@ -85,7 +87,9 @@ class Looking:
         found = ours or await of_all(self._runs, caller, 15)
         if not found:
             return Result(NO_RUN)
-        order = "newest first" + ("" if ours or not caller.room.thread else "; of other threads, this one has none")
+        order = "newest first" + (
+            "" if ours or not caller.thread.thread_id else "; of other threads, this one has none"
+        )
         names = {run.spec.data_words for run in found}
         told: list[JsonValue] = [
             {"run": run.id, "state": run.state.value, "data": run.spec.data_words, "result": _result(run)}
@@ -183,7 +187,7 @@ class Looking:
         found, gone = await self._directory.hosts(), await self._directory.gone()
         if not found and not gone:
             return Result(self._directory.nobody())
-        known, live = await books(self._runs), await self._runs.live()
+        known, live = await ledger(self._runs), await self._runs.live()
         try:
             queue = await self._readable(caller, await self._service.queue())
         except TransientError:

@@ -17,7 +17,7 @@ from agent.domain.results import ResultView
 from agent.domain.runs import Run, RunPicture
 from agent.ports import Blobs
 from agent.runs.cards.run_cards import state_words
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.runs.pictures.measured import facts_of
 from agent.runs.pictures.results import LABELS, picture_of, result_buttons, told_of, views_of, words_of
 from agent.runs.pictures.told import TOLD, earlier_attempts, label_of, on_a_sheet, sheet_of, told_buttons, words_of_told
@@ -49,7 +49,7 @@ class ResultArguments(RunArguments):
 class Resulting:
     """The tool of this family."""
 
-    def __init__(self, runs: Runs, files: Files, blobs: Blobs) -> None:
+    def __init__(self, runs: Runs, files: ArtifactWriter, blobs: Blobs) -> None:
         """`files` draws, `blobs` has the facts."""
         self._runs = runs
         self._files = files

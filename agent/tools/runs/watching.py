@@ -13,7 +13,7 @@ from agent.domain.errors import BadRequest
 from agent.domain.policy import Effect
 from agent.domain.runs import Attempt, Run, RunState
 from agent.ports import Bundles
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import LogQuery, Runs
 from agent.tools.finding import named_or_newest
 from agent.tools.runs.exporting import Exports, Form, packed, words
@@ -70,7 +70,7 @@ class ScriptArguments(RunArguments):
 class Watching:
     """The tools of this family."""
 
-    def __init__(self, runs: Runs, bundles: Bundles, files: Files) -> None:
+    def __init__(self, runs: Runs, bundles: Bundles, files: ArtifactWriter) -> None:
         """`bundles` has the scripts; `files` hands over what is too long for a card."""
         self._runs = runs
         self._bundles = bundles

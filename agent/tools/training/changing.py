@@ -21,13 +21,13 @@ from agent.ports import Blobs, Bundles, HostDirectory
 from agent.runs.cards.run_cards import state_text, state_words
 from agent.runs.life.refusals import with_new_program
 from agent.runs.life.service import RunService
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Runs
 from agent.tools.data import DataFiles
 from agent.tools.finding import named_or_newest
 from agent.tools.runs.control import Control
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
-from agent.tools.training.placing import books, choose_host, connected, estimate_s
+from agent.tools.training.placing import choose_host, connected, estimate_s, ledger
 from agent.tools.training.scripts import Diff, Replacement, check, diff_of, replaced
 
 SCRIPT_BYTES = 1_000_000
@@ -102,7 +102,7 @@ class Changing:
         directory: HostDirectory,
         data: DataFiles,
         blobs: Blobs,
-        files: Files,
+        files: ArtifactWriter,
     ) -> None:
         """`control` knows whose run it is; `blobs` has what people attached; `files` hands over long diffs."""
         self._runs = runs
@@ -235,12 +235,12 @@ class Changing:
         host = choose_host(
             await connected(self._directory),
             [attempt.host for _, attempt in await self._runs.live()],
-            await books(self._runs),
+            await ledger(self._runs),
             gpus=spec.gpus,
             network=spec.network,
             secrets=spec.secrets,
             wanted=asked.host,
-            liked=before.host,
+            preferred_host=before.host,
         )
         spec = RunSpec.model_validate(spec.model_dump() | {"host": host.host, "sandbox": host.sandbox})
         return await self._checked(spec, host), host
@@ -261,7 +261,7 @@ class Changing:
         return await start(self._runs, self._service, caller, exact, token)
 
 
-async def planned(files: Files, caller: Caller, exact: dict[str, JsonValue], card: Card) -> Plan:
+async def planned(files: ArtifactWriter, caller: Caller, exact: dict[str, JsonValue], card: Card) -> Plan:
     """The plan with its card; what a platform would cut of that is whole in a file beside it."""
     if shows_all(card):
         return Plan(exact, card)
@@ -279,7 +279,7 @@ async def start(runs: Runs, service: RunService, caller: Caller, exact: Mapping[
         spec,
         session_id=caller.session_id,
         requester=caller.person.key,
-        room=caller.room,
+        thread=caller.thread,
         token=token,
         priority=priority if isinstance(priority, int) else 0,
     )

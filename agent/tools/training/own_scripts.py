@@ -15,13 +15,13 @@ from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES, JobKind, Network, Run, RunSpec, Script
 from agent.ports import Blobs, Bundles, HostDirectory
 from agent.runs.life.service import RunService
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Runs
 from agent.tools.data import DataFiles
 from agent.tools.finding import LOOKED_AT, of_thread
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.changing import arguments_of, program_facts, start
-from agent.tools.training.placing import books, choose_host, connected, default_network
+from agent.tools.training.placing import choose_host, connected, default_network, ledger
 from agent.tools.training.programs import REQUIREMENTS, entry_of, environment_in, files_of, is_program, requirements_in
 from agent.tools.training.scripts import Diff, diff_of, shown_of
 
@@ -59,7 +59,7 @@ class OwnScripts:
         directory: HostDirectory,
         bundles: Bundles,
         blobs: Blobs,
-        files: Files,
+        files: ArtifactWriter,
     ) -> None:
         """`blobs` has what people attached; `files` hands over programs that are too long for a card."""
         self._data = data
@@ -108,7 +108,7 @@ class OwnScripts:
         host = choose_host(
             hosts,
             [attempt.host for _, attempt in await self._runs.live()],
-            await books(self._runs),
+            await ledger(self._runs),
             gpus=asked.gpus,
             network=network,
             secrets=asked.secrets,

@@ -21,7 +21,7 @@ _LOOK_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class Ledger:
     """What we know of the hosts' GPUs, by uuid: the run that holds one, and why one gets no runs."""
 
     held: Mapping[str, str]
@@ -59,22 +59,22 @@ async def connected(directory: HostDirectory) -> Sequence[HostInfo]:
     return hosts
 
 
-async def books(runs: Runs) -> Books:
+async def ledger(runs: Runs) -> Ledger:
     """Leases and cordons as they are now."""
     held = {lease.uuid: lease.run for lease in await runs.leases()}
-    return Books(held, {cordon.uuid: cordon.reason for cordon in await runs.cordons()})
+    return Ledger(held, {cordon.uuid: cordon.reason for cordon in await runs.cordons()})
 
 
 def choose_host(  # noqa: PLR0913 - one argument for each thing that a host must keep to
     hosts: Sequence[HostInfo],
     busy: Sequence[str],
-    known: Books,
+    known: Ledger,
     *,
     gpus: int = 0,
     network: Network | None = None,
     secrets: Sequence[str] = (),
     wanted: str | None = None,
-    liked: str = "",
+    preferred_host: str = "",
 ) -> HostInfo:
     """The connected host that can keep to what was asked: that takes runs, with enough free GPUs, the fewest live runs.
 
@@ -96,7 +96,7 @@ def choose_host(  # noqa: PLR0913 - one argument for each thing that a host must
 
     def order(host: HostInfo) -> tuple[bool, bool, int, bool, int, str]:
         full = known.free(host) < gpus
-        return bool(host.shut), full, busy.count(host.host), host.host != liked, -host.cpus, host.host
+        return bool(host.shut), full, busy.count(host.host), host.host != preferred_host, -host.cpus, host.host
 
     return min(able, key=order)
 

@@ -14,12 +14,12 @@ from agent.domain.runs import PRIORITIES, Network, RunSpec
 from agent.domain.tasks import TASKS, TaskType
 from agent.ports import Bundles, HostDirectory
 from agent.runs.life.service import RunService
-from agent.runs.pictures.files import Files
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Runs
 from agent.tools.data import DataFiles
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.changing import planned, start
-from agent.tools.training.placing import Books, books, choose_host, connected, default_network, estimate_s
+from agent.tools.training.placing import Ledger, choose_host, connected, default_network, estimate_s, ledger
 
 PLAN_TIMEOUT_S = 120.0
 
@@ -57,11 +57,11 @@ class Training:
         service: RunService,
         directory: HostDirectory,
         bundles: Bundles,
-        drawn: Files,
+        artifacts: ArtifactWriter,
     ) -> None:
-        """`bundles` packs the code that an approval is for; `drawn` hands over plans that are too long for a card."""
+        """`bundles` packs the code that an approval is for; `artifacts` hands over long plans."""
         self._files = files
-        self._drawn = drawn
+        self._artifacts = artifacts
         self._runs = runs
         self._service = service
         self._directory = directory
@@ -86,7 +86,7 @@ class Training:
         """The exact run that would be started, and its card; nothing is started."""
         target, task, report = await self._understood(caller, asked)
         leaks = tuple(leak.column for leak in report.leaks if leak.column not in asked.keep_columns)
-        hosts, known = await connected(self._directory), await books(self._runs)
+        hosts, known = await connected(self._directory), await ledger(self._runs)
         gpus = asked.gpus if asked.gpus is not None else default_gpus(task, hosts, known)
         network = asked.network or default_network(hosts)
         host = choose_host(
@@ -124,7 +124,7 @@ class Training:
         unseen = self._files.unseen(caller.session_id, report)
         limits = host.limits_with(gpus)
         card = approval_card(spec, report, plan=TASKS[task].stages, priority=priority, warnings=unseen, limits=limits)
-        return await planned(self._drawn, caller, exact, at_host(card, host))
+        return await planned(self._artifacts, caller, exact, at_host(card, host))
 
     async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str, TaskType, DataReport]:
         """Target, task and audit. Raises `BadRequest`, `BadData`, `NotFound` where they cannot be known or used."""
@@ -156,6 +156,6 @@ def _text_column(asked: TrainArguments, report: DataReport) -> str:
     return column
 
 
-def default_gpus(task: TaskType, hosts: Sequence[HostInfo], known: Books) -> int:
+def default_gpus(task: TaskType, hosts: Sequence[HostInfo], known: Ledger) -> int:
     """One GPU where the recipe is quicker on one and a host has one that nobody uses; else none."""
     return 1 if TASKS[task].uses_gpu and any(known.free(host) for host in hosts) else 0

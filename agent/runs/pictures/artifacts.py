@@ -1,6 +1,6 @@
 """Files on the bot's disk that messages carry: charts and documents, named by their content.
 
-Owns their folder and throws old ones away. Called by the live cards and the tools; what stands in a room keeps no file,
+Owns their folder and throws old ones away. Called by the live cards and the tools; what a thread shows keeps no file,
 so a few newest of each kind are enough to post again what was not delivered yet.
 """
 
@@ -22,7 +22,7 @@ KEPT = 3
 _ABANDONED_S = 86_400.0
 
 
-class Files:
+class ArtifactWriter:
     """Charts under `pictures`, documents in the folder `files` beside it."""
 
     def __init__(self, charts: Charts, pictures: Path) -> None:

@@ -1,8 +1,8 @@
-"""Delivers the outbox: makes what stands in a room equal to what should stand there.
+"""Delivers the outbox: makes what stands in a thread equal to what should stand there.
 
-One courier per room keeps the order; a message that fails again and again lets others pass, and a failed edit holds up
+One sender per thread keeps the order; a message that fails again and again lets others pass, and a failed edit holds up
 nobody. A post whose outcome is unknown (a crash or a time-out after it was sent) is looked for by its key before it is
-sent again. Owns retries of outgoing messages; doors do not retry.
+sent again. Owns retries of outgoing messages; adapters do not retry.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from agent.delivery.reduced import reductions
 from agent.domain.content import Content
 from agent.domain.errors import AppError, NotFound, TransientError
-from agent.domain.rooms import Room
-from agent.ports import Clock, Door, MessageRef, ReplyStream, Whisper
+from agent.domain.inbound import Thread
+from agent.ports import ChatAdapter, Clock, MessageRef, ReplyStream, Whisper
 from agent.stores import Outbox, Post
 
 log = logging.getLogger(__name__)
@@ -23,9 +23,9 @@ FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
 PASSED_FROM_S = 4.0  # a message that waits so long between two tries (from the fourth on) lets others pass
 GONE_S = 60.0  # a message that is not there is not looked for again so long, unless the news are urgent
-NOTE_AFTER_S = 0.1  # a bot killed before that finds the answer in the room
+NOTE_AFTER_S = 0.1  # a bot killed before that finds the answer in the thread
 WHOLE_AGAIN_S = 600.0  # a message that was refused as a whole is shown in part so long
-MOST_TRIES = 5  # of a message that breaks its door in a way that the door has no name for
+MOST_TRIES = 5  # of a message that breaks its adapter in a way that the adapter has no name for
 
 
 @dataclass(slots=True)
@@ -53,16 +53,18 @@ class _Reduced:
     until_s: float
 
 
-class Postman:
+class OutboxDelivery:
     """The way out. `gap_s` is the shortest time between two edits of one message that is not urgent, per platform."""
 
-    def __init__(self, outbox: Outbox, doors: Mapping[str, Door], clock: Clock, *, gap_s: Mapping[str, float]) -> None:
-        """`doors` by platform name."""
+    def __init__(
+        self, outbox: Outbox, adapters: Mapping[str, ChatAdapter], clock: Clock, *, gap_s: Mapping[str, float]
+    ) -> None:
+        """`adapters` by platform name."""
         self._outbox = outbox
-        self._doors = doors
+        self._adapters = adapters
         self._clock = clock
         self._gap_s = gap_s
-        self._couriers: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = {}
+        self._senders: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = {}
         self._edited_at: dict[str, float] = {}
         self._troubles: dict[str, _Trouble] = {}
         self._gone: dict[str, float] = {}  # what is not there, as somebody deleted it, until when nobody looks again
@@ -70,77 +72,77 @@ class Postman:
         self._reduced: dict[str, _Reduced] = {}
 
     async def put(
-        self, key: str, room: Room, content: Content, *, whisper: Whisper | None = None, urgent: bool = False
+        self, key: str, thread: Thread, content: Content, *, whisper: Whisper | None = None, urgent: bool = False
     ) -> int:
-        """Make `content` what `room` shows under `key`; its version, once that is stored, not yet shown."""
-        version = await self._outbox.put(key, room, content, whisper=whisper, urgent=urgent)
-        self.wake(room.key)
+        """Make `content` what `thread` shows under `key`; its version, once that is stored, not yet shown."""
+        version = await self._outbox.put(key, thread, content, whisper=whisper, urgent=urgent)
+        self.wake(thread.key)
         return version
 
     async def has(self, key: str) -> bool:
         """Whether something is to be shown under `key`, or was."""
         return await self._outbox.get(key) is not None
 
-    def wake(self, room_key: str) -> None:
-        """There is something to deliver in a room."""
-        if room_key not in self._couriers:
+    def wake(self, thread_key: str) -> None:
+        """There is something to deliver in a thread."""
+        if thread_key not in self._senders:
             news = asyncio.Event()
-            task = asyncio.create_task(self._deliver(room_key, news), name=f"courier {room_key}")
-            self._couriers[room_key] = task, news
-        self._couriers[room_key][1].set()
+            task = asyncio.create_task(self._deliver(thread_key, news), name=f"courier {thread_key}")
+            self._senders[thread_key] = task, news
+        self._senders[thread_key][1].set()
 
     async def recover(self) -> None:
         """Deliver what a stopped bot had left."""
-        for room_key in await self._outbox.rooms_due():
-            self.wake(room_key)
+        for thread_key in await self._outbox.threads_due():
+            self.wake(thread_key)
 
     @contextlib.asynccontextmanager
-    async def open(self, key: str, room: Room) -> AsyncIterator["LiveReply"]:
+    async def open(self, key: str, thread: Thread) -> AsyncIterator["LiveReply"]:
         """An answer that grows; its last form is stored in the outbox under the same key before the block ends.
 
-        What could not be shown by then is left to the room's courier.
+        What could not be shown by then is left to the thread's sender.
         """
         self._growing.add(key)
-        live = LiveReply(self._outbox, self._doors[room.platform], key, room)
+        live = LiveReply(self._outbox, self._adapters[thread.platform], key, thread)
         try:
             yield live
         finally:
             live.let_go()
             self._growing.discard(key)
-            self.wake(room.key)
+            self.wake(thread.key)
 
     async def idle(self) -> None:
-        """Wait until every courier has delivered what it can deliver now."""
-        while running := [task for task, _ in self._couriers.values()]:
+        """Wait until every sender has delivered what it can deliver now."""
+        while running := [task for task, _ in self._senders.values()]:
             await asyncio.wait(running)
 
     async def close(self) -> None:
         """Stop delivering; what is left is delivered after the next start."""
-        couriers = [task for task, _ in self._couriers.values()]
+        couriers = [task for task, _ in self._senders.values()]
         for courier in couriers:
             courier.cancel()
         await asyncio.gather(*couriers, return_exceptions=True)
 
-    async def _deliver(self, room_key: str, news: asyncio.Event) -> None:
-        """One room's courier. Nothing waits between its last look at `news` and its end, so no news gets lost."""
+    async def _deliver(self, thread_key: str, news: asyncio.Event) -> None:
+        """One thread's sender. Nothing waits between its last look at `news` and its end, so no news gets lost."""
         try:
-            await self._deliver_all(room_key, news)
+            await self._deliver_all(thread_key, news)
         finally:
-            del self._couriers[room_key]
+            del self._senders[thread_key]
 
-    async def _deliver_all(self, room_key: str, news: asyncio.Event) -> None:
+    async def _deliver_all(self, thread_key: str, news: asyncio.Event) -> None:
         wait_s = FIRST_WAIT_S
         while news.is_set():
             news.clear()
             later_s: float | None
             try:
-                later_s = await self._deliver_due(room_key)
+                later_s = await self._deliver_due(thread_key)
             except TransientError as error:
                 later_s, wait_s = wait_s, min(wait_s * 2, LONGEST_WAIT_S)
-                log.warning("delivery delayed", extra={"room": room_key, "wait_s": later_s, "cause": str(error)})
+                log.warning("delivery delayed", extra={"address": thread_key, "wait_s": later_s, "cause": str(error)})
             except Exception:
                 later_s, wait_s = wait_s, min(wait_s * 2, LONGEST_WAIT_S)
-                log.exception("delivery broke and is tried again", extra={"room": room_key, "wait_s": later_s})
+                log.exception("delivery broke and is tried again", extra={"address": thread_key, "wait_s": later_s})
             else:
                 wait_s = FIRST_WAIT_S
             if later_s is not None:
@@ -149,16 +151,16 @@ class Postman:
                         await news.wait()
                 news.set()
 
-    async def _deliver_due(self, room_key: str) -> float | None:
+    async def _deliver_due(self, thread_key: str) -> float | None:
         """Show what can be shown now; how long to wait for the rest, if there is any."""
         waits_s, turn_s, kept = [], 0.0, False
-        for post in await self._outbox.due(room_key):
-            door = self._doors.get(post.room.platform)
-            if door is None or post.key in self._growing:
-                continue  # the next bot that has this door delivers it; a `LiveReply` shows it
+        for post in await self._outbox.due(thread_key):
+            adapter = self._adapters.get(post.thread.platform)
+            if adapter is None or post.key in self._growing:
+                continue  # the next bot that has this adapter delivers it; a `LiveReply` shows it
             if kept and post.ref is None:
                 continue
-            if self._wait_s(post) <= 0 and await self._show(door, post):
+            if self._wait_s(post) <= 0 and await self._show(adapter, post):
                 continue
             trouble = self._troubles.get(post.key)
             if post.ref is None and trouble is not None:
@@ -176,18 +178,18 @@ class Postman:
         if reduced is not None and reduced.version == post.version:
             wait_s = max(wait_s, reduced.until_s - _now_s())
         if not post.urgent and post.ref is not None and last is not None:
-            gap_s = self._gap_s.get(post.room.platform, 0.0)
+            gap_s = self._gap_s.get(post.thread.platform, 0.0)
             wait_s = max(wait_s, last + gap_s - self._clock.monotonic())
         return max(wait_s, 0.0)
 
-    async def _show(self, door: Door, post: Post) -> bool:
+    async def _show(self, adapter: ChatAdapter, post: Post) -> bool:
         """Try to show one message; False when this version is to be tried again."""
-        about = {"key": post.key, "room": post.room.key}
+        about = {"key": post.key, "address": post.thread.key}
         if not post.urgent and self._gone.get(post.key, 0.0) > _now_s():
             await self._outbox.dead(post.key, version=post.version)
             return True
         try:
-            ref = await self._post_or_less(door, post)
+            ref = await self._post_or_less(adapter, post)
         except TransientError as error:
             wait_s = self._in_trouble(post.key, error.retry_after_s or 0.0).wait_s
             log.warning("message delayed", extra={**about, "wait_s": wait_s, "cause": str(error)})
@@ -197,10 +199,10 @@ class Postman:
             log.warning("message cannot be shown", extra={**about, "cause": str(error)})
             if isinstance(error, NotFound) and post.ref is not None:
                 self._gone[post.key] = _now_s() + GONE_S
-        except Exception:  # a bug of the door, or trouble that it does not know: both may pass
+        except Exception:  # a bug of the adapter, or trouble that it does not know: both may pass
             trouble = self._in_trouble(post.key)
             trouble.broke += 1
-            log.exception("message breaks its door", extra=about)
+            log.exception("message breaks its adapter", extra=about)
             if trouble.broke < MOST_TRIES:
                 return False
             trouble.broke = 0
@@ -228,12 +230,12 @@ class Postman:
         since = now - max(self._gap_s.values(), default=0.0)
         self._edited_at = {of: at for of, at in self._edited_at.items() if at > since} | {key: now}
 
-    async def _post_or_less(self, door: Door, post: Post) -> MessageRef:
+    async def _post_or_less(self, adapter: ChatAdapter, post: Post) -> MessageRef:
         """Show the whole message, else as much of it as the platform takes; the whole is tried again after a while."""
         known = self._reduced.get(post.key)
         if known is None or known.until_s <= _now_s():
             try:
-                ref = await self._post_or_edit(door, post)
+                ref = await self._post_or_edit(adapter, post)
             except (TransientError, NotFound):
                 raise
             except AppError as error:
@@ -248,7 +250,7 @@ class Postman:
             if level < begin:
                 continue
             try:
-                ref = await self._post_or_edit(door, replace(post, content=less))
+                ref = await self._post_or_edit(adapter, replace(post, content=less))
             except (TransientError, NotFound):
                 raise
             except AppError as error:
@@ -260,28 +262,28 @@ class Postman:
         self._reduced.pop(post.key, None)
         raise refused
 
-    async def _post_or_edit(self, door: Door, post: Post) -> MessageRef:
+    async def _post_or_edit(self, adapter: ChatAdapter, post: Post) -> MessageRef:
         if post.ref is not None:
-            return await self._edit(door, post, post.ref)
+            return await self._edit(adapter, post, post.ref)
         if post.state in {"begun", "sending"} and post.whisper is None:
-            found = await door.find(post.room, key=post.key, growing=post.state == "begun")
+            found = await adapter.find(post.thread, key=post.key, growing=post.state == "begun")
             if found is not None:
-                return await door.edit(post.room, found, post.content)
+                return await adapter.edit(post.thread, found, post.content)
         await self._outbox.sending(post.key)
-        return await door.post(post.room, post.content, key=post.key, whisper=post.whisper)
+        return await adapter.post(post.thread, post.content, key=post.key, whisper=post.whisper)
 
-    async def _edit(self, door: Door, post: Post, ref: MessageRef) -> MessageRef:
+    async def _edit(self, adapter: ChatAdapter, post: Post, ref: MessageRef) -> MessageRef:
         """Edit; what somebody deleted comes again only with news that matter, under a key that finds it again."""
         try:
-            return await door.edit(post.room, ref, post.content)
+            return await adapter.edit(post.thread, ref, post.content)
         except NotFound:
             if not post.urgent or post.whisper is not None:
                 raise
         key = f"{post.key}:instead-of:{ref.id}"
-        found = await door.find(post.room, key=key)
+        found = await adapter.find(post.thread, key=key)
         if found is not None:
-            return await door.edit(post.room, found, post.content)
-        return await door.post(post.room, post.content, key=key)
+            return await adapter.edit(post.thread, found, post.content)
+        return await adapter.post(post.thread, post.content, key=key)
 
 
 def _now_s() -> float:
@@ -291,11 +293,11 @@ def _now_s() -> float:
 class LiveReply:
     """One answer while it is being written. Nothing is opened before the first words."""
 
-    def __init__(self, outbox: Outbox, door: Door, key: str, room: Room) -> None:
+    def __init__(self, outbox: Outbox, adapter: ChatAdapter, key: str, thread: Thread) -> None:
         """`key` is the outbox key of the finished answer."""
         self._outbox = outbox
-        self._door = door
-        self._room = room
+        self._adapter = adapter
+        self._thread = thread
         self.key = key
         self._stream: ReplyStream | None = None
         self._ref: MessageRef | None = None
@@ -309,10 +311,10 @@ class LiveReply:
             return
         try:
             if self._stream is None:
-                if not await self._outbox.begin(self.key, self._room):
-                    self._given_up = True  # begun before a restart: the courier edits what stands there
+                if not await self._outbox.begin(self.key, self._thread):
+                    self._given_up = True  # begun before a restart: the sender edits what stands there
                     return
-                self._stream = await self._door.stream(self._room, key=self.key)
+                self._stream = await self._adapter.stream(self._thread, key=self.key)
             ref = await self._stream.append(text)
             if ref is not None and ref != self._ref:
                 self._ref = ref
@@ -321,14 +323,14 @@ class LiveReply:
             log.warning("a growing answer could not be shown", extra={"key": self.key, "cause": str(error)})
 
     async def finish(self, content: Content, version: int) -> None:
-        """Show the stored last form and close the stream; on failure the courier shows it."""
+        """Show the stored last form and close the stream; on failure the sender shows it."""
         if self._stream is None:
             return
         try:
             await self._noted()
             ref = await self._stream.finish(content)
         except AppError as error:
-            log.warning("an answer is left to its courier", extra={"key": self.key, "cause": str(error)})
+            log.warning("an answer is left to its sender", extra={"key": self.key, "cause": str(error)})
             return
         await self._outbox.sent(self.key, ref, shown=version)
 

@@ -1,4 +1,4 @@
-"""`SlackDoor`: Slack as an `agent.ports.Door`.
+"""`SlackAdapter`: Slack as an `agent.ports.Adapter`.
 
 What people do is stored by `accept` before Slack hears that we have it. Bolt acknowledges events before a listener
 runs, so we stand in front: its middleware for "before authorisation", right after the signature was checked. If
@@ -24,7 +24,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.content import Content
 from agent.domain.errors import AppError, TransientError
-from agent.domain.rooms import Attachment, Inbound, Platform, Room
+from agent.domain.inbound import Attachment, Inbound, Platform, Thread
 from agent.ports import Accept, MessageRef, ReplyStream, Whisper
 from bot.connection import Connection
 from bot.slack.api import SlackApi
@@ -37,7 +37,7 @@ from bot.slack.names import Names
 from bot.slack.outbound import PICTURE_WAITS_S, Outbound
 from bot.slack.pictures import Pictures
 from bot.slack.signs import Signs
-from bot.slack.stream import Desk, Pace, SlackStream
+from bot.slack.stream import Pace, SlackStream, StreamContext
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ EVENTS_PATH = "/slack/events"
 RECONNECT_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 PING_S = 5.0
 LOOK_S = 1.0  # between two looks at the connection
-ASKERS = 5_000  # rooms whose last speaker we remember
+ASKERS = 5_000  # threads whose last speaker we remember
 Next = Callable[[], Awaitable[BoltResponse]]
 
 
@@ -60,7 +60,7 @@ class Tuning:
     download_hosts: Iterable[str] = ()
 
 
-class SlackDoor:
+class SlackAdapter:
     """One workspace. With an `app_token` it listens by Socket Mode, else by signed HTTP on `http_host:http_port`."""
 
     platform: Platform = "slack"
@@ -97,7 +97,7 @@ class SlackDoor:
             self._downloads,
             picture_waits_s=tuning.picture_waits_s,
         )
-        self._desk = Desk(self._api, self._outbound, self._pictures, tuning.pace)
+        self._context = StreamContext(self._api, self._outbound, self._pictures, tuning.pace)
         self._streams: weakref.WeakSet[SlackStream] = weakref.WeakSet()
         self._askers: OrderedDict[str, str | None] = OrderedDict()
         self._me: Self | None = None
@@ -127,49 +127,49 @@ class SlackDoor:
         await self.connection.wait()
 
     async def close(self) -> None:
-        """Let go of the connections of a door that only writes."""
+        """Let go of the connections of an adapter that only writes."""
         await self._api.close()
 
-    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+    async def post(self, thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
         """Post a new message; a whisper by its handle, or as an ephemeral message (neither can be found again).
 
         Files stand right before the message; those of a whisper come as a direct message. See `bot.slack.handover`.
         """
         if whisper is not None:
-            return await self._outbound.whisper(room, content, whisper, key=key)
-        return await self._outbound.post(room, content, key=key)
+            return await self._outbound.whisper(thread, content, whisper, key=key)
+        return await self._outbound.post(thread, content, key=key)
 
-    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+    async def edit(self, thread: Thread, ref: MessageRef, content: Content) -> MessageRef:
         """Show `content` in a message of ours; what does not fit in one message is cut, and says so."""
-        return await self._outbound.change(room, ref, content)
+        return await self._outbound.change(thread, ref, content)
 
-    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
+    async def find(self, thread: Thread, *, key: str, growing: bool = False) -> MessageRef | None:
         """What was posted with `key`, if all of it arrived."""
         taken = {ts for stream in self._streams if stream.key != key for ts in stream.stamps}
-        return await self._outbound.find(room, key, growing=growing, taken=taken)
+        return await self._outbound.find(thread, key, growing=growing, taken=taken)
 
     def shown_at(self, ref: MessageRef) -> datetime | None:
         """When it was posted: the address says it."""
         return posted_at(ref.id)
 
-    async def stream(self, room: Room, *, key: str) -> ReplyStream:
-        """An answer that grows, for the person who spoke last in the room."""
-        stream = SlackStream(self._desk, room, key=key, recipient=self._askers.get(room.key))
+    async def stream(self, thread: Thread, *, key: str) -> ReplyStream:
+        """An answer that grows, for the person who spoke last in the thread."""
+        stream = SlackStream(self._context, thread, key=key, recipient=self._askers.get(thread.key))
         self._streams.add(stream)
         return stream
 
-    def busy(self, room: Room, asked: Inbound | None) -> AbstractAsyncContextManager[None]:
+    def busy(self, thread: Thread, asked: Inbound | None) -> AbstractAsyncContextManager[None]:
         """Show a status in the thread, or a reaction on the message that asks."""
-        return self._signs.busy(room, asked)
+        return self._signs.busy(thread, asked)
 
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         """Download to the file `into`, whole or not at all."""
         await self._downloads.fetch(attachment, into, limit_bytes=limit_bytes)
 
-    async def missed(self, since: datetime, rooms: Sequence[Room]) -> AsyncIterator[Inbound]:
+    async def missed(self, since: datetime, threads: Sequence[Thread]) -> AsyncIterator[Inbound]:
         """What people said since then that may be for us; asked once we are connected."""
         assert self._me is not None  # noqa: S101 - `run` knows it before it connects
-        async for inbound in missed(self._api, self._me, since, rooms):
+        async for inbound in missed(self._api, self._me, since, threads):
             yield inbound.model_copy(update={"person": await self._names.named(inbound.person)})
 
     async def _identify(self) -> Self:
@@ -206,7 +206,7 @@ class SlackDoor:
             return BoltResponse(status=200, body="")
         inbound = interpret(request.body, self._me)
         if inbound is not None:
-            self._remember(inbound.room, None if inbound.person.external else inbound.person.id)
+            self._remember(inbound.thread, None if inbound.person.external else inbound.person.id)
             inbound = inbound.model_copy(update={"person": await self._names.named(inbound.person)})
             try:
                 await self._accept(inbound)
@@ -215,9 +215,9 @@ class SlackDoor:
                 return BoltResponse(status=503, body="")
         return BoltResponse(status=200, body="")
 
-    def _remember(self, room: Room, person: str | None) -> None:
-        self._askers[room.key] = person
-        self._askers.move_to_end(room.key)
+    def _remember(self, thread: Thread, person: str | None) -> None:
+        self._askers[thread.key] = person
+        self._askers.move_to_end(thread.key)
         while len(self._askers) > ASKERS:
             self._askers.popitem(last=False)
 

@@ -1,7 +1,7 @@
 """A chat platform that is a folder: it outlives every process, so a test sees what people would have seen.
 
 `inbound/*.json` is delivered until it was accepted (as Slack delivers until it is acknowledged); every post and edit is
-a line of `room.jsonl`. `find` reads it back, as `conversations.replies` does, so whoever posts twice is found out.
+a line of `thread.jsonl`. `find` reads it back, as `conversations.replies` does, so whoever posts twice is found out.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from typing import Any
 
 from agent.domain.content import Content
 from agent.domain.errors import BadData
-from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room
+from agent.domain.inbound import Attachment, Inbound, Person, Platform, Thread
 from agent.ports import Accept, MessageRef, Whisper
 from bot.connection import Connection
 
-ROOM = Room(platform="console", tenant="local", channel="terminal", thread="t-1")
+ADDRESS = Thread(platform="console", tenant="local", channel="terminal", thread_id="t-1")
 ALICE = Person(platform="console", tenant="local", id="alice", name="alice")
 BOB = ALICE.model_copy(update={"id": "bob", "name": "bob"})
 POLL_S = 0.03
@@ -55,26 +55,26 @@ class Shown:
 
 
 def standing(folder: Path) -> list[Shown]:
-    """The messages of all rooms, in the order of their posting."""
+    """The messages of all threads, in the order of their posting."""
     shown: dict[str, Shown] = {}
-    path = folder / "room.jsonl"
+    path = folder / "thread.jsonl"
     for line in path.read_text().splitlines() if path.exists() else ():
         entry = json.loads(line)
         if entry["op"] == "post":
-            shown[entry["id"]] = Shown(entry["key"], entry["id"], entry["thread"], whisper=entry["whisper"])
+            shown[entry["id"]] = Shown(entry["key"], entry["id"], entry["thread_id"], whisper=entry["whisper"])
         shown[entry["id"]].versions.append(entry["content"])
     return list(shown.values())
 
 
-class FileDoor:
-    """`agent.ports.Door`."""
+class FileAdapter:
+    """`agent.ports.Adapter`."""
 
     platform: Platform = "console"
 
     def __init__(self, folder: Path) -> None:
         self.connection = Connection(self.platform)
         self._folder = folder
-        self._posts: dict[str, MessageRef] = {}  # by key; of the part of the room's file before `_read`
+        self._posts: dict[str, MessageRef] = {}  # by key; of the part of the thread's file before `_read`
         self._read = 0
         self._count = 0
         (folder / "inbound").mkdir(parents=True, exist_ok=True)
@@ -86,27 +86,27 @@ class FileDoor:
                 path.rename(path.with_suffix(".accepted"))
             await asyncio.sleep(POLL_S)
 
-    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+    async def post(self, address: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
         self._catch_up()
         number = str(self._count + 1)
         person = whisper.person if whisper else ""
-        self._note(op="post", key=key, id=number, thread=room.thread, content=_plain(content), whisper=person)
-        return MessageRef(channel=room.channel, id=number, thread=room.thread)
+        self._note(op="post", key=key, id=number, thread_id=address.thread_id, content=_plain(content), whisper=person)
+        return MessageRef(channel=address.channel, id=number, thread_id=address.thread_id)
 
-    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+    async def edit(self, address: Thread, ref: MessageRef, content: Content) -> MessageRef:
         self._note(op="edit", id=ref.id, content=_plain(content))
         return ref
 
     def shown_at(self, ref: MessageRef) -> datetime | None:
         return None
 
-    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
+    async def find(self, address: Thread, *, key: str, growing: bool = False) -> MessageRef | None:
         self._catch_up()
         return self._posts.get(key)
 
     def _catch_up(self) -> None:
-        """Read what is new of the room. Contents are not kept: this process is weighed."""
-        path = self._folder / "room.jsonl"
+        """Read what is new of the thread. Contents are not kept: this process is weighed."""
+        path = self._folder / "thread.jsonl"
         if not path.exists():
             return
         with path.open("rb") as file:
@@ -116,14 +116,14 @@ class FileDoor:
                 entry = json.loads(line)
                 if entry["op"] == "post":
                     self._count += 1
-                    ref = MessageRef(channel=ROOM.channel, id=entry["id"], thread=entry["thread"])
+                    ref = MessageRef(channel=ADDRESS.channel, id=entry["id"], thread_id=entry["thread_id"])
                     self._posts.setdefault(entry["key"], ref)
 
-    async def stream(self, room: Room, *, key: str) -> "FileStream":
-        return FileStream(self, room, key)
+    async def stream(self, address: Thread, *, key: str) -> "FileStream":
+        return FileStream(self, address, key)
 
     @contextlib.asynccontextmanager
-    async def busy(self, room: Room, asked: Inbound | None) -> AsyncIterator[None]:
+    async def busy(self, address: Thread, asked: Inbound | None) -> AsyncIterator[None]:
         yield
 
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
@@ -132,7 +132,7 @@ class FileDoor:
         await asyncio.to_thread(shutil.copyfile, attachment.locator, into)
 
     def _note(self, **entry: Any) -> None:
-        with (self._folder / "room.jsonl").open("ab") as file:
+        with (self._folder / "thread.jsonl").open("ab") as file:
             file.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -141,21 +141,21 @@ class FileDoor:
 class FileStream:
     """An answer that grows: posted with its key by the first words."""
 
-    def __init__(self, door: FileDoor, room: Room, key: str) -> None:
-        self._door, self._room, self._key = door, room, key
+    def __init__(self, adapter: FileAdapter, address: Thread, key: str) -> None:
+        self._adapter, self._address, self._key = adapter, address, key
         self._ref: MessageRef | None = None
         self._text = ""
 
     async def append(self, text: str) -> MessageRef | None:
         self._text += text
         if self._ref is None and self._text:
-            self._ref = await self._door.post(self._room, Content(text=self._text), key=self._key)
+            self._ref = await self._adapter.post(self._address, Content(text=self._text), key=self._key)
         return self._ref
 
     async def finish(self, content: Content) -> MessageRef:
         if self._ref is None:
-            return await self._door.post(self._room, content, key=self._key)
-        return await self._door.edit(self._room, self._ref, content)
+            return await self._adapter.post(self._address, content, key=self._key)
+        return await self._adapter.edit(self._address, self._ref, content)
 
 
 class Folder:

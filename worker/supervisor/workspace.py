@@ -27,48 +27,48 @@ _PREDICTION_BYTES = 4 * 1024**3  # of one file; a file with holes would fill the
 
 
 def furnish(folder: RunFolder, bundle: Mapping[str, bytes], config: bytes) -> None:
-    """Make the room anew. Nobody but this user may look at what is sealed.
+    """Make the workspace anew. Nobody but this user may look at what is sealed.
 
     `bundle` was checked by its sha256; `config` is what was approved.
     """
-    remove(folder.room)
+    remove(folder.workspace)
     folder.sealed.mkdir(parents=True, mode=0o700, exist_ok=True)  # of its own: `parents` are made for all to read
-    folder.room.mkdir(mode=0o700)
-    outputs.lay_bundle(bundle, folder.room)
-    (folder.room / "config.json").write_bytes(config)
+    folder.workspace.mkdir(mode=0o700)
+    outputs.lay_bundle(bundle, folder.workspace)
+    (folder.workspace / "config.json").write_bytes(config)
     for name in ("data", "predictions", "artifacts"):
-        (folder.room / name).mkdir()
+        (folder.workspace / name).mkdir()
 
 
 def bring_source(folder: RunFolder, source: Path) -> None:
     """The file that is to be split."""
-    shutil.copyfile(source, folder.room / "data" / "source.csv")
+    shutil.copyfile(source, folder.workspace / "data" / "source.csv")
 
 
 def take_split(folder: RunFolder, spec: RunSpec) -> None:
-    """Move the split data to where the training reads it; the room is gone then."""
+    """Move the split data to where the training reads it; the workspace is gone then."""
     remove(folder.path / "data")
-    shutil.move(folder.room / "data", folder.path / "data")
+    shutil.move(folder.workspace / "data", folder.path / "data")
     outputs.note_split(folder.sealed, spec)
-    remove(folder.room)
+    remove(folder.workspace)
 
 
 def bring_predictions(folder: RunFolder) -> None:
     """What the training left for the evaluation. Raises `BadOutput` for predictions that are no usable file."""
     for path in sorted((folder.path / "predictions").glob("*.csv")):
         name = f"predictions/{path.name}"
-        if not _copied(path, folder.room / name):
+        if not _copied(path, folder.workspace / name):
             raise outputs.BadOutput(f"train.py left {name}, which is no plain file or larger than 4 GiB.")
     for name, most in _FACTS.items():
-        _copied(folder.path / name, folder.room / name, most)
+        _copied(folder.path / name, folder.workspace / name, most)
 
 
 def take_results(folder: RunFolder) -> None:
-    """Bring what was measured to the run's folder; the room is gone then."""
+    """Bring what was measured to the run's folder; the workspace is gone then."""
     for name in _RESULTS:
-        if (folder.room / name).is_file():
-            write_atomically(folder.path / name, (folder.room / name).read_bytes())
-    remove(folder.room)
+        if (folder.workspace / name).is_file():
+            write_atomically(folder.path / name, (folder.workspace / name).read_bytes())
+    remove(folder.workspace)
 
 
 def _copied(source: Path, target: Path, most: int = _PREDICTION_BYTES) -> bool:

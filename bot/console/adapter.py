@@ -1,4 +1,4 @@
-"""A terminal as a `Door`: lines in, rendered messages out. `@path` in a line attaches a file."""
+"""A terminal as a `Adapter`: lines in, rendered messages out. `@path` in a line attaches a file."""
 
 import asyncio
 import filecmp
@@ -16,7 +16,7 @@ from rich.console import Console
 from agent.domain.content import Content, Document
 from agent.domain.errors import BadData
 from agent.domain.ids import new_ulid
-from agent.domain.rooms import Attachment, Inbound, Person, Platform, Room, Said
+from agent.domain.inbound import Attachment, Inbound, Person, Platform, Said, Thread
 from agent.ports import Accept, MessageRef, Whisper
 from bot.connection import Connection
 from bot.console.paint import file_lines, harmless, painted, progress_line
@@ -25,19 +25,19 @@ from bot.console.spinner import Spinner
 LEAVE = frozenset({"exit", "quit", ":q"})
 
 
-class ConsoleDoor:
-    """One terminal, one room, one person."""
+class ConsoleAdapter:
+    """One terminal, one thread, one person."""
 
     platform: Platform = "console"
 
     def __init__(
-        self, *, thread: str, person: str, files: Path, read: bool = True, console: Console | None = None
+        self, *, thread_id: str, person: str, files: Path, read: bool = True, console: Console | None = None
     ) -> None:
         """`read` takes lines from standard input; without it only `say` speaks. `thread` names the conversation.
 
         What is handed over lies in the folder `files` under its own name.
         """
-        self.room = Room(platform="console", tenant="local", channel="terminal", thread=thread)
+        self.thread = Thread(platform="console", tenant="local", channel="terminal", thread_id=thread_id)
         self.person = Person(platform="console", tenant="local", id=person, name=person)
         self.shown: list[Content] = []
         self._shown_at: dict[str, datetime] = {}
@@ -75,7 +75,7 @@ class ConsoleDoor:
         assert self._accept is not None  # noqa: S101 - set before it is connected
         act = Said(text=words, attachments=files)
         await self._accept(
-            Inbound(event_id=new_ulid(), room=self.room, person=self.person, act=act, at=datetime.now(UTC))
+            Inbound(event_id=new_ulid(), thread=self.thread, person=self.person, act=act, at=datetime.now(UTC))
         )
 
     async def until(self, seen: Callable[[Content], bool], *, limit_s: float, since: int = 0) -> Content:
@@ -87,21 +87,21 @@ class ConsoleDoor:
                         return content
                 await self._changed.wait()
 
-    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+    async def post(self, thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
         """Print a message; of its files the paths, since they lie on this machine."""
         del whisper
         content = await self.laid_out(content)
-        if room == self.room:
+        if thread == self.thread:
             self._spinner.clear()
             self._console.print()
             self._console.print(painted(content))
             self._shown_at[key] = datetime.now(UTC)
         await self._note(content)
-        return MessageRef(channel=room.channel, id=key, thread=room.thread)
+        return MessageRef(channel=thread.channel, id=key, thread_id=thread.thread_id)
 
-    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+    async def edit(self, thread: Thread, ref: MessageRef, content: Content) -> MessageRef:
         """Print what changed: one line for progress, the whole card when it is decided or over."""
-        if room == self.room:
+        if thread == self.thread:
             self._spinner.clear()
             card = content.card
             if card is not None and card.kind == "run" and card.tone == "busy":
@@ -115,24 +115,24 @@ class ConsoleDoor:
         await self._note(content)
         return ref
 
-    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
+    async def find(self, thread: Thread, *, key: str, growing: bool = False) -> MessageRef | None:
         """A terminal cannot be read back."""
-        del room, key, growing
+        del thread, key, growing
         return None
 
     def shown_at(self, ref: MessageRef) -> datetime | None:
         """When it was printed; None for what an earlier terminal printed."""
         return self._shown_at.get(ref.id)
 
-    async def stream(self, room: Room, *, key: str) -> "ConsoleStream":
+    async def stream(self, thread: Thread, *, key: str) -> "ConsoleStream":
         """Print words as they come."""
-        return ConsoleStream(self, room, key)
+        return ConsoleStream(self, thread, key)
 
     @asynccontextmanager
-    async def busy(self, room: Room, asked: Inbound | None) -> AsyncIterator[None]:
+    async def busy(self, thread: Thread, asked: Inbound | None) -> AsyncIterator[None]:
         """Turn a spinner below what stands there."""
         del asked
-        if room != self.room:
+        if thread != self.thread:
             yield
             return
         with self._spinner.turning():
@@ -161,26 +161,26 @@ class ConsoleDoor:
 class ConsoleStream:
     """An answer that grows in the terminal."""
 
-    def __init__(self, door: ConsoleDoor, room: Room, key: str) -> None:
-        self._door = door
-        self._room = room
-        self._ref = MessageRef(channel=room.channel, id=key, thread=room.thread)
+    def __init__(self, adapter: ConsoleAdapter, thread: Thread, key: str) -> None:
+        self._adapter = adapter
+        self._thread = thread
+        self._ref = MessageRef(channel=thread.channel, id=key, thread_id=thread.thread_id)
         self._begun = False
 
     async def append(self, text: str) -> MessageRef | None:
         """Print more words."""
-        if self._room == self._door.room:
-            self._door.write(text if self._begun else f"\n{text}")
+        if self._thread == self._adapter.thread:
+            self._adapter.write(text if self._begun else f"\n{text}")
         self._begun = True
         return self._ref
 
     async def finish(self, content: Content) -> MessageRef:
         """End the line; the words stand there already, the files' paths do not."""
-        self._door.write("\n")
-        content = await self._door.laid_out(content)
-        if content.files and self._room == self._door.room:
-            self._door.write("".join(f"{line}\n" for line in file_lines(content.files)))
-        await self._door._note(content)  # noqa: SLF001 - the stream is a part of its door
+        self._adapter.write("\n")
+        content = await self._adapter.laid_out(content)
+        if content.files and self._thread == self._adapter.thread:
+            self._adapter.write("".join(f"{line}\n" for line in file_lines(content.files)))
+        await self._adapter._note(content)  # noqa: SLF001 - the stream is a part of its adapter
         return self._ref
 
 

@@ -1,4 +1,4 @@
-"""Discord as a `Door`. Puts the parts together: the gateway client, messages out, private answers, streams, files."""
+"""Discord as a chat adapter. Joins the gateway client, messages out, private answers, streams, files."""
 
 import asyncio
 import itertools
@@ -16,7 +16,7 @@ from yarl import URL
 
 from agent.domain.content import Content
 from agent.domain.errors import AppError, TransientError, Unavailable
-from agent.domain.rooms import Attachment, Inbound, Platform, Room
+from agent.domain.inbound import Attachment, Inbound, Platform, Thread
 from agent.ports import Accept, MessageRef, Whisper
 from bot.connection import Connection
 from bot.discord.addresses import place_of, whispered_by
@@ -34,7 +34,7 @@ TYPING_S = 8.0  # Discord shows "is typing" for 10
 RECONNECT_S = (1.0, 5.0, 30.0, 120.0)  # Discord allows 1,000 new sessions a day
 
 
-class DiscordDoor:
+class DiscordAdapter:
     """One bot account in Discord. Reconnects by itself; after a restart nothing but the token is needed."""
 
     platform: Platform = "discord"
@@ -117,61 +117,61 @@ class DiscordDoor:
             await self._sessions.close()
         raise Unavailable("Discord closed the connection.")
 
-    async def post(self, room: Room, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+    async def post(self, thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
         """Post once per `key`; a long text takes several messages, the address is that of the last."""
         if whisper is not None:
-            return await self._whispers.post(room, content, key=key, whisper=whisper)
-        return await self._outbound.post(room, content, key=key)
+            return await self._whispers.post(thread, content, key=key, whisper=whisper)
+        return await self._outbound.post(thread, content, key=key)
 
-    async def edit(self, room: Room, ref: MessageRef, content: Content) -> MessageRef:
+    async def edit(self, thread: Thread, ref: MessageRef, content: Content) -> MessageRef:
         """Make a message show `content`, in a new message where Discord forbids the edit."""
         if handle := whispered_by(ref):
             return await self._whispers.edit(ref, handle, content)
-        return await self._outbound.edit(room, ref, content)
+        return await self._outbound.edit(thread, ref, content)
 
-    async def find(self, room: Room, *, key: str, growing: bool = False) -> MessageRef | None:
+    async def find(self, thread: Thread, *, key: str, growing: bool = False) -> MessageRef | None:
         """The message that was posted with `key`, if the gateway told of it; None makes a repeated post safe."""
         del growing  # half an answer bears the key too
-        return await self._outbound.find(room, key=key)
+        return await self._outbound.find(thread, key=key)
 
     def shown_at(self, ref: MessageRef) -> datetime | None:
         """When it was posted: its id says it."""
         return snowflake_time(int(ref.id)) if ref.id.isdecimal() else None
 
-    async def stream(self, room: Room, *, key: str) -> DiscordStream:
+    async def stream(self, thread: Thread, *, key: str) -> DiscordStream:
         """Open an answer that grows."""
         await self._link.up()
-        stream = DiscordStream(self._outbound, room, key=key, pace_s=self._edit_pace_s)
+        stream = DiscordStream(self._outbound, thread, key=key, pace_s=self._edit_pace_s)
         self._streams.add(stream)
         return stream
 
     @asynccontextmanager
-    async def busy(self, room: Room, asked: Inbound | None) -> AsyncIterator[None]:
+    async def busy(self, thread: Thread, asked: Inbound | None) -> AsyncIterator[None]:
         """Show "is typing", in the thread that will have the answer."""
         del asked
-        typing = asyncio.create_task(self._keep_typing(room))
+        typing = asyncio.create_task(self._keep_typing(thread))
         try:
             yield
         finally:
             typing.cancel()
 
-    async def missed(self, since: datetime, rooms: Sequence[Room]) -> AsyncIterator[Inbound]:
+    async def missed(self, since: datetime, threads: Sequence[Thread]) -> AsyncIterator[Inbound]:
         """What people said since then that may be for us."""
         client = await self._link.up()
         try:
-            async for inbound in client.missed(since, rooms):
+            async for inbound in client.missed(since, threads):
                 yield inbound
         except FOREIGN as error:
             raise translated(error, "read") from error
 
-    async def _keep_typing(self, room: Room) -> None:
+    async def _keep_typing(self, thread: Thread) -> None:
         while True:
             try:
-                await self._outbound.typing(place_of(room))
+                await self._outbound.typing(place_of(thread))
             except TransientError as error:
-                log.info("discord_typing_delayed", extra={"room": room.key, "reason": error.text})
+                log.info("discord_typing_delayed", extra={"address": thread.key, "reason": error.text})
             except AppError as error:
-                log.info("discord_not_typing", extra={"room": room.key, "reason": error.text})
+                log.info("discord_not_typing", extra={"address": thread.key, "reason": error.text})
                 return
             await asyncio.sleep(TYPING_S)
 

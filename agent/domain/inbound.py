@@ -2,9 +2,9 @@
 
 import unicodedata
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from agent.domain.value import Value
 
@@ -12,18 +12,18 @@ Platform = Annotated[str, Field(pattern=r"^[a-z]{1,20}$")]  # the name of a pack
 _MOST_CHARS = 100  # of a name; platforms allow 32 to 255
 
 
-class Room(Value):
+class Thread(Value):
     """A place that answers go to. `thread` is empty for what was said outside any thread."""
 
     platform: Platform
     tenant: str
     channel: str
-    thread: str = ""
+    thread_id: str = ""
 
     @property
     def key(self) -> str:
         """One string for the whole address."""
-        return "/".join((self.platform, self.tenant, self.channel, self.thread))
+        return "/".join((self.platform, self.tenant, self.channel, self.thread_id))
 
 
 def one_line(text: str) -> str:
@@ -125,7 +125,7 @@ class Inbound(Value):
 
     event_id: str
     twin: str = ""
-    room: Room
+    thread: Thread
     person: Person
     act: Annotated[Said | Commanded | Clicked | Noticed, Field(discriminator="kind")]
     mentions_bot: bool = True
@@ -134,3 +134,15 @@ class Inbound(Value):
     away: Away | None = None
     secrets: tuple[str, ...] = ()
     at: datetime
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_versions(cls, value: Any) -> Any:
+        return _renamed(value, "room", "thread")
+
+
+def _renamed(value: Any, old: str, new: str) -> Any:
+    """A stored value of a version that called one field otherwise."""
+    if isinstance(value, dict) and old in value and new not in value:
+        return {new if name == old else name: part for name, part in value.items()}
+    return value

@@ -15,7 +15,7 @@ from agent.storage.tables import attempt, metric_chunk, series_block, usage_bloc
 MOST_PIECES: Final = 8  # that one statement reads; a series of 10**9 points has no more
 
 
-class Shelf:
+class SeriesTables:
     """One kind of series. Statements take `of_run`, `of_attempt`, `of_name` and what their name says."""
 
     def __init__(
@@ -71,5 +71,7 @@ class Shelf:
         )
 
 
-METRICS: Final = Shelf(metric_chunk, series_block, rows=attempt.c.rows, folded=attempt.c.folded, low=attempt.c.low_step)
-USAGE: Final = Shelf(usage_chunk, usage_block, rows=attempt.c.beats, folded=attempt.c.beats_folded, low=None)
+METRICS: Final = SeriesTables(
+    metric_chunk, series_block, rows=attempt.c.rows, folded=attempt.c.folded, low=attempt.c.low_step
+)
+USAGE: Final = SeriesTables(usage_chunk, usage_block, rows=attempt.c.beats, folded=attempt.c.beats_folded, low=None)

@@ -61,7 +61,7 @@ def read_stop(folder: RunFolder) -> StopOrder | None:
         return None
 
 
-class Wishes:
+class StopReasons:
     """Collects reasons to end. `ending` is the one that counts; `at_once` says that no grace is given."""
 
     def __init__(self, folder: RunFolder, attempt: int, *, max_s: float, lock: int) -> None:
@@ -91,12 +91,12 @@ class Wishes:
         if order is not None and order.attempt >= self._attempt:
             self._obey(order)
         elif self._term_seen:
-            self._wish(Why.HOST, _BY_HOST)
+            self._ask(Why.HOST, _BY_HOST)
         if read_fence(self._folder) > self._attempt:
-            self._wish(Why.NEWER)
+            self._ask(Why.NEWER)
             self.at_once = True
         if time.monotonic() > self._end:
-            self._wish(Why.TIME, f"It reached its limit of {self._max_s / 3600:.3g} hours and was ended.")
+            self._ask(Why.TIME, f"It reached its limit of {self._max_s / 3600:.3g} hours and was ended.")
 
     @property
     def removed(self) -> bool:
@@ -114,32 +114,32 @@ class Wishes:
 
     def diverged(self) -> None:
         """Its loss is no number any more."""
-        self._wish(Why.DIVERGED)
+        self._ask(Why.DIVERGED)
 
     def hang(self, quiet_s: float) -> None:
         """Nothing happened for so long."""
         minutes = f"{quiet_s / 60:.0f} minutes" if quiet_s >= 120 else f"{quiet_s:.0f} s"
-        self._wish(Why.HANG, f"Nothing happened for {minutes}, so it was ended. The log shows where it stood.")
+        self._ask(Why.HANG, f"Nothing happened for {minutes}, so it was ended. The log shows where it stood.")
 
     def fenced(self, silent_s: float) -> None:
         """Redis did not answer for so long that others may believe this host dead, and start the run elsewhere."""
         text = (
             f"Its host was cut off from Redis for {silent_s:.0f} s, so it saved and ended: the run may go on elsewhere."
         )
-        self._wish(Why.FENCED, text)
+        self._ask(Why.FENCED, text)
 
     def no_space(self, text: str) -> None:
         """The disk is full, or the run takes too much of it."""
-        self._wish(Why.DISK, text)
+        self._ask(Why.DISK, text)
 
     def no_memory(self, text: str) -> None:
         """It used more memory than it may. There is no time to save."""
-        self._wish(Why.MEMORY, text)
+        self._ask(Why.MEMORY, text)
         self.at_once = True
 
     def too_many(self, text: str) -> None:
         """It started more processes than it may. There is no time to save."""
-        self._wish(Why.PROCESSES, text)
+        self._ask(Why.PROCESSES, text)
         self.at_once = True
 
     def outcome(self, *, code: int | None = None, traceback: tuple[str, ...] = ()) -> Outcome:
@@ -162,14 +162,14 @@ class Wishes:
     def _obey(self, order: StopOrder) -> None:
         if order.how == "pause":
             if not self._trained:
-                self._wish(Why.PAUSE)
+                self._ask(Why.PAUSE)
             return
         if self.ending is Why.PAUSE:
             self.ending = Why.STOP
-        self._wish(Why.STOP)
+        self._ask(Why.STOP)
         self.at_once = self.at_once or order.how == "kill"
 
-    def _wish(self, why: Why, text: str = "") -> None:
+    def _ask(self, why: Why, text: str = "") -> None:
         if self.ending is None:
             self.ending, self._text = why, text
 

@@ -12,7 +12,7 @@ _BY_HOST_S = 1.0  # in which a signal to all processes of a host reaches each
 
 
 class Target(Protocol):
-    """What a ladder ends."""
+    """What a escalation ends."""
 
     def look(self) -> None:
         """Notice who listens, while nobody was asked yet."""
@@ -35,7 +35,7 @@ class Target(Protocol):
         """End everything."""
 
 
-class Ladder:
+class Escalation:
     """One way down. `say` gets a sentence for each rung."""
 
     def __init__(

@@ -14,7 +14,7 @@ from agent.wire import encode
 from tests.worker.conftest import GOOD, PREPARE, Yard, eventually
 from worker.client.bundle import pack, unpack
 from worker.folders import HostFolder, is_alive
-from worker.supervisor import outputs, room
+from worker.supervisor import outputs, workspace
 from worker.sweep import Sweep
 
 # Puts itself in the place of a module, and says that it ran where everybody can see it.
@@ -37,10 +37,10 @@ def test_a_room_is_furnished_again_after_the_store_was_away(tmp_path: Path) -> N
     host = HostFolder.of(tmp_path, "h1")
     folder, bundle = host.run("r-again0"), unpack(pack("tabular_classification")[1])
     for config in (b"{}", b'{"run":"r-again0"}'):
-        room.furnish(folder, bundle, config)
-    assert (folder.room / "config.json").read_bytes() == b'{"run":"r-again0"}'
-    assert (folder.room / "worker/recipes/prepare.py").is_file()
-    assert (folder.room / "data").is_dir()
+        workspace.furnish(folder, bundle, config)
+    assert (folder.workspace / "config.json").read_bytes() == b'{"run":"r-again0"}'
+    assert (folder.workspace / "worker/recipes/prepare.py").is_file()
+    assert (folder.workspace / "data").is_dir()
 
 
 def test_a_bundle_is_laid_out_over_what_a_training_left_and_never_through_its_links(tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_what_is_sealed_is_for_this_user_alone(tmp_path: Path) -> None:
     folder = HostFolder.of(tmp_path, "h1").run("r-shut000")
-    room.furnish(folder, {}, b"{}")
-    assert [path.stat().st_mode & 0o777 for path in (folder.sealed, folder.room)] == [0o700, 0o700]
+    workspace.furnish(folder, {}, b"{}")
+    assert [path.stat().st_mode & 0o777 for path in (folder.sealed, folder.workspace)] == [0o700, 0o700]
 
 
 @pytest.mark.parametrize("place", ["worker/recipes/evaluate.py", "worker/__init__.py", "json.py"])

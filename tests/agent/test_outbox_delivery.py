@@ -1,0 +1,258 @@
+"""The way out when single messages fail: what fails holds up little, is not hammered, and comes in the end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from agent.delivery import outbox as module
+from agent.delivery.outbox import OutboxDelivery
+from agent.domain.content import Content
+from agent.domain.errors import AppError, NotAllowed, NotFound, RateLimited, Unavailable
+from agent.domain.inbound import Thread
+from agent.ports import MessageRef, Whisper
+from agent.storage import sql_stores
+from agent.stores import Outbox
+from tests.agent.databases import sqlite
+from tests.fakes import FakeAdapter, FakeClock
+
+THREAD = Thread(platform="slack", tenant="T1", channel="C1", thread_id="1.0")
+
+
+class ChatAdapter(FakeAdapter):
+    """Fails calls as `trouble` says; `tried` has them all, as (kind, text)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tried: list[tuple[str, str]] = []
+        self.trouble: Callable[[str, str], AppError | None] = lambda _kind, _text: None
+
+    def _try(self, kind: str, text: str) -> None:
+        self.tried.append((kind, text))
+        if error := self.trouble(kind, text):
+            raise error
+
+    async def post(self, thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        self._try("post", content.text)
+        return await super().post(thread, content, key=key, whisper=whisper)
+
+    async def edit(self, thread: Thread, ref: MessageRef, content: Content) -> MessageRef:
+        self._try("edit", content.text)
+        if ref.id not in self.messages:
+            raise NotFound("The message was deleted.")
+        return await super().edit(thread, ref, content)
+
+    def edits(self) -> int:
+        return sum(kind == "edit" for kind, _ in self.tried)
+
+
+@pytest.fixture
+async def outbox(tmp_path: Path) -> AsyncIterator[Outbox]:
+    database = sqlite(tmp_path / "t.db")
+    await database.start()
+    yield sql_stores(database).outbox
+    await database.close()
+
+
+@pytest.fixture
+def adapter() -> ChatAdapter:
+    return ChatAdapter()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def delivery(
+    outbox: Outbox, adapter: ChatAdapter, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[OutboxDelivery]:
+    monkeypatch.setattr(module, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(module, "PASSED_FROM_S", 0.08)
+    monkeypatch.setattr(module, "LONGEST_WAIT_S", 0.1)
+    running = OutboxDelivery(outbox, {"slack": adapter}, clock, gap_s={"slack": 15.0})
+    yield running
+    await running.close()
+
+
+async def shown(adapter: ChatAdapter, *texts: str) -> None:
+    async with asyncio.timeout(10):
+        while adapter.texts() != list(texts):
+            await asyncio.sleep(0.005)
+
+
+async def put(delivery: OutboxDelivery, key: str, text: str, *, urgent: bool = False) -> None:
+    await delivery.put(key, THREAD, Content(text=text), urgent=urgent)
+
+
+async def test_only_what_was_begun_as_a_growing_answer_is_looked_for_as_one(
+    delivery: OutboxDelivery, adapter: ChatAdapter, outbox: Outbox
+) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    async def find(thread: Thread, *, key: str, growing: bool = False) -> MessageRef | None:
+        asked.append((key, growing))
+        return None
+
+    adapter.find = find  # type: ignore[method-assign]
+    adapter.trouble = lambda _kind, _text: Unavailable("The answer was lost.") if len(adapter.tried) == 1 else None
+    await put(delivery, "card", "step 1")
+    await shown(adapter, "step 1")
+    await outbox.begin("answer", THREAD)
+    await put(delivery, "answer", "whole")
+    await shown(adapter, "step 1", "whole")
+    assert asked == [("card", False), ("answer", True)]
+
+
+async def test_an_edit_that_waits_holds_up_no_post_and_is_not_repeated_before_its_time(
+    delivery: OutboxDelivery, adapter: ChatAdapter, clock: FakeClock
+) -> None:
+    adapter.trouble = lambda kind, _text: RateLimited("Wait.", retry_after_s=300) if kind == "edit" else None
+    await put(delivery, "run", "step 1")
+    await shown(adapter, "step 1")
+    clock.forward(60)
+    await put(delivery, "run", "step 2")
+    await put(delivery, "approval", "Shall I?", urgent=True)
+    await shown(adapter, "step 1", "Shall I?")
+    await put(delivery, "run", "step 3", urgent=True)
+    await asyncio.sleep(0.1)
+    assert adapter.edits() == 1
+
+
+async def test_a_post_that_fails_keeps_its_place_for_some_tries_and_then_lets_others_pass(
+    delivery: OutboxDelivery, adapter: ChatAdapter
+) -> None:
+    away = Unavailable("Slack did not take the file.")
+    adapter.trouble = lambda _kind, text: away if text == "chart" and len(adapter.tried) <= 2 else None
+    await put(delivery, "a", "chart")
+    await put(delivery, "b", "answer")
+    await shown(adapter, "chart", "answer")
+    adapter.trouble = lambda _kind, text: away if text == "second chart" else None
+    await put(delivery, "c", "second chart")
+    await put(delivery, "d", "second answer")
+    await shown(adapter, "chart", "answer", "second answer")
+    adapter.trouble = lambda _kind, _text: None
+    await shown(adapter, "chart", "answer", "second answer", "second chart")
+
+
+async def test_a_post_that_is_passed_makes_no_other_wait_for_it(
+    delivery: OutboxDelivery, adapter: ChatAdapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_WAIT_S", 30.0)
+    away = RateLimited("Slack is busy.", retry_after_s=30.0)
+    once = Unavailable("Slack did not answer.")
+    adapter.trouble = lambda _kind, text: away if text == "chart" else None
+    await put(delivery, "a", "chart")
+    async with asyncio.timeout(10):
+        while ("post", "chart") not in adapter.tried:
+            await asyncio.sleep(0.01)
+    adapter.trouble = lambda _kind, text: (
+        once if adapter.tried.count(("post", "answer")) == 1 and text == "answer" else None
+    )
+    await put(delivery, "b", "answer")
+    await put(delivery, "c", "another answer")
+    await shown(adapter, "answer", "another answer")
+
+
+async def test_a_message_that_broke_its_adapter_is_tried_as_often_in_its_next_version(
+    delivery: OutboxDelivery, adapter: ChatAdapter
+) -> None:
+    post, broke = adapter.post, []
+
+    async def breaks(thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        if len(broke) < module.MOST_TRIES + 1:
+            broke.append(content.text)
+            raise ValueError("a bug of the adapter")
+        return await post(thread, content, key=key, whisper=whisper)
+
+    adapter.post = breaks  # type: ignore[method-assign]
+    await put(delivery, "run", "step 1")
+    async with asyncio.timeout(10):
+        while len(broke) < module.MOST_TRIES:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    await put(delivery, "run", "step 2", urgent=True)
+    await shown(adapter, "step 2")
+
+
+async def test_after_an_outage_everything_comes_in_its_order(
+    delivery: OutboxDelivery, adapter: ChatAdapter, outbox: Outbox
+) -> None:
+    adapter.trouble = lambda _kind, _text: Unavailable("Slack cannot be reached.")
+    names = [f"message {number}" for number in range(4)]
+    for name in names:
+        await put(delivery, name, name)
+    async with asyncio.timeout(10):
+        while adapter.tried.count(("post", names[-1])) <= module.MOST_TRIES:
+            await asyncio.sleep(0.01)
+    assert {post.state for post in await outbox.due(THREAD.key)} == {"sending"}
+    adapter.trouble = lambda _kind, _text: None
+    await shown(adapter, *names)
+
+
+async def test_a_deleted_card_is_left_alone_until_there_is_news_that_matters(
+    delivery: OutboxDelivery, adapter: ChatAdapter, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(delivery, "run", "step 1")
+    await delivery.idle()
+    adapter.messages.clear()
+    for step in range(2, 7):
+        clock.forward(60)
+        await put(delivery, "run", f"step {step}")
+        await asyncio.sleep(0.05)
+    assert (adapter.edits(), adapter.texts()) == (1, [])
+    assert [(record.levelname, record.exc_info) for record in caplog.records] == [("WARNING", None)]
+    await put(delivery, "run", "finished", urgent=True)
+    await shown(adapter, "finished")
+    await delivery.idle()  # the moment of the edit is noted after it is shown
+    clock.forward(60)
+    await put(delivery, "run", "described")
+    await shown(adapter, "described")
+
+
+async def test_a_card_whose_channel_was_away_goes_on(
+    delivery: OutboxDelivery, adapter: ChatAdapter, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bot that was removed and invited again: to a platform the message was not there meanwhile."""
+    monkeypatch.setattr(module, "GONE_S", 0.05)
+    await put(delivery, "run", "step 1")
+    await delivery.idle()
+    adapter.trouble = lambda _kind, text: NotFound("That channel is not there.") if text == "step 2" else None
+    for step in range(2, 4):
+        clock.forward(60)
+        await put(delivery, "run", f"step {step}")
+        await asyncio.sleep(0.1)
+    await shown(adapter, "step 3")
+
+
+async def test_a_refused_edit_keeps_the_gap(delivery: OutboxDelivery, adapter: ChatAdapter, clock: FakeClock) -> None:
+    await put(delivery, "run", "step 1")
+    await delivery.idle()
+    clock.forward(60)
+    adapter.trouble = lambda _kind, _text: NotAllowed("That channel is archived.")
+    for step in range(2, 12):
+        await put(delivery, "run", f"step {step}")
+        await asyncio.sleep(0.03)
+    assert adapter.edits() == 1
+
+
+async def test_a_version_that_came_while_the_one_before_was_refused_is_shown(
+    delivery: OutboxDelivery, adapter: ChatAdapter
+) -> None:
+    def refused(kind: str, text: str) -> AppError | None:
+        return NotAllowed("That channel is archived.") if text == "step 1" else None
+
+    adapter.trouble = refused
+    post = adapter.post
+
+    async def slowly(thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
+        await asyncio.sleep(0.05)
+        return await post(thread, content, key=key, whisper=whisper)
+
+    adapter.post = slowly  # type: ignore[method-assign]
+    await put(delivery, "run", "step 1")
+    await asyncio.sleep(0.02)
+    await put(delivery, "run", "finished", urgent=True)
+    await shown(adapter, "finished")
