@@ -1,6 +1,6 @@
 """Puts the brain together from what it needs; names no adapter. Used by the bot's composition root and by tests."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +24,7 @@ from agent.tools.runs.control import Control
 from agent.tools.runs.looking import Looking
 from agent.tools.runs.resulting import Resulting
 from agent.tools.runs.watching import Watching
+from agent.tools.tool import Toolset
 from agent.tools.training.changing import Changing
 from agent.tools.training.own_scripts import OwnScripts
 from agent.tools.training.start import Training
@@ -83,8 +84,9 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     model: Model,
     clock: Clock,
     options: Options,
+    toolsets: Sequence[Toolset] = (),
 ) -> Brain:
-    """Everything wired, nothing started."""
+    """Everything wired, nothing started. `toolsets` are families of tools besides the usual ones."""
     delivery = OutboxDelivery(stores.outbox, adapters, clock, gap_s=options.edit_gap_s or {})
     artifacts = ArtifactWriter(charts, options.pictures)
     cards = LiveCards(stores.runs, artifacts, delivery, clock, blobs=blobs, pace_s=options.card_pace_s)
@@ -99,20 +101,21 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     )
     files = DataFiles(stores.conversations, fleet)
     control = Control(stores.runs, service, approvers=options.approvers)
-    tools = (
-        *Data(files, stores.runs, fleet, blobs).tools(),
-        *Training(files, stores.runs, service, fleet, bundles, artifacts).tools(),
-        *OwnScripts(files, stores.runs, service, fleet, bundles, blobs, artifacts).tools(),
-        *control.tools(),
-        *Changing(stores.runs, service, control, bundles, fleet, files, blobs, artifacts).tools(),
-        *Looking(stores.runs, service, fleet, artifacts, clock).tools(),
-        *Watching(stores.runs, bundles, artifacts).tools(),
-        *Charting(stores.runs, artifacts, blobs, clock).tools(),
-        *Resulting(stores.runs, artifacts, blobs).tools(),
-        *CardViews(stores.runs, clock, cards.changed).tools(),
-        *Experimenting(stores.runs, artifacts).tools(),
+    families: tuple[Toolset, ...] = (
+        Data(files, stores.runs, fleet, blobs),
+        Training(files, stores.runs, service, fleet, bundles, artifacts),
+        OwnScripts(files, stores.runs, service, fleet, bundles, blobs, artifacts),
+        control,
+        Changing(stores.runs, service, control, bundles, fleet, files, blobs, artifacts),
+        Looking(stores.runs, service, fleet, artifacts, clock),
+        Watching(stores.runs, bundles, artifacts),
+        Charting(stores.runs, artifacts, blobs, clock),
+        Resulting(stores.runs, artifacts, blobs),
+        CardViews(stores.runs, clock, cards.changed),
+        Experimenting(stores.runs, artifacts),
+        *toolsets,
     )
-    dispatcher = Dispatcher({tool.name: tool for tool in tools}, workspace=options.runs_open)
+    dispatcher = Dispatcher(families, workspace=options.runs_open)
     approvals = ApprovalService(
         stores.approvals,
         stores.conversations,

@@ -156,10 +156,9 @@ def approval_card(
 
 
 def spec_facts(spec: RunSpec, *, priority: int = 0, limits: Limits | None = None) -> list[Fact]:
-    """What people have to know before they approve: cost, place, walls, what it may reach, what a fault means."""
+    """What people have to know before they approve: place, walls, what it may reach, what a fault means."""
     facts = [
         Fact(name="Host", value=f"{spec.host}, {gpus_words(spec.gpus)}"),
-        Fact(name="Cost", value=_cost(spec)),
         *([] if spec.script else [Fact(name="Test part", value=f"{spec.test_frac:.0%}, sealed, seed {spec.seed}")]),
         Fact(name="Network", value=network_words(spec)),
         Fact(name="Sandbox", value=sandbox_words(spec.sandbox)),
@@ -206,7 +205,8 @@ def gaps_words(tier: str) -> str:
     return "\n".join(("**What this sandbox does not stop**", *(f"- {gap}" for gap in gaps))) if gaps else ""
 
 
-def _cost(spec: RunSpec) -> str:
+def cost_words(spec: RunSpec) -> str:
+    """How long a run is expected to take, and when it is stopped."""
     most = duration(spec.max_hours * 3600)
     return f"about {duration(spec.estimate_s)}, stops at {most}" if spec.estimate_s else f"stops at {most}"
 

@@ -13,7 +13,7 @@ from agent.domain.inbound import Person
 from agent.domain.policy import Effect, may_decide
 from agent.ports import Clock, ToolCall
 from agent.stores import Approvals, Conversations, Turn
-from agent.tools.dispatch import Dispatcher, NeedsApproval, answer_of, failure_of
+from agent.tools.dispatch import Dispatcher, NeedsApproval, failure_of
 from agent.tools.tool import Caller
 
 log = logging.getLogger(__name__)
@@ -180,9 +180,9 @@ class ApprovalService:
     async def _execute(self, approval: Approval, turn: Turn, call: ToolCall) -> str:
         caller = Caller(turn.person, turn.session_id, turn.thread, turn.id)
         try:
-            return answer_of(
-                await self._dispatcher.execute(approval.tool, caller, approval.arguments, f"approval:{approval.id}")
-            )
+            token = f"approval:{approval.id}"
+            result = await self._dispatcher.execute(approval.tool, caller, approval.arguments, token)
+            return self._dispatcher.answer(approval.tool, result)
         except Exception as error:
             if isinstance(error, TransientError) and self._clock.now() < approval.expires_at:
                 raise  # it may have been done: it stays decided, and is repeated with its token until the card expires

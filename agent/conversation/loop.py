@@ -19,7 +19,7 @@ from agent.domain.inbound import Person
 from agent.domain.policy import Effect
 from agent.ports import Model, ModelMessage, ModelReply, ToolCall
 from agent.stores import NOTICED, Context, Conversations, Turn
-from agent.tools.dispatch import Dispatcher, NeedsApproval, answer_of, failure_of
+from agent.tools.dispatch import Dispatcher, NeedsApproval, failure_of
 from agent.tools.tool import Caller, Result
 
 log = logging.getLogger(__name__)
@@ -108,17 +108,32 @@ class TurnLoop:
     async def _answer_calls(self, turn: Turn, history: list[ModelMessage], interrupt: Interrupt) -> bool:
         """Carry out calls that have no answer yet; whether one of them waits for people."""
         waits = False
-        for call in unanswered(history):
+        for together in self._batches(unanswered(history)):
             if interrupt.by:
                 break
-            answer = await self._carry_out(turn, call, interrupt)
-            if answer is None:
-                waits = True
-                continue
-            said = ModelMessage("tool", answer, call_id=call.id)
-            await self._conversations.append(turn, [said])
-            history.append(said)
+            answers = await asyncio.gather(*(self._carry_out(turn, call, interrupt) for call in together))
+            for call, answer in zip(together, answers, strict=True):
+                if answer is None:
+                    waits = True
+                    continue
+                if isinstance(answer, Result):
+                    await self._show(turn, call, answer)
+                    answer = self._dispatcher.answer(call.name, answer)
+                said = ModelMessage("tool", answer, call_id=call.id)
+                await self._conversations.append(turn, [said])
+                history.append(said)
         return waits
+
+    def _batches(self, calls: Sequence[ToolCall]) -> Sequence[Sequence[ToolCall]]:
+        """The calls in their order; neighbours that may run at the same time are in one batch."""
+        batches: list[list[ToolCall]] = []
+        for call in calls:
+            beside = self._dispatcher.runs_beside(call.name)
+            if beside and batches and self._dispatcher.runs_beside(batches[-1][-1].name):
+                batches[-1].append(call)
+            else:
+                batches.append([call])
+        return batches
 
     async def _command(self, turn: Turn, history: list[ModelMessage], interrupt: Interrupt) -> bool:
         """Where the request is a command: make its call, or answer with what that gave; whether the turn is over.
@@ -142,7 +157,8 @@ class TurnLoop:
         await self._end(turn, f"reply:{turn.id}:{len(history)}", Content(text=text))
         return True
 
-    async def _carry_out(self, turn: Turn, call: ToolCall, interrupt: Interrupt) -> str | None:
+    async def _carry_out(self, turn: Turn, call: ToolCall, interrupt: Interrupt) -> Result | str | None:
+        """What a call gave, or the answer for the model where it could not be done; None where people are asked."""
         unattended = turn.id.startswith(NOTICED)
         caller = Caller(turn.person, turn.session_id, turn.thread, turn.id, unattended=unattended)
         asks = self._dispatcher.asks(call.name)
@@ -160,8 +176,7 @@ class TurnLoop:
                 return NOT_ASKED
             await self._approvals.ask(turn, call, result)
             return None
-        await self._show(turn, call, result)
-        return answer_of(result)
+        return result
 
     async def _show(self, turn: Turn, call: ToolCall, result: Result) -> None:
         """What a tool has for people's eyes: its card and its files."""

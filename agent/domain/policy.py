@@ -1,5 +1,6 @@
 """Who may do what: one table for every caller, whether a model, a slash command or a button."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from agent.domain.inbound import Person, Thread
@@ -14,24 +15,28 @@ class Effect(StrEnum):
     DESTROY = "destroy"
 
 
-class Verdict(StrEnum):
-    """What the policy says to a call."""
+class Role(StrEnum):
+    """As what somebody calls a tool: of the team, a guest of another organisation, or nobody (the monitor's turns)."""
 
-    ALLOW = "allow"
-    ASK = "ask"
-    DENY = "deny"
+    MEMBER = "member"
+    GUEST = "guest"
+    MONITOR = "monitor"
 
 
-def judge(effect: Effect, *, person: Person, unattended: bool = False) -> Verdict:
-    """What costs GPU time or destroys something is asked first; a guest of another organisation only reads.
+# Who may call a tool that does not say so itself. What the monitor spends is asked about first, like anybody's.
+ROLES: Mapping[Effect, frozenset[Role]] = {
+    Effect.READ: frozenset(Role),
+    Effect.WRITE: frozenset({Role.MEMBER}),
+    Effect.SPEND: frozenset({Role.MEMBER, Role.MONITOR}),
+    Effect.DESTROY: frozenset({Role.MEMBER}),
+}
 
-    `unattended` is a turn that nobody asked for (the monitor's): it may look and propose, and changes nothing itself.
-    """
-    if effect is Effect.READ:
-        return Verdict.ALLOW
-    if person.external or (unattended and effect is not Effect.SPEND):
-        return Verdict.DENY
-    return Verdict.ALLOW if effect is Effect.WRITE else Verdict.ASK
+
+def role_of(person: Person, *, unattended: bool) -> Role:
+    """A guest stays one in a turn that nobody asked for (`unattended`), whose person is who started the run."""
+    if person.external:
+        return Role.GUEST
+    return Role.MONITOR if unattended else Role.MEMBER
 
 
 def may_read(person: Person, *, here: Thread, home: Thread, workspace: bool) -> bool:

@@ -19,8 +19,8 @@ from agent.tools.finding import LOOKED_AT, named, of_thread
 from agent.tools.tool import Arguments, Caller, Result, Tool
 from agent.tools.training.programs import REQUIREMENTS, is_program
 
-INSPECT_TIMEOUT_S = 90.0
-PREDICT_TIMEOUT_S = 120.0
+INSPECT_LIMIT_S = 90.0
+PREDICT_LIMIT_S = 120.0
 ROWS_SHOWN = 10
 WIDE = 40  # columns
 REPORTS_KEPT = 200
@@ -153,7 +153,7 @@ class Data:
                 InspectArguments,
                 Effect.READ,
                 run=self.inspect,
-                timeout_s=INSPECT_TIMEOUT_S,
+                limit_s=INSPECT_LIMIT_S,
             ),
             Tool(
                 "predict",
@@ -161,7 +161,8 @@ class Data:
                 PredictArguments,
                 Effect.READ,
                 run=self.predict,
-                timeout_s=PREDICT_TIMEOUT_S,
+                limit_s=PREDICT_LIMIT_S,
+                beside=False,  # each loads its model on a host
             ),
         )
 

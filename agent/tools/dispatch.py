@@ -1,24 +1,29 @@
-"""The one way to a tool. Applies argument models, policy, time limits and output caps to every caller."""
+"""The one way to a tool. Applies argument models, roles, time limits and output caps to every caller."""
 
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
 
+from agent.cards import duration
+from agent.domain.content import Fact
 from agent.domain.errors import AppError, BadRequest, NotAllowed, TransientError
 from agent.domain.ids import new_ulid
-from agent.domain.policy import Effect, Verdict, judge
+from agent.domain.policy import Effect, Role, role_of
 from agent.ports import ToolCall, ToolSchema
-from agent.tools.tool import OUTPUT_CAP_CHARS, Arguments, Caller, Plan, Result, Tool
+from agent.tools.tool import Arguments, Caller, Plan, Result, Tool, Toolset
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-GUEST = "Guests of another organisation may look, but not start or stop anything here."
-UNASKED = "Nobody asked for this, so it is not done. Propose it in words, and leave the decision to people."
+REFUSED = {
+    Role.GUEST: "Guests of another organisation may look, but not start or stop anything here.",
+    Role.MONITOR: "Nobody asked for this, so it is not done. Propose it in words, and leave the decision to people.",
+    Role.MEMBER: "`{}` is not for members of the team.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +37,15 @@ class NeedsApproval:
 class Dispatcher:
     """Tools by name."""
 
-    def __init__(self, tools: Mapping[str, Tool], *, workspace: bool = False) -> None:
-        """`tools` by their own names. `workspace` opens runs to all channels of a workspace."""
-        self._tools = tools
+    def __init__(self, toolsets: Sequence[Toolset], *, workspace: bool = False) -> None:
+        """`workspace` opens runs to all channels of a workspace."""
+        self._tools: dict[str, Tool] = {}
+        for tool in (tool for toolset in toolsets for tool in toolset.tools()):
+            if tool.name in self._tools:
+                raise ValueError(f"two tools are called {tool.name}")
+            self._tools[tool.name] = tool
         self._workspace = workspace
-        self._schemas = tuple(tool.schema() for tool in tools.values())
+        self._schemas = tuple(tool.schema() for tool in self._tools.values())
 
     def schemas(self) -> tuple[ToolSchema, ...]:
         """What a model is offered."""
@@ -46,6 +55,10 @@ class Dispatcher:
         """The effect of a tool; READ for an unknown one, whose call only answers that it is unknown."""
         tool = self._tools.get(name)
         return tool.effect if tool else Effect.READ
+
+    def runs_beside(self, name: str) -> bool:
+        """Whether a call of this tool may run at the same time as others of the same reply."""
+        return name in self._tools and self._tools[name].runs_beside
 
     def asks(self, name: str) -> bool:
         """Whether people may be asked about a call of this tool."""
@@ -62,15 +75,15 @@ class Dispatcher:
         if tool is None:
             raise BadRequest(f"There is no tool `{call.name}`. Tools: {', '.join(self._tools)}.")
         arguments = _parsed(tool, call.arguments)
-        verdict = judge(tool.effect, person=caller.person, unattended=caller.unattended)
-        if verdict is Verdict.DENY:
-            raise NotAllowed(UNASKED if caller.unattended else GUEST)
+        role = role_of(caller.person, unattended=caller.unattended)
+        if not tool.allows(role):
+            raise NotAllowed(REFUSED[role].format(tool.name))
         if tool.run is not None:
             return await self._limited(tool, tool.run(caller, arguments))
         if tool.plan is None:
             raise BadRequest(f"`{tool.name}` cannot be called.")
         planned = await self._limited(tool, tool.plan(caller, arguments))
-        return planned if isinstance(planned, Result) else NeedsApproval(tool, planned)
+        return planned if isinstance(planned, Result) else NeedsApproval(tool, _priced(tool, planned))
 
     async def execute(self, name: str, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Do what was approved; a repetition with the same token does nothing new."""
@@ -80,12 +93,41 @@ class Dispatcher:
             raise BadRequest(f"`{name}` needs no approval.")
         return await self._limited(tool, tool.execute(caller, exact, token))
 
+    def answer(self, name: str, result: Result) -> str:
+        """A result as a model reads it: JSON of at most the tool's `cap_chars`.
+
+        The longest parts are left out first, and named; a text that is too long by itself is cut.
+        """
+        cap = self._tools[name].cap_chars
+        text = result.text if len(result.text) <= cap // 2 else f"{result.text[: cap // 2]}…"
+        sizes = {part: len(_json(value)) for part, value in result.data.items()}
+        while sizes and len(text) + sum(sizes.values()) > cap:
+            del sizes[max(sizes, key=sizes.__getitem__)]
+        left_out = [part for part in result.data if part not in sizes]
+        said: dict[str, JsonValue] = {"text": text, **{part: result.data[part] for part in sizes}}
+        if left_out or text != result.text:
+            said["cut"] = _cut(cap, left_out)
+        return _json(said)
+
     async def _limited(self, tool: Tool, work: Awaitable[T]) -> T:
         try:
-            async with asyncio.timeout(tool.timeout_s):
+            async with asyncio.timeout(tool.limit_s):
                 return await work
         except TimeoutError:
-            raise TransientError(f"`{tool.name}` took longer than {tool.timeout_s:.0f} s and was given up.") from None
+            raise TransientError(f"`{tool.name}` took longer than {duration(tool.limit_s)} and was given up.") from None
+
+
+def _priced(tool: Tool, plan: Plan) -> Plan:
+    """The plan with what it costs on its card, said from what is executed."""
+    if tool.cost is None:
+        return plan
+    facts = (Fact(name="Cost", value=tool.cost(plan.exact)), *plan.card.facts)
+    return replace(plan, card=plan.card.model_copy(update={"facts": facts}))
+
+
+def _cut(cap: int, left_out: Sequence[str]) -> str:
+    what = f" and is without {', '.join(left_out)}" if left_out else ""
+    return f"This answer was too long{what}: it may have {cap:,} characters. Ask for less at a time."
 
 
 def _parsed(tool: Tool, raw: str) -> Arguments:
@@ -96,19 +138,6 @@ def _parsed(tool: Tool, raw: str) -> Arguments:
             f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}" for item in error.errors()[:5]
         )
         raise BadRequest(f"`{tool.name}` cannot use these arguments ({wrong}).") from error
-
-
-def answer_of(result: Result) -> str:
-    """A result as a model reads it: JSON, capped; the longest parts are left out first, and named."""
-    parts = {name: _json(value) for name, value in result.data.items()}
-    cut: list[str] = []
-    text = result.text[: OUTPUT_CAP_CHARS // 2]
-    while parts and len(text) + sum(map(len, parts.values())) > OUTPUT_CAP_CHARS:
-        longest = max(parts, key=lambda name: len(parts[name]))
-        del parts[longest]
-        cut.append(longest)
-    kept = {name: value for name, value in result.data.items() if name in parts}
-    return _json({"text": text, **kept} | ({"too_long_to_show": cut} if cut else {}))
 
 
 def _json(value: object) -> str:

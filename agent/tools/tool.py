@@ -1,18 +1,16 @@
-"""The declaration of a tool: name, argument model, effect, time limit, output cap."""
+"""What a tool declares (arguments, effect, roles, limits, cost), and what a family of tools is."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from agent.domain.content import Card, Document
 from agent.domain.inbound import Person, Thread
-from agent.domain.policy import Effect
+from agent.domain.policy import ROLES, Effect, Role
 from agent.ports import ToolSchema
-
-OUTPUT_CAP_CHARS = 12_000
 
 
 class Arguments(BaseModel):
@@ -67,6 +65,10 @@ class Tool:
     A tool that is asked about first has `plan` (loose arguments to exact ones, nothing done yet) and `execute` (the
     exact ones, once; `token` makes a repetition harmless). A plan that finds nothing to ask about does it, and gives
     the result. Every other tool has `run`.
+
+    `limit_s` ends a call, plan or execution that takes longer. `cap_chars` is the most of an answer that a model reads.
+    `beside` says that it may run at the same time as others of one reply, `roles` who may call it; where these are
+    unsaid, its effect decides. `cost` says what exact arguments cost, which their card shows; what spends has one.
     """
 
     name: str
@@ -76,11 +78,38 @@ class Tool:
     run: Callable[[Caller, Any], Awaitable[Result]] | None = None
     plan: Callable[[Caller, Any], Awaitable[Plan | Result]] | None = None
     execute: Callable[[Caller, dict[str, JsonValue], str], Awaitable[Result]] | None = None
-    timeout_s: float = 30.0
+    limit_s: float = 30.0
+    cap_chars: int = 12_000
+    beside: bool | None = None
+    roles: frozenset[Role] | None = None
+    cost: Callable[[Mapping[str, JsonValue]], str] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a declaration that could not be carried out."""
+        if (self.run is None) == (self.plan is None) or (self.plan is None) != (self.execute is None):
+            raise ValueError(f"{self.name} has either `run`, or `plan` and `execute`")
+        if self.effect is Effect.SPEND and self.cost is None:
+            raise ValueError(f"{self.name} spends, so it has to say what it costs")
+
+    def allows(self, role: Role) -> bool:
+        """Whether somebody in this role may call it."""
+        return role in (ROLES[self.effect] if self.roles is None else self.roles)
+
+    @property
+    def runs_beside(self) -> bool:
+        """Whether it may run at the same time as other calls of one reply."""
+        return self.effect is Effect.READ if self.beside is None else self.beside
 
     def schema(self) -> ToolSchema:
         """The tool as a model sees it."""
         return ToolSchema(self.name, self.description, _schema_of(self.arguments))
+
+
+class Toolset(Protocol):
+    """A family of tools that belong together; the composition hands all of them to the dispatcher."""
+
+    def tools(self) -> Sequence[Tool]:
+        """Their declarations."""
 
 
 @cache

@@ -1,7 +1,7 @@
 """The whole brain over a real database, with fakes around it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from agent.ports import Model
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.storage.tables import metadata
+from agent.tools.tool import Toolset
 from tests.agent.databases import sqlite
 from tests.agent.postgres import cluster
 from tests.fakes import FakeAdapter, FakeBundles, FakeCharts, FakeClock, FakeFleet
@@ -28,6 +29,7 @@ class Harness:
         self.adapter, self.fleet, self.clock = FakeAdapter(), FakeFleet(), FakeClock()
         self.model: Model = OfflinePlanner()
         self.charts = FakeCharts()
+        self.toolsets: Sequence[Toolset] = ()
         self.options = Options(pictures=folder / "charts", card_pace_s=0.01)
 
     @asynccontextmanager
@@ -44,6 +46,7 @@ class Harness:
             model=self.model,
             clock=self.clock,
             options=self.options,
+            toolsets=self.toolsets,
         )
         await brain.recover()
         cards = asyncio.create_task(brain.cards.run())

@@ -1,6 +1,5 @@
 """A new script and a copy of a run: planned exactly, shown as a difference, executed once after the approval."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -9,15 +8,12 @@ from pydantic import JsonValue
 
 from agent.cards import shows_all, spec_facts
 from agent.domain.content import Card, Content, Table
-from agent.domain.errors import BadRequest, TransientError
+from agent.domain.errors import BadRequest
 from agent.domain.events import Ended
 from agent.domain.inbound import Attachment
 from agent.domain.orders import GpuInfo, HostInfo, Limits
-from agent.domain.policy import Effect
 from agent.domain.runs import ExitClass, Outcome, RunSpec, RunState
 from agent.ports import ModelReply, ToolCall
-from agent.tools.dispatch import Dispatcher
-from agent.tools.tool import Arguments, Caller, Plan, Tool
 from agent.tools.training.changing import differences
 from agent.tools.training.scripts import Replacement, check, diff_of, replaced
 from bot.discord.embeds import pieces
@@ -367,16 +363,6 @@ async def test_the_same_run_once_more_shows_a_priority_that_is_not_usual(harness
         asked = await stage.asked()
         assert "Nothing differs" in card_of(asked).body
         assert facts(asked)["Priority"] == "high"
-
-
-async def test_a_plan_that_takes_too_long_is_given_up_with_a_sentence() -> None:
-    async def plan(caller: Caller, asked: Arguments) -> Plan:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    tool = Tool("slow_plan", "Plans for ever.", Arguments, Effect.SPEND, plan=plan, timeout_s=0.01)
-    with pytest.raises(TransientError, match="`slow_plan` took longer than"):
-        await Dispatcher({tool.name: tool}).call(Caller(ALICE, "s", THREAD), ToolCall("c", tool.name, "{}"))
 
 
 async def test_people_say_in_words_what_to_change(harness: Harness) -> None:

@@ -169,7 +169,12 @@ async def _add(caller: Caller, asked: _Sum) -> Result:
     return Result(str(asked.a + asked.b))
 
 
-ADD = Tool("add", "Add two whole numbers.", _Sum, Effect.READ, run=_add)
+class Adding:
+    """The one tool of a turn."""
+
+    def tools(self) -> Sequence[Tool]:
+        """Its declaration."""
+        return (Tool("add", "Add two whole numbers.", _Sum, Effect.READ, run=_add),)
 
 
 class OurTurn:
@@ -209,7 +214,7 @@ async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTu
     async with _stores(folder, durable=durable) as stores, aiohttp.ClientSession() as session:
         adapter, clock, model = NoAdapter(), SystemClock(), HandModel(url, session)
         adapters: dict[str, ChatAdapter] = {"slack": adapter}
-        dispatcher = Dispatcher({ADD.name: ADD})
+        dispatcher = Dispatcher([Adding()])
         delivery = OutboxDelivery(stores.outbox, adapters, clock, gap_s={})
         approvals = ApprovalService(
             stores.approvals,

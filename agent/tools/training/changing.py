@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import at_host, counted, gaps_words, number, priority_words, shows_all, spec_facts
+from agent.cards import at_host, cost_words, counted, gaps_words, number, priority_words, shows_all, spec_facts
 from agent.domain.content import Card, Document, Fact, Table
 from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadData, BadRequest
@@ -31,7 +31,7 @@ from agent.tools.training.placing import choose_host, connected, estimate_s, led
 from agent.tools.training.scripts import Diff, Replacement, check, diff_of, replaced
 
 SCRIPT_BYTES = 1_000_000
-PLAN_TIMEOUT_S = 120.0
+PLAN_LIMIT_S = 120.0
 SHORT_NAMES = {  # what people call settings; a changed one must replace the original's, not stand beside it
     "lr": "learning_rate",
     "epoch": "epochs",
@@ -125,7 +125,8 @@ class Changing:
                 Effect.SPEND,
                 plan=self.plan_update,
                 execute=self.update,
-                timeout_s=PLAN_TIMEOUT_S,
+                limit_s=PLAN_LIMIT_S,
+                cost=_cost_of_update,
             ),
             Tool(
                 "clone_run",
@@ -134,7 +135,8 @@ class Changing:
                 Effect.SPEND,
                 plan=self.plan_clone,
                 execute=self.clone,
-                timeout_s=PLAN_TIMEOUT_S,
+                limit_s=PLAN_LIMIT_S,
+                cost=cost_of,
             ),
         )
 
@@ -259,6 +261,15 @@ class Changing:
     async def clone(self, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Create the approved run; a repetition with the same token finds it."""
         return await start(self._runs, self._service, caller, exact, token)
+
+
+def cost_of(exact: Mapping[str, JsonValue]) -> str:
+    """What a new run costs, from its exact specification."""
+    return cost_words(RunSpec.model_validate(exact["spec"]))
+
+
+def _cost_of_update(exact: Mapping[str, JsonValue]) -> str:
+    return f"what is left of the hours that were approved for {exact['run']}"
 
 
 async def planned(files: ArtifactWriter, caller: Caller, exact: dict[str, JsonValue], card: Card) -> Plan:

@@ -20,12 +20,12 @@ from agent.stores import Runs
 from agent.tools.data import DataFiles
 from agent.tools.finding import LOOKED_AT, of_thread
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
-from agent.tools.training.changing import arguments_of, program_facts, start
+from agent.tools.training.changing import arguments_of, cost_of, program_facts, start
 from agent.tools.training.placing import choose_host, connected, default_network, ledger
 from agent.tools.training.programs import REQUIREMENTS, entry_of, environment_in, files_of, is_program, requirements_in
 from agent.tools.training.scripts import Diff, diff_of, shown_of
 
-PLAN_TIMEOUT_S = 120.0
+PLAN_LIMIT_S = 120.0
 
 
 class OwnScriptArguments(Arguments):
@@ -81,7 +81,8 @@ class OwnScripts:
                 Effect.SPEND,
                 plan=self.plan,
                 execute=self.execute,
-                timeout_s=PLAN_TIMEOUT_S,
+                limit_s=PLAN_LIMIT_S,
+                cost=cost_of,
             ),
         )
 

@@ -18,10 +18,10 @@ from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Runs
 from agent.tools.data import DataFiles
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
-from agent.tools.training.changing import planned, start
+from agent.tools.training.changing import cost_of, planned, start
 from agent.tools.training.placing import Ledger, choose_host, connected, default_network, estimate_s, ledger
 
-PLAN_TIMEOUT_S = 120.0
+PLAN_LIMIT_S = 120.0
 
 
 class TrainArguments(Arguments):
@@ -78,7 +78,8 @@ class Training:
                 Effect.SPEND,
                 plan=self.plan,
                 execute=self.execute,
-                timeout_s=PLAN_TIMEOUT_S,
+                limit_s=PLAN_LIMIT_S,
+                cost=cost_of,
             ),
         )
 

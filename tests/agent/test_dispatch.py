@@ -1,0 +1,146 @@
+"""What tools declare, and that the dispatcher keeps them to it, whoever calls."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from pydantic import JsonValue
+
+from agent.domain.content import Card
+from agent.domain.errors import NotAllowed, TransientError
+from agent.domain.inbound import Person
+from agent.domain.policy import Effect, Role
+from agent.ports import ModelReply, ToolCall
+from agent.tools.dispatch import Dispatcher, NeedsApproval
+from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
+from tests.agent.conftest import Harness
+from tests.fakes import ALICE, GUEST, THREAD, ScriptedModel, said
+
+
+class Family:
+    """A toolset of the tools that a test gives it."""
+
+    def __init__(self, *tools: Tool) -> None:
+        self._tools = tools
+
+    def tools(self) -> Sequence[Tool]:
+        return self._tools
+
+
+async def nothing(_caller: Caller, _asked: Arguments) -> Result:
+    return Result("Done.")
+
+
+async def for_ever(_caller: Caller, _asked: Arguments) -> Result:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def plan(_caller: Caller, _asked: Arguments) -> Plan:
+    return Plan({"hours": 3}, Card(kind="approval", title="Spend?"))
+
+
+async def execute(_caller: Caller, _exact: dict[str, JsonValue], _token: str) -> Result:
+    return Result("Spent.")
+
+
+def hours(exact: Mapping[str, JsonValue]) -> str:
+    return f"{exact['hours']} h"
+
+
+LOOK = Tool("look", "Looks.", Arguments, Effect.READ, run=nothing)
+SPEND = Tool("spend", "Spends.", Arguments, Effect.SPEND, plan=plan, execute=execute, cost=hours)
+
+
+async def call(tool: Tool, *, person: Person = ALICE, unattended: bool = False) -> Result | NeedsApproval:
+    caller = Caller(person, "s", THREAD, unattended=unattended)
+    return await Dispatcher([Family(tool)]).call(caller, ToolCall("c", tool.name, "{}"))
+
+
+def test_a_declaration_that_could_not_be_carried_out_is_refused() -> None:
+    with pytest.raises(ValueError, match="what it costs"):
+        replace(SPEND, cost=None)
+    with pytest.raises(ValueError, match="either `run`"):
+        replace(SPEND, execute=None)
+    with pytest.raises(ValueError, match="either `run`"):
+        Tool("idle", "Does nothing.", Arguments, Effect.READ)
+    with pytest.raises(ValueError, match="two tools are called look"):
+        Dispatcher([Family(LOOK), Family(SPEND, LOOK)])
+
+
+@pytest.mark.parametrize("tool", [replace(LOOK, run=for_ever), replace(SPEND, plan=for_ever)])
+async def test_what_takes_longer_than_its_limit_is_given_up_with_a_sentence(tool: Tool) -> None:
+    with pytest.raises(TransientError, match=f"`{tool.name}` took longer than 0 s and was given up."):
+        await call(replace(tool, limit_s=0.01))
+
+
+def test_an_answer_keeps_to_the_cap_of_its_tool_and_says_what_is_missing() -> None:
+    dispatcher = Dispatcher([Family(replace(LOOK, cap_chars=1_000))])
+    whole = json.loads(dispatcher.answer("look", Result("Short.", {"rows": [1, 2]})))
+    assert whole == {"text": "Short.", "rows": [1, 2]}
+    answer = dispatcher.answer("look", Result("Long. " * 500, {"rows": ["x" * 900], "run": "r-abc123"}))
+    read = json.loads(answer)
+    assert len(answer) < 1_200
+    assert read["run"] == "r-abc123"
+    assert read["text"].endswith("…")
+    assert read["cut"] == (
+        "This answer was too long and is without rows: it may have 1,000 characters. Ask for less at a time."
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "person", "unattended", "allowed"),
+    [
+        (LOOK, GUEST, False, True),
+        (LOOK, ALICE, True, True),
+        (SPEND, GUEST, False, False),
+        (SPEND, ALICE, True, True),
+        (replace(LOOK, effect=Effect.WRITE), GUEST, False, False),
+        (replace(LOOK, effect=Effect.WRITE), ALICE, True, False),
+        (replace(LOOK, roles=frozenset({Role.MEMBER})), GUEST, False, False),
+        (replace(LOOK, roles=frozenset({Role.MEMBER})), ALICE, False, True),
+        (replace(LOOK, effect=Effect.WRITE, roles=frozenset(Role)), ALICE, True, True),
+    ],
+)
+async def test_who_may_call_a_tool_follows_from_its_effect_unless_it_says_so(
+    tool: Tool, person: Person, unattended: bool, allowed: bool
+) -> None:
+    if allowed:
+        assert await call(tool, person=person, unattended=unattended)
+        return
+    with pytest.raises(NotAllowed, match=r"Guests|Nobody asked"):
+        await call(tool, person=person, unattended=unattended)
+
+
+async def test_the_card_says_what_the_exact_arguments_cost() -> None:
+    asked = await call(SPEND)
+    assert isinstance(asked, NeedsApproval)
+    assert [(fact.name, fact.value) for fact in asked.plan.card.facts] == [("Cost", "3 h")]
+
+
+@pytest.mark.parametrize("beside", [None, False])
+async def test_calls_of_one_reply_run_beside_each_other_where_their_tools_may(
+    harness: Harness, beside: bool | None
+) -> None:
+    running, most = 0, 0
+
+    async def look(_caller: Caller, _asked: Arguments) -> Result:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(20):  # whoever may begin beside it has begun by then
+            await asyncio.sleep(0)
+        running -= 1
+        return Result(f"Seen by {running}.")
+
+    harness.toolsets = [Family(replace(LOOK, run=look, beside=beside))]
+    calls = tuple(ToolCall(f"c{n}", "look", "{}") for n in range(3))
+    model = harness.model = ScriptedModel(ModelReply("", calls, "m"), ModelReply("All seen.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look three times"))
+        await harness.until(lambda: harness.adapter.texts() == ["All seen."])
+    assert most == (3 if beside is None else 1)
+    answered = [message.call_id for message in model.asked[-1] if message.role == "tool"]
+    assert answered == ["c0", "c1", "c2"]
