@@ -1,0 +1,56 @@
+"""The documents: links lead somewhere, modules and folders that they name exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.bench.__main__ import NAMES
+from tests.deploy.files import ROOT
+
+PACKAGES = ("agent", "bot", "worker", "charts_render", "trainyard")
+_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^]]*\]\(([^)\s]+)\)|<img[^>]*src=\"([^\"]+)\"")
+_CODE = re.compile(r"`([^`\n]+)`")
+_MODULE = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
+_PATH = re.compile(rf"(?:{'|'.join((*PACKAGES, 'tests', 'deploy', 'docs', 'examples'))})/[\w./-]*")
+
+
+def _documents() -> list[Path]:
+    """Those of the repository, without what is installed into it."""
+    folders = ("docs", "examples", "deploy", "tests", *PACKAGES)
+    found = [*ROOT.glob("*.md"), *(path for name in folders for path in (ROOT / name).rglob("*.md"))]
+    return sorted(path for path in found if "node_modules" not in path.parts)
+
+
+@pytest.mark.parametrize("document", _documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_relative_link_leads_to_a_file(document: Path) -> None:
+    links = [found[1] or found[2] for found in _LINK.finditer(_FENCED.sub("", document.read_text()))]
+    local = [link.partition("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]
+
+    assert [link for link in local if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", _documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_and_path_that_it_names_exists(document: Path) -> None:
+    words = _CODE.findall(_FENCED.sub("", document.read_text()))
+    modules = [word for word in words if _MODULE.fullmatch(word)]
+    paths = [word for word in words if _PATH.fullmatch(word)]
+
+    assert [word for word in modules if not _is_there(word)] == []
+    assert [word for word in paths if not (ROOT / word).exists()] == []
+
+
+def _is_there(name: str) -> bool:
+    """Whether there is a module of this name, or one in which its last word stands."""
+    path = ROOT / name.replace(".", "/")
+    if path.is_dir() or path.with_suffix(".py").is_file():
+        return True
+    module = path.parent / "__init__.py" if path.parent.is_dir() else path.parent.with_suffix(".py")
+    return module.is_file() and re.search(rf"\b{path.name}\b", module.read_text()) is not None
+
+
+def test_every_measurement_stands_in_the_table() -> None:
+    table = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "BENCHMARKS.md").read_text(), re.MULTILINE))
+
+    assert table == set(NAMES)
