@@ -12,7 +12,7 @@ PACKAGES = ("agent", "bot", "worker", "charts_render", "trainyard")
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^]]*\]\(([^)\s]+)\)|<img[^>]*src=\"([^\"]+)\"")
 _CODE = re.compile(r"`([^`\n]+)`")
-_MODULE = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
+_MODULE = re.compile(r"(?:agent|bot|worker|charts_render)(?:\.\w+)+")  # trainyard.… names Celery tasks too
 _PATH = re.compile(rf"(?:{'|'.join((*PACKAGES, 'tests', 'deploy', 'docs', 'examples'))})/[\w./-]*")
 
 
