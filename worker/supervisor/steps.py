@@ -169,4 +169,6 @@ def basic_environment(folder: Path) -> dict[str, str]:
         # Large tensors in pages of 2 MB, where the kernel gives them to those who ask: at 4 KB each, a small encoder's
         # first forward pass spends a third of its time on page faults. An older C library, or another, ignores it.
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+        # pandas imports pyarrow where it is there, whose allocator would start a thread; a zygote must have none.
+        "JE_ARROW_MALLOC_CONF": "background_thread:false",
     }

@@ -30,8 +30,8 @@ _STEPS = ("data",)
 _ANY = ("torch", "transformers")  # for a script of somebody: the smaller one first
 # Read by libraries when they are imported: a step with other values than the zygote's must start cold.
 _EARLY = (
-    "ACCELERATE_", "BLIS_", "GLIBC_", "GOMP_", "GOTO_", "HF_", "HUGGINGFACE_", "KMP_", "LANG", "LC_", "LD_", "MALLOC_",
-    "MKL_", "NUMEXPR_", "OMP_", "OPENBLAS_", "PYTHON", "PYTORCH_", "TORCH", "TRANSFORMERS_", "XDG_",
+    "ACCELERATE_", "BLIS_", "GLIBC_", "GOMP_", "GOTO_", "HF_", "HUGGINGFACE_", "JE_", "KMP_", "LANG", "LC_", "LD_",
+    "MALLOC_", "MKL_", "NUMEXPR_", "OMP_", "OPENBLAS_", "PYTHON", "PYTORCH_", "TORCH", "TRANSFORMERS_", "XDG_",
 )  # fmt: skip
 # Read whenever they are needed, or handed on by the zygote.
 _LATE = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN", "PYTORCH_NVML_BASED_CUDA_CHECK"})
