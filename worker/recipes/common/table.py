@@ -1,7 +1,7 @@
-"""Read and write delimited text files, and say in one sentence what is wrong with one.
+"""Read a data file as a table of cells, write delimited text, and say in one sentence what is wrong with a file.
 
-Standard library only: this file is also copied beside a finished model, so that `predict.py` reads a file exactly as
-training did. It knows cells, not their meaning.
+Delimited text is read here, everything else by `formats`. Both are also copied beside a finished model, so that
+`predict.py` reads a file exactly as training did. They know cells, not their meaning.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from worker.recipes.common.formats import BadData as BadData
+from worker.recipes.common.formats import Cells, of_bytes, of_text
+
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "<na>", "#n/a"})
 LIMIT_BYTES = 1_000_000_000
@@ -25,19 +28,19 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG", "a PNG image"), (b"\xff\xd8\xff", "a JPEG image"), (b"GIF8", "a GIF image"),
     (b"II*\x00", "a TIFF image"), (b"MM\x00*", "a TIFF image"), (b"%PDF", "a PDF document"),
     (b"\x1f\x8b", "a gzip archive"), (b"BZh", "a bzip2 archive"), (b"\xfd7zXZ", "an xz archive"),
-    (b"7z\xbc\xaf", "a 7-Zip archive"), (b"Rar!", "a RAR archive"), (b"PAR1", "a Parquet file"),
+    (b"7z\xbc\xaf", "a 7-Zip archive"), (b"Rar!", "a RAR archive"),
     (b"\xd0\xcf\x11\xe0", "an old Excel or Word file"), (b"SQLite format 3", "an SQLite database"),
     (b"\x80\x04\x95", "a Python pickle"), (b"\x93NUMPY", "a numpy array"),
 )  # fmt: skip
 
 
-class BadData(Exception):
-    """The file cannot be used; the message is a sentence for people."""
-
-
 @dataclass(frozen=True)
 class Table:
-    """Cells as they stand in the file, column by column. `lines` holds the line on which each row starts."""
+    """Cells as they stand in the file, column by column.
+
+    `lines` holds the line on which each row starts, or its number in a file without lines. `form` is what the file is,
+    where it is no delimited text.
+    """
 
     names: list[str]
     columns: dict[str, list[str]]
@@ -45,6 +48,7 @@ class Table:
     encoding: str
     delimiter: str
     warnings: list[str] = field(default_factory=list)
+    form: str = ""
 
     @property
     def rows(self) -> int:
@@ -52,7 +56,9 @@ class Table:
 
 
 def read_table(path: Path, *, name: str = "", limit_bytes: int = LIMIT_BYTES, delimiter: str = "") -> Table:
-    """Read a delimited text file with a header. Encoding and, if not given, delimiter are found out.
+    """Read a data file: delimited text with a header, JSON, JSON lines, Parquet, Excel, a token file or plain text.
+
+    What it is, its encoding and, if not given, its delimiter are found out.
 
     Raises: BadData with a sentence that names the line, the byte or the file type.
     """
@@ -63,12 +69,19 @@ def read_table(path: Path, *, name: str = "", limit_bytes: int = LIMIT_BYTES, de
     data = path.read_bytes()
     if not data.strip():
         raise BadData(f"{name} is empty.")
+    other = of_bytes(data, name, limit_bytes)
+    if other is not None:
+        return _table_of(other, "", name)
     refuse_other_formats(data, name)
     text, encoding, warnings = decode(data, name)
     del data
     if not text.strip():
         raise BadData(f"{name} is empty.")
-    delimiter = delimiter or find_delimiter(text)
+    if not delimiter:
+        delimiter, columns_seen = find_delimiter(text)
+        other = of_text(text, name, delimited=columns_seen > 1)
+        if other is not None:
+            return _table_of(other, encoding, name, warnings)
     records = _records(text, delimiter, name)
     _, header = next(records)
     names = _header(header, name, warnings)
@@ -78,12 +91,20 @@ def read_table(path: Path, *, name: str = "", limit_bytes: int = LIMIT_BYTES, de
     return Table(names, columns, lines, encoding, delimiter, warnings)
 
 
+def _table_of(cells: Cells, encoding: str, name: str, warnings: Sequence[str] = ()) -> Table:
+    said = [*warnings, *cells.warnings]
+    names = _header(cells.names, name, said)
+    if not cells.rows:
+        raise BadData(f"{name} has columns ({_some(names)}) but no rows.")
+    columns = {column: [row[at] for row in cells.rows] for at, column in enumerate(names)}
+    return Table(names, columns, cells.lines, encoding, "", said, cells.form)
+
+
 def refuse_other_formats(data: bytes, name: str) -> None:
     """Raises: BadData saying what the file really is, judged by its first bytes."""
     found = next((what for magic, what in _MAGIC if data.startswith(magic)), None)
     if data.startswith(b"PK\x03\x04"):
-        office = {b"xl/": "an Excel workbook (xlsx)", b"word/": "a Word document (docx)"}
-        found = next((what for part, what in office.items() if part in data[:200_000]), "a zip archive")
+        found = "a Word document (docx)" if b"word/" in data[:200_000] else "a zip archive"
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         found = "a WebP image"
     if data.startswith(b"BM") and data[6:10] == bytes(4):
@@ -93,10 +114,8 @@ def refuse_other_formats(data: bytes, name: str) -> None:
         found = "a web page (HTML); perhaps a login page was downloaded in its place"
     elif start.startswith((b"<?xml", b"<svg")):
         found = "an XML file"
-    elif start.startswith((b'{"', b"[{", b"{\n", b"[\n")) or Path(name).suffix.lower() in {".json", ".jsonl"}:
-        found = "a JSON file"
     if found:
-        raise BadData(f"{name} is {found}, not a table as text. Export the table as CSV (UTF-8) and send that.")
+        raise BadData(f"{name} is {found}, not a table. Send it as csv, json, jsonl, parquet or xlsx.")
 
 
 def decode(data: bytes, name: str) -> tuple[str, str, list[str]]:
@@ -144,8 +163,11 @@ def _windows_text(data: bytes) -> str | None:
     return text if plausible else None
 
 
-def find_delimiter(text: str) -> str:
-    """The delimiter under which the most of the first rows have as many cells as the header; comma if none."""
+def find_delimiter(text: str) -> tuple[str, int]:
+    """The delimiter under which the most of the first rows have as many cells as the header, and how many columns.
+
+    A comma and 1 column where none parts the rows.
+    """
     sample = text[:_SAMPLE_CHARS]
     if len(sample) < len(text):
         sample = sample[: sample.rfind("\n") + 1] or sample
@@ -161,7 +183,8 @@ def find_delimiter(text: str) -> str:
         return sum(len(row) == width for row in rows) / len(rows), width
 
     best = max(DELIMITERS, key=fit)
-    return best if fit(best)[1] > 1 else ","
+    share, width = fit(best)
+    return (best, width) if width > 1 and share > 0.5 else (best if width > 1 else ",", 1)
 
 
 def is_missing(cell: str) -> bool:

@@ -1,0 +1,223 @@
+"""Tables out of files that are no delimited text: JSON, JSON lines, Parquet, Excel, token files and plain text.
+
+A file is judged by its content, its name decides only where the content leaves it open. Copied beside a finished model
+with `table`, which reads delimited text; the libraries for Parquet and Excel are imported only for such a file.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import math
+import re
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_TAG = re.compile(r"O|[BIESLU]-\S+")
+_FOLDED_BYTES = 20  # times as much in memory as in an Excel file, at most
+_TEXT_HEADERS = frozenset({"text", "texts", "sentence", "sentences", "document"})
+
+
+class BadData(Exception):
+    """The file cannot be used; the message is a sentence for people."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Names of columns, rows of cells, the line or number of each row, what the file is, and what to say about it."""
+
+    names: list[str]
+    rows: list[list[str]]
+    lines: list[int]
+    form: str
+    warnings: list[str]
+
+
+def of_bytes(data: bytes, name: str, limit_bytes: int) -> Cells | None:
+    """The cells of a Parquet or Excel file, None for anything else. Raises: BadData."""
+    if data.startswith(b"PAR1"):
+        return _parquet(data, name, limit_bytes)
+    if data.startswith(b"PK\x03\x04") and b"xl/" in data[-200_000:]:
+        return _excel(data, name, limit_bytes)
+    return None
+
+
+def of_text(text: str, name: str, *, delimited: bool) -> Cells | None:
+    """The cells of JSON, JSON lines, a token file or plain text; None for a delimited table. Raises: BadData.
+
+    `delimited` says that most lines have as many cells as the first one.
+    """
+    start = text.lstrip()[:1]
+    ending = Path(name).suffix.lower()
+    if start in {"{", "["} and (ending in {".json", ".jsonl", ".ndjson"} or _opens_json(text)):
+        return _json(text, name)
+    if ending in {".json", ".jsonl", ".ndjson"}:
+        raise BadData(f"{name} is named like JSON, but begins with “{text.lstrip()[:20]}”.")
+    tokens = _tokens(text)
+    if tokens is not None:
+        return tokens
+    if (
+        ending in {".txt", ".md"}
+        and not delimited
+        and text.lstrip().split("\n", 1)[0].strip().lower() not in _TEXT_HEADERS
+    ):
+        kept = [(number, line.strip()) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+        return Cells(["text"], [[line] for _, line in kept], [number for number, _ in kept], "plain text", [])
+    return None
+
+
+def _opens_json(text: str) -> bool:
+    """Whether the first line, or the whole, begins as JSON does."""
+    return bool(re.match(r'\s*(\{\s*"|\{\s*\}|\[\s*[\[{"\]\d-])', text))
+
+
+def _json(text: str, name: str) -> Cells:
+    try:
+        whole = json.loads(text)
+    except json.JSONDecodeError as error:
+        if text.lstrip().startswith("{") and "\n" in text.strip():
+            return _json_lines(text, name)
+        raise BadData(f"{name} is no valid JSON: line {error.lineno}, column {error.colno}: {error.msg}.") from error
+    if isinstance(whole, dict):
+        lists = [value for value in whole.values() if isinstance(value, list)]
+        if len(lists) == 1 and lists[0] and all(isinstance(row, dict) for row in lists[0]):
+            whole = lists[0]  # {"data": [{…}, …]}
+        elif lists and len(lists) == len(whole) and len({len(column) for column in lists}) == 1:
+            whole = [dict(zip(whole, row, strict=True)) for row in zip(*lists, strict=True)]
+        else:
+            whole = [whole]
+    if not isinstance(whole, list):
+        raise BadData(f'{name} holds one value. A table is a list of objects: [{{"column": "value"}}, …].')
+    return _objects(list(enumerate(whole, start=1)), name, "JSON", "item")
+
+
+def _json_lines(text: str, name: str) -> Cells:
+    found: list[tuple[int, Any]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            found.append((number, json.loads(line)))
+        except json.JSONDecodeError as error:
+            raise BadData(f"{name}, line {number}: no valid JSON at column {error.colno}: {error.msg}.") from error
+    return _objects(found, name, "JSON lines", "line")
+
+
+def _objects(found: Sequence[tuple[int, Any]], name: str, form: str, what: str) -> Cells:
+    odd = next((number for number, row in found if not isinstance(row, dict)), None)
+    if odd is not None:
+        raise BadData(f'{name}, {what} {odd}: each row must be an object: {{"column": "value"}}.')
+    names = list(dict.fromkeys(key for _, row in found for key in row))
+    if not names:
+        raise BadData(f"{name} has no columns.")
+    rows = [[_cell(row.get(column)) for column in names] for _, row in found]
+    return Cells([str(column) for column in names], rows, [number for number, _ in found], form, [])
+
+
+def _parquet(data: bytes, name: str, limit_bytes: int) -> Cells:
+    from pyarrow import ArrowException, Table, parquet
+
+    try:
+        file = parquet.ParquetFile(io.BytesIO(data))
+        batches, size = [], 0
+        for batch in file.iter_batches(10_000):
+            batches.append(batch)
+            size += batch.nbytes
+            _check_size(name, size, limit_bytes)
+        table = Table.from_batches(batches, file.schema_arrow)
+    except (ArrowException, OSError, ValueError) as error:
+        raise BadData(f"{name} is a Parquet file that cannot be read: {error}.") from error
+    odd = [field.name for field in table.schema if "binary" in str(field.type)]
+    if odd:
+        raise BadData(f"{name}: the column “{odd[0]}” holds bytes, such as images. Send images as a zip archive.")
+    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return Cells([str(column) for column in table.column_names], rows, list(range(1, len(rows) + 1)), "Parquet", [])
+
+
+def _excel(data: bytes, name: str, limit_bytes: int) -> Cells:
+    from openpyxl import load_workbook
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+        _check_size(name, size, min(limit_bytes, max(len(data) * _FOLDED_BYTES, 50_000_000)))
+        book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+        sheets = [(sheet.title, _filled(sheet.iter_rows(values_only=True))) for sheet in book.worksheets]
+    except BadData:
+        raise
+    except Exception as error:  # openpyxl raises whatever a broken part of the file makes it stumble over
+        raise BadData(f"{name} is an Excel workbook that cannot be read: {error}.") from error
+    full = [(title, rows) for title, rows in sheets if rows]
+    if not full:
+        raise BadData(f"{name} is empty: no sheet has cells.")
+    title, rows = full[0]
+    wide = max(len(row) for _, row in rows)
+    cells = [row + [""] * (wide - len(row)) for _, row in rows]
+    others = ", ".join(f"“{other}”" for other, _ in full[1:])
+    warnings = [f"Only the sheet “{title}” was read; the file has {others} too."] if others else []
+    return Cells(cells[0], cells[1:], [number for number, _ in rows[1:]], "Excel", warnings)
+
+
+def _filled(rows: Iterable[Sequence[Any]]) -> list[tuple[int, list[str]]]:
+    """The rows that hold something, with their numbers, without empty cells at their ends."""
+    found = []
+    for number, row in enumerate(rows, start=1):
+        cells = [_cell(value) for value in row]
+        while cells and not cells[-1]:
+            cells.pop()
+        if cells:
+            found.append((number, cells))
+    return found
+
+
+def _tokens(text: str) -> Cells | None:
+    """A CoNLL file: a token a line with its tag in the last column, sentences parted by blank lines."""
+    lines = text.splitlines()
+    first = [line for line in lines[:500] if line.strip() and not line.startswith("-DOCSTART-")]
+    if len(first) < 2 or not all(
+        _TAG.fullmatch((line.split() or [""])[-1]) and len(line.split()) > 1 for line in first
+    ):
+        return None
+    if not any(line.split()[-1] != "O" for line in first) and "" not in (line.strip() for line in lines[:500]):
+        return None
+    rows, numbers, sentence, begun = [], [], 1, False
+    for number, line in enumerate(lines, start=1):
+        parts = line.split()
+        if not parts or line.startswith("-DOCSTART-"):
+            sentence, begun = sentence + begun, False
+            continue
+        if len(parts) < 2 or not _TAG.fullmatch(parts[-1]):
+            raise BadData(f"Line {number}: a token file has a token and its tag on each line, such as “Paris B-LOC”.")
+        rows.append([str(sentence), parts[0], parts[-1]])
+        numbers.append(number)
+        begun = True
+    return Cells(["sentence", "token", "tag"], rows, numbers, "token file", [])
+
+
+def _check_size(name: str, size_bytes: int, limit_bytes: int) -> None:
+    if size_bytes > limit_bytes:
+        raise BadData(
+            f"{name} unpacks to more than {limit_bytes / 1e6:,.3g} MB, which is the limit. Send a part of it."
+        )
+
+
+def _cell(value: Any) -> str:
+    """A value as a csv file would hold it."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if isinstance(value, dt.datetime):
+        return value.date().isoformat() if value.time() == dt.time() and value.tzinfo is None else value.isoformat(" ")
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, list | dict | tuple):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
