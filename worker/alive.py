@@ -1,7 +1,7 @@
 """`python -m worker.alive`: exit 0 when this host's word about itself in Redis is fresh, else 1 and a sentence.
 
-The health check of the container. Owns nothing; reads the key that `worker.hostbeat` renews. Does not notice a worker
-that beats and takes no orders.
+The health check of the container. Owns nothing; reads the key that `worker.host.hostbeat` renews. Does not notice a
+worker that beats and takes no orders.
 """
 
 import sys

@@ -17,24 +17,24 @@ from celery.signals import worker_ready
 from kombu.exceptions import OperationalError
 
 from agent.domain.errors import AppError, Unavailable
-from worker import secrets
 from worker.client.blobs import make_blobs
 from worker.client.connect import connect
 from worker.client.queue import CONTROL_QUEUE, host_queue, make_app
 from worker.client.redis_url import shown
 from worker.consuming import Watch, is_consuming
-from worker.disk import disk_is_low
 from worker.folders import HostFolder
-from worker.host_name import HostName
-from worker.hostbeat import HostBeat
-from worker.launching import Launcher
-from worker.limits import limit_open_files, limits_of
+from worker.host import secrets
+from worker.host.disk import disk_is_low
+from worker.host.host_name import HostName
+from worker.host.hostbeat import HostBeat
+from worker.host.limits import limit_open_files, limits_of
+from worker.launches.launching import Launcher
+from worker.launches.signatures import last_refusal
+from worker.launches.spawning import WAITING, waiting_program
+from worker.launches.sweep import Sweep
 from worker.sandbox import choose_tier, networks_of
 from worker.scripts import Scripts
 from worker.settings import Settings
-from worker.signatures import last_refusal
-from worker.spawning import WAITING, waiting_program
-from worker.sweep import Sweep
 from worker.tasks import register
 from worker.warm.pool import Pool, Program, zygote_program
 from worker.warm.sets import AUTO, ready_sets, sets_of

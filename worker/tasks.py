@@ -1,7 +1,8 @@
 """The Celery tasks of a host: short, harmless when repeated, one JSON string each.
 
-Owns decoding, time limits and the form of answers; what they do stands in `worker.launching` and `worker.scripts`.
-Registered by `worker.app`. An error that is not an `AppError` is logged here, with an id for people: this is an edge.
+Owns decoding, time limits and the form of answers; what they do stands in `worker.launches.launching` and
+`worker.scripts`. Registered by `worker.app`. An error that is not an `AppError` is logged here, with an id for people:
+this is an edge.
 """
 
 import json
@@ -19,10 +20,10 @@ from agent.domain.value import Value
 from agent.wire import Malformed, decode
 from worker import consuming
 from worker.folders import HostFolder
-from worker.launching import Launcher
+from worker.launches.launching import Launcher
+from worker.launches.signatures import require_signature
 from worker.scripts import Scripts
 from worker.settings import Settings
-from worker.signatures import require_signature
 
 Question = TypeVar("Question", InspectOrder, PredictOrder)
 

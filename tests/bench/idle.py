@@ -18,7 +18,7 @@ from tests.bench.processes import clean_environment, python
 from tests.bench.progress import say
 from tests.bench.rows import Row, alone
 from tests.bench.workspace import Workspace
-from worker.processes import descendants_of
+from worker.host.processes import descendants_of
 
 UP = ("-c", "from bot.cli import main; main()", "up")
 SETTLE_S, WATCH_S = 60.0, 60.0

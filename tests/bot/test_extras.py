@@ -32,7 +32,7 @@ CHAT = {"slack_bolt", "slack_sdk", "discord", "sqlalchemy", "alembic", "matplotl
             "bot.app, bot.cli, bot.doctor, bot.slack.adapter, bot.discord.adapter, agent.llm.gateway",
             TRAINING | {"litellm"},
         ),
-        ("worker.app, worker.tasks, worker.supervisor.attempt, worker.sweep, bot.cli", CHAT),
+        ("worker.app, worker.tasks, worker.supervisor.attempt, worker.launches.sweep, bot.cli", CHAT),
         ("bot.cli, bot.alive", TRAINING | CHAT),
     ],
 )

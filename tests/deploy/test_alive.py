@@ -17,7 +17,7 @@ from agent.wire import encode
 from bot.alive import holder
 from bot.app import only_one
 from worker.client.redis_server import EmbeddedRedis
-from worker.hostbeat import HostBeat
+from worker.host.hostbeat import HostBeat
 
 NOWHERE = "redis://:hush@127.0.0.1:1/0"
 HOLD = """

@@ -18,7 +18,7 @@ from tests.deploy.files import DEPLOY
 from worker.client.blobs import FolderBlobs
 from worker.client.keys import is_signed, load_or_create, sign
 from worker.client.redis_server import EmbeddedRedis, _program
-from worker.launching import Launcher
+from worker.launches.launching import Launcher
 from worker.settings import Settings
 
 

@@ -32,7 +32,7 @@ BOUNDARIES: dict[str, tuple[str, str, str]] = {
     "blob": ("worker.client.blobs", "FolderBlobs", "put_bytes"),
     "post": ("tests.faults.file_adapter", "FileAdapter", "post"),
     "edit": ("tests.faults.file_adapter", "FileAdapter", "edit"),
-    "spawn": ("worker.launching", "Launcher", "_spawn"),
+    "spawn": ("worker.launches.launching", "Launcher", "_spawn"),
     "upgrade": ("alembic.operations.base", "Operations", "create_table"),
 }
 OF_BOT = ("write", "launch", "stop", "ack", "blob", "post", "edit")

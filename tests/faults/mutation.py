@@ -32,7 +32,7 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "fence: an older attempt is let in",
-        (("worker/launching.py", "if order.attempt < fence:", "if False:"),),
+        (("worker/launches/launching.py", "if order.attempt < fence:", "if False:"),),
         "tests/faults/test_launches.py::test_row_05_a_stale_launch_after_the_next_attempt",
     ),
     Mutant(
@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "what an evicted stream lost is not sent again",
-        (("worker/delivery.py", "    if not entry:\n", "    if entry or not entry:\n"),),
+        (("worker/reporting/delivery.py", "    if not entry:\n", "    if entry or not entry:\n"),),
         "tests/faults/test_redis.py::test_row_22_events_are_evicted_before_anybody_read_them",
     ),
     Mutant(

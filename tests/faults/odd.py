@@ -16,8 +16,8 @@ from typing import Any
 from worker.settings import remap_sigterm
 
 ROOT = Path(__file__).parents[2]
-CLOCKED = ("worker.launching", "worker.hostbeat", "worker.spool", "worker.signatures")
-BOOTED = ("worker.hostbeat", "worker.processes", "worker.launching", "worker.sweep")
+CLOCKED = ("worker.launches.launching", "worker.host.hostbeat", "worker.reporting.spool", "worker.launches.signatures")
+BOOTED = ("worker.host.hostbeat", "worker.host.processes", "worker.launches.launching", "worker.launches.sweep")
 
 
 def set_clock(file: Path) -> None:
@@ -60,7 +60,7 @@ def main() -> None:
     remap_sigterm()
     if told.clock is not None:
         set_clock(told.clock)
-        importlib.import_module("worker.launching").subprocess = _Subprocess(told.clock)  # type: ignore[attr-defined]
+        importlib.import_module("worker.launches.launching").subprocess = _Subprocess(told.clock)  # type: ignore[attr-defined]
     for name in BOOTED if told.boot_id else ():
         module = importlib.import_module(name)
         if hasattr(module, "boot_id"):

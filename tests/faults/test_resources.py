@@ -13,7 +13,7 @@ from tests.faults.invariants import ends_are_shown
 from tests.faults.site import Site, eventually
 from tests.faults.test_worker_and_supervisor import supervisors
 from tests.worker.conftest import processes_naming
-from worker import cgroup
+from worker.host import cgroup
 
 MB = 1024**2
 HUNGRY = """

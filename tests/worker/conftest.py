@@ -29,7 +29,7 @@ from worker.client.fleet import CeleryFleet
 from worker.client.keys import load_or_create, sign
 from worker.client.redis_server import EmbeddedRedis
 from worker.folders import HostFolder, RunFolder
-from worker.launching import Launcher
+from worker.launches.launching import Launcher
 from worker.sandbox.tiers import why_not
 from worker.settings import Settings
 

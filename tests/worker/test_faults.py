@@ -10,8 +10,8 @@ from agent.domain.events import Measured
 from agent.domain.runs import ExitClass, RunState
 from tests.worker.conftest import ENDLESS, GOOD, LIMIT_S, Yard, eventually
 from worker.folders import HostFolder, read_fence, write_atomically
-from worker.sender import sent_notes
-from worker.sweep import Sweep
+from worker.launches.sweep import Sweep
+from worker.reporting.sender import sent_notes
 
 
 def steps_of(yard: Yard, run: str) -> list[int]:

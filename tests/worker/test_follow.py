@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.events import Logged, Measured, MetricRow
-from worker.spool import Spool
+from worker.reporting.spool import Spool
 from worker.supervisor import follow
 from worker.supervisor.follow import ROWS, MetricsTail, rows_in
 

@@ -15,13 +15,13 @@ from agent.domain.orders import GpuInfo, HostInfo
 from agent.wire import decode
 from worker.client.connect import connect
 from worker.client.redis_server import EmbeddedRedis
-from worker.gpus import ERRORS, WELL, GpuWatch, Look, look
-from worker.hostbeat import HostBeat
-from worker.nvml import hardware_xids
-from worker.secrets import names
+from worker.host.gpus import ERRORS, WELL, GpuWatch, Look, look
+from worker.host.hostbeat import HostBeat
+from worker.host.nvml import hardware_xids
+from worker.host.secrets import names
 
 GIB = 2**30
-# Reads what to answer from world.json beside it; as much of the module's surface as worker.nvml uses.
+# Reads what to answer from world.json beside it; as much of the module's surface as worker.host.nvml uses.
 FAKE = """
 import json, time
 from pathlib import Path
@@ -69,7 +69,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "pynvml.py").write_text(FAKE)
-        self.command = ("env", f"PYTHONPATH={folder}", sys.executable, "-m", "worker.nvml")
+        self.command = ("env", f"PYTHONPATH={folder}", sys.executable, "-m", "worker.host.nvml")
 
     def is_(self, *gpus: dict[str, Any], **more: Any) -> None:
         (self.folder / "world.json").write_text(json.dumps({"gpus": gpus, **more}))
@@ -127,7 +127,7 @@ def test_a_driver_that_hangs_is_left_behind(world: World) -> None:
 
 def test_the_default_question_ends_within_six_seconds_and_needs_no_driver() -> None:
     program = (
-        "import sys, time; from worker.gpus import gpus; began = time.monotonic(); found = gpus()\n"
+        "import sys, time; from worker.host.gpus import gpus; began = time.monotonic(); found = gpus()\n"
         "print(type(found).__name__, time.monotonic() - began < 6.5, 'pynvml' in sys.modules)"
     )  # in a process of its own: torch imports pynvml too
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

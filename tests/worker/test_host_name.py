@@ -9,7 +9,7 @@ import pytest
 from agent.domain.errors import Conflict
 from tests.worker.conftest import Yard
 from worker.folders import HostFolder
-from worker.host_name import HostName
+from worker.host.host_name import HostName
 
 
 async def test_a_second_worker_of_the_same_name_is_refused(yard: Yard) -> None:

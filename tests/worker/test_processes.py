@@ -3,7 +3,7 @@
 import subprocess
 import time
 
-from worker.processes import descendants_of
+from worker.host.processes import descendants_of
 
 
 def test_processes_that_end_while_they_are_looked_at() -> None:

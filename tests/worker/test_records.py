@@ -16,8 +16,9 @@ from agent.domain.events import Beat, Ended, Started
 from agent.domain.runs import ExitClass, Outcome, RunState
 from trainyard.metrics import last_step
 from worker.folders import HostFolder, write_atomically
-from worker.sender import sent_notes
-from worker.spool import Spool, attempt_of, has_ended, last_seq, lines_between, offset_after
+from worker.launches.sweep import _boot_of as boot_of
+from worker.reporting.sender import sent_notes
+from worker.reporting.spool import Spool, attempt_of, has_ended, last_seq, lines_between, offset_after
 from worker.supervisor import follow
 from worker.supervisor import records as records_module
 from worker.supervisor.attempt import from_os_error
@@ -28,7 +29,6 @@ from worker.supervisor.follow import ROWS, MetaWatch, MetricsTail, rows_in
 from worker.supervisor.outputs import read_chosen, read_error
 from worker.supervisor.records import Records
 from worker.supervisor.stop_reasons import StopReasons
-from worker.sweep import _boot_of as boot_of
 
 
 def spool_at(path: Path) -> Spool:

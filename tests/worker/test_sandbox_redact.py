@@ -13,7 +13,7 @@ import pytest
 
 from agent.domain.errors import BadRequest, NotFound
 from agent.domain.redaction import SHAPES, Redactor
-from worker.secrets import folder, granted, names
+from worker.host.secrets import folder, granted, names
 
 LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zAbCdEfGhIjKlMnOpQrStUvWxYz0123456789abcdefghijklmnopqrstuvwxyz"
 

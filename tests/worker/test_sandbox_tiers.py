@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.worker.conftest import EACH_TIER, Yard, eventually, processes_naming
-from worker.processes import adopt_orphans
+from worker.host.processes import adopt_orphans
 from worker.sandbox import (
     Command,
     NoSandbox,

@@ -17,7 +17,7 @@ from tests.worker.conftest import ENDLESS, GOOD, HEAD, LIMIT_S, PREPARE, Yard, e
 from tests.worker.test_launch import pass_queue, send
 from worker.client.fleet import CeleryFleet
 from worker.client.keys import load_or_create, sign
-from worker.processes import children_of, descendants_of
+from worker.host.processes import children_of, descendants_of
 from worker.sandbox.tiers import why_not
 
 # Counts on from its newest checkpoint, and saves one when it is asked to end, as the runtime does.

@@ -17,12 +17,12 @@ from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import decode
 from tests.worker.conftest import ENDLESS, EVALUATE, GOOD, Yard, eventually
 from tests.worker.test_sup_control import LOOP, SAVING, notes_of, steps_of
-from worker import cgroup
-from worker.disk import disk_is_low, floor_of
 from worker.folders import cgroup_name
-from worker.limits import limits_of
-from worker.processes import catches, children_of, moved_bytes
-from worker.spool import last_seq
+from worker.host import cgroup
+from worker.host.disk import disk_is_low, floor_of
+from worker.host.limits import limits_of
+from worker.host.processes import catches, children_of, moved_bytes
+from worker.reporting.spool import last_seq
 from worker.supervisor.guards import DiskGuard
 from worker.supervisor.silence import Silence
 

@@ -12,10 +12,10 @@ from tests.worker.conftest import GOOD, Yard, eventually
 from worker.client.blobs import FolderBlobs
 from worker.client.bundle import pack, pack_files
 from worker.folders import HostFolder, is_alive
-from worker.spool import Spool
+from worker.launches.sweep import Sweep
+from worker.reporting.spool import Spool
 from worker.supervisor.layout import Layout
 from worker.supervisor.outputs import BadOutput
-from worker.sweep import Sweep
 
 
 class AwayAtFirst(FolderBlobs):

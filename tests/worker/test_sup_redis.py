@@ -22,7 +22,7 @@ from worker.client.fleet import CeleryFleet
 from worker.client.queue import make_app
 from worker.consuming import Watch, is_consuming, note
 from worker.folders import HostFolder
-from worker.processes import children_of
+from worker.host.processes import children_of
 
 
 class Proxy:

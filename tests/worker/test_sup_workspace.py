@@ -14,8 +14,8 @@ from agent.wire import encode
 from tests.worker.conftest import GOOD, PREPARE, Yard, eventually
 from worker.client.bundle import pack, unpack
 from worker.folders import HostFolder, is_alive
+from worker.launches.sweep import Sweep
 from worker.supervisor import outputs, workspace
-from worker.sweep import Sweep
 
 # Puts itself in the place of a module, and says that it ran where everybody can see it.
 FORGE = """

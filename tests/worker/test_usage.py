@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent.domain.orders import GpuInfo
-from worker.processes import descendants_of
-from worker.usage import WAIT_S, Sampler, Tree, folder_bytes
+from worker.host.processes import descendants_of
+from worker.host.usage import WAIT_S, Sampler, Tree, folder_bytes
 
 # A parent that waits for a child that burns one core; both say when they run.
 _BURNS = """

@@ -25,7 +25,7 @@ from tests.agent.engine import ENDING, SPEC, a_run
 from tests.fakes import START
 from tests.worker.conftest import Yard, eventually
 from tests.worker.test_gpus import GIB, World, world  # noqa: F401 - a fixture
-from worker.usage import Sampler
+from worker.host.usage import Sampler
 
 BUSY = """
 start(200)

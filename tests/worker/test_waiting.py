@@ -13,8 +13,8 @@ from agent.domain.runs import RunState
 from tests.worker.conftest import ENDLESS, GOOD, Yard, eventually
 from tests.worker.warm_host import alive
 from worker.folders import HostFolder
-from worker.processes import children_of
-from worker.spawning import WAITING
+from worker.host.processes import children_of
+from worker.launches.spawning import WAITING
 from worker.warm.sets import ReadySet, environment_state, read_ready, write_ready
 
 

@@ -12,7 +12,7 @@ from agent.domain.runs import ExitClass, RunState
 from tests.worker.conftest import ENDLESS, GOOD, Yard, eventually, opened
 from tests.worker.warm_host import alive, until
 from worker.folders import HostFolder
-from worker.processes import descendants_of
+from worker.host.processes import descendants_of
 from worker.sandbox.tiers import why_not
 from worker.warm.sets import ready_sets
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from worker.processes import adopt_orphans
+from worker.host.processes import adopt_orphans
 from worker.warm.pool import Pool, zygote_program
 
 

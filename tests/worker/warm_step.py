@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from worker.processes import adopt_orphans
+from worker.host.processes import adopt_orphans
 from worker.sandbox import Walls, wrap
 from worker.supervisor.child import Child
 from worker.supervisor.follow import MetricsTail

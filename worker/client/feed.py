@@ -26,7 +26,7 @@ _GROUP = "bot"
 _COUNT = 200
 _BLOCK_MS = 500
 _DISCOVER_S = 1.0
-# Up to the first gap only: a host sends again what lies behind it (`worker.delivery`).
+# Up to the first gap only: a host sends again what lies behind it (`worker.reporting.delivery`).
 _RAISE_WITHOUT_GAPS = """
 local first = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0')
 local seq = first

@@ -1,8 +1,8 @@
 """A Redis of our own for people who have none: a child process whose data lies in the home folder.
 
 Owns finding the program, starting and stopping it. Knows nothing of what is stored. Started by the bot and by tests.
-The server dies with its parent: `worker/shield.py` sets the parent-death signal in a process of its own before it
-becomes the server. That signal comes when the *thread* that started it ends, so start it from the main thread.
+The server dies with its parent: `worker/launches/shield.py` sets the parent-death signal in a process of its own before
+it becomes the server. That signal comes when the *thread* that started it ends, so start it from the main thread.
 SIGKILL loses at most the last second (`appendfsync everysec`), which the protocol repairs.
 """
 
@@ -18,8 +18,8 @@ from pathlib import Path
 import redis
 
 from agent.domain.errors import Unavailable
-from worker import shield
 from worker.client.redis_url import for_client
+from worker.launches import shield
 
 _SOCKET_CHARS = 100  # the kernel allows 107
 _STOP_S = 10.0

@@ -1,7 +1,7 @@
 """`python -m worker.supervisor RUN_DIR SEALED_DIR ATTEMPT READY_FD`: takes the lock, says READY, supervises.
 
 `python -m worker.supervisor --wait SOCKET` forks for each attempt that it is told of (`worker.supervisor.waiting`).
-Owns the first milliseconds: only the standard library is loaded before READY. Started by `worker.spawning`.
+Owns the first milliseconds: only the standard library is loaded before READY. Started by `worker.launches.spawning`.
 Exits 17 when another supervisor holds the lock. The lock is taken before the fork, so that exit code is seen.
 """
 

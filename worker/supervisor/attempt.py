@@ -20,17 +20,17 @@ from agent.domain.events import Accepted, Beat, Ended
 from agent.domain.orders import GpuInfo, LaunchOrder, Limits
 from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import decode, encode
-from worker import cgroup, secrets
 from worker.client.blobs import BlobStore, make_blobs
-from worker.disk import FULL
 from worker.folders import HostFolder, RunFolder, cgroup_name, remove, write_atomically
-from worker.gpus import gpus
-from worker.limits import limit_open_files, limits_of
-from worker.processes import adopt_orphans, boot_id
+from worker.host import cgroup, secrets
+from worker.host.disk import FULL
+from worker.host.gpus import gpus
+from worker.host.limits import limit_open_files, limits_of
+from worker.host.processes import adopt_orphans, boot_id
+from worker.reporting.sender import Sender, note_sent
+from worker.reporting.spool import Spool
 from worker.sandbox import tier_for
-from worker.sender import Sender, note_sent
 from worker.settings import Settings
-from worker.spool import Spool
 from worker.supervisor import outputs, workspace
 from worker.supervisor.checkpoints import newest_step
 from worker.supervisor.exits import failed

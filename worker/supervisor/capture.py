@@ -16,8 +16,8 @@ from pathlib import Path
 
 from agent.domain.events import Logged
 from agent.domain.redaction import Redactor
-from worker.disk import FULL
 from worker.folders import remove, rename_over
+from worker.host.disk import FULL
 
 LINE_BYTES = 64 * 1024
 _READ_BYTES = 1024 * 1024

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from agent.domain.events import Saved, fits
-from worker.usage import folder_bytes
+from worker.host.usage import folder_bytes
 
 _NAME = re.compile(r"step_(\d+)\Z")
 

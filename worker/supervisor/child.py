@@ -14,8 +14,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from worker import shield
-from worker.processes import children_of, kill_children, kill_tree, term_blocked
+from worker.host.processes import children_of, kill_children, kill_tree, term_blocked
+from worker.launches import shield
 from worker.sandbox import Command, handed_over
 from worker.warm.sets import WarmStart
 from worker.warm.start import ColdStart, WarmProcess

@@ -1,8 +1,8 @@
 """Watches what a run takes from its host: disk, memory, processes.
 
-Owns the looks and their sentences. Ends nothing: `worker.supervisor.stage` asks, and tells `Wishes`. Memory and
-processes are the kernel's business where a control group may be made (`worker.cgroup`); elsewhere `ProcessGuard` polls,
-which a program that grows by gigabytes a second can outrun.
+Owns the looks and their sentences. Ends nothing: `worker.supervisor.stage` asks, and tells `StopReasons`. Memory and
+processes are the kernel's business where a control group may be made (`worker.host.cgroup`); elsewhere `ProcessGuard`
+polls, which a program that grows by gigabytes a second can outrun.
 """
 
 import logging
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.domain.orders import Limits
-from worker.cgroup import Leaf
-from worker.disk import floor_of, space
-from worker.limits import changed_by
-from worker.processes import oom_kills
+from worker.host.cgroup import Leaf
+from worker.host.disk import floor_of, space
+from worker.host.limits import changed_by
+from worker.host.processes import oom_kills
+from worker.host.usage import WAIT_S, Measured, Tree, folder_bytes
 from worker.settings import Settings
-from worker.usage import WAIT_S, Measured, Tree, folder_bytes
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from agent.domain.runs import Artifact, ExitClass, RunSpec, Scorecard
 from agent.wire import encode
 from worker.client.blobs import BlobStore
 from worker.folders import is_too_deep, read_plain, remove, write_atomically
-from worker.processes import boot_id
+from worker.host.processes import boot_id
 from worker.supervisor.installing import ENVIRONMENT, INSTALLED
 
 _BUNDLE_NAMES = ("train.py", "requirements.txt", "trainyard", "worker")

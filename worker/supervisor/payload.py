@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from worker.processes import catches, children_of
+from worker.host.processes import catches, children_of
 from worker.supervisor.child import Child
 
 

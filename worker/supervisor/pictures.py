@@ -30,8 +30,8 @@ from trainyard.images import image_size
 from trainyard.pictures import FOLDER
 from worker.client.blobs import BlobStore, make_blobs
 from worker.folders import HostFolder
+from worker.reporting.spool import attempt_of
 from worker.settings import Settings
-from worker.spool import attempt_of
 
 LOOK_EVERY_S = 3.0
 _AGAIN_S, _AGAIN_SHARE = 10.0, 0.02  # a name is taken again after this long, longer the longer the attempt runs

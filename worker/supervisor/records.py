@@ -14,7 +14,7 @@ from typing import Any
 from agent.domain.events import Beat, EventBody, MetricRow
 from trainyard.pictures import FOLDER
 from worker.folders import RunFolder, read_plain
-from worker.spool import Spool
+from worker.reporting.spool import Spool
 from worker.supervisor.capture import Capture
 from worker.supervisor.checkpoints import CheckpointWatch
 from worker.supervisor.follow import MetaWatch, MetricsTail, rows_in

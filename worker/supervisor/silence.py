@@ -1,10 +1,10 @@
 """Whether a step does anything: how long it has been silent, and how long it may be.
 
-Owns the judgement; opens /proc through `worker.processes` only. Asked by `worker.supervisor.stage`. A sign of life is a
-metric, output (also without the end of a line) or a checkpoint. Before the first metric of a training, and in the steps
-around it, bytes that the processes read or write count too: a download or the reading of a large file says nothing for
-long.
-Source of the numbers: the project's reliability notes (15 min, ten usual steps, 45 min for the first step).
+Owns the judgement; opens /proc through `worker.host.processes` only. Asked by `worker.supervisor.stage`. A sign of life
+is a metric, output (also without the end of a line) or a checkpoint. Before the first metric of a training, and in the
+steps around it, bytes that the processes read or write count too: a download or the reading of a large file says
+nothing for long. Source of the numbers: the project's reliability notes (15 min, ten usual steps, 45 min for the first
+step).
 """
 
 import statistics

@@ -14,11 +14,12 @@ from pathlib import Path
 from agent.domain.events import Beat, Noted
 from agent.domain.orders import LaunchOrder, Limits
 from agent.domain.runs import Outcome
-from worker.cgroup import Leaf
 from worker.egress.gate import EgressProxy
 from worker.folders import HostFolder, RunFolder
-from worker.processes import descendants_of, moved_bytes
-from worker.sender import Sender
+from worker.host.cgroup import Leaf
+from worker.host.processes import descendants_of, moved_bytes
+from worker.host.usage import Sampler
+from worker.reporting.sender import Sender
 from worker.settings import Settings
 from worker.supervisor import outputs
 from worker.supervisor.child import Child
@@ -30,7 +31,6 @@ from worker.supervisor.records import Records
 from worker.supervisor.silence import Silence
 from worker.supervisor.steps import Granted, Step, command_for, place_of
 from worker.supervisor.stop_reasons import DIVERGED_AFTER, StopReasons, Why
-from worker.usage import Sampler
 from worker.warm.sets import WarmStart, sets_of, warm_start
 
 _LOOK_S, _FIRST_LOOK_S = 0.1, 0.001

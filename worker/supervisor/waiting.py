@@ -1,7 +1,7 @@
 """A supervisor that waits for attempts with everything imported: it forks for each.
 
 Owns what a fork is told and how it becomes the supervisor that was asked for. Called by `worker.supervisor.__main__`;
-kept alive by `worker.warm.pool`, asked by `worker.spawning`.
+kept alive by `worker.warm.pool`, asked by `worker.launches.spawning`.
 The request is one message: JSON `{"argv"}` with two open files, for its output and for its first word.
 """
 

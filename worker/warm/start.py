@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from worker.folders import connect_to
-from worker.processes import children_of, kill_tree, term_blocked
+from worker.host.processes import children_of, kill_tree, term_blocked
 from worker.sandbox import Command, handed_over
 from worker.warm.joining import SPACES
 from worker.warm.sets import HOME, ReadySet, WarmStart, ask_for, environment_state, why_cold

@@ -1,8 +1,8 @@
 """Asks NVML about this host's GPUs, once, and prints what it says: the only module that loads the driver's library.
 
-Run as `python -m worker.nvml`, a process of its own with a time limit (`worker.gpus`): a driver that hangs hangs this
-process only. Prints one JSON object a line: `{"gpu": <GpuInfo>}`, or `{"broken": {"index": n, "why": …}}` for a GPU
-that does not answer. Exits 3 where there is no NVML. Nothing is remembered from one look to the next.
+Run as `python -m worker.host.nvml`, a process of its own with a time limit (`worker.host.gpus`): a driver that hangs
+hangs this process only. Prints one JSON object a line: `{"gpu": <GpuInfo>}`, or `{"broken": {"index": n, "why": …}}`
+for a GPU that does not answer. Exits 3 where there is no NVML. Nothing is remembered from one look to the next.
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 
 Owns the position in the spool. Knows no run logic. One `Sender` per supervisor; the sweep makes one for a spool that
 was left. An event is sent again when Redis restarted (its memory may be a second older than we think) and when the
-stream lost it (`worker.delivery`): the reader tells doubles by (run, attempt, seq).
+stream lost it (`worker.reporting.delivery`): the reader tells doubles by (run, attempt, seq).
 """
 
 import contextlib
@@ -16,9 +16,9 @@ from typing import Any
 import redis
 
 from worker.client.connect import connect
-from worker.delivery import STREAM_PREFIX, acked_seq, is_lost
 from worker.folders import RunFolder, read_plain, write_atomically
-from worker.spool import Spool, lines_between, offset_after
+from worker.reporting.delivery import STREAM_PREFIX, acked_seq, is_lost
+from worker.reporting.spool import Spool, lines_between, offset_after
 
 _MAX_ENTRIES = 100_000
 _BATCH = 200

@@ -1,7 +1,7 @@
 """Starts the supervisor of an attempt: a fork of the one that waits, else a new interpreter.
 
-Owns the supervisor's environment, its arguments and the pipe for its first word. Called by `worker.launching`; what
-waits is kept by `worker.warm.pool` and answers in `worker.supervisor.waiting`.
+Owns the supervisor's environment, its arguments and the pipe for its first word. Called by `worker.launches.launching`;
+what waits is kept by `worker.warm.pool` and answers in `worker.supervisor.waiting`.
 """
 
 import contextlib

@@ -20,14 +20,14 @@ from agent.domain.runs import ExitClass, Outcome
 from agent.wire import encode
 from worker.client.blobs import BlobStore
 from worker.folders import HostFolder, RunFolder, is_alive, locked, marks_of, read_fence, rename_over, write_atomically
-from worker.gpus import gpus
-from worker.processes import end_with_environment
+from worker.host.gpus import gpus
+from worker.host.processes import end_with_environment
+from worker.launches.signatures import Refused, require_signature
+from worker.launches.spawning import spawn, supervisor_environment
+from worker.reporting.sender import Sender
+from worker.reporting.spool import Spool, has_ended
 from worker.sandbox import at_least, networks_of
-from worker.sender import Sender
 from worker.settings import Settings
-from worker.signatures import Refused, require_signature
-from worker.spawning import spawn, supervisor_environment
-from worker.spool import Spool, has_ended
 from worker.supervisor.checkpoints import newest_step
 from worker.supervisor.exits import failed
 from worker.supervisor.stop_reasons import read_stop

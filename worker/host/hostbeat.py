@@ -19,8 +19,8 @@ from agent.domain.orders import GpuInfo, HostInfo, Limits
 from agent.domain.runs import Network
 from agent.wire import encode
 from worker.client.connect import connect
-from worker.gpus import GpuWatch, Look, look
-from worker.processes import boot_id
+from worker.host.gpus import GpuWatch, Look, look
+from worker.host.processes import boot_id
 
 TTL_S = 60
 SEEN_S = 24 * 3600  # for how long a host that is gone is still named

@@ -1,8 +1,8 @@
 """Which orders a host believes: those that carry a signature by the bot's launch key.
 
 Owns the check, the sentences of its refusals, and the file that remembers the last one for the host beat. Knows no
-order's meaning. Called by `worker.launching` and `worker.tasks`: whoever can write to Redis could otherwise start code
-here, stop runs of others, or read their data.
+order's meaning. Called by `worker.launches.launching` and `worker.tasks`: whoever can write to Redis could otherwise
+start code here, stop runs of others, or read their data.
 """
 
 import contextlib

@@ -9,8 +9,8 @@ import resource
 import psutil
 
 from agent.domain.orders import Limits
-from worker import cgroup
-from worker.disk import space
+from worker.host import cgroup
+from worker.host.disk import space
 from worker.settings import Settings
 
 _GIB = 1024**3

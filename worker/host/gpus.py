@@ -1,8 +1,8 @@
 """The GPUs of this host: found with a time limit, and watched for illness.
 
-Owns the question (a process of its own, `worker.nvml`; where there is no NVML, `nvidia-smi`) and the judgement over
-time (`GpuWatch`). The driver's library is never loaded into this process: a driver that hangs must not hang the worker.
-Called by `worker.hostbeat` and `worker.usage`.
+Owns the question (a process of its own, `worker.host.nvml`; where there is no NVML, `nvidia-smi`) and the judgement
+over time (`GpuWatch`). The driver's library is never loaded into this process: a driver that hangs must not hang the
+worker. Called by `worker.host.hostbeat` and `worker.host.usage`.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ from pydantic import JsonValue
 
 from agent.domain.orders import GpuInfo
 from agent.wire import Malformed, decode
-from worker.nvml import NO_NVML, foreign_bytes
+from worker.host.nvml import NO_NVML, foreign_bytes
 
 LIMIT_S = 5.0
 ERRORS = 2  # looks in a row that a GPU may not answer before it is left alone
 WELL = 3  # looks in a row without a fault before it is used again
-_COMMAND = (sys.executable, "-I", "-m", "worker.nvml")
+_COMMAND = (sys.executable, "-I", "-m", "worker.host.nvml")
 _SMI = "uuid,index,name,memory.total,memory.used,utilization.gpu"
 _MIB = 2**20
 

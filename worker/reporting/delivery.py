@@ -1,7 +1,7 @@
 """Whether events that Redis took will ever reach the bot: an evicted or trimmed stream loses them without a word.
 
-Owns one question to Redis. Knows no spool. Asked now and then by `worker.sender`, and by the sweep for attempts that
-are over. The bot acknowledges by number, without gaps, so a reader that is past our last entry while the
+Owns one question to Redis. Knows no spool. Asked now and then by `worker.reporting.sender`, and by the sweep for
+attempts that are over. The bot acknowledges by number, without gaps, so a reader that is past our last entry while the
 acknowledgement is behind our last number has never seen something; it must be sent again.
 """
 

@@ -16,10 +16,8 @@ import redis
 from agent.domain.events import Ended
 from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import Malformed, decode, encode
-from worker.cgroup import find_leaves
 from worker.client.connect import connect
 from worker.client.redis_url import shown
-from worker.delivery import STREAM_PREFIX, acked_seq, is_lost
 from worker.folders import (
     HostFolder,
     RunFolder,
@@ -31,9 +29,11 @@ from worker.folders import (
     remove,
     write_atomically,
 )
-from worker.processes import boot_id, end_with_environment
-from worker.sender import Sender, note_sent, sent_notes
-from worker.spool import Spool, attempt_of, is_of, last_seq
+from worker.host.cgroup import find_leaves
+from worker.host.processes import boot_id, end_with_environment
+from worker.reporting.delivery import STREAM_PREFIX, acked_seq, is_lost
+from worker.reporting.sender import Sender, note_sent, sent_notes
+from worker.reporting.spool import Spool, attempt_of, is_of, last_seq
 from worker.supervisor.checkpoints import newest_step
 
 _SEND_LIMIT_S = 10.0

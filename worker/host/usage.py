@@ -18,8 +18,8 @@ import psutil
 
 from agent.domain.orders import GpuInfo
 from agent.domain.runs import GpuUsage, Usage
-from worker.gpus import gpus as discover
-from worker.processes import descendants_of
+from worker.host.gpus import gpus as discover
+from worker.host.processes import descendants_of
 
 WAIT_S = 0.1
 DISK_EVERY_S = 30.0

@@ -15,7 +15,7 @@ import redis
 
 from agent.domain.errors import Conflict
 from worker.client.connect import connect
-from worker.processes import boot_id
+from worker.host.processes import boot_id
 
 TTL_S = 60  # after which the name of a worker that was killed is free for another machine
 _LOCK_S = 10.0  # pool processes of a worker that was killed end within this
