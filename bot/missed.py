@@ -2,6 +2,7 @@
 
 Platforms keep what was said, so it is read back and stored like what is delivered; what was stored before is known by
 its keys and not answered twice. Clicks and slash commands cannot be read back; whoever made them saw that they failed.
+Nor can a person's first direct message on Discord, which lists none to bots.
 """
 
 import asyncio

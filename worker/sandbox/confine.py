@@ -3,9 +3,10 @@
 RULES is JSON: `read`, `write`, `devices` (paths), `folder`, `seccomp` (the filter, base64), `newest` (version of
 Landlock), `signals` (calls that the filter stops beside `connect`, number to name), `network` (none, hub, open) and
 `egress` (the proxy's unix socket, for hub). Needs no rights, no user namespaces and no program of the system.
-This process stays outside as the parent of ARGV, hands signals on and ends as it ends. It makes ARGV's connections in
-its place: the filter stops each `connect`, and only a unix socket of the run's own folders, or the way to the proxy, is
-connected here and put in place of the caller's socket. So no memory of the caller is trusted after it was read.
+This process stays outside as the parent of ARGV, hands signals on (ARGV hears one to the whole group twice) and ends
+as it ends. It makes ARGV's connections in its place: the filter stops each `connect`, and only a unix socket of the
+run's own folders, or the way to the proxy, is connected here and put in place of the caller's socket. So no memory of
+the caller is trusted after it was read.
 Does not know runs. Uses `worker.egress.forward`, standard library otherwise. Written by hand because no library for
 Landlock is in the lock; the numbers are those of linux/landlock.h, linux/seccomp.h and linux/prctl.h of Linux 6.12.
 """

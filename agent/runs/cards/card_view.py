@@ -1,7 +1,8 @@
 """How the card of a run draws its curves: a view that people choose and the store keeps with the run. Pure.
 
-Knows how it travels in a button and in the store; what is drawn is decided in `agent.runs.cards.live`. Called by the
-live cards, the tool `set_card` and the commands.
+Knows how it travels in a button and in the store; what is drawn is decided in `agent.runs.cards.live`. A button
+carries one change, so clicks on an old card add up. The menu of metrics is a message of its own, because an edit of the
+live card would close it under a hand. Called by the live cards, the tool `set_card` and the commands.
 """
 
 import re

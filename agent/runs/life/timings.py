@@ -1,4 +1,4 @@
-"""How patient the run service is, in one value. Source of the defaults: the protocol in ARCHITECTURE.md."""
+"""How patient the run service is, in one value. What happens at each of them is in docs/wire.md."""
 
 from dataclasses import dataclass, field
 
