@@ -161,7 +161,7 @@ def test_a_stopped_run_goes_on_to_the_weights_of_an_uninterrupted_one(
 
 def test_checkpoints_are_also_saved_within_an_epoch(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """As often as time says, not only where an epoch ends: what a killed attempt loses is a minute, not hours."""
-    monkeypatch.setattr("worker.recipes.texts.loop._CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr("worker.recipes.networks.loop.CHECKPOINT_EVERY_S", 0.0)
     settings = {**TEXT, "max_steps": 12, "batch_size": 8, "early_stopping_patience": 50}
     run = make(texts_csv(200), "library", recipe="text_classification", settings=settings)
     assert run.prepare_here() == 0

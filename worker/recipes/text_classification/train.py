@@ -27,9 +27,10 @@ from worker.recipes.common.kept import kept
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.split import split_rows
 from worker.recipes.common.table import BadData
+from worker.recipes.networks.loop import Goal, Loop, total_steps
 from worker.recipes.text_classification.predict import load
 from worker.recipes.texts.encoder import Encoder, build, encoder_settings
-from worker.recipes.texts.loop import Held, Loop, total_steps
+from worker.recipes.texts.loop import TextLearner
 from worker.recipes.texts.words import words
 
 _PACKAGES = {"encoder": ("torch", "transformers", "tokenizers", "safetensors", "numpy"),
@@ -133,8 +134,9 @@ def _candidates(
 
     encoder = build(texts, data.classes, settings, seed=job.seed)
     runtime.log(f"Encoder: {encoder.origin} on {encoder.device}, learning rate {settings['learning_rate']:g}.")
-    seen = Held(held_texts, data.metric, lambda shares: data.score(shares, held), before_first=fit_baselines)
-    trained = Loop(encoder, settings, runtime, seed=job.seed).run(texts, codes, seen)
+    learner = TextLearner(encoder, texts, codes, held_texts, lambda shares: data.score(shares, held))
+    goal = Goal(data.metric, before_first=fit_baselines)
+    trained = Loop(learner, settings, runtime, seed=job.seed).run(len(texts), goal)
     if not scores:  # an earlier attempt has measured
         fit_baselines(None)
     if not trained.stopped:  # not before the first step, which people wait for

@@ -10,26 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from worker.recipes.common.job import BadSettings, Setting, read_settings, usable_cpus
+from worker.recipes.networks.loop import SETTINGS as LOOP
 from worker.recipes.texts.encoding import EncoderModel
 
 SETTINGS = {
     "model": Setting(None, also=("backbone", "base_model")),
-    "epochs": Setting(8, 1, 1000),
-    "max_steps": Setting(0, 0, 10_000_000, ("steps",)),  # 0: as many as the epochs take
-    "batch_size": Setting(32, 1, 4096),
-    "learning_rate": Setting(0.0, 0.0, 1e6, ("lr",)),  # 0: 3e-5 for a pretrained model, 1e-3 from scratch
-    "weight_decay": Setting(0.01, 0.0, 10.0),
-    "warmup_frac": Setting(0.1, 0.0, 1.0, ("warmup_ratio",)),
-    "max_grad_norm": Setting(1.0, 0.0, 1e6),
+    **LOOP,
     "max_tokens": Setting(128, 8, 8192, ("max_length",)),
     "hidden_size": Setting(128, 8, 4096),
     "layers": Setting(2, 1, 48),
     "heads": Setting(4, 1, 64),
     "vocabulary": Setting(8000, 50, 200_000, ("vocab_size",)),
-    "early_stopping_patience": Setting(3, 1, 1000, ("patience",)),
-    "valid_frac": Setting(0.15, 0.05, 0.5),
 }
-_SCRATCH_RATE, _PRETRAINED_RATE = 1e-3, 3e-5
+_SCRATCH_RATE, _PRETRAINED_RATE = 1e-3, 3e-5  # where nobody said another
 _MOST_THREADS = 8
 _SMALL = 5_000_000  # below this many parameters a second thread costs more than it gives
 _FEW = 250_000  # with fewer characters to learn from, several threads take longer than one (two cores, measured)
