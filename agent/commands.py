@@ -16,7 +16,7 @@ from agent.domain.errors import BadRequest
 from agent.domain.ids import is_run_id, new_ulid
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES
-from agent.ports import ToolCall
+from agent.ports import ModelMessage, ToolCall
 from agent.tools.cards.card_views import CARD_WORDS, card_arguments
 from agent.tools.charts.chart_views import view_of as chart_view_of
 from agent.tools.charts.chart_words import RESULT_WORDS, SMOOTH_WORDS, USAGE_WORDS, arguments_of
@@ -28,8 +28,6 @@ from agent.tools.training.programs import REQUIREMENTS, is_program
 
 Parser = Callable[[str, Sequence[str]], dict[str, Any]]
 AROUND_IDS = "`,.<>;:"  # what people write around an id: it stands in backticks in what the bot writes
-CALL = "command-"  # how the ids of calls begin that a command made, not a model
-FILE_NOTE = "[file: "
 MOST_COMPARED = 5
 
 
@@ -473,7 +471,12 @@ def asks_people(words: Sequence[str], dispatcher: Dispatcher) -> bool:
     return True
 
 
-def call_in(text: str, turn_id: str, dispatcher: Dispatcher) -> ToolCall | None:
+def command_call_id(turn_id: str) -> str:
+    """The id of the call that a turn's request makes as a command."""
+    return f"command-{turn_id}"
+
+
+def call_in(asked: ModelMessage, turn_id: str, dispatcher: Dispatcher) -> ToolCall | None:
     """The call that a turn's request makes as a command, without a model; None where it is for the model.
 
     It is made of what is stored, so that a turn that was cut off makes the same call again. A file that came with it is
@@ -482,10 +485,8 @@ def call_in(text: str, turn_id: str, dispatcher: Dispatcher) -> ToolCall | None:
     Raises:
         BadRequest: the command cannot be read.
     """
-    lines = text.splitlines()
-    files = [line.removeprefix(FILE_NOTE).rpartition(", ")[0] for line in lines if line.startswith(FILE_NOTE)]
-    said = "\n".join(line for line in lines if not line.startswith("[file"))
-    words = words_of(said)
+    files = [file.name for file in asked.files]
+    words = words_of(asked.text)
     command = command_of(words[0]) if words else None
     if not words or command is None or not dispatcher.asks(command.tool):
         return None
@@ -500,13 +501,11 @@ def call_in(text: str, turn_id: str, dispatcher: Dispatcher) -> ToolCall | None:
             arguments.setdefault("requirements", REQUIREMENTS)
     elif command.name in {"update", "start"} and files:
         arguments.setdefault("file", files[0])
-    return ToolCall(f"{CALL}{turn_id}", command.tool_for(arguments), json.dumps(arguments))
+    return ToolCall(command_call_id(turn_id), command.tool_for(arguments), json.dumps(arguments))
 
 
-def command_answer(call_id: str, answer: str) -> str | None:
-    """What people are told of the answer to a command's call; None for a model's call."""
-    if not call_id.startswith(CALL):
-        return None
+def command_answer(answer: str) -> str:
+    """What people are told of the answer to a command's call."""
     told: dict[str, Any] = json.loads(answer)
     return str(told.get("error") or told.get("text") or "Done.")
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
@@ -196,15 +197,42 @@ class ToolCall:
     arguments: str
 
 
+class Role(StrEnum):
+    """Whose entry of a conversation it is."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """A file that came with a message, as a model hears of it."""
+
+    name: str
+    size_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class ModelMessage:
-    """One entry of a conversation in the form that every chat model understands. `speaker` is whose words they are."""
+    """One entry of a conversation. `text` is what was said and nothing else; facts about it are fields.
 
-    role: str  # system | user | assistant | tool
+    Of a user: `speaker` is whose words they are; `noticed` says that they are nobody's but the monitor's; `files` came
+    with them, `refused` says why others that came were not taken. Of an assistant: `model` said it, and `offers` is the
+    column that it offered to train for. `call_id` is of the call that a tool message answers.
+    """
+
+    role: Role
     text: str
     calls: tuple[ToolCall, ...] = ()
-    call_id: str = ""  # of the call that a tool message answers
+    call_id: str = ""
     speaker: str = ""
+    noticed: bool = False
+    files: tuple[AttachedFile, ...] = ()
+    refused: tuple[str, ...] = ()
+    model: str = ""
+    offers: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +246,7 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """A whole answer."""
+    """A whole answer of `model`. `offers` is the column that its words offer to train for."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -226,6 +254,7 @@ class ModelReply:
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float = 0.0
+    offers: str = ""
 
 
 class Model(Protocol):

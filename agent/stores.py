@@ -6,6 +6,7 @@ What is remembered of runs is in `agent.run_store`, and its names can be had fro
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 
 from agent.domain.approvals import Approval, ApprovalState
@@ -15,10 +16,7 @@ from agent.domain.inbound import Inbound, Person, Thread
 from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
 from agent.run_store import START, Applied, Ending, Lease, LogPage, LogQuery, Note, Place, Runs, Script, Verdict
 
-NOTICED = "n-"  # how the ids of turns begin that nobody asked for
-
 __all__ = [
-    "NOTICED",
     "START",
     "Applied",
     "Approvals",
@@ -27,6 +25,7 @@ __all__ = [
     "Ending",
     "Inbox",
     "InboxItem",
+    "InboxState",
     "Lease",
     "LogPage",
     "LogQuery",
@@ -34,12 +33,22 @@ __all__ = [
     "Outbox",
     "Place",
     "Post",
+    "PostState",
     "Runs",
     "Script",
     "Stores",
     "Turn",
+    "TurnKind",
+    "TurnState",
     "Verdict",
 ]
+
+
+class InboxState(StrEnum):
+    """Whether an act was handled."""
+
+    NEW = "new"
+    DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,22 @@ class InboxItem:
 
     id: int
     inbound: Inbound
+
+
+class TurnState(StrEnum):
+    """How far a turn is; a paused one waits for people."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+
+
+class TurnKind(StrEnum):
+    """What began a turn: words of a person, a command (which needs no model), or the monitor, so that nobody asked."""
+
+    ASKED = "asked"
+    COMMANDED = "commanded"
+    NOTICED = "noticed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +84,8 @@ class Turn:
     inbox_id: int
     thread: Thread
     person: Person
-    state: str  # running | paused | done
+    state: TurnState = TurnState.RUNNING
+    kind: TurnKind = TurnKind.ASKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +200,16 @@ class Approvals(Protocol):
         """All approvals in these states, the oldest first."""
 
 
+class PostState(StrEnum):
+    """Whether a post is on its platform. Of `begun` (an answer that grows) and `sending` that is not known."""
+
+    NEW = "new"
+    BEGUN = "begun"
+    SENDING = "sending"
+    SENT = "sent"
+    DEAD = "dead"
+
+
 @dataclass(frozen=True, slots=True)
 class Post:
     """A message that the bot keeps up to date: what should be shown and what is."""
@@ -184,7 +220,7 @@ class Post:
     content: Content
     version: int
     shown: int
-    state: str  # new | begun | sending | sent | dead
+    state: PostState
     ref: MessageRef | None
     whisper: Whisper | None
     urgent: bool

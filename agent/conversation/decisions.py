@@ -12,7 +12,7 @@ from agent.domain.content import Button, Card, Content, Fact
 from agent.domain.errors import BadRequest, NotAllowed
 from agent.domain.inbound import Inbound, Thread
 from agent.ports import ChatAdapter
-from agent.stores import Stores
+from agent.stores import PostState, Stores
 
 SHOWING_S, SHOWING_TRIES = 0.05, 60  # a card that is just being posted is waited for
 MOST_LISTED = 5
@@ -65,7 +65,7 @@ class Decisions:
         post = None
         for _ in range(SHOWING_TRIES):
             post = await self._stores.outbox.get(CARD_KEY.format(approval.id))
-            if post is None or post.state != "sending":
+            if post is None or post.state is not PostState.SENDING:
                 break
             await asyncio.sleep(SHOWING_S)
         adapter = self._adapters.get(post.thread.platform) if post else None

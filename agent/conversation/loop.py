@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from agent.cards import duration
-from agent.commands import call_in, command_answer
+from agent.commands import call_in, command_answer, command_call_id
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.prompt import conversation
 from agent.delivery.outbox import LiveReply, OutboxDelivery
@@ -17,16 +17,14 @@ from agent.domain.content import Button, Card, Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.inbound import Person
 from agent.domain.policy import Effect
-from agent.ports import Model, ModelMessage, ModelReply, ToolCall
-from agent.stores import NOTICED, Context, Conversations, Turn
+from agent.ports import Model, ModelMessage, ModelReply, Role, ToolCall
+from agent.stores import Context, Conversations, Turn, TurnKind
 from agent.tools.dispatch import Dispatcher, NeedsApproval, failure_of
 from agent.tools.tool import Caller, Result
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 MOST_MODEL_CALLS = 16
-# How the ids of turns begin that a person asked for, that nobody did, and that are commands, which need no model.
-ASKED, COMMANDED = "t-", "c-"
 UNKNOWN_OUTCOME = (
     '{"error": "This call was begun before a restart and its outcome is unknown. '
     'Check the state before you repeat it."}'
@@ -101,7 +99,7 @@ class TurnLoop:
         await self._end(turn, f"reply:{turn.id}:limit", Content(text=text, card=_go_on(turn)))
 
     async def _end(self, turn: Turn, key: str, content: Content) -> None:
-        said = ModelMessage("assistant", content.text)
+        said = ModelMessage(Role.ASSISTANT, content.text)
         await self._conversations.end_turn(turn, said, key=key, content=content)
         self._delivery.wake(turn.thread.key)
 
@@ -119,7 +117,7 @@ class TurnLoop:
                 if isinstance(answer, Result):
                     await self._show(turn, call, answer)
                     answer = self._dispatcher.answer(call.name, answer)
-                said = ModelMessage("tool", answer, call_id=call.id)
+                said = ModelMessage(Role.TOOL, answer, call_id=call.id)
                 await self._conversations.append(turn, [said])
                 history.append(said)
         return waits
@@ -141,25 +139,24 @@ class TurnLoop:
         No model is asked. That the call waits for people, and goes on after their click, is the same as for a model's.
         """
         last = history[-1]
-        if last.role == "user" and not turn.id.startswith(NOTICED):
-            call = call_in(last.text, turn.id, self._dispatcher)
+        if last.role is Role.USER and not last.noticed:
+            call = call_in(last, turn.id, self._dispatcher)
             if call is None:
                 return False
-            said = ModelMessage("assistant", "", (call,))
+            said = ModelMessage(Role.ASSISTANT, "", (call,))
             await self._conversations.append(turn, [said])
             history.append(said)
             if await self._answer_calls(turn, history, interrupt):
                 return True
             last = history[-1]
-        text = command_answer(last.call_id, last.text) if last.role == "tool" else None
-        if text is None:
+        if last.call_id != command_call_id(turn.id):
             return False
-        await self._end(turn, f"reply:{turn.id}:{len(history)}", Content(text=text))
+        await self._end(turn, f"reply:{turn.id}:{len(history)}", Content(text=command_answer(last.text)))
         return True
 
     async def _carry_out(self, turn: Turn, call: ToolCall, interrupt: Interrupt) -> Result | str | None:
         """What a call gave, or the answer for the model where it could not be done; None where people are asked."""
-        unattended = turn.id.startswith(NOTICED)
+        unattended = turn.kind is TurnKind.NOTICED
         caller = Caller(turn.person, turn.session_id, turn.thread, turn.id, unattended=unattended)
         asks = self._dispatcher.asks(call.name)
         if asks and await self._approvals.waits(turn, call):
@@ -197,7 +194,7 @@ class TurnLoop:
             except _CutOffError as cut:
                 content = self._cut_off(turn, cut.said, interrupt.by)
                 reply = ModelReply(content.text, (), "")
-            said = ModelMessage("assistant", reply.text, reply.calls)
+            said = ModelMessage(Role.ASSISTANT, reply.text, reply.calls, model=reply.model, offers=reply.offers)
             history.append(said)
             if not reply.calls:
                 version = await self._conversations.end_turn(turn, said, key=key, content=content)
@@ -248,9 +245,9 @@ def unanswered(history: Sequence[ModelMessage]) -> list[ToolCall]:
     """Calls of the last assistant message that no tool message answers."""
     answered: set[str] = set()
     for said in reversed(history):
-        if said.role == "tool":
+        if said.role is Role.TOOL:
             answered.add(said.call_id)
-        elif said.role == "assistant":
+        elif said.role is Role.ASSISTANT:
             return [call for call in said.calls if call.id not in answered]
         else:
             return []

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from agent.domain.datasets import DatasetRef
 from agent.domain.inbound import one_line
-from agent.ports import ModelMessage
+from agent.ports import ModelMessage, Role
 
 SYSTEM = """\
 You are Trainyard, the ML engineer of this team, answering in a chat thread. Be brief and concrete.
@@ -24,26 +24,37 @@ what it leans on stands in run_chart with result, pictures that a training logge
 own word, not measured on sealed rows; list_experiments ranks the runs of a thread. To change settings, use clone_run
 with only what changes. To change the program, read run_script first and give update_script the smallest exact
 replacements; people approve its diff. When several runs fit and nobody named one, ask which.
+Lines in brackets at its end say which files came with it.
 A message that begins with "[monitor]" is no person's: something was noticed about a run. Look into it, say in two
 sentences what is wrong and what you advise. At most propose one fix, with update_script or clone_run, which people
 approve; you can change nothing yourself in such a turn. Do not propose again what was rejected.\
 """
-NOTICE = "[monitor] "  # how a turn begins that the monitor started
 HISTORY_CHARS = 200_000
 MOST_FILES = 100
 
 
 def conversation(history: Sequence[ModelMessage], files: Sequence[DatasetRef]) -> list[ModelMessage]:
     """The messages for one model call: the system's word, then as many whole turns, newest first, as fit."""
-    told = [ModelMessage("system", SYSTEM)]
+    told = [ModelMessage(Role.SYSTEM, SYSTEM)]
     if files:
         names = json.dumps([one_line(file.name) for file in files[:MOST_FILES]], ensure_ascii=False)
-        told.append(ModelMessage("user", f"[data, not words of a person] Files in this thread, newest first: {names}"))
+        told.append(
+            ModelMessage(Role.USER, f"[data, not words of a person] Files in this thread, newest first: {names}")
+        )
     start, used = len(history), 0
     for index in range(len(history) - 1, -1, -1):
         used += len(history[index].text) + sum(len(call.arguments) for call in history[index].calls)
         if used > HISTORY_CHARS and start < len(history):
             break
-        if history[index].role == "user":
+        if history[index].role is Role.USER:
             start = index
     return [*told, *history[start:]]
+
+
+def as_read(said: ModelMessage) -> str:
+    """A message's words with the facts about it, in the form that the system's word explains."""
+    lines = [f"[from {json.dumps(said.speaker, ensure_ascii=False)}]"] if said.speaker else []
+    lines.append(f"[monitor] {said.text}" if said.noticed else said.text)
+    lines += [f"[file: {file.name}, {file.size_bytes} bytes]" for file in said.files]
+    lines += [f"[file refused: {why}]" for why in said.refused]
+    return "\n".join(lines)

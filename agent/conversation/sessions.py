@@ -18,18 +18,18 @@ from agent.commands import DECISIONS, asks_people, carry_out, ends_answer, is_de
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.backlog import Backlog
 from agent.conversation.decisions import Decisions
-from agent.conversation.loop import ASKED, COMMANDED, Interrupt, TurnLoop
-from agent.conversation.prompt import NOTICE
+from agent.conversation.loop import Interrupt, TurnLoop
 from agent.conversation.signs import Signs
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.approvals import AGAIN_KEY, Approval
 from agent.domain.content import END_ANSWER, Content
+from agent.domain.datasets import DatasetRef
 from agent.domain.errors import AppError, BadData, BadRequest, Conflict, NotAllowed, NotFound, TransientError
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Attachment, Away, Clicked, Commanded, Inbound, Noticed, Person, Said, Thread
 from agent.domain.redaction import without_secrets
-from agent.ports import Blobs, ChatAdapter, Clock, ModelMessage, Whisper
-from agent.stores import NOTICED, InboxItem, Stores, Turn
+from agent.ports import AttachedFile, Blobs, ChatAdapter, Clock, ModelMessage, Role, Whisper
+from agent.stores import InboxItem, Stores, Turn, TurnKind, TurnState
 from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Caller
 
@@ -119,7 +119,7 @@ class InboxRouter:
         if thread.platform not in self._adapters:
             return
         self._taken.add(_item_id(work))
-        if isinstance(work, Turn) and not work.id.startswith(COMMANDED):
+        if isinstance(work, Turn) and work.kind is not TurnKind.COMMANDED:
             self._queue(thread, work)
         else:
             self._put(self._acts, thread, work, self._act)
@@ -195,8 +195,8 @@ class InboxRouter:
         """Say what went wrong, once; a turn ends with it, so that no later start takes it up again."""
         key, content = f"error:{work.id}", Content(text=text)
         turn = await self._turn_of(work)
-        if turn is not None and turn.state == "running":
-            await self._conversations.end_turn(turn, ModelMessage("assistant", text), key=key, content=content)
+        if turn is not None and turn.state is TurnState.RUNNING:
+            await self._conversations.end_turn(turn, ModelMessage(Role.ASSISTANT, text), key=key, content=content)
             self._delivery.wake(turn.thread.key)
         elif isinstance(work, InboxItem):
             await self._delivery.put(key, work.inbound.thread, content, whisper=_whisper(work), urgent=True)
@@ -266,8 +266,8 @@ class InboxRouter:
             return True
         with self._interruptible(thread, person) as interrupt:
             if isinstance(work, InboxItem):
-                prefix = NOTICED if isinstance(work.inbound.act, Noticed) else ASKED
-                await self._begin_turn(work, prefix, interrupt)
+                kind = TurnKind.NOTICED if isinstance(work.inbound.act, Noticed) else TurnKind.ASKED
+                await self._begin_turn(work, kind, interrupt)
             else:
                 await self._resume(work, interrupt)
         return True
@@ -310,42 +310,48 @@ class InboxRouter:
         interrupt.press(inbound.person)
         return True
 
-    async def _begin_turn(self, item: InboxItem, prefix: str, interrupt: Interrupt) -> None:
+    async def _begin_turn(self, item: InboxItem, kind: TurnKind, interrupt: Interrupt) -> None:
         inbound = item.inbound
         said = _said(inbound)
-        turn = Turn(f"{prefix}{new_ulid()}", "", item.id, inbound.thread, inbound.person, "running")
-        asked = ModelMessage("user", "\n".join((said.text, *await self._take_files(item, said))))
+        turn = Turn(f"t-{new_ulid()}", "", item.id, inbound.thread, inbound.person, kind=kind)
+        files, refused = await self._take_files(item, said)
+        asked = ModelMessage(Role.USER, said.text, files=files, refused=refused)
         begun = await self._conversations.begin_turn(turn, asked)
         if begun is not None:
             await self._loop.run(*begun, interrupt)
         elif found := await self._conversations.turn_of_item(item.id):  # from before a restart
             await self._resume(found, interrupt)
 
-    async def _take_files(self, item: InboxItem, said: Said) -> list[str]:
-        """Download what came with a message, unless it has a turn already; a line for the model about each file."""
+    async def _take_files(self, item: InboxItem, said: Said) -> tuple[tuple[AttachedFile, ...], tuple[str, ...]]:
+        """Download what came with a message, unless it has a turn already; the files, and why others were not taken."""
         if not said.attachments or await self._conversations.turn_of_item(item.id) is not None:
-            return []
+            return (), ()
         session_id = await self._conversations.session_of(item.inbound.thread, create=True)
         if session_id is None:
             raise NotFound("This thread has no session.")
-        return [await self._take_file(session_id, item.inbound, file) for file in said.attachments]
+        files: list[AttachedFile] = []
+        refused: list[str] = []
+        for attachment in said.attachments:
+            try:
+                dataset = await self._fetched(item.inbound, attachment)
+            except AppError as error:
+                refused.append(error.text)
+                continue
+            await self._conversations.add_file(session_id, dataset, self._clock.now())
+            files.append(AttachedFile(dataset.name, dataset.size_bytes))
+        return tuple(files), tuple(refused)
 
-    async def _take_file(self, session_id: str, inbound: Inbound, file: Attachment) -> str:
-        """Download an attachment into the session; the line that tells the model about it."""
-        try:
-            if file.size_bytes > FILE_LIMIT_BYTES:
-                raise BadData(
-                    f"`{file.name}` has {file.size_bytes / 1e9:.1f} GB; files in chat may have up to "
-                    f"{FILE_LIMIT_BYTES / 1e9:.0f} GB. Send a sample of it."
-                )
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "attachment"
-                await self._adapters[inbound.thread.platform].fetch(file, path, limit_bytes=FILE_LIMIT_BYTES)
-                dataset = await self._blobs.put(path, name=file.name)
-        except AppError as error:
-            return f"[file refused: {error.text}]"
-        await self._conversations.add_file(session_id, dataset, self._clock.now())
-        return f"[file: {dataset.name}, {dataset.size_bytes} bytes]"
+    async def _fetched(self, inbound: Inbound, file: Attachment) -> DatasetRef:
+        """An attachment, downloaded and stored. Raises `AppError`: it cannot be taken; the text says why."""
+        if file.size_bytes > FILE_LIMIT_BYTES:
+            raise BadData(
+                f"`{file.name}` has {file.size_bytes / 1e9:.1f} GB; files in chat may have up to "
+                f"{FILE_LIMIT_BYTES / 1e9:.0f} GB. Send a sample of it."
+            )
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "attachment"
+            await self._adapters[inbound.thread.platform].fetch(file, path, limit_bytes=FILE_LIMIT_BYTES)
+            return await self._blobs.put(path, name=file.name)
 
     async def _command(self, item: InboxItem, words: Sequence[str]) -> bool:
         """Carry out a command, in a turn of its own where people are asked about it; True, since it is done."""
@@ -381,7 +387,7 @@ class InboxRouter:
     async def _ask(self, item: InboxItem) -> bool:
         """Ask people about a command."""
         await self._whisper(item, Content(text=ON_ITS_WAY))  # a slash command is owed an answer of its own
-        await self._begin_turn(item, COMMANDED, Interrupt(item.inbound.person))
+        await self._begin_turn(item, TurnKind.COMMANDED, Interrupt(item.inbound.person))
         return True
 
     async def _warn_of_secrets(self, item: InboxItem) -> None:
@@ -437,7 +443,7 @@ def _said(inbound: Inbound) -> Said:
         case Said() as said:
             return said
         case Noticed(text=text):
-            return Said(text=NOTICE + text)
+            return Said(text=text)
         case Commanded(words=words):
             return Said(text=" ".join(("/train", *words)))
         case Clicked(action="continue"):

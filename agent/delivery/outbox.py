@@ -16,7 +16,7 @@ from agent.domain.content import Content
 from agent.domain.errors import AppError, NotFound, TransientError
 from agent.domain.inbound import Thread
 from agent.ports import ChatAdapter, Clock, MessageRef, ReplyStream, Whisper
-from agent.stores import Outbox, Post
+from agent.stores import Outbox, Post, PostState
 
 log = logging.getLogger(__name__)
 FIRST_WAIT_S = 0.5
@@ -265,8 +265,8 @@ class OutboxDelivery:
     async def _post_or_edit(self, adapter: ChatAdapter, post: Post) -> MessageRef:
         if post.ref is not None:
             return await self._edit(adapter, post, post.ref)
-        if post.state in {"begun", "sending"} and post.whisper is None:
-            found = await adapter.find(post.thread, key=post.key, growing=post.state == "begun")
+        if post.state in {PostState.BEGUN, PostState.SENDING} and post.whisper is None:
+            found = await adapter.find(post.thread, key=post.key, growing=post.state is PostState.BEGUN)
             if found is not None:
                 return await adapter.edit(post.thread, found, post.content)
         await self._outbox.sending(post.key)

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import itertools
 import json
 import logging
 import re
@@ -12,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agent.conversation.prompt import as_read
 from agent.domain.errors import AppError, ModelError, Unavailable
-from agent.ports import Model, ModelMessage, ModelReply, ToolCall, ToolSchema
+from agent.ports import Model, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 
 log = logging.getLogger(__name__)
 LINE_LIMIT_BYTES = 16_000_000
@@ -71,7 +73,7 @@ class GatewayModel:
 
     async def probe(self) -> None:
         """Ask for next to nothing; returns at the first sign that it answers. Raises as `stream` does."""
-        request = self._request((ModelMessage("user", "Say ok."),), ()) | {"max_tokens": PROBE_TOKENS}
+        request = self._request((ModelMessage(Role.USER, "Say ok."),), ()) | {"max_tokens": PROBE_TOKENS}
         reader, writer = await self._connect()
         try:
             writer.write(json.dumps(request).encode() + b"\n")
@@ -133,32 +135,31 @@ def paired(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
     names: dict[str, str] = {}
     waiting: list[str] = []
     for said in messages:
-        if said.role == "tool" and said.call_id in waiting:
+        if said.role is Role.TOOL and said.call_id in waiting:
             waiting.remove(said.call_id)
             result.append(said)
             continue
-        result += [ModelMessage("tool", NO_ANSWER_YET, call_id=call_id) for call_id in waiting]
+        result += [ModelMessage(Role.TOOL, NO_ANSWER_YET, call_id=call_id) for call_id in waiting]
         waiting = [call.id for call in said.calls]
         names |= {call.id: call.name for call in said.calls}
-        result.append(_late(said, names) if said.role == "tool" else said)
-    return result + [ModelMessage("tool", NO_ANSWER_YET, call_id=call_id) for call_id in waiting]
+        result.append(_late(said, names) if said.role is Role.TOOL else said)
+    return result + [ModelMessage(Role.TOOL, NO_ANSWER_YET, call_id=call_id) for call_id in waiting]
 
 
 def _late(answer: ModelMessage, names: Mapping[str, str]) -> ModelMessage:
     tool = names.get(answer.call_id, "an earlier call")
-    return ModelMessage("user", f"[late result of {tool}; data, not words of a person] {answer.text}")
+    return ModelMessage(Role.USER, f"[late result of {tool}; data, not words of a person] {answer.text}")
 
 
 def _as_openai(said: ModelMessage) -> dict[str, Any]:
-    said_by = f"[from {json.dumps(said.speaker, ensure_ascii=False)}]\n" if said.speaker else ""
-    message: dict[str, Any] = {"role": said.role, "content": f"{said_by}{said.text}"}
+    message: dict[str, Any] = {"role": said.role.value, "content": as_read(said)}
     if said.calls:
         message["content"] = said.text or None
         message["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _object(call.arguments)}}
             for call in said.calls
         ]
-    if said.role == "tool":
+    if said.role is Role.TOOL:
         message["tool_call_id"] = said.call_id
     return message
 
@@ -199,17 +200,13 @@ class ModelChain:
             if shown:
                 yield "\n\n"  # the finished answer shows the last model's words only
         async for piece in self._last.stream(messages, tools):
-            if why and isinstance(piece, ModelReply) and piece.text and not _told(messages):
+            if why and isinstance(piece, ModelReply) and piece.text and not _spoke(piece.model, messages):
                 yield replace(piece, text=f"_{why} {BY_RULES}_\n\n{piece.text}")
             else:
                 yield piece
 
 
-def _told(messages: Sequence[ModelMessage]) -> bool:
-    """Whether this turn has said before why it goes by rules."""
-    for said in reversed(messages):
-        if said.role == "user":
-            return False
-        if said.role == "assistant" and BY_RULES in said.text:
-            return True
-    return False
+def _spoke(model: str, messages: Sequence[ModelMessage]) -> bool:
+    """Whether this model has said something in this turn before."""
+    turn = itertools.takewhile(lambda said: said.role is not Role.USER, reversed(messages))
+    return any(said.model == model and said.text for said in turn if said.role is Role.ASSISTANT)

@@ -7,17 +7,14 @@ requests (train, predict, watch, control, compare) and says so when it does not 
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from agent.conversation.prompt import NOTICE
 from agent.domain.errors import BadRequest
 from agent.domain.ids import new_ulid
 from agent.domain.tasks import TASKS
 from agent.llm.phrases import (
     ACT,
-    FILE,
-    OFFER,
-    REFUSED,
     RUN_ID,
     TRAIN_WORD,
     card_arguments,
@@ -36,9 +33,8 @@ from agent.llm.phrases import (
     shortened,
     target_in,
     wants_csv,
-    words_of,
 )
-from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
+from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from agent.tools.training.programs import REQUIREMENTS, is_program
 
 NAME = "offline planner"
@@ -91,6 +87,18 @@ _ABOUT_RUNS = frozenset(
 )
 
 
+class _Asked(NamedTuple):
+    """A request: its words, and the names of the files that came with it."""
+
+    words: str
+    files: tuple[str, ...]
+
+    @property
+    def file(self) -> str | None:
+        """The first of its files."""
+        return next(iter(self.files), None)
+
+
 class OfflinePlanner:
     """A `Model` without a model."""
 
@@ -99,9 +107,17 @@ class OfflinePlanner:
     ) -> AsyncIterator[str | ModelReply]:
         """One reply, at once."""
         del tools  # it knows the tools by name
-        asked = shortened(next((said.text for said in reversed(messages) if said.role == "user"), ""))
+        said = next((said for said in reversed(messages) if said.role is Role.USER), ModelMessage(Role.USER, ""))
+        asked = _Asked(shortened(said.text), tuple(file.name for file in said.files))
         try:
-            yield _after_tool(asked, messages) if messages[-1].role == "tool" else _to_request(asked, messages)
+            if messages[-1].role is Role.TOOL:
+                yield _after_tool(asked, messages)
+            elif said.noticed:
+                yield _say(NOTHING_TO_ADD)  # the card above has the rules' own words already
+            elif said.refused:
+                yield _say(said.refused[0])
+            else:
+                yield _to_request(asked, messages)
         except BadRequest as error:  # words or numbers that cannot be read
             yield _say(error.text)
 
@@ -115,47 +131,42 @@ def _call(name: str, text: str = "", /, **arguments: Any) -> ModelReply:
     return ModelReply(text, (ToolCall(f"call-{new_ulid()}", name, json.dumps(said)),), NAME)
 
 
-def _to_request(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
-    if asked.startswith(NOTICE):
-        return _say(NOTHING_TO_ADD)  # the card above has the rules' own words already
-    refused = REFUSED.search(asked)
-    if refused:
-        return _say(refused.group(1))
-    file, run = FILE.search(asked), RUN_ID.search(asked.lower())
-    name, run_id = file.group(1) if file else None, run.group(0) if run else None
+def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
+    run = RUN_ID.search(asked.words.lower())
+    run_id = run.group(0) if run else None
     if (program := _program_in(asked)) is not None:
         return _with_program(asked, program, run_id)
     wanted = _wanted(asked, messages)
     match wanted:
         case "train" | "yes":
-            target = quoted_target(asked) or _offered(messages)
-            about = None if target else words_of(asked)[:_MOST_ABOUT]
-            return _call("inspect_dataset", "I look at the data first.", file=name, target=target, about=about)
+            target = quoted_target(asked.words) or _offered(messages)
+            about = None if target else asked.words[:_MOST_ABOUT]
+            return _call("inspect_dataset", "I look at the data first.", file=asked.file, target=target, about=about)
         case "again":
-            return _again(asked, name, messages)
+            return _again(asked, messages)
         case "predict":
-            return _call("predict", run=run_id, file=name)
+            return _call("predict", run=run_id, file=asked.file)
         case "inspect_dataset":
-            return _call("inspect_dataset", file=name)
+            return _call("inspect_dataset", file=asked.file)
         case str() if wanted in _ABOUT_RUNS:
-            run_id = run_to_act_on(asked) if wanted in ACT else run_id
-            return _call(wanted, **_about_runs(wanted, asked, run_id))
+            run_id = run_to_act_on(asked.words) if wanted in ACT else run_id
+            return _call(wanted, **_about_runs(wanted, asked.words, run_id))
         case talk:
             return _say(TALK.get(talk or "", NOT_UNDERSTOOD))
 
 
-def _program_in(asked: str) -> str | None:
+def _program_in(asked: _Asked) -> str | None:
     """The program that came with a request, or that it says to run by its name."""
-    attached: list[str] = [name for name in FILE.findall(asked) if is_program(name)]
+    attached = [name for name in asked.files if is_program(name)]
     if attached:
         return attached[0]
-    named = _PROGRAM.search(words_of(asked))
-    return str(named.group(1)) if named and _RUN_IT.search(words_of(asked)) else None
+    named = _PROGRAM.search(asked.words)
+    return str(named.group(1)) if named and _RUN_IT.search(asked.words) else None
 
 
-def _with_program(asked: str, program: str, run_id: str | None) -> ModelReply:
+def _with_program(asked: _Asked, program: str, run_id: str | None) -> ModelReply:
     """Run it, or give it to a run that there is."""
-    words = words_of(asked)
+    words = asked.words
     runs_it = _RUN_IT.search(words)
     if program.endswith(".py") and (run_id or (_MEND.search(words) and not runs_it)):
         return _call("update_script", run=run_id, file=program)
@@ -171,7 +182,7 @@ def _with_program(asked: str, program: str, run_id: str | None) -> ModelReply:
             f"`{program}` is your own program, so I cannot set {', '.join(settings)} in it. Give it a command line: "
             f"“run {program} --{next(iter(settings)).replace('_', '-')} …”."
         )
-    beside = [name for name in FILE.findall(asked) if not is_program(name)]
+    beside = [name for name in asked.files if not is_program(name)]
     beside += [name for name in _DATA_FILE.findall(words) if name not in beside]
     return _call(
         "start_script",
@@ -212,19 +223,20 @@ def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
             return {"run": run_id}
 
 
-def _wanted(asked: str, messages: Sequence[ModelMessage]) -> str | None:
+def _wanted(asked: _Asked, messages: Sequence[ModelMessage]) -> str | None:
     """What a request is about, where it also depends on what was said and done before."""
-    intent = intent_of(asked)
-    if intent == "again" and RUN_ID.search(asked.lower()):
+    intent = intent_of(asked.words, with_file=bool(asked.files))
+    if intent == "again" and RUN_ID.search(asked.words.lower()):
         return "clone_run"
     if intent == "again" and not _last_plan(messages):
-        return "train" if FILE.search(asked) or TRAIN_WORD.search(asked) else None
+        return "train" if asked.files or TRAIN_WORD.search(asked.words) else None
     if intent == "yes" and _offered(messages) is None:
         return None
     if (
         intent == "predict"
-        and not RUN_ID.search(asked)
-        and names_a_target(asked, but=_last_plan(messages).get("target"))
+        and asked.files
+        and not RUN_ID.search(asked.words)
+        and names_a_target(asked.words, but=_last_plan(messages).get("target"))
     ):
         return "train"  # no model here predicts that, and a file with a column to learn came with it
     return intent
@@ -232,10 +244,9 @@ def _wanted(asked: str, messages: Sequence[ModelMessage]) -> str | None:
 
 def _offered(messages: Sequence[ModelMessage]) -> str | None:
     """The target that our last words before the request offered to train for."""
-    asked = max((index for index, said in enumerate(messages) if said.role == "user"), default=0)
-    ours = next((said.text for said in reversed(messages[:asked]) if said.role == "assistant"), "")
-    offer = OFFER.search(ours)
-    return offer.group(1) if offer else None
+    asked = max((index for index, said in enumerate(messages) if said.role is Role.USER), default=0)
+    ours = (said for said in reversed(messages[:asked]) if said.role is Role.ASSISTANT)
+    return next((said.offers for said in ours), "") or None
 
 
 def _last_plan(messages: Sequence[ModelMessage]) -> dict[str, Any]:
@@ -253,24 +264,24 @@ def _object(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _again(asked: str, file: str | None, messages: Sequence[ModelMessage]) -> ModelReply:
+def _again(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
     """The last plan once more, with what the person wants otherwise."""
-    file = file or _last_plan(messages).get("file")
+    file = asked.file or _last_plan(messages).get("file")
     for said in reversed(messages):
-        report = _object(said.text) if said.role == "tool" else {}
+        report = _object(said.text) if said.role is Role.TOOL else {}
         if "columns" in report and report["dataset"]["name"] == file:
             return _plan(asked, report, messages)
     return _call("inspect_dataset", file=file)
 
 
-def _after_tool(asked: str, messages: Sequence[ModelMessage]) -> ModelReply:
+def _after_tool(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
     answer = json.loads(messages[-1].text)
     if "error" in answer:
         return _say(answer["error"])
     tool = _tool_of(messages)
     if tool == "inspect_dataset":
         plans = _wanted(asked, messages) in {"train", "again", "yes"} and not answer.get("problems")
-        return _plan(asked, answer, messages) if plans else _say(_what_next(answer))
+        return _plan(asked, answer, messages) if plans else _what_next(answer)
     if tool in _NO_PLAN and "approval" in answer:
         return _say(_NO_PLAN[tool])
     return _say(answer.get("text") or "Done.")
@@ -282,8 +293,8 @@ def _tool_of(messages: Sequence[ModelMessage]) -> str:
     return next((call.name for call in calls if call.id == messages[-1].call_id), "")
 
 
-def _plan(asked: str, report: dict[str, Any], messages: Sequence[ModelMessage]) -> ModelReply:
-    intent = _wanted(asked, messages)
+def _plan(request: _Asked, report: dict[str, Any], messages: Sequence[ModelMessage]) -> ModelReply:
+    intent, asked = _wanted(request, messages), request.words
     before = _last_plan(messages) if intent == "again" else {}
     target, words = _target(asked, report, before)
     if target is None:
@@ -342,11 +353,12 @@ def _place(asked: str, before: dict[str, Any], file: str) -> dict[str, Any]:
     return wanted
 
 
-def _what_next(report: dict[str, Any]) -> str:
+def _what_next(report: dict[str, Any]) -> ModelReply:
     text = str(report["text"])
     if report.get("problems"):
-        return text
+        return _say(text)
     suggested = report.get("suggested_target")
     if suggested:
-        return f"{text} Shall I train a model for `{suggested}`? Say “train a model that predicts `{suggested}`”."
-    return f"{text} Say which column I should predict."
+        asks = f"{text} Shall I train a model for `{suggested}`? Say “train a model that predicts `{suggested}`”."
+        return replace(_say(asks), offers=str(suggested))
+    return _say(f"{text} Say which column I should predict.")

@@ -23,11 +23,7 @@ from agent.llm.control_phrases import ACTS, ASKED, ENDS, NAME, NOT_DONE, RUN, me
 from agent.llm.control_phrases import priority_in as _priority_in
 
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
-FILE = re.compile(r"^\[file: (.+), \d+ bytes\]$", re.MULTILINE)
-REFUSED = re.compile(r"^\[file refused: (.+)\]$", re.MULTILINE)
-OFFER = re.compile(r"Shall I train a model for `([^`]+)`\?")
 TRAIN_WORD = re.compile(r"\b(?:re-?)?train\b", re.IGNORECASE)
-_NOTE = re.compile(r"^\[file[^\n]*\]$", re.MULTILINE)
 _QUOTE = r"(?<!\w)[`\"“']([\w .\-/]{1,80})[`\"”'](?!\w)"  # not the apostrophes of don't and what's
 _QUOTED = re.compile(_QUOTE)
 _LEFT_OUT = re.compile(
@@ -169,74 +165,64 @@ _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
 
 def log_arguments(asked: str) -> dict[str, Any]:
     """Which lines of a log are wanted: level, words, older ones."""
-    words = words_of(asked)
-    level, quoted, named = _LEVEL.search(words), _QUOTED.search(words), _FOR.search(words)
+    level, quoted, named = _LEVEL.search(asked), _QUOTED.search(asked), _FOR.search(asked)
     found: dict[str, Any] = {}
     search = quoted.group(1) if quoted else named.group(1) if named else ""
     if level and not quoted:
         found["level"] = level.group(1).lower()
     if search and not RUN_ID.fullmatch(search.lower()) and search.lower() not in {"it", "me", "errors", "warnings"}:
         found["search"] = search
-    if _OLDER.search(words):
+    if _OLDER.search(asked):
         found["older"] = True
     return found
 
 
 def chart_arguments(asked: str) -> dict[str, Any]:
     """What is to be drawn: metrics, steps, scale, runs beside the first; or a picture of the result."""
-    words = words_of(asked)
-    return chart_in(words, tuple(dict.fromkeys(RUN_ID.findall(words.lower())))[1:])
+    return chart_in(asked, tuple(dict.fromkeys(RUN_ID.findall(asked.lower())))[1:])
 
 
 def card_arguments(asked: str) -> dict[str, Any]:
     """How the live card of a run is to draw its curves; what is unsaid stays as it is."""
-    return card_in(words_of(asked))
+    return card_in(asked)
 
 
 def results_arguments(asked: str) -> dict[str, Any]:
     """Which picture that the training logged is to be shown."""
-    return told_in(words_of(asked))
+    return told_in(asked)
 
 
 def wants_csv(asked: str) -> bool:
     """Whether numbers are wanted as a file."""
-    return bool(_CSV.search(words_of(asked)))
+    return bool(_CSV.search(asked))
 
 
 def priority_in(asked: str) -> str:
     """The priority that a person named; to prioritise something means high. Raises: BadRequest."""
-    return _priority_in(words_of(asked))
+    return _priority_in(asked)
 
 
 def shortened(asked: str) -> str:
-    """A request with no more words than are read, and with its lines about files."""
-    if len(asked) <= _MOST_READ:
-        return asked
-    return "\n".join((_NOTE.sub("", asked).strip()[:_MOST_READ], *_NOTE.findall(asked)))
+    """No more of a request than is read."""
+    return asked.strip()[:_MOST_READ]
 
 
-def words_of(asked: str) -> str:
-    """A request without the lines about its files."""
-    return _NOTE.sub("", asked).strip()
-
-
-def intent_of(asked: str) -> str | None:
+def intent_of(asked: str, *, with_file: bool = False) -> str | None:
     """What a request is about, by its words; a file without words means: look at it.
 
     Raises:
         BadRequest: a run is wanted again with a number that cannot be read.
     """
-    words = words_of(asked)
-    for intent, pattern in _INTENTS if words else ():
-        if found := pattern.search(words):
-            rest = words[found.end() :]
+    for intent, pattern in _INTENTS if asked else ():
+        if found := pattern.search(asked):
+            rest = asked[found.end() :]
             return meant(intent, rest, changes_in) if intent in ACT else intent
-    return "inspect_dataset" if FILE.search(asked) else None
+    return "inspect_dataset" if with_file else None
 
 
 def run_to_act_on(asked: str) -> str | None:
     """The run that a wish names; one that only its reason names is not meant. Raises: BadRequest."""
-    named = RUN_ID.search(wish_in(words_of(asked)).lower())
+    named = RUN_ID.search(wish_in(asked).lower())
     if named is None and RUN_ID.search(asked.lower()):
         raise BadRequest("Nothing was done, since I am not sure which run is meant. Say no more than “stop r-abc123”.")
     return named.group(0) if named else None
@@ -244,7 +230,7 @@ def run_to_act_on(asked: str) -> str | None:
 
 def quoted_target(asked: str) -> str | None:
     """A column that the person named beyond doubt: quoted, or after the word target or column."""
-    words = _LEFT_OUT.sub("", words_of(asked))
+    words = _LEFT_OUT.sub("", asked)
     quoted = _QUOTED.search(words)
     if quoted:
         return quoted.group(1)
@@ -254,15 +240,15 @@ def quoted_target(asked: str) -> str | None:
 
 def said_to_predict(asked: str) -> list[str]:
     """The words that say what is to be predicted, as they were written; names of files are none."""
-    verb = _VERB.search(_LEFT_OUT.sub("", words_of(asked)))
+    verb = _VERB.search(_LEFT_OUT.sub("", asked))
     words = [word.strip(".-") for word in re.findall(r"[\w.-]+", verb.group(1))] if verb else []
     return [word for word in words if word and "." not in word and word.lower() not in _STOP_WORDS]
 
 
 def names_a_target(asked: str, *, but: str | None = None) -> bool:
-    """Whether a file came with words that say what in it is to be predicted, and these are not the column `but`."""
-    verb = _VERB.search(words_of(asked))
-    spoken = _tokens(verb.group(1)) if verb and FILE.search(asked) else []
+    """Whether the words say what is to be predicted, and that is not the column `but`."""
+    verb = _VERB.search(asked)
+    spoken = _tokens(verb.group(1)) if verb else []
     known = _tokens(but.replace("_", " ")) if but else []
     if but and not known:
         return False
@@ -271,7 +257,7 @@ def names_a_target(asked: str, *, but: str | None = None) -> bool:
 
 def left_out(asked: str) -> tuple[str, ...]:
     """Columns that the person does not want to be used."""
-    return tuple(quoted or named for quoted, named in _LEFT_OUT.findall(words_of(asked)))
+    return tuple(quoted or named for quoted, named in _LEFT_OUT.findall(asked))
 
 
 def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
@@ -279,7 +265,7 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
     said = quoted_target(asked)
     if said is not None:
         return next((name for name in names if name.lower() == said.lower()), said), True
-    words = _LEFT_OUT.sub("", words_of(asked))
+    words = _LEFT_OUT.sub("", asked)
     verb = _VERB.search(words)
     spoken = _tokens(verb.group(1) if verb else words)
     best, score = None, 0.0
@@ -298,11 +284,10 @@ def settings_in(asked: str) -> dict[str, float | int]:
     Raises:
         BadRequest: one is no number, or says only how much more or less.
     """
-    words = words_of(asked)
-    if more := _MORE.search(words):
+    if more := _MORE.search(asked):
         raise BadRequest(f"“{more.group()[:60]}” can be read in two ways. Say the whole number, such as “20 epochs”.")
-    said = [(name, value) for name, value in _SETTING.findall(words)]
-    said += [(name, value) for value, name in _COUNTED.findall(words)]
+    said = [(name, value) for name, value in _SETTING.findall(asked)]
+    said += [(name, value) for value, name in _COUNTED.findall(asked)]
     found: dict[str, float | int] = {}
     for name, value in said:
         key = name.lower().replace(" ", "_")
@@ -318,7 +303,7 @@ def changes_in(asked: str) -> dict[str, Any]:
     Raises:
         BadRequest: a number that cannot be read.
     """
-    words = wish_in(words_of(asked))
+    words = wish_in(asked)
     settings = settings_in(words)
     hours, gpus, host = _HOURS.search(words), _GPUS.search(words), _HOST.search(words)
     found = {

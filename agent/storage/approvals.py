@@ -20,11 +20,12 @@ from agent.domain.approvals import (
 from agent.domain.content import Content
 from agent.domain.errors import NotFound
 from agent.domain.inbound import Thread
-from agent.ports import ModelMessage, ToolCall
+from agent.ports import ModelMessage, Role, ToolCall
 from agent.storage.conversations import add_message, as_turn
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
 from agent.storage.tables import approval, inbox, outbox, turn
+from agent.stores import InboxState, TurnState
 
 
 def _as_approval(row: Row[Any]) -> Approval:
@@ -63,8 +64,8 @@ class SqlApprovals:
         def store(connection: Connection) -> None:
             owner = as_turn(connection.execute(select(turn).where(turn.c.id == asked.turn_id)).one())
             connection.execute(insert(approval).values(values))
-            connection.execute(update(turn).where(turn.c.id == asked.turn_id).values(state="paused"))
-            connection.execute(update(inbox).where(inbox.c.id == owner.inbox_id).values(state="done"))
+            connection.execute(update(turn).where(turn.c.id == asked.turn_id).values(state=TurnState.PAUSED))
+            connection.execute(update(inbox).where(inbox.c.id == owner.inbox_id).values(state=InboxState.DONE))
             put_post(connection, CARD_KEY.format(asked.id), owner.thread, card, whisper=None, urgent=True)
 
         try:
@@ -125,8 +126,8 @@ class SqlApprovals:
             if connection.execute(change).rowcount != 1:
                 return False
             owner = as_turn(connection.execute(select(turn).where(turn.c.id == decided.turn_id)).one())
-            add_message(connection, owner, ModelMessage("tool", result, call_id=call.id))
-            connection.execute(update(turn).where(turn.c.id == decided.turn_id).values(state="running"))
+            add_message(connection, owner, ModelMessage(Role.TOOL, result, call_id=call.id))
+            connection.execute(update(turn).where(turn.c.id == decided.turn_id).values(state=TurnState.RUNNING))
             put_post(connection, CARD_KEY.format(decided.id), owner.thread, card, whisper=None, urgent=True)
             _settle_again(connection, owner.thread, decided.id, card)
             return True

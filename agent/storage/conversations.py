@@ -15,11 +15,11 @@ from agent.domain.datasets import DatasetRef
 from agent.domain.errors import NotFound
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Person, Thread
-from agent.ports import ModelMessage, ToolCall
+from agent.ports import AttachedFile, ModelMessage, Role, ToolCall
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
 from agent.storage.tables import binding, file, inbox, message, session, started_call, turn
-from agent.stores import NOTICED, Context, Turn
+from agent.stores import Context, InboxState, Turn, TurnKind, TurnState
 
 
 def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> None:
@@ -33,6 +33,7 @@ def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> None
             "text": said.text.replace("\x00", ""),
             "calls": json.dumps([[call.id, call.name, call.arguments] for call in said.calls]) if said.calls else "",
             "call_id": said.call_id,
+            "facts": _facts(said),
         },
     )
 
@@ -40,27 +41,52 @@ def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> None
 def as_turn(row: Row[Any]) -> Turn:
     """A turn from its row."""
     thread, person = wire.decode(Thread, row.thread), wire.decode(Person, row.person)
-    return Turn(row.id, row.session_id, row.inbox_id, thread, person, row.state)
+    return Turn(row.id, row.session_id, row.inbox_id, thread, person, TurnState(row.state), TurnKind(row.kind))
 
 
 def _as_message(row: Row[Any]) -> ModelMessage:
     calls = tuple(ToolCall(*call) for call in json.loads(row.calls)) if row.calls else ()
-    person = wire.decode(Person, row.person) if row.role == "user" and row.person else None
-    speaker = "" if person is None or row.turn_id.startswith(NOTICED) else person.shown
-    return ModelMessage(row.role, row.text, calls, row.call_id, speaker)
+    facts = json.loads(row.facts) if row.facts else {}
+    said = ModelMessage(
+        Role(row.role),
+        row.text,
+        calls,
+        row.call_id,
+        files=tuple(AttachedFile(*file) for file in facts.get("files", ())),
+        refused=tuple(facts.get("refused", ())),
+        model=facts.get("model", ""),
+        offers=facts.get("offers", ""),
+    )
+    if said.role is not Role.USER or not row.person:
+        return said
+    if row.kind == TurnKind.NOTICED:
+        return replace(said, noticed=True)
+    return replace(said, speaker=wire.decode(Person, row.person).shown)
+
+
+def _facts(said: ModelMessage) -> str:
+    """What there is to say of a message beside its words, as JSON; empty for nothing."""
+    facts = {
+        "files": [[file.name, file.size_bytes] for file in said.files],
+        "refused": said.refused,
+        "model": said.model,
+        "offers": said.offers,
+    }
+    kept = {name: fact for name, fact in facts.items() if fact}
+    return json.dumps(kept) if kept else ""
 
 
 # Built once: building a statement costs three times what carrying it out does.
 _HISTORY = (
-    select(message, turn.c.person)
+    select(message, turn.c.person, turn.c.kind)
     .join_from(message, turn, message.c.turn_id == turn.c.id, isouter=True)
     .where(message.c.session_id == bindparam("session"))
     .order_by(message.c.id)
 )
 _FILES = select(file.c.dataset).where(file.c.session_id == bindparam("session")).order_by(file.c.added_at.desc())
 _SESSION = select(binding.c.session_id).where(binding.c.thread_key == bindparam("thread"))
-_END_TURN = update(turn).where(turn.c.id == bindparam("turn")).values(state="done")
-_END_ITEM = update(inbox).where(inbox.c.id == bindparam("item")).values(state="done")
+_END_TURN = update(turn).where(turn.c.id == bindparam("turn")).values(state=TurnState.DONE)
+_END_ITEM = update(inbox).where(inbox.c.id == bindparam("item")).values(state=InboxState.DONE)
 
 
 def _history(connection: Connection, session_id: str, last: str = "") -> list[ModelMessage]:
@@ -131,7 +157,8 @@ class SqlConversations:
                 "inbox_id": begun.inbox_id,
                 "thread": wire.encode(begun.thread).decode(),
                 "person": wire.encode(begun.person).decode(),
-                "state": "running",
+                "state": begun.state,
+                "kind": begun.kind,
                 "created_at": datetime.now(UTC),
             }
             connection.execute(insert(turn), values)
@@ -170,7 +197,7 @@ class SqlConversations:
 
         def find(connection: Connection) -> Context | None:
             state = connection.execute(select(turn.c.state).where(turn.c.id == turn_.id)).scalar_one()
-            return None if state == "done" else _context(connection, turn_.session_id, turn_.id)
+            return None if state == TurnState.DONE else _context(connection, turn_.session_id, turn_.id)
 
         return await self._database.read(find)
 
@@ -197,7 +224,7 @@ class SqlConversations:
 
     async def running_turns(self) -> Sequence[Turn]:
         """Turns that were cut off, oldest first."""
-        query = select(turn).where(turn.c.state == "running").order_by(turn.c.created_at)
+        query = select(turn).where(turn.c.state == TurnState.RUNNING).order_by(turn.c.created_at)
         return [as_turn(row) for row in await self._database.read(lambda connection: connection.execute(query).all())]
 
     async def start_call(self, turn_id: str, call_id: str) -> bool:

@@ -10,11 +10,11 @@ from agent import wire
 from agent.domain.inbound import Inbound
 from agent.storage.database import Database
 from agent.storage.tables import inbox
-from agent.stores import InboxItem
+from agent.stores import InboxItem, InboxState
 
 # Built once: building a statement costs three times what carrying it out does.
 _ADD = insert(inbox).returning(inbox.c.id)
-_DONE = update(inbox).where(inbox.c.id == bindparam("item")).values(state="done")
+_DONE = update(inbox).where(inbox.c.id == bindparam("item")).values(state=InboxState.DONE)
 
 _FORGET = _DONE.values(payload="")
 
@@ -34,7 +34,7 @@ class SqlInbox:
             "twin": inbound.twin or None,
             "thread_key": inbound.thread.key,
             "payload": wire.encode(inbound).decode(),
-            "state": "new",
+            "state": InboxState.NEW,
             "received_at": inbound.at,
         }
 
@@ -49,7 +49,7 @@ class SqlInbox:
     async def left(self, inbound: Inbound) -> InboxItem | None:
         """The item of this very event, if it was stored before and not handled."""
         same = (inbox.c.platform == inbound.thread.platform) & (inbox.c.event_id == inbound.event_id)
-        query = select(inbox.c.id).where(same, inbox.c.state == "new")
+        query = select(inbox.c.id).where(same, inbox.c.state == InboxState.NEW)
         item_id = await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
         return None if item_id is None else InboxItem(int(item_id), inbound)
 
@@ -74,6 +74,6 @@ class SqlInbox:
 
     async def waiting(self) -> Sequence[InboxItem]:
         """What was stored and not handled, oldest first."""
-        query = select(inbox.c.id, inbox.c.payload).where(inbox.c.state == "new").order_by(inbox.c.id)
+        query = select(inbox.c.id, inbox.c.payload).where(inbox.c.state == InboxState.NEW).order_by(inbox.c.id)
         rows = await self._database.read(lambda connection: connection.execute(query).all())
         return [InboxItem(row.id, wire.decode(Inbound, row.payload)) for row in rows]

@@ -15,14 +15,14 @@ from agent.domain.inbound import Thread
 from agent.ports import MessageRef, Whisper
 from agent.storage.database import Database
 from agent.storage.tables import outbox
-from agent.stores import Post
+from agent.stores import Post, PostState
 
 # Built once: building a statement costs three times what carrying it out does. An update sets what it is given.
 _STORED = select(outbox.c.content, outbox.c.version, outbox.c.state, outbox.c.ref).where(
     outbox.c.key == bindparam("of")
 )
 _UPDATE = update(outbox).where(outbox.c.key == bindparam("of"))
-_DUE = (outbox.c.version > outbox.c.shown) & (outbox.c.state != "dead")
+_DUE = (outbox.c.version > outbox.c.shown) & (outbox.c.state != PostState.DEAD)
 _DUE_IN = select(outbox).where(_DUE, outbox.c.thread_key == bindparam("thread")).order_by(outbox.c.id)
 _NOTHING = wire.encode(Content()).decode()
 
@@ -44,7 +44,7 @@ def put_post(
                 "content": text,
                 "version": 1,
                 "shown": 0,
-                "state": "new",
+                "state": PostState.NEW,
                 "whisper": json.dumps(asdict(whisper)) if whisper else None,
                 "urgent": int(urgent),
                 "updated_at": now,
@@ -55,8 +55,8 @@ def put_post(
         return int(row.version)
     version = int(row.version) + 1
     values = {"content": text, "version": version, "urgent": int(urgent), "updated_at": now}
-    if row.state == "dead":  # what could not be shown was the old content
-        values["state"] = "sent" if row.ref else "new"
+    if row.state == PostState.DEAD:  # what could not be shown was the old content
+        values["state"] = PostState.SENT if row.ref else PostState.NEW
     connection.execute(_UPDATE, {"of": key, **values})
     return version
 
@@ -69,7 +69,7 @@ def _as_post(row: Row[Any]) -> Post:
         content=wire.decode(Content, row.content),
         version=row.version,
         shown=row.shown,
-        state=row.state,
+        state=PostState(row.state),
         ref=MessageRef(**json.loads(row.ref)) if row.ref else None,
         whisper=Whisper(**json.loads(row.whisper)) if row.whisper else None,
         urgent=bool(row.urgent),
@@ -108,7 +108,7 @@ class SqlOutbox:
             "content": _NOTHING,
             "version": 0,
             "shown": 0,
-            "state": "begun",
+            "state": PostState.BEGUN,
             "urgent": 1,
             "updated_at": datetime.now(UTC),
         }
@@ -120,11 +120,13 @@ class SqlOutbox:
 
     async def sending(self, key: str) -> None:
         """A stored message is about to be posted."""
-        await self._database.write(lambda connection: connection.execute(_UPDATE, {"of": key, "state": "sending"}))
+        await self._database.write(
+            lambda connection: connection.execute(_UPDATE, {"of": key, "state": PostState.SENDING})
+        )
 
     async def sent(self, key: str, ref: MessageRef, *, shown: int | None) -> None:
         """It stands at `ref`, showing `shown` (None: not a stored version yet)."""
-        values: dict[str, object] = {"of": key, "state": "sent", "ref": json.dumps(asdict(ref))}
+        values: dict[str, object] = {"of": key, "state": PostState.SENT, "ref": json.dumps(asdict(ref))}
         if shown is not None:
             values["shown"] = shown
         await self._database.write(lambda connection: connection.execute(_UPDATE, values))
@@ -132,7 +134,7 @@ class SqlOutbox:
     async def dead(self, key: str, *, version: int) -> None:
         """This version can never be shown; a newer one is not meant."""
         query = _UPDATE.where(outbox.c.version == bindparam("now"))
-        values = {"of": key, "now": version, "state": "dead"}
+        values = {"of": key, "now": version, "state": PostState.DEAD}
         await self._database.write(lambda connection: connection.execute(query, values))
 
     async def get(self, key: str) -> Post | None:

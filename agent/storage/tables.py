@@ -54,7 +54,7 @@ inbox = Table(
     Column("twin", String(255)),
     Column("thread_key", String(255), nullable=False),
     Column("payload", Text, nullable=False),
-    Column("state", String(8), nullable=False),  # new | done
+    Column("state", String(8), nullable=False),  # InboxState
     Column("received_at", Moment, nullable=False),
     UniqueConstraint("platform", "event_id"),
     UniqueConstraint("platform", "twin"),
@@ -85,7 +85,8 @@ turn = Table(
     Column("inbox_id", Integer, ForeignKey("inbox.id"), nullable=False, unique=True),
     Column("thread", Text, nullable=False),
     Column("person", Text, nullable=False),
-    Column("state", String(8), nullable=False),  # running | paused | done
+    Column("state", String(8), nullable=False),  # TurnState
+    Column("kind", String(16), nullable=False, server_default="asked"),  # TurnKind
     Column("created_at", Moment, nullable=False),
     Index(None, "state"),
 )
@@ -100,6 +101,7 @@ message = Table(
     Column("text", Text, nullable=False),
     Column("calls", Text, nullable=False),
     Column("call_id", String(255), nullable=False),
+    Column("facts", Text, nullable=False, server_default=""),  # files, refused, model, offers
     Index(None, "session_id"),
 )
 

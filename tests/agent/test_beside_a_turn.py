@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agent.brain import Brain
 from agent.domain.runs import RunState
-from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
+from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
 from tests.fakes import ALICE, BOB, GUEST, ScriptedModel, clicked, commanded, said
@@ -27,7 +27,7 @@ class Drips:
         yield "Slowly "
         yield "now "
         await self.may_end.wait()
-        calls = self.calls if messages[-1].role == "user" else ()
+        calls = self.calls if messages[-1].role is Role.USER else ()
         yield ModelReply(f"Slowly now the end of {len(self.asked)}.", calls, "m")
 
 
@@ -81,7 +81,7 @@ async def test_turns_keep_their_order(harness: Harness) -> None:
         assert len(model.asked) == 1
         model.may_end.set()
         await brain.router.idle()
-    assert [message.text for message in model.asked[1] if message.role != "system"] == [
+    assert [message.text for message in model.asked[1] if message.role is not Role.SYSTEM] == [
         "tell me a long story",
         "Slowly now the end of 1.",
         "and a second one",

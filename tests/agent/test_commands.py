@@ -8,6 +8,7 @@ import pytest
 from agent.commands import COMMANDS, GROUPS, call_in, command_answer, command_of, help_content, words_of
 from agent.domain.errors import BadRequest
 from agent.domain.policy import Effect
+from agent.ports import AttachedFile, ModelMessage, Role, ToolCall
 from agent.tools.dispatch import Dispatcher
 from tests.agent.conftest import Harness
 
@@ -184,17 +185,21 @@ async def test_every_command_has_a_tool_and_a_line_of_help(harness: Harness) -> 
 async def test_only_what_people_approve_becomes_a_call_of_a_turn(harness: Harness) -> None:
     async with harness.open() as brain:
         dispatcher: Dispatcher = brain.router._dispatcher
-        call = call_in(f"/train clone {A} seed=3", "t-1", dispatcher)
+
+        def made_of(text: str, *files: str) -> ToolCall | None:
+            asked = ModelMessage(Role.USER, text, files=tuple(AttachedFile(name, 12) for name in files))
+            return call_in(asked, "t-1", dispatcher)
+
+        call = made_of(f"/train clone {A} seed=3")
         assert call is not None
         assert (call.id, call.name, json.loads(call.arguments)) == ("command-t-1", "clone_run", {"run": A, "seed": 3})
-        call = call_in(f"update {A}\n[file: new train.py, 12 bytes]", "t-1", dispatcher)
+        call = made_of(f"update {A}", "new train.py")
         assert call is not None
         assert json.loads(call.arguments) == {"run": A, "file": "new train.py"}
-        call = call_in("/train start churn\n[file: new.csv, 12 bytes]", "t-1", dispatcher)
+        call = made_of("/train start churn", "new.csv")
         assert call is not None
         assert (call.name, json.loads(call.arguments)) == ("start_training", {"target": "churn", "file": "new.csv"})
         for text in (f"pause {A}", "status", "clone it please", "train a model", "", "\n"):
-            assert call_in(text, "t-1", dispatcher) is None
-    assert command_answer("command-t-1", '{"text": "Done it."}') == "Done it."
-    assert command_answer("command-t-1", '{"error": "No."}') == "No."
-    assert command_answer("call-1", "{}") is None
+            assert made_of(text) is None
+    assert command_answer('{"text": "Done it."}') == "Done it."
+    assert command_answer('{"error": "No."}') == "No."

@@ -11,7 +11,7 @@ from agent.domain.content import Button, Card
 from agent.domain.inbound import Inbound, Noticed, Person
 from agent.domain.policy import is_approver, may_control, may_decide
 from agent.domain.runs import ExitClass, Run, RunState
-from agent.ports import ModelMessage, ModelReply, ToolCall
+from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from agent.runs.cards.run_cards import ACTIONS, BUTTONS, run_buttons
 from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
@@ -295,8 +295,8 @@ async def test_what_nobody_asked_for_may_look_and_propose_and_changes_nothing(ha
         assert run.id in card.title
         assert harness.fleet.stopped == []
         assert len(harness.fleet.launched) == 1
-        (turn,) = [said for said in harness.model.asked[0] if said.role == "user"]
-        assert turn.text.startswith("[monitor] ")
+        (turn,) = [said for said in harness.model.asked[0] if said.role is Role.USER]
+        assert turn.noticed
 
 
 async def test_without_a_model_a_notice_changes_nothing_and_is_not_said_again(harness: Harness) -> None:

@@ -6,26 +6,28 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, create_engine, insert, inspect, select, text
+from sqlalchemy import Connection, Engine, create_engine, insert, inspect, select, text
 
+from agent import wire
 from agent.domain.errors import Conflict, Unavailable
 from agent.domain.runs import RunState
+from agent.ports import AttachedFile, Role
 from agent.storage import database as module
 from agent.storage import sql_stores
 from agent.storage.database import Database, open_engine
 from agent.storage.schema import MIGRATIONS, NEWEST, upgrade
 from agent.storage.tables import metadata, session
+from agent.stores import TurnKind
 from tests.agent.engine import a_run
 from tests.agent.postgres import cluster
-from tests.fakes import START
+from tests.fakes import ALICE, START, THREAD
 
 
 @pytest.fixture(scope="module")
@@ -151,23 +153,75 @@ async def test_a_migration_killed_at_any_statement_is_completed_by_the_next_star
     await database.close()
 
 
+def migrate(engine: Engine, how: Callable[[Config, str], None], revision: str) -> None:
+    """To one version of the schema, down or up."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        how(config, revision)
+
+
+async def test_notes_in_words_and_ids_of_an_older_bot_are_facts_after_the_upgrade(
+    tmp_path: Path,
+) -> None:
+    url = f"sqlite:///{tmp_path / 'test.db'}"
+    engine = open_engine(url)
+    migrate(engine, command.upgrade, "0007")
+    said = (
+        ("t-1", "user", "train on this\n[file: a b.csv, 12 bytes]\n[file refused: Too large.]"),
+        ("t-1", "assistant", "12 rows. Shall I train a model for `churn`? Say “train a model that predicts `churn`”."),
+        ("t-2", "user", "[monitor] is what I call it, and [file: x, 1 bytes] too"),
+        ("n-3", "user", "[monitor] The loss is no number."),
+        ("c-4", "user", "/train start churn"),
+    )
+    person = wire.encode(ALICE).decode()
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO session VALUES ('s', '2026-01-01')"))
+        for number, turn_id in enumerate(dict.fromkeys(row[0] for row in said)):
+            connection.execute(
+                text("INSERT INTO inbox VALUES (:id, 'slack', :id, NULL, 'k', '', 'done', '2026-01-01')"),
+                {"id": number},
+            )
+            connection.execute(
+                text("INSERT INTO turn VALUES (:turn, 's', :id, :thread, :person, 'done', '2026-01-01')"),
+                {"turn": turn_id, "id": number, "thread": wire.encode(THREAD).decode(), "person": person},
+            )
+        for turn_id, role, words in said:
+            connection.execute(
+                text(
+                    "INSERT INTO message (session_id, turn_id, role, text, calls, call_id) "
+                    "VALUES ('s', :turn, :role, :text, '', '')"
+                ),
+                {"turn": turn_id, "role": role, "text": words},
+            )
+    engine.dispose()
+    database = Database(url)
+    await database.start()
+    stores = sql_stores(database)
+    history = await stores.conversations.history("s")
+    kinds = [(await stores.conversations.turn(turn_id)).kind for turn_id in ("t-1", "n-3", "c-4")]
+    await database.close()
+    assert [(m.text, m.speaker, m.noticed, m.files, m.refused) for m in history if m.role is Role.USER] == [
+        ("train on this", "alice", False, (AttachedFile("a b.csv", 12),), ("Too large.",)),
+        ("[monitor] is what I call it, and [file: x, 1 bytes] too", "alice", False, (), ()),
+        ("The loss is no number.", "", True, (), ()),
+        ("/train start churn", "alice", False, (), ()),
+    ]
+    assert history[1].offers == "churn"
+    assert kinds == [TurnKind.ASKED, TurnKind.NOTICED, TurnKind.COMMANDED]
+
+
 def test_down_and_up_again_with_data(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite:///{tmp_path / 'test.db'}")
     upgrade(engine)
 
-    def to(revision: str, how: Any) -> None:
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        with engine.begin() as connection:
-            config.attributes["connection"] = connection
-            how(config, revision)
-
     with engine.begin() as connection:
         connection.execute(insert(session).values(id="s", created_at=START))
-    to("base", command.downgrade)
+    migrate(engine, command.downgrade, "base")
     with engine.connect() as connection:
         assert set(inspect(connection).get_table_names()) == {"alembic_version"}
-    to(NEWEST, command.upgrade)
+    migrate(engine, command.upgrade, NEWEST)
     with engine.begin() as connection:
         assert set(inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
         connection.execute(insert(session).values(id="s", created_at=START + timedelta(1)))

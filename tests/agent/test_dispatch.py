@@ -13,6 +13,7 @@ from agent.domain.errors import NotAllowed, TransientError
 from agent.domain.inbound import Person
 from agent.domain.policy import Effect, Role
 from agent.ports import ModelReply, ToolCall
+from agent.ports import Role as Speaker
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from tests.agent.conftest import Harness
@@ -142,5 +143,5 @@ async def test_calls_of_one_reply_run_beside_each_other_where_their_tools_may(
         await brain.router.accept(said("look three times"))
         await harness.until(lambda: harness.adapter.texts() == ["All seen."])
     assert most == (3 if beside is None else 1)
-    answered = [message.call_id for message in model.asked[-1] if message.role == "tool"]
+    answered = [message.call_id for message in model.asked[-1] if message.role is Speaker.TOOL]
     assert answered == ["c0", "c1", "c2"]

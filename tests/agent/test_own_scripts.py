@@ -12,7 +12,7 @@ from agent.domain.errors import AppError, BadData, BadRequest
 from agent.domain.inbound import Attachment
 from agent.domain.runs import JobKind, Outcome, RunState
 from agent.llm.offline import OfflinePlanner
-from agent.ports import ModelMessage, ModelReply
+from agent.ports import AttachedFile, ModelMessage, ModelReply, Role
 from agent.runs.cards.run_cards import result_card, run_card
 from agent.tools.training.programs import entry_of, environment_in, files_of, requirements_in
 from tests.agent.conftest import Harness
@@ -113,23 +113,21 @@ def cards(harness: Harness) -> list[Card]:
     return [content.card for content in harness.adapter.shown if content.card and content.card.kind == "approval"]
 
 
-async def reply_to(text: str) -> ModelReply:
-    (reply,) = [
-        one async for one in OfflinePlanner().stream([ModelMessage("user", text)], []) if not isinstance(one, str)
-    ]
+async def reply_to(text: str, *files: str) -> ModelReply:
+    asked = ModelMessage(Role.USER, text, files=tuple(AttachedFile(name, 900) for name in files))
+    (reply,) = [one async for one in OfflinePlanner().stream([asked], []) if not isinstance(one, str)]
     return reply
 
 
 async def test_what_the_planner_makes_of_programs() -> None:
-    note = "[file: net.zip, 900 bytes]\n[file: points.csv, 12 bytes]"
-    (call,) = (await reply_to(f"please run this on 2 gpus\n{note}")).calls
+    (call,) = (await reply_to("please run this on 2 gpus", "net.zip", "points.csv")).calls
     assert call.name == "start_script"
     assert call.arguments == '{"file": "net.zip", "data": ["points.csv"], "gpus": 2}'
     (call,) = (await reply_to("start train.py with points.csv")).calls
     assert call.arguments == '{"file": "train.py", "data": ["points.csv"]}'
-    (call,) = (await reply_to("update r-abc123 with this script\n[file: train.py, 9 bytes]")).calls
+    (call,) = (await reply_to("update r-abc123 with this script", "train.py")).calls
     assert call.name == "update_script"
-    assert (await reply_to("[file: train.py, 9 bytes]")).text.startswith("Shall I run `train.py`?")
+    assert (await reply_to("", "train.py")).text.startswith("Shall I run `train.py`?")
     told = await reply_to("run train.py with learning rate 0.1")
     assert "cannot set learning_rate" in told.text
     assert told.calls == ()

@@ -14,7 +14,7 @@ from agent.domain.orders import InspectOrder
 from agent.domain.runs import RunState
 from agent.llm.offline import OfflinePlanner
 from agent.llm.phrases import intent_of, settings_in
-from agent.ports import ModelMessage, ModelReply, ToolCall
+from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
 from tests.agent.test_turns import attached
@@ -35,27 +35,27 @@ async def reply(*messages: ModelMessage) -> ModelReply:
     return answer
 
 
-def user(text: str) -> ModelMessage:
-    return ModelMessage("user", text)
+def user(text: str, *files: str) -> ModelMessage:
+    return ModelMessage(Role.USER, text, files=tuple(AttachedFile(name, 9) for name in files))
 
 
 def called(name: str, call_id: str = "c1", **arguments: Any) -> ModelMessage:
-    return ModelMessage("assistant", "", (ToolCall(call_id, name, json.dumps(arguments)),))
+    return ModelMessage(Role.ASSISTANT, "", (ToolCall(call_id, name, json.dumps(arguments)),))
 
 
 def answered(answer: dict[str, Any], call_id: str = "c1") -> ModelMessage:
-    return ModelMessage("tool", json.dumps(answer), call_id=call_id)
+    return ModelMessage(Role.TOOL, json.dumps(answer), call_id=call_id)
 
 
 def planned(**arguments: Any) -> Sequence[ModelMessage]:
     """A conversation in which one plan was made and rejected."""
     return (
-        user("train a model that predicts `visited_doctor`\n[file: visits.csv, 9 bytes]"),
+        user("train a model that predicts `visited_doctor`", "visits.csv"),
         called("inspect_dataset"),
         answered(REPORT),
         called("start_training", "c2", file="visits.csv", target="visited_doctor", **arguments),
         answered({"approval": "rejected"}, "c2"),
-        ModelMessage("assistant", "All right, nothing was started."),
+        ModelMessage(Role.ASSISTANT, "All right, nothing was started."),
     )
 
 
@@ -260,7 +260,7 @@ TEXTS = REPORT | {
 async def after_a_look(words: str, report: dict[str, Any]) -> ModelReply:
     """What follows the audit of the file that came with a request."""
     name = report["dataset"]["name"]
-    return await reply(user(f"{words}\n[file: {name}, 9 bytes]"), called("inspect_dataset"), answered(report))
+    return await reply(user(words, name), called("inspect_dataset"), answered(report))
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: 
 
 
 async def test_the_end_of_a_very_long_text_is_not_read_but_its_file_is() -> None:
-    (call,) = (await reply(user("train a model " + "so good " * 2000 + "\n[file: a.csv, 9 bytes]"))).calls
+    (call,) = (await reply(user("train a model " + "so good " * 2000 + "", "a.csv"))).calls
     asked = json.loads(call.arguments)
     assert (call.name, asked["file"]) == ("inspect_dataset", "a.csv")
     assert len(asked["about"]) <= 300
@@ -411,12 +411,12 @@ async def test_a_plan_without_an_earlier_one_looks_at_the_data() -> None:
 
 
 async def test_a_file_with_words_that_name_a_target_is_trained_on_where_nothing_can_predict() -> None:
-    wants = user("please predict churn from this\n[file: a.csv, 9 bytes]")
+    wants = user("please predict churn from this", "a.csv")
     assert [call.name for call in (await reply(wants)).calls] == ["inspect_dataset"]
     assert [call.name for call in (await reply(*planned(), wants)).calls] == ["inspect_dataset"]  # another column
-    same = user("please predict who visited the doctor in this\n[file: a.csv, 9 bytes]")
+    same = user("please predict who visited the doctor in this", "a.csv")
     assert [call.name for call in (await reply(*planned(), same)).calls] == ["predict"]
-    rows = user("predict on this\n[file: a.csv, 9 bytes]")
+    rows = user("predict on this", "a.csv")
     assert [call.name for call in (await reply(rows)).calls] == ["predict"]
     assert [call.name for call in (await reply(*planned(), rows)).calls] == ["predict"]
 

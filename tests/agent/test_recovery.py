@@ -18,7 +18,7 @@ from agent.domain.errors import Unavailable
 from agent.domain.events import Accepted, Beat, EventBody, Started, WorkerEvent
 from agent.domain.inbound import Inbound, Thread
 from agent.domain.runs import ExitClass, RunState, Usage
-from agent.ports import MessageRef, ModelMessage, ModelReply, ToolCall, ToolSchema
+from agent.ports import MessageRef, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from bot import relay
 from tests.agent.conftest import Harness
 from tests.agent.databases import sqlite
@@ -190,7 +190,7 @@ async def test_two_plans_in_one_reply_are_asked_once_each_and_both_are_carried_o
         harness.fleet.connected = False  # a second look at the open plan would fail now
         await brain.router.accept(clicked(buttons[1]))
         await harness.until(lambda: "Both run." in harness.adapter.texts())
-        answers = [message.call_id for message in harness.model.asked[-1] if message.role == "tool"]
+        answers = [message.call_id for message in harness.model.asked[-1] if message.role is Role.TOOL]
         assert answers == ["c1", "c2"]
 
 

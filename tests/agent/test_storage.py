@@ -19,11 +19,11 @@ from agent.domain.errors import Unavailable
 from agent.domain.events import Ended, Logged, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.ids import is_run_id, new_run_id, new_ulid
 from agent.domain.runs import ENDED, TRANSITIONS, Outcome, Run, RunState, may_become
-from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
+from agent.ports import AttachedFile, MessageRef, ModelMessage, Role, ToolCall, Whisper
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.storage.tables import metadata, session
-from agent.stores import Stores, Turn
+from agent.stores import Stores, Turn, TurnKind
 from tests.agent.engine import ENDING, a_run
 from tests.fakes import ALICE, START, THREAD, said
 
@@ -33,13 +33,13 @@ def stores(either_database: Database) -> Stores:
     return sql_stores(either_database)
 
 
-async def a_turn(stores: Stores) -> Turn:
+async def a_turn(stores: Stores, kind: TurnKind = TurnKind.ASKED) -> Turn:
     item = await stores.inbox.add(said("go"))
     assert item is not None
     session_id = await stores.conversations.session_of(THREAD, create=True)
     assert session_id is not None
-    turn = Turn(f"t-{new_ulid()}", session_id, item.id, THREAD, ALICE, "running")
-    assert await stores.conversations.begin_turn(turn, ModelMessage("user", "go"))
+    turn = Turn(f"t-{new_ulid()}", session_id, item.id, THREAD, ALICE, kind=kind)
+    assert await stores.conversations.begin_turn(turn, ModelMessage(Role.USER, "go"))
     return turn
 
 
@@ -105,7 +105,24 @@ async def test_of_fifty_deciders_exactly_one_wins(stores: Stores) -> None:
     settled = await asyncio.gather(*(stores.approvals.settle(winner, call, "{}", Content(text="!")) for _ in range(10)))
     assert settled.count(True) == 1
     history = await stores.conversations.history(turn.session_id)
-    assert [said_.role for said_ in history] == ["user", "tool"]
+    assert [said_.role for said_ in history] == [Role.USER, Role.TOOL]
+
+
+async def test_a_message_comes_back_with_the_facts_about_it(stores: Stores) -> None:
+    turn = await a_turn(stores)
+    for told in (
+        ModelMessage(Role.USER, "a\n[file: b, 1 bytes]", speaker="alice", files=(AttachedFile("c d.csv", 3),)),
+        ModelMessage(Role.USER, "", speaker="alice", refused=("Too large.", "Gone.")),
+        ModelMessage(Role.ASSISTANT, "Shall I?", (ToolCall("c1", "look", "{}"),), model="m", offers="churn"),
+        ModelMessage(Role.TOOL, "{}", call_id="c1"),
+    ):
+        await stores.conversations.append(turn, [told])
+        assert (await stores.conversations.history(turn.session_id))[-1] == told
+    noticed = await a_turn(stores, TurnKind.NOTICED)
+    assert await stores.conversations.turn(noticed.id) == noticed
+    assert noticed in await stores.conversations.running_turns()
+    (last,) = [m for m in await stores.conversations.history(turn.session_id) if m.noticed]
+    assert (last.text, last.speaker) == ("go", "")
 
 
 async def test_a_run_is_created_once_per_token(stores: Stores) -> None:

@@ -9,12 +9,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from agent.brain import Brain
+from agent.conversation.prompt import as_read
 from agent.domain.errors import ModelError, Unavailable
 from agent.domain.inbound import Attachment, Thread
 from agent.domain.runs import RunState
 from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
-from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
+from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from tests.agent.conftest import Harness
 from tests.fakes import ALICE, BOB, GUEST, THREAD, ScriptedModel, clicked, commanded, host, said
 
@@ -36,6 +37,19 @@ async def test_a_message_gets_one_streamed_answer(harness: Harness) -> None:
     assert len(harness.adapter.messages) == 1
     (history,) = harness.adapter.messages.values()
     assert [content.text for content in history][:2] == ["Hello ", "Hello there, "]
+
+
+async def test_a_model_reads_the_facts_of_a_message_in_lines_around_its_words() -> None:
+    files = (AttachedFile("a b.csv", 12), AttachedFile("train.py", 9))
+    asked = ModelMessage(Role.USER, "train on this", speaker='al "x"', files=files, refused=("`c` is too large.",))
+    assert as_read(asked).splitlines() == [
+        '[from "al \\"x\\""]',
+        "train on this",
+        "[file: a b.csv, 12 bytes]",
+        "[file: train.py, 9 bytes]",
+        "[file refused: `c` is too large.]",
+    ]
+    assert as_read(ModelMessage(Role.USER, "Its loss is NaN.", noticed=True)) == "[monitor] Its loss is NaN."
 
 
 async def test_redeliveries_and_twins_are_one_turn(harness: Harness) -> None:
@@ -243,7 +257,7 @@ async def test_a_tool_call_of_unknown_outcome_is_told_and_not_repeated(harness: 
         original = conversations.append
 
         async def dies_after_the_call(turn: object, messages: Sequence[ModelMessage]) -> None:
-            if messages[0].role == "tool":
+            if messages[0].role is Role.TOOL:
                 raise asyncio.CancelledError
             await original(turn, messages)  # type: ignore[arg-type]
 

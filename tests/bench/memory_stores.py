@@ -12,7 +12,19 @@ from agent.domain.datasets import DatasetRef
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Inbound, Thread
 from agent.ports import MessageRef, ModelMessage, Whisper
-from agent.stores import Approvals, Context, Conversations, Inbox, InboxItem, Outbox, Post, Runs, Stores, Turn
+from agent.stores import (
+    Approvals,
+    Context,
+    Conversations,
+    Inbox,
+    InboxItem,
+    Outbox,
+    Post,
+    PostState,
+    Runs,
+    Stores,
+    Turn,
+)
 
 
 class MemoryInbox:
@@ -83,7 +95,7 @@ class MemoryConversations:
 def _put(posts: dict[str, Post], key: str, thread: Thread, content: Content, *, whisper: Whisper | None) -> int:
     known = posts.get(key)
     if known is None:
-        posts[key] = Post(len(posts), key, thread, content, 1, 0, "new", None, whisper, True)
+        posts[key] = Post(len(posts), key, thread, content, 1, 0, PostState.NEW, None, whisper, True)
     elif known.content != content:
         posts[key] = replace(known, content=content, version=known.version + 1)
     return posts[key].version
@@ -107,7 +119,7 @@ class MemoryOutbox:
         """A new message; False when its key is known."""
         if key in self.posts:
             return False
-        self.posts[key] = Post(len(self.posts), key, thread, Content(), 0, 0, "sending", None, None, True)
+        self.posts[key] = Post(len(self.posts), key, thread, Content(), 0, 0, PostState.SENDING, None, None, True)
         return True
 
     async def sending(self, key: str) -> None:

@@ -96,7 +96,7 @@ def _tool(tool: ToolSchema) -> dict[str, Any]:
 
 
 def _as_json(said: ModelMessage) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": said.role, "content": said.text}
+    message: dict[str, Any] = {"role": said.role.value, "content": said.text}
     if said.calls:
         message["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

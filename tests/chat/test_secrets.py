@@ -88,4 +88,4 @@ async def test_a_secret_in_a_name_an_address_or_a_click_goes_nowhere(
     ours = [m.shown for m in (*chat.slack.messages(), *chat.slack.whispers) if m.user == chat.slack.bot_user_id]
     kept = b"".join(path.read_bytes() for path in chat.folder.glob("test.db*")).decode(errors="replace")
     assert [place for place in (str(ours), kept, repr(model.asked), caplog.text) if token in place] == []
-    assert "[file: [secret: huggingface].csv, 8 bytes]" in model.asked[0][-1].text
+    assert [file.name for file in model.asked[0][-1].files] == ["[secret: huggingface].csv"]

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from agent.llm.chain import GatewayModel
-from agent.ports import ModelMessage, ModelReply, ToolSchema
+from agent.ports import ModelMessage, ModelReply, Role, ToolSchema
 from tests.platforms.model_server import ModelServer
 
 HANG_S = 30.0
 SILENCE_S = 2.0
 CANARY = "sk-canary-7f3a9c51e2d84b60"
 OTHER_CANARY = "canary-of-another-provider-0123456789"
-ASKED = (ModelMessage("system", "Be brief."), ModelMessage("user", "hello"))
+ASKED = (ModelMessage(Role.SYSTEM, "Be brief."), ModelMessage(Role.USER, "hello"))
 STATUS = ToolSchema("run_status", "How a run is going.", {"type": "object", "properties": {"run": {"type": "string"}}})
 
 

@@ -9,7 +9,7 @@ import pytest
 from agent.domain.errors import Unavailable
 from agent.llm.chain import BY_RULES, ModelChain
 from agent.llm.offline import OfflinePlanner
-from agent.ports import ModelMessage, ModelReply
+from agent.ports import ModelMessage, ModelReply, Role
 from tests.agent.conftest import Harness
 from tests.fakes import ScriptedModel, said
 from tests.llm.conftest import CANARY, GatewayProcess, answer
@@ -67,8 +67,8 @@ async def test_all_fail_and_the_planner_says_why(
 
 
 async def test_the_planner_says_why_once_a_turn() -> None:
-    asked, tool = ModelMessage("user", "go"), ModelMessage("tool", "{}", call_id="1")
-    told = ModelMessage("assistant", f"_It broke. {BY_RULES}_\n\nI look.")
+    asked, tool = ModelMessage(Role.USER, "go"), ModelMessage(Role.TOOL, "{}", call_id="1")
+    told = ModelMessage(Role.ASSISTANT, f"_It broke. {BY_RULES}_\n\nI look.", model="p")
     cases = [
         ([asked], f"_It broke. {BY_RULES}_\n\nI look."),
         ([asked, told, tool], "I look."),

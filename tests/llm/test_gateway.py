@@ -10,7 +10,7 @@ import pytest
 
 from agent.domain.errors import AppError, ModelError, Unavailable
 from agent.llm.chain import GatewayModel
-from agent.ports import ModelMessage, ToolCall
+from agent.ports import ModelMessage, Role, ToolCall
 from tests.llm.conftest import ASKED, CANARY, HANG_S, SILENCE_S, STATUS, GatewayProcess, answer
 from tests.platforms.model_server import Act, Call, Cut, Fail, Garbled, Hang, ModelServer, Reply, words
 
@@ -184,7 +184,7 @@ async def test_twenty_streams_interleave(gateway: GatewayProcess, server: ModelS
 
     async def one(number: int) -> str:
         pieces = []
-        async for piece in gateway.model(server).stream([ModelMessage("user", str(number))], ()):
+        async for piece in gateway.model(server).stream([ModelMessage(Role.USER, str(number))], ()):
             pieces.append(piece)
             begun.add(number)
             if len(begun) == 20:
@@ -219,13 +219,13 @@ async def _read(model: GatewayModel, words_read: int) -> None:
 
 
 async def test_a_megabyte_of_history(gateway: GatewayProcess, server: ModelServer) -> None:
-    history = [ModelMessage("user" if n % 2 == 0 else "assistant", f"{n} " + "é word" * 1500) for n in range(101)]
+    history = [ModelMessage(Role.USER if n % 2 == 0 else "assistant", f"{n} " + "é word" * 1500) for n in range(101)]
     server.script(Reply("read it"))
     _, reply = await answer(gateway.model(server), history)
     assert reply.text == "read it"
     assert [said["content"] for said in server.requests[0].messages] == [said.text for said in history]
     with pytest.raises(ModelError, match="too long for openai/test-model"):
-        await answer(gateway.model(server), [ModelMessage("user", "x" * 16_000_001)])
+        await answer(gateway.model(server), [ModelMessage(Role.USER, "x" * 16_000_001)])
     assert len(server.requests) == 1
 
 
@@ -247,13 +247,13 @@ async def test_requests_of_one_connection_are_independent(gateway: GatewayProces
 async def test_a_history_that_providers_would_refuse_is_put_right(gateway: GatewayProcess, server: ModelServer) -> None:
     """Answered late, never answered, cut off from its call, arguments that are no JSON: all happens in chats."""
     history = [
-        ModelMessage("tool", '{"text": "old"}', call_id="gone"),
-        ModelMessage("user", "train"),
-        ModelMessage("assistant", "", (ToolCall("1", "start_training", "{}"), ToolCall("2", "run_status", "{no"))),
-        ModelMessage("tool", '{"error": "no JSON"}', call_id="2"),
-        ModelMessage("user", "are you there?"),
-        ModelMessage("assistant", "Yes."),
-        ModelMessage("tool", '{"text": "Started."}', call_id="1"),
+        ModelMessage(Role.TOOL, '{"text": "old"}', call_id="gone"),
+        ModelMessage(Role.USER, "train"),
+        ModelMessage(Role.ASSISTANT, "", (ToolCall("1", "start_training", "{}"), ToolCall("2", "run_status", "{no"))),
+        ModelMessage(Role.TOOL, '{"error": "no JSON"}', call_id="2"),
+        ModelMessage(Role.USER, "are you there?"),
+        ModelMessage(Role.ASSISTANT, "Yes."),
+        ModelMessage(Role.TOOL, '{"text": "Started."}', call_id="1"),
     ]
     server.script(Reply("fine"))
     await answer(gateway.model(server), history)

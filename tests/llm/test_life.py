@@ -15,6 +15,7 @@ import pytest
 
 from agent.domain.errors import ModelError, Unavailable
 from agent.llm.chain import GatewayModel
+from agent.ports import ModelMessage, Role
 from bot.processes import Children
 from tests.llm.conftest import ASKED, CANARY, HANG_S, GatewayProcess, answer
 from tests.platforms.model_server import Hang, ModelServer, Reply
@@ -188,7 +189,7 @@ async def test_a_gateway_that_stands_still(folder: Path) -> None:
         model = GatewayModel("m", path, silence_s=0.3)
         for length in (10, 5_000_000):
             with pytest.raises(Unavailable, match="m did not answer in time"):
-                await answer(model, [*ASKED[:1], type(ASKED[0])("user", "x" * length)])
+                await answer(model, [*ASKED[:1], ModelMessage(Role.USER, "x" * length)])
 
 
 async def test_a_cancellation_that_meets_a_word_is_not_lost(folder: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.llm.chain import GatewayModel
-from agent.ports import ModelMessage, ModelReply, ToolSchema
+from agent.ports import ModelMessage, ModelReply, Role, ToolSchema
 
 pytestmark = pytest.mark.peers
 HERE = Path(__file__).parent
@@ -64,7 +64,7 @@ def gateway() -> Iterator[Path]:
 async def reply(model: GatewayModel, text: str) -> tuple[list[str], ModelReply]:
     pieces: list[str] = []
     async with asyncio.timeout(60):
-        async for piece in model.stream([ModelMessage("user", text)], [STATUS]):
+        async for piece in model.stream([ModelMessage(Role.USER, text)], [STATUS]):
             if isinstance(piece, ModelReply):
                 return pieces, piece
             pieces.append(piece)
