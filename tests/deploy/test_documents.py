@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.commands import COMMANDS
 from agent.domain.tasks import TASKS
 from tests.bench.__main__ import NAMES
 from tests.deploy.files import ROOT
@@ -77,6 +78,14 @@ def test_every_decision_is_listed_where_they_lie() -> None:
 
     assert re.findall(r"\]\((\d{3}-[\w-]+\.md)\)", (decisions / "README.md").read_text()) == numbered
     assert [name[:3] for name in numbered] == [f"{number:03}" for number in range(1, len(numbered) + 1)]
+
+
+def test_the_readme_names_every_command_and_task_type() -> None:
+    text = (ROOT / "README.md").read_text()
+    first_cells = "\n".join(re.findall(r"^\| (.*?) \|", text, re.MULTILINE))
+
+    assert [name for name in COMMANDS if not re.search(rf"`{name}\b", first_cells)] == []
+    assert [task.label for task in TASKS.values() if task.label not in first_cells] == []
 
 
 def test_every_measurement_stands_in_the_table() -> None:
