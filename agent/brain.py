@@ -9,8 +9,9 @@ from agent.conversation.approvals import ApprovalService
 from agent.conversation.loop import TurnLoop
 from agent.conversation.sessions import InboxRouter
 from agent.delivery.outbox import OutboxDelivery
-from agent.ports import Blobs, Bundles, Charts, ChatAdapter, Clock, Fleet, Model
+from agent.ports import Blobs, Bundles, Charts, ChatAdapter, Clock, Model
 from agent.runs.cards.live import LiveCards
+from agent.runs.engines import Engines
 from agent.runs.life.service import RunService, Timings
 from agent.runs.monitoring.monitor import Monitor
 from agent.runs.pictures.artifacts import ArtifactWriter
@@ -77,7 +78,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     *,
     stores: Stores,
     adapters: Mapping[str, ChatAdapter],
-    fleet: Fleet,
+    engines: Engines,
     blobs: Blobs,
     bundles: Bundles,
     charts: Charts,
@@ -97,17 +98,17 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
             tell(run_id)
 
     service = RunService(
-        stores.runs, fleet, clock, changed=changed, timings=options.timings, listening=options.listening
+        stores.runs, engines, clock, changed=changed, timings=options.timings, listening=options.listening
     )
-    files = DataFiles(stores.conversations, fleet)
+    files = DataFiles(stores.conversations, engines)
     control = Control(stores.runs, service, approvers=options.approvers)
     families: tuple[Toolset, ...] = (
-        Data(files, stores.runs, fleet, blobs),
-        Training(files, stores.runs, service, fleet, bundles, artifacts),
-        OwnScripts(files, stores.runs, service, fleet, bundles, blobs, artifacts),
+        Data(files, stores.runs, engines, blobs),
+        Training(files, stores.runs, service, engines, bundles, artifacts),
+        OwnScripts(files, stores.runs, service, engines, bundles, blobs, artifacts),
         control,
-        Changing(stores.runs, service, control, bundles, fleet, files, blobs, artifacts),
-        Looking(stores.runs, service, fleet, artifacts, clock),
+        Changing(stores.runs, service, control, bundles, engines, files, blobs, artifacts),
+        Looking(stores.runs, service, engines, artifacts, clock),
         Watching(stores.runs, bundles, artifacts),
         Charting(stores.runs, artifacts, blobs, clock),
         Resulting(stores.runs, artifacts, blobs),
@@ -131,6 +132,6 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     if options.monitor:
         notice = router.notice if options.advised else None
         every_s = options.monitor_every_s
-        monitor = Monitor(stores.runs, stores.outbox, delivery, fleet, clock, notice=notice, every_s=every_s)
+        monitor = Monitor(stores.runs, stores.outbox, delivery, engines, clock, notice=notice, every_s=every_s)
         told.append(monitor.changed)
     return Brain(stores, router, service, cards, delivery, monitor)

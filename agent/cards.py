@@ -5,13 +5,14 @@ Cards of runs are in `agent.runs.cards.run_cards`, those of hosts and the queue 
 
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 from html import escape
 
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Card, Fact, Table
 from agent.domain.datasets import ColumnReport, DataReport, TargetReport
 from agent.domain.orders import HostInfo, Limits
-from agent.domain.runs import PRIORITIES, RunSpec
+from agent.domain.runs import DEFAULT_ENGINE, PRIORITIES, RunSpec
 from agent.domain.walls import gaps_of
 
 MAX_COLUMNS_SHOWN = 12
@@ -158,6 +159,7 @@ def approval_card(
 def spec_facts(spec: RunSpec, *, priority: int = 0, limits: Limits | None = None) -> list[Fact]:
     """What people have to know before they approve: place, walls, what it may reach, what a fault means."""
     facts = [
+        *([Fact(name="Engine", value=spec.engine)] if spec.engine != DEFAULT_ENGINE else []),
         Fact(name="Host", value=f"{spec.host}, {gpus_words(spec.gpus)}"),
         *([] if spec.script else [Fact(name="Test part", value=f"{spec.test_frac:.0%}, sealed, seed {spec.seed}")]),
         Fact(name="Network", value=network_words(spec)),
@@ -206,9 +208,11 @@ def gaps_words(tier: str) -> str:
 
 
 def cost_words(spec: RunSpec) -> str:
-    """How long a run is expected to take, and when it is stopped."""
-    most = duration(spec.max_hours * 3600)
-    return f"about {duration(spec.estimate_s)}, stops at {most}" if spec.estimate_s else f"stops at {most}"
+    """How long a run is expected to take, when it is stopped, and what that is charged."""
+    most = f"stops at {duration(spec.max_hours * 3600)}"
+    if spec.price_usd is not None:
+        most += f", ${spec.price_usd * Decimal(str(spec.max_hours)):,.2f} at most (${spec.price_usd:,.2f} an hour)"
+    return f"about {duration(spec.estimate_s)}, {most}" if spec.estimate_s else most
 
 
 def gpus_words(count: int) -> str:

@@ -126,10 +126,12 @@ def _script(name: str, rest: Sequence[str]) -> dict[str, Any]:
 
 _VERSION = re.compile(r"[vV]?\d{1,9}", re.ASCII)
 _KEYS = {"hours": "max_hours", "retries": "auto_resume", "args": "arguments"}
-_SPEC = frozenset({"target", "seed", "test_frac", "max_hours", "gpus", "network", "host", "auto_resume", "priority"})
+_SPEC = frozenset(
+    {"target", "seed", "test_frac", "max_hours", "gpus", "network", "host", "engine", "auto_resume", "priority"}
+)
 _CLONE_SPEC = _SPEC | {"repack", "arguments"}
 _START_SPEC = _SPEC | {"file", "task", "text_column"}
-_SCRIPT_TEXTS = frozenset({"entry", "network", "host", "priority", "requirements"})
+_SCRIPT_TEXTS = frozenset({"entry", "network", "host", "engine", "priority", "requirements"})
 _SCRIPT_SPEC = _SCRIPT_TEXTS | {"max_hours", "gpus", "auto_resume"}
 _SCRIPT_LISTS = frozenset({"data", "secrets"})
 
@@ -210,7 +212,7 @@ def _changes(words: Sequence[str], spec: Collection[str]) -> dict[str, Any]:
     return found | ({"settings": settings} if settings else {})
 
 
-_TEXTS = frozenset({"arguments", "target", "network", "host", "priority", "file", "task", "text_column"})
+_TEXTS = frozenset({"arguments", "target", "network", "host", "engine", "priority", "file", "task", "text_column"})
 
 
 def _predict(_name: str, rest: Sequence[str]) -> dict[str, Any]:

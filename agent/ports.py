@@ -3,21 +3,33 @@
 Adapters stand in `bot/`, `worker/client`, `charts_render` and `agent/llm`; what it remembers is in `agent.stores`.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Content
 from agent.domain.datasets import DataReport, DatasetRef
 from agent.domain.events import WorkerEvent
 from agent.domain.inbound import Attachment, Inbound, Platform, Thread
-from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, Predictions, PredictOrder, StopOrder
+from agent.domain.orders import (
+    AttemptLabel,
+    AttemptStatus,
+    HostInfo,
+    InspectOrder,
+    LaunchOrder,
+    LogPart,
+    Predictions,
+    PredictOrder,
+    StopOrder,
+)
 from agent.domain.pictures import PictureSpec
+from agent.domain.runs import RunSpec
 
 
 class Clock(Protocol):
@@ -97,14 +109,59 @@ class ReplyStream(Protocol):
         """Make the message show exactly `content`, and close the stream."""
 
 
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do. Which GPUs and networks there are, its hosts say themselves.
+
+    `pauses`: an attempt can be asked to save a checkpoint and end, and a later one goes on from there.
+    """
+
+    pauses: bool = True
+
+
 class Engine(Protocol):
-    """Where attempts run. Every method raises `Unavailable` when nothing answers in time."""
+    """Where attempts run. An attempt is known by its label, of run and number, on whichever side one asks.
 
-    async def launch(self, order: LaunchOrder) -> None:
-        """Send a hint to start an attempt; harmless when repeated."""
+    Every method raises `Unavailable` when nothing answers in time. `worker/engines/` has one package an engine, and
+    `tests/engines` the contract that each of them keeps.
+    """
 
-    async def stop(self, order: StopOrder, *, host: str) -> None:
-        """Send a hint to end an attempt; harmless when repeated."""
+    @property
+    def name(self) -> str:
+        """What a run's specification and people call it."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+
+    def price(self, spec: RunSpec) -> Decimal | None:
+        """What an hour of this run costs in USD; None where nobody is charged."""
+
+    async def submit(self, order: LaunchOrder) -> None:
+        """Start an attempt; a repetition looks for the label first and starts nothing twice.
+
+        What the engine refuses for good comes as the attempt's end, like any other.
+        """
+
+    async def status(self, label: AttemptLabel) -> AttemptStatus | None:
+        """What became of an attempt; None where the engine never began one of this label."""
+
+    async def logs(self, label: AttemptLabel, after: int = 0) -> LogPart:
+        """What the run's programs printed behind byte `after`, up to 64 KiB; empty for an unknown label."""
+
+    async def cancel(self, order: StopOrder, *, host: str) -> None:
+        """Ask an attempt to end; harmless when repeated, and an order never weakens an earlier one."""
+
+    async def fetch(self, label: AttemptLabel, into: Path) -> Path:
+        """Put what an attempt left into the folder `into`, as one tar. Raises `NotFound` where it left nothing."""
+
+
+@runtime_checkable
+class EventLog(Protocol):
+    """The events of an engine that can only be asked; `agent.runs.polling` makes a feed of it."""
+
+    async def events(self, label: AttemptLabel, after: int) -> Sequence[WorkerEvent]:
+        """The next events behind number `after`, in order and without gaps; at most a few hundred, may be empty."""
 
 
 class HostDirectory(Protocol):
@@ -134,12 +191,8 @@ class DataService(Protocol):
         """Predict with a finished model. Raises `BadData` when the rows do not fit the model."""
 
 
-class Fleet(Engine, HostDirectory, DataService, Protocol):
-    """Our GPU hosts: an engine, the directory of them, and the data service on them."""
-
-
 class EventFeed(Protocol):
-    """The event streams of all hosts."""
+    """The events of an engine's attempts."""
 
     @property
     def away(self) -> bool:
@@ -150,6 +203,24 @@ class EventFeed(Protocol):
 
     async def ack(self, ids: Sequence[str]) -> None:
         """The events are in the database."""
+
+
+async def _nothing_to_close() -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class EngineParts:
+    """An engine and what stands beside it; `worker.engines` makes them.
+
+    `events` is the feed of an engine that pushes them, or the log of one that can only be asked.
+    """
+
+    engine: Engine
+    hosts: HostDirectory
+    data: DataService
+    events: EventFeed | EventLog
+    close: Callable[[], Awaitable[None]] = _nothing_to_close
 
 
 class Blobs(Protocol):

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 from pydantic import ValidationError
 
 from agent.domain.errors import AppError
-from agent.domain.orders import InspectOrder, LaunchOrder, PredictOrder, StopOrder
+from agent.domain.orders import SignedOrder
 from agent.domain.value import Value
 
 V = TypeVar("V", bound=Value)
@@ -41,6 +41,6 @@ def decode(kind: type[V], raw: bytes | str, *, extra: Literal["ignore"] | None =
         raise Malformed(f"not a {kind.__name__}: {error.error_count()} errors", raw=kept) from error
 
 
-def signed_bytes(order: LaunchOrder | StopOrder | InspectOrder | PredictOrder) -> bytes:
+def signed_bytes(order: SignedOrder) -> bytes:
     """What the signature of an order covers: its kind, and all of it but the signature itself."""
     return type(order).__name__.encode() + b"\n" + encode(order.model_copy(update={"signature": ""}))

@@ -15,9 +15,12 @@ import redis.asyncio
 from agent.brain import Options, build
 from agent.clock import SystemClock
 from agent.domain.errors import AppError, Conflict, NotFound, Unavailable
+from agent.domain.runs import DEFAULT_ENGINE
 from agent.llm.chain import GatewayModel, ModelChain
 from agent.llm.offline import OfflinePlanner
+from agent.runs.engines import Engines
 from agent.runs.life.service import Timings
+from agent.runs.polling import feed_of
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from bot.connection import Adapter, Failed
@@ -28,10 +31,9 @@ from bot.settings import Settings, gateway_environment, worker_environment
 from charts_render.pool import ChartPool
 from worker.client.blobs import BlobStore, make_blobs
 from worker.client.bundle import pack, pack_files, runtime_files, unpack
-from worker.client.feed import RedisFeed
-from worker.client.fleet import CeleryFleet
 from worker.client.redis_server import EmbeddedRedis
 from worker.client.redis_url import for_client, shown
+from worker.engines import Given, engine_module
 
 log = logging.getLogger(__name__)
 LOCK = "bot.lock"
@@ -84,10 +86,10 @@ class App:
     def __init__(
         self, settings: Settings, adapters: list[Adapter], *, worker: bool, timings: Timings | None = None
     ) -> None:
-        """`worker` starts a worker on this host as a child. `timings` are the run service's."""
+        """`worker` starts a worker here as a child, if runs may go to hosts. `timings` are the run service's."""
         self.settings = settings
         self.adapters: dict[str, Adapter] = {adapter.platform: adapter for adapter in adapters}
-        self._with_worker = worker
+        self._with_worker = worker and DEFAULT_ENGINE in settings.engine_names
         self._timings = timings
         self._stack = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
@@ -117,8 +119,7 @@ class App:
         if settings.model_names:
             self._start_gateway()
         if self._with_worker:
-            environment = worker_environment(settings.home, redis_url, settings.blobs)
-            self.children.start("worker", ["-m", "worker"], environment)
+            self.children.start("worker", ["-m", "worker"], self._worker_environment)
         self._wire()
         await self.brain.recover()
         for adapter in self.adapters.values():
@@ -132,13 +133,21 @@ class App:
                 lambda adapter=adapter: adapter.run(self.brain.router.accept),  # type: ignore[misc]
                 failed=adapter.connection.failed,
             )
-        self._background("relay", lambda: relay(self.feed, self.brain.service))
+        for name, feed in self.feeds.items():
+            self._background(
+                f"relay {name}",
+                lambda feed=feed: relay(feed, self.brain.service),  # type: ignore[misc]
+            )
         self._background("cards", self.brain.cards.run)
         if self.brain.monitor is not None:
             self._background("monitor", self.brain.monitor.run)
         self._background("clock", self._tick_forever)
 
     async def _redis(self) -> str:
+        """Where Redis is; empty where nothing needs one."""
+        needed = any(engine_module(name).NEEDS_REDIS for name in self.settings.engine_names)
+        if not needed and self.settings.blobs != "redis":
+            return ""
         if self.settings.redis_url:
             await _reach(self.settings.redis_url)
             return self.settings.redis_url
@@ -150,15 +159,20 @@ class App:
         self.database = Database(self.settings.database)
         self._stack.push_async_callback(self.database.close)
         await self.database.start()
+        self.stores = sql_stores(self.database)
 
     def _connect(self, redis_url: str) -> None:
         home = self.settings.home
         self.redis_url = redis_url
         self.blobs = make_blobs(self.settings.blobs, home=home, redis_url=redis_url, cache=home / "blobs")
-        self.fleet = CeleryFleet(redis_url, home / "keys", own_worker_s=OWN_WORKER_S if self._with_worker else 0.0)
-        self._stack.push_async_callback(self.fleet.close)
-        self.feed = RedisFeed(redis_url)
-        self._stack.push_async_callback(self.feed.close)
+        self._worker_environment = worker_environment(home, redis_url, self.settings.blobs)
+        own_worker_s = OWN_WORKER_S if self._with_worker else 0.0
+        given = Given(home, redis_url, self.blobs, self._worker_environment, own_worker_s)
+        parts = [engine_module(name).parts(given) for name in self.settings.engine_names]
+        for one in parts:
+            self._stack.push_async_callback(one.close)
+        self.engines = Engines(parts[0], *parts[1:])
+        self.feeds = {one.engine.name: feed_of(one, self.stores.runs) for one in parts}
         self.pool = ChartPool()
         self._stack.push_async_callback(self.pool.close)
         self._background("chart pool", self.pool.start, forever=False)
@@ -173,9 +187,9 @@ class App:
         settings = self.settings
         models = [GatewayModel(name, self._socket) for name in settings.model_names]
         self.brain = build(
-            stores=sql_stores(self.database),
+            stores=self.stores,
             adapters=self.adapters,
-            fleet=self.fleet,
+            engines=self.engines,
             blobs=self.blobs,
             bundles=PackedBundles(self.blobs),
             charts=self.pool,
@@ -192,7 +206,7 @@ class App:
                 monitor=settings.monitor,
                 advised=bool(settings.model_names),
                 timings=self._timings,
-                listening=lambda: not self.feed.away,
+                listening=lambda: not any(feed.away for feed in self.feeds.values()),
             ),
         )
         self._stack.push_async_callback(self.brain.close)

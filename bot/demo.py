@@ -96,7 +96,7 @@ async def _story(
 async def _host(app: App) -> None:
     try:
         async with asyncio.timeout(HOST_S):
-            while not await app.fleet.hosts():
+            while not await app.engines.hosts():
                 if "worker" in app.children.ended():
                     raise DemoFailed("starting the worker", app.children.log_tail("worker"))
                 await asyncio.sleep(0.1)

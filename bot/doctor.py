@@ -17,14 +17,17 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.cards import size
-from agent.domain.errors import AppError
+from agent.domain.errors import AppError, Unavailable
 from agent.llm.chain import GatewayModel
+from agent.runs.engines import Engines
 from agent.storage.database import reachable
+from agent.tools.training.placing import connected
 from bot.platforms import PLATFORMS, Line, platform
 from bot.processes import Children
-from bot.settings import Settings, gateway_environment, wrong
-from worker.client.fleet import CeleryFleet
+from bot.settings import Settings, gateway_environment, worker_environment, wrong
+from worker.client.blobs import make_blobs
 from worker.client.redis_url import for_client, shown
+from worker.engines import Given, engine_module
 
 LEAST_DISK_BYTES = 5 * 1024**3
 CHECK_S = 20.0
@@ -135,19 +138,23 @@ async def _database(settings: Settings) -> Sequence[Line]:
 
 
 async def _hosts(settings: Settings) -> Sequence[Line]:
-    if not settings.redis_url:
+    modules = [engine_module(name) for name in settings.engine_names]
+    if not settings.redis_url and any(module.NEEDS_REDIS for module in modules):
         worker = importlib.util.find_spec("lightgbm") is not None
         mend = "pip install 'trainyard[worker]'"
         text = "this machine, started with `trainyard chat` or `trainyard up`"
         line = Line("hosts", worker, text if worker else "The training libraries are not installed here.", mend)
         return [line, _sandbox()]
-    fleet = CeleryFleet(settings.redis_url, settings.home / "keys")
+    home, redis_url = settings.home, settings.redis_url
+    blobs = make_blobs(settings.blobs, home=home, redis_url=redis_url, cache=home / "blobs")
+    given = Given(home, redis_url, blobs, worker_environment(home, redis_url, settings.blobs))
+    parts = [module.parts(given) for module in modules]
     try:
-        found = await fleet.hosts()
+        found = await connected(Engines(parts[0], *parts[1:]))
+    except Unavailable as error:
+        return [Line("hosts", False, error.text)]
     finally:
-        await fleet.close()
-    if not found:
-        return [Line("hosts", False, "No worker is connected.", "Run `trainyard worker` on each GPU host.")]
+        await asyncio.gather(*(one.close() for one in parts))
     return [
         Line(
             f"host {host.host}",

@@ -14,6 +14,8 @@ from platformdirs import user_data_dir
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from agent.domain.runs import DEFAULT_ENGINE
+
 PREFIX = "TRAINYARD_"
 MOST_HOURS = 87_600  # ten years
 DATABASES = frozenset({"sqlite", "sqlite+pysqlite", "postgresql+psycopg"})
@@ -96,6 +98,7 @@ class Settings(BaseSettings):
     redis_url: Annotated[str, AfterValidator(_redis)] = ""  # empty: an embedded server, a child of the bot
     database_url: Annotated[str, AfterValidator(_database)] = ""  # empty: SQLite in the home
     blobs: Literal["folder", "redis"] = "folder"
+    engines: str = DEFAULT_ENGINE  # where runs may go, comma-separated; the first is the usual one
     models: str = ""  # LiteLLM names, comma-separated, asked in this order; `name@url` for an OpenAI-compatible server
     runs: Literal["channel", "workspace"] = "channel"  # who sees a run: people of its channel, or of the workspace
     approvers: str = ""  # ids of people who may decide for others, comma-separated
@@ -131,6 +134,11 @@ class Settings(BaseSettings):
     def model_names(self) -> tuple[str, ...]:
         """The chain of models."""
         return _listed(self.models)
+
+    @property
+    def engine_names(self) -> tuple[str, ...]:
+        """The engines, the usual one first."""
+        return tuple(dict.fromkeys(_listed(self.engines))) or (DEFAULT_ENGINE,)
 
     @property
     def approver_ids(self) -> frozenset[str]:

@@ -5,25 +5,42 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Button, Content
 from agent.domain.datasets import ColumnReport, DataReport, TargetReport
-from agent.domain.errors import AppError, BadData, Unavailable
+from agent.domain.errors import AppError, BadData, NotFound, Unavailable
+from agent.domain.events import WorkerEvent
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Attachment, Clicked, Commanded, Inbound, Person, Platform, Said, Thread
 from agent.domain.orders import (
+    AttemptLabel,
+    AttemptStatus,
     GpuInfo,
     HostInfo,
     InspectOrder,
     LabelPrediction,
     LaunchOrder,
+    LogPart,
     Predictions,
     PredictOrder,
     StopOrder,
 )
-from agent.ports import Accept, MessageRef, ModelMessage, ModelReply, ReplyStream, ToolSchema, Whisper
+from agent.domain.runs import DEFAULT_ENGINE, RunSpec
+from agent.ports import (
+    Accept,
+    Capabilities,
+    EngineParts,
+    MessageRef,
+    ModelMessage,
+    ModelReply,
+    ReplyStream,
+    ToolSchema,
+    Whisper,
+)
+from agent.runs.engines import Engines
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 THREAD = Thread(platform="slack", tenant="T1", channel="C1", thread_id="1.0")
@@ -176,6 +193,8 @@ def host(name: str, *, gpus: int = 0, **more: object) -> HostInfo:
 class FakeFleet:
     """Hosts that take every order and do nothing; `infos` is what they say."""
 
+    name = DEFAULT_ENGINE
+    capabilities = Capabilities()
     starting = False
 
     def __init__(self) -> None:
@@ -188,10 +207,28 @@ class FakeFleet:
         self.refusal = ""  # of every plan
         self.effort = 1.0
 
-    async def launch(self, order: LaunchOrder) -> None:
+        self.an_hour: Decimal | None = None
+        self.began: set[tuple[str, int]] = set()  # attempts that it says it has
+
+    def price(self, spec: RunSpec) -> Decimal | None:
+        return self.an_hour
+
+    async def submit(self, order: LaunchOrder) -> None:
         self.launched.append(order)
 
-    async def stop(self, order: StopOrder, *, host: str) -> None:
+    async def status(self, label: AttemptLabel) -> AttemptStatus | None:
+        return AttemptStatus(alive=True) if (label.run, label.attempt) in self.began else None
+
+    async def logs(self, label: AttemptLabel, after: int = 0) -> LogPart:
+        return LogPart(text="", end=after)
+
+    async def fetch(self, label: AttemptLabel, into: Path) -> Path:
+        raise NotFound("It left nothing.")
+
+    async def events(self, label: AttemptLabel, after: int) -> Sequence[WorkerEvent]:
+        return ()
+
+    async def cancel(self, order: StopOrder, *, host: str) -> None:
         self.stopped.append(order)
 
     async def hosts(self) -> Sequence[HostInfo]:
@@ -231,6 +268,12 @@ class FakeFleet:
     async def predict(self, order: PredictOrder) -> Predictions:
         answer = LabelPrediction(label="yes", probabilities=(("yes", 0.9), ("no", 0.1)))
         return Predictions(rows=(answer,), total=1, counts=(("yes", 1),))
+
+
+def engines_of(*fleets: FakeFleet) -> Engines:
+    """The engines that these hosts are; the first is the usual one."""
+    first, *others = (EngineParts(fleet, fleet, fleet, fleet) for fleet in fleets)
+    return Engines(first, *others)
 
 
 class FakeBundles:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +157,17 @@ def read_plain(path: Path, *, most: int = 4 * 1024**2) -> bytes:
 
     Raises `OSError`, also for what is no plain file.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "no plain file", str(path))
+    with open_plain(path) as file:
         return file.read(most)
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """A plain file for reading, in the same way. Raises `OSError`."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "no plain file", str(path))
+    return file
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:

@@ -15,17 +15,18 @@ from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
 
 from agent.domain.errors import AppError
-from agent.domain.orders import InspectOrder, LaunchOrder, PredictOrder, StopOrder
+from agent.domain.orders import InspectOrder, LaunchOrder, LookOrder, PredictOrder, StopOrder
 from agent.domain.value import Value
 from agent.wire import Malformed, decode
 from worker import consuming
 from worker.folders import HostFolder
+from worker.launches import looking
 from worker.launches.launching import Launcher
 from worker.launches.signatures import require_signature
 from worker.scripts import Scripts
 from worker.settings import Settings
 
-Question = TypeVar("Question", InspectOrder, PredictOrder)
+Question = TypeVar("Question", InspectOrder, PredictOrder, LookOrder)
 
 _OTHER_VERSION = (
     "A GPU host cannot read this order, since it is of another version than the bot. Update both to the same version."
@@ -40,7 +41,7 @@ def register(
 ) -> None:
     """Give `app` the tasks of a host. The two limits are those of the scripts."""
 
-    def check(order: InspectOrder | PredictOrder) -> None:
+    def check(order: InspectOrder | PredictOrder | LookOrder) -> None:
         home = HostFolder.of(settings.home, settings.host_id)
         require_signature(order, settings.public_key_path, host=settings.host_id, home=home)
 
@@ -56,6 +57,14 @@ def register(
     def noop(text: str = "") -> None:
         del text
         consuming.note(HostFolder.of(settings.home, settings.host_id))
+
+    @app.task(name="trainyard.look", ignore_result=False)  # type: ignore[untyped-decorator]
+    def look(text: str) -> dict[str, Any]:
+        def looked() -> Value:
+            order = _checked(decode(LookOrder, text), check)
+            return looking.look(HostFolder.of(settings.home, settings.host_id), order.label, log_after=order.log_after)
+
+        return _answered("look", looked)
 
     limits = _limits(inspect_s)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agent.domain.datasets import DatasetRef
-from agent.domain.runs import Network, RunSpec
+from agent.domain.runs import DEFAULT_ENGINE, Network, Outcome, RunSpec
 from agent.domain.tasks import TaskType
 from agent.domain.value import Value
 
@@ -37,6 +37,43 @@ class StopOrder(Value):
     signature: str = ""
 
 
+class AttemptLabel(Value):
+    """What an attempt is found by: its run and number; `host` is where its order went."""
+
+    run: str
+    attempt: int
+    host: str
+
+
+class AttemptStatus(Value):
+    """What an engine knows of an attempt. `outcome` is how it ended; without one and not `alive`, nobody said yet."""
+
+    alive: bool
+    outcome: Outcome | None = None
+
+
+class LogPart(Value):
+    """A piece of a log; `end` is the byte behind it, from which the next piece is asked for."""
+
+    text: str
+    end: int
+
+
+class LookOrder(Value):
+    """Ask a host what became of an attempt, and for the part of its log behind byte `log_after`. Signed as a launch."""
+
+    label: AttemptLabel
+    log_after: int = 0
+    signature: str = ""
+
+
+class Looked(Value):
+    """The answer; `status` is None where this host never began such an attempt."""
+
+    status: AttemptStatus | None
+    log: LogPart
+
+
 class InspectOrder(Value):
     """Audit a data file. With `target` the audit includes classes and leaks.
 
@@ -57,6 +94,9 @@ class PredictOrder(Value):
     dataset: DatasetRef | None = None
     rows: tuple[dict[str, str], ...] = ()
     signature: str = ""
+
+
+SignedOrder = LaunchOrder | StopOrder | InspectOrder | PredictOrder | LookOrder
 
 
 class LabelPrediction(Value):
@@ -121,7 +161,7 @@ class Limits(Value):
 
 
 class HostInfo(Value):
-    """What a host says about itself. `sandbox` is the tier that passed its self-test.
+    """What a host of `engine` says about itself. `sandbox` is the tier that passed its self-test.
 
     `slots` is how many runs without a GPU it takes at a time; `networks` are the policies that it can enforce;
     `boot_id` changes when the machine starts anew; `warm` names the sets of libraries that stand ready;
@@ -146,6 +186,7 @@ class HostInfo(Value):
     alert: str = ""
     secrets: tuple[str, ...] | None = None
     limits: tuple[Limits, ...] = ()
+    engine: str = DEFAULT_ENGINE
     at: datetime
 
     def limits_with(self, gpus: int) -> Limits | None:

@@ -2,6 +2,7 @@
 
 import math
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Literal, Self
 
@@ -101,6 +102,9 @@ class Script(Value):
     requirements: tuple[str, ...] = ()
 
 
+DEFAULT_ENGINE = "hosts"
+
+
 class RunSpec(Value):
     """Everything that decides what a run does. It is shown on the approval card and hashed into its digest.
 
@@ -111,7 +115,8 @@ class RunSpec(Value):
     may reach: nothing, the model hubs through an allowlist, or everything. `secrets` are the names of the host's
     secrets that its environment gets. `auto_resume` tries again by itself where that helps (`agent.domain.restarts`).
     `on_partition` is what a host does that has not reached Redis for long: checkpoint and end, or keep on.
-    `cloned_from` is the run that it is a changed copy of; it decides nothing.
+    `cloned_from` is the run that it is a changed copy of; it decides nothing. `engine` is where its attempts run, for
+    `price_usd` an hour where that is charged.
     """
 
     job: JobKind = JobKind.RECIPE
@@ -138,6 +143,8 @@ class RunSpec(Value):
     estimate_s: float = 0.0
     note: str = ""
     cloned_from: str = ""
+    engine: str = DEFAULT_ENGINE
+    price_usd: Decimal | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -278,7 +285,7 @@ class Attempt(Value):
 
     `sent` launch hints went out, the last at `sent_at`; `stops` hints to end went out, the last of them `stop` at
     `stop_sent_at`. `accepted_at` and what its host says are that host's clock, all other times ours. An attempt is over
-    when it has an outcome; its own word, unless the host went silent.
+    when it has an outcome; its own word, unless the host went silent. Its events up to number `seen_to` are stored.
     """
 
     number: int
@@ -295,6 +302,7 @@ class Attempt(Value):
     stop: Literal["", "stop", "pause", "kill"] = ""
     stops: int = 0
     stop_sent_at: datetime | None = None
+    seen_to: int = 0
 
     @property
     def heard_s(self) -> float:

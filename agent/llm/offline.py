@@ -190,7 +190,7 @@ def _with_program(asked: _Asked, program: str, run_id: str | None) -> ModelReply
         data=tuple(name for name in beside if name != REQUIREMENTS),
         requirements=REQUIREMENTS if REQUIREMENTS in beside else None,
         arguments=line.group().strip() if line else None,
-        **{name: said.get(name) for name in ("max_hours", "gpus", "host")},
+        **{name: said.get(name) for name in ("max_hours", "gpus", "host", "engine")},
     )
 
 
@@ -346,7 +346,7 @@ def _task_in(asked: str, *, has_text: bool) -> str | None:
 
 def _place(asked: str, before: dict[str, Any], file: str) -> dict[str, Any]:
     """Where and how long a training runs, as far as it was said now or in the plan before."""
-    wanted = {name: before.get(name) for name in ("max_hours", "gpus", "host")}
+    wanted = {name: before.get(name) for name in ("max_hours", "gpus", "host", "engine")}
     wanted |= {name: value for name, value in changes_in(asked).items() if name in wanted}
     if file.startswith(str(wanted["host"])):
         wanted["host"] = None  # “on iris2” means iris2.csv

@@ -59,6 +59,7 @@ _HOST = re.compile(
     r"(?!\s*gpus?\b)(?!\s+of\b)|\bhost\s*=\s*([\w.-]*\w)",
     re.IGNORECASE,
 )
+_ENGINE = re.compile(r"\b(?:engine\s*=|on\s+(?:the\s+)?engine)\s*[`\"]?([a-z][\w-]*)", re.IGNORECASE)
 _SETTING_NAMES = {
     "lr": "learning_rate",
     "epoch": "epochs",
@@ -296,7 +297,7 @@ def settings_in(asked: str) -> dict[str, float | int]:
 
 
 def changes_in(asked: str) -> dict[str, Any]:
-    """What a run is to have otherwise than the one it is made from: settings, seed, hours, GPUs, host.
+    """What a run is to have otherwise than the one it is made from: settings, seed, hours, GPUs, host, engine.
 
     Only what is wanted counts, not the reasons for it.
 
@@ -306,12 +307,14 @@ def changes_in(asked: str) -> dict[str, Any]:
     words = wish_in(asked)
     settings = settings_in(words)
     hours, gpus, host = _HOURS.search(words), _GPUS.search(words), _HOST.search(words)
+    engine = _ENGINE.search(words)
     found = {
         "settings": settings,
         "seed": settings.pop("seed", None),
         "max_hours": _number(hours.group(1) or hours.group(2)) if hours else None,
         "gpus": _number(gpus.group(1) or gpus.group(2)) if gpus else None,
         "host": (host.group(1) or host.group(2)) if host else None,
+        "engine": engine.group(1) if engine else None,
     }
     return {name: value for name, value in found.items() if value not in (None, {})}
 

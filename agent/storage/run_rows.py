@@ -64,6 +64,7 @@ def as_attempt(row: Row[Any]) -> Attempt:
         stop=row.stop,
         stops=row.stops,
         stop_sent_at=row.stop_sent_at,
+        seen_to=row.seen_to,
     )
 
 

@@ -17,7 +17,7 @@ from agent.storage.tables import metadata
 from agent.tools.tool import Toolset
 from tests.agent.databases import sqlite
 from tests.agent.postgres import cluster
-from tests.fakes import FakeAdapter, FakeBundles, FakeCharts, FakeClock, FakeFleet
+from tests.fakes import FakeAdapter, FakeBundles, FakeCharts, FakeClock, FakeFleet, engines_of
 from worker.client.blobs import FolderBlobs
 
 
@@ -27,6 +27,7 @@ class Harness:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.adapter, self.fleet, self.clock = FakeAdapter(), FakeFleet(), FakeClock()
+        self.others: tuple[FakeFleet, ...] = ()  # engines beside the usual one
         self.model: Model = OfflinePlanner()
         self.charts = FakeCharts()
         self.toolsets: Sequence[Toolset] = ()
@@ -39,7 +40,7 @@ class Harness:
         brain = build(
             stores=sql_stores(database),
             adapters={self.adapter.platform: self.adapter},
-            fleet=self.fleet,
+            engines=engines_of(self.fleet, *self.others),
             blobs=FolderBlobs(self.folder / "blobs"),
             bundles=FakeBundles(),
             charts=self.charts,

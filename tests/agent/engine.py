@@ -11,7 +11,7 @@ from agent.runs.life.service import RunService, Timings
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.stores import Stores, Verdict
-from tests.fakes import ALICE, START, THREAD, FakeClock, FakeFleet, host
+from tests.fakes import ALICE, START, THREAD, FakeClock, FakeFleet, engines_of, host
 
 SPEC = RunSpec(
     task="tabular_classification",
@@ -56,7 +56,7 @@ class Engine:
         """Another bot over the same database."""
         self.service = RunService(
             self.runs,
-            self.fleet,
+            engines_of(self.fleet),
             self.clock,
             changed=self.changed.append,
             timings=self.timings,

@@ -3,7 +3,7 @@
 from agent.brain import Brain
 from agent.domain.content import Content
 from agent.domain.events import Accepted, Ended, EventBody, Logged, Measured, MetricRow, Saved, Started, WorkerEvent
-from agent.domain.inbound import Person
+from agent.domain.inbound import Attachment, Person
 from agent.domain.runs import ExitClass, Outcome, Run, RunSpec, RunState
 from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
@@ -65,10 +65,10 @@ class Stage:
         await self.harness.until(lambda: len(self.harness.adapter.whispers) > before)
         return self.harness.adapter.whispers[-1][1]
 
-    async def tells(self, text: str, person: Person = ALICE) -> str:
+    async def tells(self, text: str, person: Person = ALICE, files: tuple[Attachment, ...] = ()) -> str:
         """The next words in the thread after somebody said something."""
         before = len(self.harness.adapter.texts())
-        await self.brain.router.accept(said(text, person=person))
+        await self.brain.router.accept(said(text, person=person, files=files))
         await self.harness.until(lambda: len(self.harness.adapter.texts()) > before)
         await self.brain.router.idle()
         await self.brain.delivery.idle()

@@ -350,7 +350,7 @@ async def test_what_never_reached_a_host_is_paused_or_stopped_without_it(engine:
     async def away(order: object) -> None:
         raise Unavailable("Redis is away.")
 
-    engine.fleet.launch = away  # type: ignore[method-assign, assignment]
+    engine.fleet.submit = away  # type: ignore[method-assign, assignment]
     first, second = await engine.create(GPU), await engine.create(GPU, token="u")
     await engine.service.pause(first.id)
     await engine.service.stop(second.id)
@@ -547,7 +547,7 @@ async def test_the_resend_of_a_hint_waits_while_redis_hangs(engine: Engine) -> N
         calls += 1
         raise Unavailable("Redis hangs.")
 
-    engine.fleet.launch = away  # type: ignore[method-assign, assignment]
+    engine.fleet.submit = away  # type: ignore[method-assign, assignment]
     for token in ("1", "2", "3"):
         await engine.create(token=token, user=token)
     calls = 0

@@ -119,8 +119,8 @@ class RunMachine(RuleBasedStateMachine):
             self.hosts.report(key, Ended(outcome=outcome), self.engine.clock.now())
             self.hosts.kill(key)
 
-        self.engine.fleet.launch = launch  # type: ignore[method-assign]
-        self.engine.fleet.stop = stop  # type: ignore[method-assign]
+        self.engine.fleet.submit = launch  # type: ignore[method-assign]
+        self.engine.fleet.cancel = stop  # type: ignore[method-assign]
         self._connect()
 
     def _connect(self) -> None:

@@ -97,11 +97,11 @@ async def test_a_launch_that_cannot_be_sent_waits_for_redis(harness: Harness) ->
         raise Unavailable("Redis is away.")
 
     async with harness.open() as brain:
-        launch = harness.fleet.launch
-        harness.fleet.launch = away  # type: ignore[method-assign, assignment]
+        launch = harness.fleet.submit
+        harness.fleet.submit = away  # type: ignore[method-assign, assignment]
         run = await started(brain)
         assert await state(brain, run) is RunState.STARTING
-        harness.fleet.launch = launch  # type: ignore[method-assign]
+        harness.fleet.submit = launch  # type: ignore[method-assign]
         harness.clock.forward(21)
         await brain.service.tick()
         assert len(harness.fleet.launched) == 1
@@ -181,9 +181,9 @@ async def test_a_stop_that_cannot_be_sent_is_sent_later(harness: Harness) -> Non
 
     async with harness.open() as brain:
         run = await started(brain)
-        stop, harness.fleet.stop = harness.fleet.stop, away  # type: ignore[method-assign, assignment]
+        stop, harness.fleet.cancel = harness.fleet.cancel, away  # type: ignore[method-assign, assignment]
         assert "is stopping" in await brain.service.stop(run.id)
-        harness.fleet.stop = stop  # type: ignore[method-assign]
+        harness.fleet.cancel = stop  # type: ignore[method-assign]
         harness.clock.forward(21)
         await brain.service.tick()
         assert len(harness.fleet.stopped) == 1
@@ -208,14 +208,14 @@ async def test_a_stop_that_meets_a_changing_state_still_holds(harness: Harness) 
 async def test_one_run_that_breaks_harms_no_other(harness: Harness) -> None:
     async with harness.open() as brain:
         first, second = await started(brain, "t1"), await started(brain, "t2")
-        launch = harness.fleet.launch
+        launch = harness.fleet.submit
 
         async def breaks(order: LaunchOrder) -> None:
             if order.run == first.id:
                 raise ZeroDivisionError
             await launch(order)
 
-        harness.fleet.launch = breaks  # type: ignore[method-assign]
+        harness.fleet.submit = breaks  # type: ignore[method-assign]
         harness.clock.forward(21)
         await brain.service.tick()
         assert [order.run for order in harness.fleet.launched] == [first.id, second.id, second.id]

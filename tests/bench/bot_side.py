@@ -31,7 +31,7 @@ from agent.storage.database import Database
 from agent.wire import encode
 from bot.allocator import use_one_heap
 from bot.relay import relay
-from tests.fakes import THREAD, FakeAdapter, FakeBundles, FakeCharts, FakeFleet, host
+from tests.fakes import THREAD, FakeAdapter, FakeBundles, FakeCharts, FakeFleet, engines_of, host
 from worker.client.blobs import FolderBlobs
 from worker.client.feed import RedisFeed
 
@@ -97,7 +97,7 @@ async def bot(home: Path, redis_url: str, *, runs: int, listens: asyncio.Event) 
     brain = build(
         stores=sql_stores(database),
         adapters={"slack": adapter},
-        fleet=fleet,
+        engines=engines_of(fleet),
         blobs=FolderBlobs(home / "blobs"),
         bundles=FakeBundles(),
         charts=charts,

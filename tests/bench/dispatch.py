@@ -20,10 +20,11 @@ from tests.bench.noop_worker import PLAIN, STARTED, plain_app
 from tests.bench.processes import clean_environment, home_with_redis, python
 from tests.bench.progress import say
 from tests.bench.rows import Row, compared, median
-from worker.client.fleet import CeleryFleet
+from worker.client.blobs import FolderBlobs
 from worker.client.keys import load_or_create, sign
 from worker.client.queue import host_queue
 from worker.client.redis_url import for_client
+from worker.engines.hosts.fleet import CeleryFleet
 
 HOST = "gpu-1"
 WARM_UP, ROUNDS = 20, 200
@@ -34,7 +35,7 @@ LIMIT_S = 30
 class NoopFleet(CeleryFleet):
     """Launches into a task that does nothing."""
 
-    async def launch(self, order: LaunchOrder) -> None:
+    async def submit(self, order: LaunchOrder) -> None:
         """As the real one, but for the task's name."""
         key = await asyncio.to_thread(load_or_create, self._keys)
         await self._publish("trainyard.noop", sign(order, key), queue=host_queue(order.host))
@@ -55,11 +56,15 @@ def measure() -> Sequence[Row]:
 
 async def _both(home: Path, redis_url: str) -> tuple[float, float]:
     client = redis.Redis.from_url(for_client(redis_url))
-    fleet, plain, order = NoopFleet(redis_url, home / "keys"), plain_app(redis_url), an_order()
+    fleet, plain, order = (
+        NoopFleet(redis_url, home / "keys", FolderBlobs(home / "blobs")),
+        plain_app(redis_url),
+        an_order(),
+    )
     text = encode(order).decode()
 
     async def send_ours() -> None:
-        await fleet.launch(order)
+        await fleet.submit(order)
 
     async def send_plain() -> None:
         plain.send_task(PLAIN, args=[text], ignore_result=True)

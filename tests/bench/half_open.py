@@ -68,7 +68,7 @@ async def _half_open(home: Path, url: str, ours: Proxy, peer: Proxy) -> tuple[fl
     fleet, plain, order = NoopFleet(url, home / "keys"), plain_app(url), an_order()
 
     async def send_ours() -> None:
-        await fleet.launch(order)
+        await fleet.submit(order)
 
     async def send_plain() -> None:
         await asyncio.to_thread(plain.send_task, PLAIN, args=["run"], ignore_result=True)
@@ -105,14 +105,14 @@ async def _hung(home: Path, url: str) -> tuple[float, float]:
     pid = int(client.info("server")["process_id"])
     client.close()
     fleet, order = NoopFleet(url, home / "keys"), an_order()
-    await fleet.launch(order)
+    await fleet.submit(order)
     plain = plain_app(url)
     plain.send_task(PLAIN, args=["run"], ignore_result=True)
     os.kill(pid, signal.SIGSTOP)
     try:
         began = time.monotonic()
         with contextlib.suppress(Unavailable):
-            await fleet.launch(order)
+            await fleet.submit(order)
         ours = time.monotonic() - began
         say(f"hung Redis: ours failed after {ours:.1f} s")
         peer = await asyncio.to_thread(_given_up, lambda: plain.send_task(PLAIN, args=["run"], ignore_result=True))

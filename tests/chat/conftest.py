@@ -13,7 +13,7 @@ from bot.missed import catch_up
 from bot.slack.adapter import SlackAdapter
 from tests.agent.conftest import Harness
 from tests.agent.databases import sqlite
-from tests.fakes import FakeBundles
+from tests.fakes import FakeBundles, engines_of
 from tests.platforms.slack_server import SlackServer
 from tests.platforms.slack_world import Message
 from tests.slack.conftest import FAST
@@ -36,7 +36,7 @@ class Chat(Harness):
         brain = build(
             stores=sql_stores(database),
             adapters={"slack": adapter},
-            fleet=self.fleet,
+            engines=engines_of(self.fleet),
             blobs=FolderBlobs(self.folder / "blobs"),
             bundles=FakeBundles(),
             charts=self.charts,

@@ -26,8 +26,8 @@ LINE = 64
 # label -> (module, class, method); what a program does not import is not wrapped
 BOUNDARIES: dict[str, tuple[str, str, str]] = {
     "write": ("agent.storage.database", "Database", "write"),
-    "launch": ("worker.client.fleet", "CeleryFleet", "launch"),
-    "stop": ("worker.client.fleet", "CeleryFleet", "stop"),
+    "launch": ("worker.engines.hosts.fleet", "CeleryFleet", "submit"),
+    "stop": ("worker.engines.hosts.fleet", "CeleryFleet", "cancel"),
     "ack": ("worker.client.feed", "RedisFeed", "ack"),
     "blob": ("worker.client.blobs", "FolderBlobs", "put_bytes"),
     "post": ("tests.faults.file_adapter", "FileAdapter", "post"),

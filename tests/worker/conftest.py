@@ -25,9 +25,9 @@ from agent.domain.runs import JobKind, Outcome, RunSpec, Script
 from agent.wire import decode
 from worker.client.blobs import FolderBlobs
 from worker.client.bundle import pack_files, runtime_files
-from worker.client.fleet import CeleryFleet
 from worker.client.keys import load_or_create, sign
 from worker.client.redis_server import EmbeddedRedis
+from worker.engines.hosts.fleet import CeleryFleet
 from worker.folders import HostFolder, RunFolder
 from worker.launches.launching import Launcher
 from worker.sandbox.tiers import why_not
@@ -209,9 +209,9 @@ class Yard:
         return LaunchOrder(run=run, attempt=attempt, host=self.host, spec=full, expires_at=expires)
 
     async def launch(self, *orders: LaunchOrder) -> None:
-        fleet = CeleryFleet(self.server.url, self.keys)
+        fleet = CeleryFleet(self.server.url, self.keys, self.blobs)
         try:
-            await asyncio.gather(*(fleet.launch(order) for order in orders))
+            await asyncio.gather(*(fleet.submit(order) for order in orders))
         finally:
             await fleet.close()
 
@@ -224,9 +224,9 @@ class Yard:
         assert self.launcher().stop(sign(order, load_or_create(self.keys))) == "told"
 
     async def stop(self, order: StopOrder) -> None:
-        fleet = CeleryFleet(self.server.url, self.keys)
+        fleet = CeleryFleet(self.server.url, self.keys, self.blobs)
         try:
-            await fleet.stop(order, host=self.host)
+            await fleet.cancel(order, host=self.host)
         finally:
             await fleet.close()
 

@@ -19,9 +19,9 @@ from tests.worker.conftest import ENDLESS, GOOD, Yard
 from worker.client.blobs import FolderBlobs, RedisBlobs
 from worker.client.bundle import pack
 from worker.client.feed import RedisFeed
-from worker.client.fleet import CeleryFleet
 from worker.client.keys import is_signed, load_or_create, sign
 from worker.client.redis_url import for_celery, for_client, shown
+from worker.engines.hosts.fleet import CeleryFleet
 
 CSV = b"age,city,churn\n" + b"".join(
     b"%d,c%d,%s\n" % (20 + n % 50, n % 5, b"yes" if n % 3 else b"no") for n in range(60)
@@ -131,7 +131,7 @@ async def test_the_feed_survives_a_redis_that_goes_away(own_yard: Yard) -> None:
 
 
 async def test_hosts_say_what_they_have(yard: Yard) -> None:
-    fleet = CeleryFleet(yard.server.url, yard.keys)
+    fleet = CeleryFleet(yard.server.url, yard.keys, yard.blobs)
     (host,) = await fleet.hosts()
     assert (host.host, host.sandbox) == ("h1", "none")
     assert host.cpus >= 1
@@ -140,7 +140,7 @@ async def test_hosts_say_what_they_have(yard: Yard) -> None:
 
 
 async def test_inspect_answers_or_says_what_is_wrong(yard: Yard) -> None:
-    fleet = CeleryFleet(yard.server.url, yard.keys)
+    fleet = CeleryFleet(yard.server.url, yard.keys, yard.blobs)
     data = yard.blobs.put_bytes(CSV, name="people.csv")
     report = await fleet.inspect(InspectOrder(dataset=data, target="churn"))
     assert (report.rows, report.dataset) == (60, data)
@@ -166,7 +166,7 @@ class LaterOrder(InspectOrder):
 
 
 async def test_an_order_of_another_version_is_refused_with_a_sentence(yard: Yard) -> None:
-    fleet, data = CeleryFleet(yard.server.url, yard.keys), yard.blobs.put_bytes(CSV, name="people.csv")
+    fleet, data = CeleryFleet(yard.server.url, yard.keys, yard.blobs), yard.blobs.put_bytes(CSV, name="people.csv")
     with pytest.raises(Unavailable, match="of another version than the bot"):
         await fleet.inspect(LaterOrder(dataset=data))
     await fleet.close()
@@ -176,7 +176,7 @@ async def test_predict_runs_the_models_own_script(yard: Yard) -> None:
     await yard.launch(yard.order("r-pred00", PREDICT))
     artifact = yard.outcome("r-pred00").artifact
     assert artifact is not None
-    fleet = CeleryFleet(yard.server.url, yard.keys)
+    fleet = CeleryFleet(yard.server.url, yard.keys, yard.blobs)
     answers = await fleet.predict(PredictOrder(artifact_sha256=artifact.sha256, rows=({"age": "30"}, {"age": "31"})))
     assert [answer.label for answer in answers.rows] == ["yes", "yes"]
     assert answers.rows[0].probabilities == (("yes", 0.75), ("no", 0.25))
@@ -191,11 +191,11 @@ async def test_predict_runs_the_models_own_script(yard: Yard) -> None:
 
 
 async def test_without_a_host_or_a_redis_the_answer_is_a_sentence(own_yard: Yard) -> None:
-    fleet = CeleryFleet(own_yard.server.url, own_yard.keys, no_host_s=0.5)
+    fleet = CeleryFleet(own_yard.server.url, own_yard.keys, own_yard.blobs, no_host_s=0.5)
     order = InspectOrder(dataset=own_yard.blobs.put_bytes(CSV, name="people.csv"))
     with pytest.raises(Unavailable, match=r"No GPU host answered within 0\.5 s\. Start one with `trainyard worker`\."):
         await fleet.inspect(order)
-    starting = CeleryFleet(own_yard.server.url, own_yard.keys, no_host_s=0.0, own_worker_s=60.0)
+    starting = CeleryFleet(own_yard.server.url, own_yard.keys, own_yard.blobs, no_host_s=0.0, own_worker_s=60.0)
     assert starting.nobody() == "The worker of this machine is still starting. Try again in a moment."
     asking = asyncio.create_task(starting.inspect(order))  # one of our own is waited for
     while not own_yard.redis().client_list():
@@ -207,12 +207,12 @@ async def test_without_a_host_or_a_redis_the_answer_is_a_sentence(own_yard: Yard
     asking.cancel()
     own_yard.redis().set("trainyard:host:ghost", ghost(), ex=60)
     assert await fleet.gone() == []
-    patient = CeleryFleet(own_yard.server.url, own_yard.keys, inspect_s=1.0)
+    patient = CeleryFleet(own_yard.server.url, own_yard.keys, own_yard.blobs, inspect_s=1.0)
     with pytest.raises(Unavailable, match="No GPU host answered within 1 s"):
         await patient.inspect(order)
     own_yard.server.stop()
     with pytest.raises(Unavailable, match="does not answer"):
-        await fleet.launch(own_yard.order("r-noone0", GOOD))
+        await fleet.submit(own_yard.order("r-noone0", GOOD))
     with pytest.raises(Unavailable, match="does not answer"):
         await fleet.hosts()
     await fleet.close()

@@ -15,8 +15,8 @@ from agent.domain.orders import GpuInfo, InspectOrder, LaunchOrder, PredictOrder
 from agent.domain.runs import ExitClass, RunState
 from tests.worker.conftest import ENDLESS, GOOD, HEAD, LIMIT_S, PREPARE, Yard, eventually, opened
 from tests.worker.test_launch import pass_queue, send
-from worker.client.fleet import CeleryFleet
 from worker.client.keys import load_or_create, sign
+from worker.engines.hosts.fleet import CeleryFleet
 from worker.host.processes import children_of, descendants_of
 from worker.sandbox.tiers import why_not
 
@@ -335,7 +335,7 @@ async def test_only_the_bots_stop_orders_count(yard: Yard) -> None:
 
 
 async def test_questions_of_strangers_are_not_answered(yard: Yard) -> None:
-    stranger = CeleryFleet(yard.server.url, yard.home / "keys-of-another-bot")
+    stranger = CeleryFleet(yard.server.url, yard.home / "keys-of-another-bot", yard.blobs)
     data = yard.blobs.put_bytes(b"x,y\n1,a\n", name="data.csv")
     with pytest.raises(Unavailable, match=r"refused to look at this file: the order's signature does not fit .*Copy"):
         await stranger.inspect(InspectOrder(dataset=data))

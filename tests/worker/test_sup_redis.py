@@ -18,9 +18,9 @@ from tests.worker.conftest import EVALUATE, GOOD, Yard, eventually
 from worker.client.blobs import RedisBlobs
 from worker.client.connect import connect
 from worker.client.feed import RedisFeed
-from worker.client.fleet import CeleryFleet
 from worker.client.queue import make_app
 from worker.consuming import Watch, is_consuming, note
+from worker.engines.hosts.fleet import CeleryFleet
 from worker.folders import HostFolder
 from worker.host.processes import children_of
 
@@ -109,31 +109,31 @@ async def test_a_worker_behind_a_dead_connection_consumes_again(own_yard: Yard, 
 
 async def test_a_publish_to_a_hung_redis_ends_in_time_and_harms_nobody(own_yard: Yard) -> None:
     own_yard.start_worker()
-    fleet = CeleryFleet(own_yard.server.url, own_yard.keys)
-    await fleet.launch(own_yard.order("r-warm00", GOOD))
+    fleet = CeleryFleet(own_yard.server.url, own_yard.keys, own_yard.blobs)
+    await fleet.submit(own_yard.order("r-warm00", GOOD))
     order = own_yard.order("r-hung00", GOOD)
     with hung(own_yard):
         began = time.monotonic()
         answers = await asyncio.gather(
-            fleet.launch(order),
+            fleet.submit(order),
             fleet.hosts(),
             fleet.inspect(InspectOrder(dataset=order.spec.dataset)),
             return_exceptions=True,
         )
         assert time.monotonic() - began < 6
     assert all(isinstance(one, Unavailable) and "does not answer" in one.text for one in answers), answers
-    await fleet.launch(order)
+    await fleet.submit(order)
     assert own_yard.outcome("r-hung00").state is RunState.SUCCEEDED
     assert own_yard.kinds("r-hung00").count("accepted") == 1
     await fleet.close()
 
 
 async def test_publishers_that_hang_do_not_pile_up(own_yard: Yard) -> None:
-    fleet = CeleryFleet(own_yard.server.url, own_yard.keys)
+    fleet = CeleryFleet(own_yard.server.url, own_yard.keys, own_yard.blobs)
     orders = [own_yard.order(f"r-pile{number:02}", GOOD) for number in range(12)]
     with hung(own_yard):
         began = time.monotonic()
-        answers = await asyncio.gather(*(fleet.launch(order) for order in orders), return_exceptions=True)
+        answers = await asyncio.gather(*(fleet.submit(order) for order in orders), return_exceptions=True)
         assert time.monotonic() - began < 8
         assert all(isinstance(answer, Unavailable) for answer in answers)
         await asyncio.wait_for(asyncio.to_thread(int), 1)  # the threads of others are free

@@ -12,7 +12,7 @@ from typing import TypeVar
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from agent.domain.orders import InspectOrder, LaunchOrder, PredictOrder, StopOrder
+from agent.domain.orders import InspectOrder, LaunchOrder, LookOrder, PredictOrder, SignedOrder, StopOrder
 from agent.wire import signed_bytes
 
 
@@ -32,7 +32,7 @@ def load_or_create(folder: Path) -> Ed25519PrivateKey:
     return key
 
 
-Order = TypeVar("Order", LaunchOrder, StopOrder, InspectOrder, PredictOrder)
+Order = TypeVar("Order", LaunchOrder, StopOrder, InspectOrder, PredictOrder, LookOrder)
 
 
 def sign(order: Order, key: Ed25519PrivateKey) -> Order:
@@ -40,7 +40,7 @@ def sign(order: Order, key: Ed25519PrivateKey) -> Order:
     return order.model_copy(update={"signature": key.sign(signed_bytes(order)).hex()})
 
 
-def is_signed(order: LaunchOrder | StopOrder | InspectOrder | PredictOrder, public: Path) -> bool:
+def is_signed(order: SignedOrder, public: Path) -> bool:
     """Whether the order carries a signature by the key whose public half lies in `public`.
 
     Raises:

@@ -1,6 +1,6 @@
 """The Celery application and its settings, the same for those who send and those who work.
 
-Owns queue names and every Celery setting. Knows no task. Called by `worker.app` and `worker.client.fleet`.
+Owns queue names and every Celery setting. Knows no task. Called by `worker.app` and `worker.engines.hosts`.
 Correctness never rests on Celery: a message is a hint, lost and doubled ones are harmless (docs/decisions/001).
 """
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.domain.errors import AppError
-from agent.domain.orders import InspectOrder, LaunchOrder, PredictOrder, StopOrder
+from agent.domain.orders import InspectOrder, LaunchOrder, LookOrder, PredictOrder, SignedOrder, StopOrder
 from agent.domain.runs import ExitClass
 from worker.client.keys import is_signed
 from worker.folders import HostFolder, write_atomically
@@ -29,7 +29,11 @@ class Refused(AppError):
 
 
 def require_signature(
-    order: LaunchOrder | StopOrder | InspectOrder | PredictOrder, public: Path, *, host: str, home: HostFolder
+    order: SignedOrder,
+    public: Path,
+    *,
+    host: str,
+    home: HostFolder,
 ) -> None:
     """Raises `Refused` unless the order was signed with the key whose public half lies in `public` on this host.
 
@@ -58,7 +62,7 @@ def _remembered(home: HostFolder) -> Path:
     return home.path / "unsigned.txt"
 
 
-def _require(order: LaunchOrder | StopOrder | InspectOrder | PredictOrder, public: Path, *, host: str) -> None:
+def _require(order: SignedOrder, public: Path, *, host: str) -> None:
     what = _WHAT[type(order)]
     try:
         signed = is_signed(order, public)
@@ -77,4 +81,5 @@ _WHAT: dict[type, str] = {
     StopOrder: "end this",
     InspectOrder: "look at this file",
     PredictOrder: "predict",
+    LookOrder: "tell of this run",
 }

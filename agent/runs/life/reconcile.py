@@ -72,7 +72,7 @@ class Reconciler:
         if attempt.stop and run.state in (RunState.PAUSING, RunState.STOPPING):
             return await self._wished(run, attempt)
         if attempt.heard_at is None and run.state is RunState.STARTING:
-            return await self._not_taken(run, attempt)
+            return await self._not_taken(run, attempt, connected=host is not None)
         silent_s = self._silent_s(attempt)
         if silent_s >= self._timings.lost_after_s:
             return await self._lost(run, attempt, f"Host {attempt.host} has been silent for {silent_s / 60:.0f} min.")
@@ -100,14 +100,19 @@ class Reconciler:
     def _silent_s(self, attempt: Attempt) -> float:
         return self._listening.seconds(attempt.heard_at or attempt.sent_at)
 
-    async def _not_taken(self, run: Run, attempt: Attempt) -> bool:
-        """Hint again; after the last hint's order is too old to be taken, put it back into the queue."""
+    async def _not_taken(self, run: Run, attempt: Attempt, *, connected: bool) -> bool:
+        """Hint again; after the last hint's order is too old to be taken, put it back into the queue.
+
+        A host that is there is asked first whether it has the attempt after all: then its events are still to come.
+        """
         waited_s = self._listening.seconds(attempt.sent_at)
         if attempt.sent < self._timings.hints:
             if attempt.sent == 0 or waited_s >= self._timings.resend_after_s:
                 await self._sending.launch(run, attempt)
             return False
         if waited_s < max(self._timings.resend_after_s, self._timings.order_lives_s):
+            return False
+        if connected and await self._sending.began(run, attempt):
             return False
         self._scheduler.avoid(attempt.host)
         reason = f"Host {attempt.host} did not take it: is `trainyard worker` running there?"

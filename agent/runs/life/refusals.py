@@ -31,6 +31,11 @@ def refused(run: Run, what: str) -> Conflict:
     return Conflict(f"Run `{run.id}` cannot be {what}: it {_STANDS[run.state]}")
 
 
+def cannot_pause(run: Run) -> Conflict:
+    """Its engine has no way to save and end an attempt."""
+    return Conflict(f"Run `{run.id}` is on the engine {run.spec.engine}, which cannot pause a run. Stop it, or wait.")
+
+
 def with_new_program(run: Run) -> RunState:
     """The state that another program takes a run to. Raises `Conflict` where it can have none."""
     if run.state in (_S.SUCCEEDED, _S.STOPPING, _S.AWAITING_APPROVAL):

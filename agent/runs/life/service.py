@@ -15,11 +15,20 @@ from agent.domain.ids import new_run_id
 from agent.domain.inbound import Thread
 from agent.domain.orders import HostInfo
 from agent.domain.runs import ENDED, LIVE, Attempt, Outcome, Run, RunSpec, RunState
-from agent.ports import Clock, Fleet
+from agent.ports import Clock
 from agent.run_store import Runs, Verdict
+from agent.runs.engines import Engines
 from agent.runs.life.ending import Settling, hours_left_s, settle
 from agent.runs.life.reconcile import Listening, Reconciler
-from agent.runs.life.refusals import MAY_PAUSE, MAY_RETRY, no_hours_left, overtaken, refused, with_new_program
+from agent.runs.life.refusals import (
+    MAY_PAUSE,
+    MAY_RETRY,
+    cannot_pause,
+    no_hours_left,
+    overtaken,
+    refused,
+    with_new_program,
+)
 from agent.runs.life.sending import Sending
 from agent.runs.life.timings import Timings
 from agent.runs.queue.scheduling import Scheduler, Waiting
@@ -36,7 +45,7 @@ class RunService:
     def __init__(
         self,
         runs: Runs,
-        fleet: Fleet,
+        engines: Engines,
         clock: Clock,
         *,
         changed: Callable[[str], None],
@@ -44,15 +53,15 @@ class RunService:
         listening: Callable[[], bool] = lambda: True,
         dice: Callable[[], float] = random.random,
     ) -> None:
-        """`fleet` signs what it sends; `listening` is false while events of hosts cannot reach us; `dice` is 0..1."""
+        """`listening` is false while events of hosts cannot reach us; `dice` is 0..1."""
         self._runs = runs
-        self._fleet = fleet
+        self._engines = engines
         self._clock = clock
         self._changed = changed
         self._timings = timings or Timings()
         self._dice = dice
-        self._sending = Sending(runs, fleet, clock, self._timings)
-        self._scheduler = Scheduler(runs, fleet, clock, self._sending, self._timings, changed=changed)
+        self._sending = Sending(runs, engines, clock, self._timings)
+        self._scheduler = Scheduler(runs, engines, clock, self._sending, self._timings, changed=changed)
         self._listening = Listening(clock, listening, pause_s=self._timings.unreachable_after_s)
         self._reconciler = Reconciler(
             runs, clock, self._listening, self._sending, self._scheduler, self._timings, ending=self._ending
@@ -94,6 +103,8 @@ class RunService:
                     return f"Run `{run.id}` is pausing already: it saves a checkpoint first."
             elif run.state not in MAY_PAUSE:
                 raise refused(run, "paused")
+            elif not self._engines.named(run.spec.engine).engine.capabilities.pauses:
+                raise cannot_pause(run)
             elif await self._runs.wish(run.id, expect=run.state, how="pause", note=_who("Paused", by)):
                 await self._tell(run)
                 return f"Run `{run.id}` is pausing: it saves a checkpoint, then its GPUs are free for others."
@@ -173,6 +184,8 @@ class RunService:
             if run.spec.bundle_sha256 != was:
                 raise overtaken(run)
             to = with_new_program(run)
+            if to is _S.PAUSING and not self._engines.named(run.spec.engine).engine.capabilities.pauses:
+                raise cannot_pause(run)
             version = await self._runs.replace_script(
                 run.id, expect=run.state, to=to, was=was, bundle_sha256=bundle_sha256, at=self._clock.now()
             )
@@ -223,7 +236,7 @@ class RunService:
 
     async def _hosts(self) -> dict[str, HostInfo]:
         try:
-            return {info.host: info for info in await self._fleet.hosts()}
+            return {info.host: info for info in await self._engines.hosts()}
         except TransientError:
             return {}
 

@@ -56,7 +56,7 @@ def capacity_of(info: HostInfo) -> Capacity | None:
     if info.shut:
         return None
     usable = tuple(gpu.uuid for gpu in info.gpus if not gpu.sick and gpu.foreign_bytes <= FOREIGN_BYTES)
-    return Capacity(info.host, usable, info.slots, info.sandbox, info.networks, info.secrets)
+    return Capacity(info.host, usable, info.slots, info.sandbox, info.networks, info.secrets, info.engine)
 
 
 def queue_full(user: str, waiting: Sequence[Request], *, limits: Limits | None = None) -> str:

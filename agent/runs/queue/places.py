@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, datetime, timedelta
 
-from agent.domain.runs import Network
+from agent.domain.runs import DEFAULT_ENGINE, Network
 
 TIERS = {"none": 0, "landlock": 1, "bwrap": 2}
 _NAMED = 4  # runs in a sentence
@@ -41,6 +41,7 @@ class Request:
     secrets: tuple[str, ...] = ()
     not_before: datetime | None = None
     since: datetime | None = None
+    engine: str = DEFAULT_ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Capacity:
     tier: str = "none"
     networks: tuple[Network, ...] = ("none", "open")
     secrets: tuple[str, ...] | None = None  # None: nobody knows
+    engine: str = DEFAULT_ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,8 @@ class Floor:
         shut = "; ".join(f"{host}: {reason}" for host, reason in sorted(self._shut.items()))
         if not self._hosts:
             return f"No connected host takes runs now ({shut})." if shut else "No host is connected that takes runs."
+        if not any(host.capacity.engine == request.engine for host in self._hosts.values()):
+            return f"No host of the engine {request.engine} is connected that takes runs."
         if request.must and request.host not in self._hosts:
             reason = self._shut.get(request.host)
             does_not = f"takes no runs now: {reason}" if reason else "does not take runs now"
@@ -281,12 +285,13 @@ def _is(count: int) -> str:
 
 def _where(request: Request) -> tuple[object, ...]:
     """All of it that `_allows` and `_offers` look at: what is found out for one holds for its like."""
-    return request.gpus, request.tier, request.network, request.secrets, request.host if request.must else ""
+    where = request.host if request.must else ""
+    return request.engine, request.gpus, request.tier, request.network, request.secrets, where
 
 
 def _allows(capacity: Capacity, request: Request) -> bool:
     """Whether the host keeps to what was approved."""
-    if request.must and request.host != capacity.host:
+    if request.engine != capacity.engine or (request.must and request.host != capacity.host):
         return False
     if capacity.secrets is not None and not set(request.secrets) <= set(capacity.secrets):
         return False

@@ -156,6 +156,7 @@ def request_of(run: Run, home: Home | None, connected: set[str]) -> Request:
         network=run.spec.network,
         secrets=run.spec.secrets,
         not_before=run.not_before,
+        engine=run.spec.engine,
     )
 
 

@@ -17,8 +17,9 @@ from agent.domain.errors import BadData, BadRequest
 from agent.domain.orders import HostInfo, Limits
 from agent.domain.policy import Effect
 from agent.domain.runs import ENDED, LIVE, PRIORITIES, Network, Run, RunSpec, RunState
-from agent.ports import Blobs, Bundles, HostDirectory
+from agent.ports import Blobs, Bundles
 from agent.runs.cards.run_cards import state_text, state_words
+from agent.runs.engines import Engines
 from agent.runs.life.refusals import with_new_program
 from agent.runs.life.service import RunService
 from agent.runs.pictures.artifacts import ArtifactWriter
@@ -27,7 +28,7 @@ from agent.tools.data import DataFiles
 from agent.tools.finding import named_or_newest
 from agent.tools.runs.control import Control
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
-from agent.tools.training.placing import choose_host, connected, estimate_s, ledger
+from agent.tools.training.placing import choose_host, connected, estimate_s, ledger, priced
 from agent.tools.training.scripts import Diff, Replacement, check, diff_of, replaced
 
 SCRIPT_BYTES = 1_000_000
@@ -47,6 +48,7 @@ SPEC_NAMES = {
     "drop_columns": "columns left out",
     "seed": "seed",
     "test_frac": "test part",
+    "engine": "engine",
     "host": "host",
     "gpus": "GPUs",
     "max_hours": "hours at most",
@@ -85,6 +87,7 @@ class CloneArguments(Arguments):
     gpus: int | None = Field(None, ge=0, le=64)
     network: Network | None = None
     host: str | None = None
+    engine: str | None = None
     auto_resume: bool | None = None
     priority: str | None = Field(None, description="high, normal or low.", pattern="^(high|normal|low)$")
     repack: bool = Field(False, description="Take the recipe's code as it is now, not the original run's.")
@@ -99,7 +102,7 @@ class Changing:
         service: RunService,
         control: Control,
         bundles: Bundles,
-        directory: HostDirectory,
+        engines: Engines,
         data: DataFiles,
         blobs: Blobs,
         files: ArtifactWriter,
@@ -109,7 +112,7 @@ class Changing:
         self._service = service
         self._control = control
         self._bundles = bundles
-        self._directory = directory
+        self._engines = engines
         self._data = data
         self._blobs = blobs
         self._files = files
@@ -207,6 +210,7 @@ class Changing:
 
     async def _changed(self, before: RunSpec, asked: CloneArguments) -> tuple[RunSpec, HostInfo]:
         """The original's specification with what was asked otherwise, and a host that can keep to it."""
+        place = self._engines.named(asked.engine or before.engine)
         settings = before.settings | {SHORT_NAMES.get(name, name): value for name, value in asked.settings.items()}
         changes: dict[str, object] = {
             "settings": {name: value for name, value in settings.items() if value is not None}
@@ -235,7 +239,7 @@ class Changing:
             changes["bundle_sha256"] = await self._bundles.pack(before.recipe)
         spec = before.model_copy(update=changes)
         host = choose_host(
-            await connected(self._directory),
+            await connected(place.hosts),
             [attempt.host for _, attempt in await self._runs.live()],
             await ledger(self._runs),
             gpus=spec.gpus,
@@ -245,7 +249,7 @@ class Changing:
             preferred_host=before.host,
         )
         spec = RunSpec.model_validate(spec.model_dump() | {"host": host.host, "sandbox": host.sandbox})
-        return await self._checked(spec, host), host
+        return await self._checked(priced(spec, place.engine), host), host
 
     async def _checked(self, spec: RunSpec, host: HostInfo) -> RunSpec:
         """It with its time; a script of somebody's own knows settings of its own. Raises `BadData`: it cannot work."""

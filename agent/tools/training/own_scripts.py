@@ -13,7 +13,8 @@ from agent.domain.errors import BadRequest
 from agent.domain.orders import Limits
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES, JobKind, Network, Run, RunSpec, Script
-from agent.ports import Blobs, Bundles, HostDirectory
+from agent.ports import Blobs, Bundles
+from agent.runs.engines import Engines
 from agent.runs.life.service import RunService
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Runs
@@ -21,7 +22,7 @@ from agent.tools.data import DataFiles
 from agent.tools.finding import LOOKED_AT, of_thread
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.changing import arguments_of, cost_of, program_facts, start
-from agent.tools.training.placing import choose_host, connected, default_network, ledger
+from agent.tools.training.placing import choose_host, connected, default_network, ledger, priced
 from agent.tools.training.programs import REQUIREMENTS, entry_of, environment_in, files_of, is_program, requirements_in
 from agent.tools.training.scripts import Diff, diff_of, shown_of
 
@@ -46,6 +47,7 @@ class OwnScriptArguments(Arguments):
     priority: Literal["high", "normal", "low"] = "normal"
     auto_resume: bool = Field(True, description="Whether it is tried again after a lost host, a hang or a GPU fault.")
     host: str | None = Field(None, description="A host that the person named.")
+    engine: str | None = Field(None, description="The engine that the person named; the usual one if unsaid.")
 
 
 class OwnScripts:
@@ -56,7 +58,7 @@ class OwnScripts:
         data: DataFiles,
         runs: Runs,
         service: RunService,
-        directory: HostDirectory,
+        engines: Engines,
         bundles: Bundles,
         blobs: Blobs,
         files: ArtifactWriter,
@@ -65,7 +67,7 @@ class OwnScripts:
         self._data = data
         self._runs = runs
         self._service = service
-        self._directory = directory
+        self._engines = engines
         self._bundles = bundles
         self._blobs = blobs
         self._files = files
@@ -92,6 +94,7 @@ class OwnScripts:
         Raises:
             BadData, BadRequest, NotFound: the program, its data or its requirements cannot be used as they are.
         """
+        place = self._engines.named(asked.engine)
         program = await self._data.program(caller.session_id, asked.file)
         files = files_of(await self._blobs.get(program.sha256), program.name)
         entry = entry_of(files, asked.entry, program.name)
@@ -104,7 +107,7 @@ class OwnScripts:
             data=await self._data_of(caller, asked.data),
             requirements=said,
         )
-        hosts = await connected(self._directory)
+        hosts = await connected(place.hosts)
         network = asked.network or default_network(hosts)
         host = choose_host(
             hosts,
@@ -127,6 +130,7 @@ class OwnScripts:
             auto_resume=asked.auto_resume,
             bundle_sha256=await self._bundles.pack_program(files),
         )
+        spec = priced(spec, place.engine)
         priority = PRIORITIES[asked.priority]
         text = files[entry].decode("utf-8-sig")
         earlier = await self._earlier(caller, spec)

@@ -13,7 +13,7 @@ from agent.domain.errors import BadRequest, Unavailable
 from agent.domain.orders import HostInfo
 from agent.domain.runs import Network, RunSpec
 from agent.domain.tasks import TASKS
-from agent.ports import HostDirectory
+from agent.ports import Engine, HostDirectory
 from agent.runs.queue.fair import FOREIGN_BYTES
 from agent.stores import Runs
 
@@ -48,6 +48,12 @@ def estimate_s(report: DataReport, spec: RunSpec, host: HostInfo) -> float:
     pace, cores = TASKS[str(spec.task)].pace, 2 / max(1, min(host.cpus, 8))
     rows_s = pace.row_s * report.rows * (pace.on_gpu if spec.gpus else cores)
     return pace.base_s + (rows_s + pace.cell_s * report.rows * len(report.columns) * cores) * report.effort
+
+
+def priced(spec: RunSpec, engine: Engine) -> RunSpec:
+    """With the name of its engine, and what that charges."""
+    named = spec.model_copy(update={"engine": engine.name})
+    return named.model_copy(update={"price_usd": engine.price(named)})
 
 
 async def connected(directory: HostDirectory) -> Sequence[HostInfo]:

@@ -12,14 +12,15 @@ from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES, Network, RunSpec
 from agent.domain.tasks import TASKS, TaskType
-from agent.ports import Bundles, HostDirectory
+from agent.ports import Bundles
+from agent.runs.engines import Engines
 from agent.runs.life.service import RunService
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Runs
 from agent.tools.data import DataFiles
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.changing import cost_of, planned, start
-from agent.tools.training.placing import Ledger, choose_host, connected, default_network, estimate_s, ledger
+from agent.tools.training.placing import Ledger, choose_host, connected, default_network, estimate_s, ledger, priced
 
 PLAN_LIMIT_S = 120.0
 
@@ -45,6 +46,7 @@ class TrainArguments(Arguments):
     priority: Literal["high", "normal", "low"] = "normal"
     auto_resume: bool = Field(True, description="Whether it is tried again after a lost host, a hang or a GPU fault.")
     host: str | None = Field(None, description="A host that the person named.")
+    engine: str | None = Field(None, description="The engine that the person named; the usual one if unsaid.")
 
 
 class Training:
@@ -55,7 +57,7 @@ class Training:
         files: DataFiles,
         runs: Runs,
         service: RunService,
-        directory: HostDirectory,
+        engines: Engines,
         bundles: Bundles,
         artifacts: ArtifactWriter,
     ) -> None:
@@ -64,7 +66,7 @@ class Training:
         self._artifacts = artifacts
         self._runs = runs
         self._service = service
-        self._directory = directory
+        self._engines = engines
         self._bundles = bundles
 
     def tools(self) -> Sequence[Tool]:
@@ -85,9 +87,10 @@ class Training:
 
     async def plan(self, caller: Caller, asked: TrainArguments) -> Plan:
         """The exact run that would be started, and its card; nothing is started."""
+        place = self._engines.named(asked.engine)
         target, task, report = await self._understood(caller, asked)
         leaks = tuple(leak.column for leak in report.leaks if leak.column not in asked.keep_columns)
-        hosts, known = await connected(self._directory), await ledger(self._runs)
+        hosts, known = await connected(place.hosts), await ledger(self._runs)
         gpus = asked.gpus if asked.gpus is not None else default_gpus(task, hosts, known)
         network = asked.network or default_network(hosts)
         host = choose_host(
@@ -118,6 +121,7 @@ class Training:
             auto_resume=asked.auto_resume,
             bundle_sha256=await self._bundles.pack(task),
         )
+        spec = priced(spec, place.engine)
         checked = await self._files.checked(spec)
         spec = spec.model_copy(update={"estimate_s": estimate_s(checked, spec, host)})
         priority = PRIORITIES[asked.priority]

@@ -1,6 +1,7 @@
-"""`agent.ports.Fleet` over Celery: sends orders to hosts and waits for the answers of the short ones.
+"""Our GPU hosts over Celery, as an engine, their directory and a data service: sends orders, waits for short answers.
 
-Owns signing, publishing and waiting. Knows no database and no training code. Built by the bot's composition root.
+Owns signing, publishing and waiting. Knows no database and no training code. A launch is a hint: the host finds the
+attempt by its fence before it starts one, so a repetition is harmless. Built by `worker.engines.hosts.parts`.
 Celery publishes in a thread, never on the event loop; answers are read with an asyncio client of its own.
 """
 
@@ -20,19 +21,35 @@ from kombu.exceptions import OperationalError
 
 from agent.domain.datasets import DataReport
 from agent.domain.errors import BadData, NotFound, Unavailable
-from agent.domain.orders import HostInfo, InspectOrder, LaunchOrder, Predictions, PredictOrder, StopOrder
+from agent.domain.orders import (
+    AttemptLabel,
+    AttemptStatus,
+    HostInfo,
+    InspectOrder,
+    LaunchOrder,
+    LogPart,
+    Looked,
+    LookOrder,
+    Predictions,
+    PredictOrder,
+    StopOrder,
+)
+from agent.domain.runs import DEFAULT_ENGINE, RunSpec
 from agent.domain.value import Value
+from agent.ports import Blobs, Capabilities
 from agent.wire import Malformed, decode, encode
 from worker.client.connect import connect_async
 from worker.client.keys import Order, load_or_create, sign
 from worker.client.queue import PREFIX, control_queue, host_queue, make_app
 from worker.client.redis_url import shown
+from worker.engines.artifacts import copy_artifact
 
 HOST_KEY, SEEN_KEY = f"{PREFIX}host:", f"{PREFIX}seen:"
 _PUBLISH_LIMIT_S = 5.5  # a little more than the socket's own limit
 _PUBLISHERS = 4
 _EXPIRES_S = 60
 _POLL_S = (0.02, 0.25)
+_LOOK_S = 5.0  # a host's word about an attempt
 
 V = TypeVar("V", bound=Value)
 
@@ -40,17 +57,21 @@ V = TypeVar("V", bound=Value)
 class CeleryFleet:
     """Our GPU hosts, reached through Redis."""
 
+    name = DEFAULT_ENGINE
+    capabilities = Capabilities()
+
     def __init__(
         self,
         redis_url: str,
         keys: Path,
+        blobs: Blobs,
         *,
         no_host_s: float = 5.0,
         inspect_s: float = 75.0,
         predict_s: float = 150.0,
         own_worker_s: float = 0.0,
     ) -> None:
-        """`keys` is the folder of the launch key, made at the first launch.
+        """`keys` is the folder of the launch key, made at the first launch; `blobs` has what attempts left.
 
         The limits are seconds to wait for an answer, `no_host_s` for the first sign of any host; `own_worker_s` is how
         long from now the worker that this bot has started may take until it is one.
@@ -58,6 +79,7 @@ class CeleryFleet:
         self._own_until = time.monotonic() + own_worker_s
         self._url = redis_url
         self._keys = keys
+        self._blobs = blobs
         self._key: Ed25519PrivateKey | None = None
         self._no_host_s, self._inspect_s, self._predict_s = no_host_s, inspect_s, predict_s
         self._app = make_app("trainyard-client", redis_url)
@@ -71,13 +93,32 @@ class CeleryFleet:
         self._publishers.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._app.close)
 
-    async def launch(self, order: LaunchOrder) -> None:
+    def price(self, _spec: RunSpec) -> None:
+        """They are our own: nobody is charged."""
+
+    async def submit(self, order: LaunchOrder) -> None:
         """Sign and send a hint to start an attempt; harmless when repeated. Raises `Unavailable`."""
         await self._publish("trainyard.launch", await self._signed(order), queue=host_queue(order.host))
 
-    async def stop(self, order: StopOrder, *, host: str) -> None:
+    async def cancel(self, order: StopOrder, *, host: str) -> None:
         """Sign and send a hint to end an attempt; harmless when repeated. Raises `Unavailable`."""
         await self._publish("trainyard.stop", await self._signed(order), queue=host_queue(host))
+
+    async def status(self, label: AttemptLabel) -> AttemptStatus | None:
+        """What the attempt's host knows of it. Raises `Unavailable`."""
+        return (await self._look(label)).status
+
+    async def logs(self, label: AttemptLabel, after: int = 0) -> LogPart:
+        """What the run's programs printed on its host behind byte `after`. Raises `Unavailable`."""
+        return (await self._look(label, after)).log
+
+    async def fetch(self, label: AttemptLabel, into: Path) -> Path:
+        """Put what an attempt left into a folder, as one tar. Raises `NotFound`, `Unavailable`."""
+        return await copy_artifact(label, await self.status(label), self._blobs, into)
+
+    async def _look(self, label: AttemptLabel, log_after: int = 0) -> Looked:
+        order = LookOrder(label=label, log_after=log_after)
+        return await self._ask("trainyard.look", order, Looked, limit_s=_LOOK_S, queue=host_queue(label.host))
 
     async def hosts(self) -> Sequence[HostInfo]:
         """Hosts whose last word is under 60 s old, by name. Raises `Unavailable`."""
@@ -110,21 +151,22 @@ class CeleryFleet:
 
     async def inspect(self, order: InspectOrder) -> DataReport:
         """Audit a data file on any host. Raises `BadData`, `Unavailable`."""
-        return await self._ask("trainyard.inspect", order, DataReport, limit_s=self._inspect_s)
+        await self._wait_for_a_host()
+        return await self._ask("trainyard.inspect", order, DataReport, limit_s=self._inspect_s, queue=control_queue())
 
     async def predict(self, order: PredictOrder) -> Predictions:
         """Predict on any host. Raises `BadData`, `Unavailable`."""
-        return await self._ask("trainyard.predict", order, Predictions, limit_s=self._predict_s)
+        await self._wait_for_a_host()
+        return await self._ask("trainyard.predict", order, Predictions, limit_s=self._predict_s, queue=control_queue())
 
     async def _signed(self, order: Order) -> Order:
         if self._key is None:
             self._key = await asyncio.to_thread(load_or_create, self._keys)
         return sign(order, self._key)
 
-    async def _ask(self, task: str, order: Order, answer: type[V], *, limit_s: float) -> V:
-        await self._wait_for_a_host()
+    async def _ask(self, task: str, order: Order, answer: type[V], *, limit_s: float, queue: Queue) -> V:
         signed = await self._signed(order)
-        task_id = await self._publish(task, signed, queue=control_queue(), answered=True, expires_s=limit_s)
+        task_id = await self._publish(task, signed, queue=queue, answered=True, expires_s=limit_s)
         reply = await self._wait(task_id, limit_s)
         if "ok" in reply:
             try:
