@@ -5,7 +5,9 @@ from typing import Literal
 from agent.domain.tasks import TaskType
 from agent.domain.value import Value
 
-ColumnKind = Literal["number", "category", "text", "datetime", "boolean", "identifier", "constant", "empty"]
+ColumnKind = Literal[
+    "number", "category", "text", "datetime", "boolean", "identifier", "constant", "empty", "image",
+]  # fmt: skip
 
 
 class DatasetRef(Value):

@@ -58,7 +58,7 @@ class Task(Value):
 
     name: str
     label: str
-    data: Literal["table"]
+    data: Literal["table", "images"]
     answer: Answer
     metrics: tuple[Metric, ...] = Field(min_length=1)
     unit: str = "step"
@@ -130,6 +130,39 @@ TASKS: Final[dict[str, Task]] = {
             # The part of the time that a GPU takes is an assumption.
             pace=Pace(base_s=25.0, row_s=0.02, on_gpu=1 / 20),
             words=("text", "bert", "transformer", "encoder"),
+        ),
+        Task(
+            name="image_classification",
+            label="image classification",
+            data="images",
+            answer=Answer.LABEL,
+            metrics=_CLASSES,
+            uses_gpu=True,
+            warm=("transformers",),
+            stages=(
+                _SPLIT,
+                "Train the baselines: majority class, logistic regression on pixels",
+                "Train a network",
+                _KEEP,
+            ),
+            pace=Pace(base_s=25.0, row_s=0.06, on_gpu=1 / 20),
+            words=("image", "images", "photo", "photos", "picture", "pictures"),
+        ),
+        Task(
+            name="image_regression",
+            label="image regression",
+            data="images",
+            answer=Answer.NUMBER,
+            metrics=(Metric(name="rmse", label="RMSE", better="lower"),),
+            uses_gpu=True,
+            warm=("transformers",),
+            stages=(
+                _SPLIT,
+                "Train the baselines: mean, ridge regression on pixels",
+                "Train a network",
+                _KEEP,
+            ),
+            pace=Pace(base_s=25.0, row_s=0.06, on_gpu=1 / 20),
         ),
     )
 }

@@ -14,6 +14,7 @@ EXAMPLE_CHARS = 80
 FEWEST_ROWS = 20
 _BOOLEANS = ({"yes", "no"}, {"true", "false"}, {"0", "1"}, {"t", "f"}, {"y", "n"}, {"0.0", "1.0"}, {"on", "off"})
 _DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([ T]\d{1,2}:\d{2}.*)?\s*")
+_IMAGE = re.compile(r"(?i)\.(png|jpe?g|gif|bmp|webp|tiff?)$")
 _ID_NAME = re.compile(
     r"(?i)(.*[_\s-])?(id|uuid|guid|key|index|idx|rowid|row_?(no|nr|number)|nr|no)|unnamed_1|.*[a-z]I[Dd]"
 )
@@ -49,6 +50,8 @@ def column_kind(name: str, counts: Counter[str], *, rows: int) -> str:
         return "constant" if present == rows else "category"
     if {cell.strip().lower() for cell in counts} in _BOOLEANS:
         return "boolean"
+    if sum(times for cell, times in counts.items() if _IMAGE.search(cell)) >= 0.95 * present:
+        return "image"
     all_unique = len(counts) == present and rows >= FEWEST_ROWS
     if all(number(cell) is not None for cell in counts):
         whole = all(float(cell).is_integer() for cell in counts)

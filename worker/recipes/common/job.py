@@ -194,7 +194,10 @@ def copy_predictor(job: Job, modules: Sequence[str]) -> None:
     `modules` are what the recipe's own `predict` imports, as `package.module`. There, all lie in one folder.
     """
     recipes = Path(__file__).parents[1]
-    copied = {name.rpartition(".")[2]: name for name in ("common.predict", "common.formats", "common.table", *modules)}
+    copied = {
+        name.rpartition(".")[2]: name
+        for name in ("common.predict", "common.formats", "common.images", "common.table", *modules)
+    }
     for target, name in {**copied, "model": f"{job.recipe}.predict"}.items():
         source = (recipes / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")
         flat = re.sub(r"from worker\.recipes\.\w+\.(\w+) import", r"from \1 import", source)

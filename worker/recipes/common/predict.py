@@ -1,6 +1,7 @@
 """Predict with a finished model. This file is copied beside the model and runs without Trainyard.
 
-`python predict.py rows.csv --out answers.csv` adds `prediction`, and of classes a `p_<class>` column each.
+`python predict.py rows.csv --out answers.csv` adds `prediction`, and of classes a `p_<class>` column each; instead of
+rows it takes an image or a zip archive of images where the model answers for images.
 `python predict.py --json rows.json` reads a list of objects (column to value) and prints a list of answers:
 `{"kind": "label", "label": ..., "probabilities": [[label, p], ...]}` with the five most probable, or `{"kind":
 "number", "value": ...}`. What cannot be used is said in one sentence on stderr and as `{"error": ...}` on stdout, exit
@@ -13,10 +14,12 @@ import argparse
 import importlib.util
 import json
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from worker.recipes.common.images import FORM, IMAGE, unpack
 from worker.recipes.common.table import BadData, Table, read_table, write_rows
 
 
@@ -40,8 +43,12 @@ def predict_file(folder: Path, rows: Path, out: Path) -> int:
     taken = [name for name in model.added if name in table.columns]
     if taken:
         raise BadData(f"{rows.name} already has a column {taken[0]}; rename it, so that nothing is overwritten.")
-    answers = model.answers({name: table.columns[name] for name in model.needs})
-    write_rows(out, [*table.names, *model.added], _answered(table, answers.cells()))
+    columns = {name: table.columns[name] for name in model.needs}
+    with tempfile.TemporaryDirectory() as unpacked:
+        if table.form == FORM:
+            columns[IMAGE] = unpack(rows, table.columns[IMAGE], Path(unpacked))
+        answers = model.answers(columns)
+        write_rows(out, [*table.names, *model.added], _answered(table, answers.cells()))
     return table.rows
 
 

@@ -10,6 +10,8 @@ import codecs
 import csv
 import io
 import re
+import tempfile
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from pathlib import Path
 
 from worker.recipes.common.formats import BadData as BadData
 from worker.recipes.common.formats import Cells, of_bytes, of_text
+from worker.recipes.common.images import is_image, of_archive, of_image
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "<na>", "#n/a"})
@@ -25,8 +28,7 @@ _CELL_CHARS = 16_000_000
 _SAMPLE_CHARS = 200_000
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"\x89PNG", "a PNG image"), (b"\xff\xd8\xff", "a JPEG image"), (b"GIF8", "a GIF image"),
-    (b"II*\x00", "a TIFF image"), (b"MM\x00*", "a TIFF image"), (b"%PDF", "a PDF document"),
+    (b"%PDF", "a PDF document"),
     (b"\x1f\x8b", "a gzip archive"), (b"BZh", "a bzip2 archive"), (b"\xfd7zXZ", "an xz archive"),
     (b"7z\xbc\xaf", "a 7-Zip archive"), (b"Rar!", "a RAR archive"),
     (b"\xd0\xcf\x11\xe0", "an old Excel or Word file"), (b"SQLite format 3", "an SQLite database"),
@@ -56,7 +58,8 @@ class Table:
 
 
 def read_table(path: Path, *, name: str = "", limit_bytes: int = LIMIT_BYTES, delimiter: str = "") -> Table:
-    """Read a data file: delimited text with a header, JSON, JSON lines, Parquet, Excel, a token file or plain text.
+    """Read a data file: delimited text with a header, JSON, JSON lines, Parquet, Excel, a token file,
+    plain text, an image, or a zip archive of images.
 
     What it is, its encoding and, if not given, its delimiter are found out.
 
@@ -66,6 +69,12 @@ def read_table(path: Path, *, name: str = "", limit_bytes: int = LIMIT_BYTES, de
     size = path.stat().st_size
     if size > limit_bytes:
         raise BadData(f"{name} has {_size(size)}; the limit is {_size(limit_bytes)}. Send a part of it, or raise it.")
+    with path.open("rb") as file:
+        head = file.read(16)
+    if is_image(head):
+        return _table_of(of_image(path, name), "", name)
+    if head.startswith(b"PK\x03\x04") and not _is_office(path):
+        return _table_of(of_archive(path, name, limit_bytes, _cells_of), "", name)
     data = path.read_bytes()
     if not data.strip():
         raise BadData(f"{name} is empty.")
@@ -91,6 +100,25 @@ def read_table(path: Path, *, name: str = "", limit_bytes: int = LIMIT_BYTES, de
     return Table(names, columns, lines, encoding, delimiter, warnings)
 
 
+def _is_office(path: Path) -> bool:
+    """Whether a zip archive is a workbook or a document of Office."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "[Content_Types].xml" in archive.namelist()
+    except zipfile.BadZipFile:
+        return True  # `of_bytes` says what is wrong
+
+
+def _cells_of(data: bytes, name: str) -> Cells:
+    """The cells of a table that lies in an archive."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        table = read_table(Path(file.name), name=name)
+    rows = [list(row) for row in zip(*table.columns.values(), strict=True)]
+    return Cells(table.names, rows, table.lines, table.form, table.warnings)
+
+
 def _table_of(cells: Cells, encoding: str, name: str, warnings: Sequence[str] = ()) -> Table:
     said = [*warnings, *cells.warnings]
     names = _header(cells.names, name, said)
@@ -105,10 +133,6 @@ def refuse_other_formats(data: bytes, name: str) -> None:
     found = next((what for magic, what in _MAGIC if data.startswith(magic)), None)
     if data.startswith(b"PK\x03\x04"):
         found = "a Word document (docx)" if b"word/" in data[:200_000] else "a zip archive"
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        found = "a WebP image"
-    if data.startswith(b"BM") and data[6:10] == bytes(4):
-        found = "a BMP image"
     start = data[:2000].lstrip(codecs.BOM_UTF8).lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         found = "a web page (HTML); perhaps a login page was downloaded in its place"

@@ -24,12 +24,15 @@ from worker.recipes.common.table import BadData, Table, read_table, write_rows
 class Rules:
     """What a recipe wants of a table: what is wrong with a target column, and the strata of its values.
 
-    Each stratum has rows on both sides of the split. `reads_text`: one column holds the text.
+    Each stratum has rows on both sides of the split. `reads_text`: one column holds the text. `lay(source, table,
+    folder, sealed_dir, test)` lays what the cells name beside the parts and gives the table with where it lies; `test`
+    are the rows of the test part, in the order of their numbers.
     """
 
     problems: Callable[[Table, str], list[str]]
     strata: Callable[[Sequence[str]], list[str]] = list
     reads_text: bool = False
+    lay: Callable[[Path, Table, Path, Path, list[int]], Table] | None = None
 
 
 def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool = False) -> None:
@@ -49,6 +52,9 @@ def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool =
     groups = inputs(table, target) if repeated_entities(table, target) else None
     train, test = split_rows(rules.strata(labels), frac=job.test_frac, seed=job.seed, groups=groups)
     test = np.random.default_rng(job.seed).permutation(test)  # the order of the file must not tell the class
+    if rules.lay is not None:
+        sealed_dir.mkdir(parents=True, exist_ok=True)
+        table = rules.lay(source, table, job.run_dir, sealed_dir, test.tolist())
     _write(job, table, target, (train.tolist(), test.tolist()), sealed_dir)
     write_json(
         job.run_dir / "data/split.json",
@@ -111,7 +117,7 @@ def _without(table: Table, job: Job, target: str) -> Table:
     if names == [target]:
         raise BadData(f"No column is left to predict “{target}” from.")
     columns = {name: table.columns[name] for name in names}
-    return Table(names, columns, table.lines, table.encoding, table.delimiter, table.warnings)
+    return Table(names, columns, table.lines, table.encoding, table.delimiter, table.warnings, table.form)
 
 
 def _text_column(table: Table, job: Job, target: str) -> str:

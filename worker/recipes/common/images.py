@@ -1,0 +1,241 @@
+"""A table out of images: a zip archive of them, or one alone. Copied beside a finished model; needs Pillow.
+
+What an archive says of its images is found by its content: a table with a column of file names, or a folder for each
+class. Columns are `image` (the name in the archive) and, where there are classes, `label`. COCO annotations become a
+column `boxes` with a JSON list a row: `[{"label": …, "box": [x, y, width, height]}, …]`, in pixels.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from worker.recipes.common.formats import BadData, Cells
+
+FORM = "images"
+IMAGE, LABEL, BOXES = "image", "label", "boxes"
+ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"})
+MOST_IMAGES = 200_000
+MOST_PIXELS = 100_000_000
+_MOST_BYTES = 50_000_000  # of one image
+_TABLES = frozenset({".csv", ".tsv", ".jsonl", ".parquet", ".xlsx"})
+_PARTS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation", "dev", "images", "data"})
+_MOST_BROKEN = 0.05
+_MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\x00", b"MM\x00*", b"RIFF")
+
+Read = Callable[[bytes, str], Cells]
+
+
+def is_image(head: bytes) -> bool:
+    """Whether a file that begins so is an image."""
+    return head.startswith(_MAGIC) and (not head.startswith(b"RIFF") or head[8:12] == b"WEBP")
+
+
+def of_image(path: Path, name: str) -> Cells:
+    """One image as a table of one row. Raises: BadData."""
+    if _broken(path.read_bytes()):
+        raise BadData(f"{name} begins like an image, but cannot be read as one.")
+    return Cells([IMAGE], [[name]], [1], FORM, [])
+
+
+def of_archive(path: Path, name: str, limit_bytes: int, read_table: Read) -> Cells:
+    """The images of an archive with what is said of them. `read_table` reads a table in it. Raises: BadData."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            parts = {part.filename: part for part in archive.infolist() if _counts(part)}
+            size = sum(part.file_size for part in parts.values())
+            if size > limit_bytes:
+                raise BadData(f"{name} unpacks to {size / 1e6:,.0f} MB; the limit is {limit_bytes / 1e6:,.0f} MB.")
+            images = [file for file in parts if PurePosixPath(file).suffix.lower() in ENDINGS]
+            if not images:
+                raise BadData(f"{name} is a zip archive without images. Send a table as it is, not in an archive.")
+            if len(images) > MOST_IMAGES:
+                raise BadData(f"{name} holds {len(images):,} images; the limit is {MOST_IMAGES:,}.")
+            broken = {file for file in images if parts[file].file_size > _MOST_BYTES or _broken(archive.read(file))}
+            said = _left_out(name, images, broken)
+            whole = [file for file in images if file not in broken]
+            cells = _described(archive, list(parts), whole, name, read_table)
+            return Cells(cells.names, cells.rows, cells.lines, FORM, [*said, *cells.warnings, *_twice(parts, cells)])
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise BadData(f"{name} is a zip archive that cannot be read: {error}.") from error
+
+
+def unpack(source: Path, names: Sequence[str], folder: Path, *, numbers: Sequence[int] | None = None) -> list[str]:
+    """Write the named images into `folder` under numbers, so that no name tells a class; the paths that they got."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = []
+    with source.open("rb") as file:
+        alone = is_image(file.read(16))
+    archive = None if alone else zipfile.ZipFile(source)
+    try:
+        for at, name in enumerate(names):
+            data = source.read_bytes() if archive is None else archive.read(name)
+            path = folder / f"{at if numbers is None else numbers[at]:06d}{PurePosixPath(name).suffix.lower()}"
+            path.write_bytes(data)
+            found.append(str(path))
+    finally:
+        if archive is not None:
+            archive.close()
+    return found
+
+
+def opened(data: bytes | Path) -> Any:
+    """The image, turned as its camera was held, in RGB. Raises: OSError, ValueError."""
+    from PIL import Image, ImageOps
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        image = Image.open(io.BytesIO(data) if isinstance(data, bytes) else data)
+        if image.width * image.height > MOST_PIXELS:
+            raise ValueError("too many pixels")
+        return ImageOps.exif_transpose(image).convert("RGB")
+
+
+def _counts(part: zipfile.ZipInfo) -> bool:
+    """Whether a member is a file that people mean."""
+    path = PurePosixPath(part.filename)
+    hidden = any(piece.startswith((".", "__MACOSX")) for piece in path.parts)
+    return not part.is_dir() and not hidden
+
+
+def _broken(data: bytes) -> bool:
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(data)) as image:
+                if image.width * image.height > MOST_PIXELS:
+                    return True
+                image.draft("RGB", (64, 64))  # a JPEG is decoded small; of others it changes nothing
+                image.load()
+    except Exception:  # noqa: BLE001 - Pillow raises whatever a broken file makes its decoders stumble over
+        return True
+    return False
+
+
+def _left_out(name: str, images: list[str], broken: set[str]) -> list[str]:
+    if not broken:
+        return []
+    some = ", ".join(sorted(broken)[:3]) + (f" and {len(broken) - 3} more" if len(broken) > 3 else "")
+    if (len(broken) > _MOST_BROKEN * len(images) and len(broken) > 1) or len(broken) == len(images):
+        raise BadData(f"{name}: {len(broken)} of {len(images)} images cannot be read: {some}. Repair or remove them.")
+    return [f"Left out, because they cannot be read as images: {some}."]
+
+
+def _described(archive: zipfile.ZipFile, files: list[str], images: list[str], name: str, read_table: Read) -> Cells:
+    for file in sorted(files, key=lambda file: (len(PurePosixPath(file).parts), file)):
+        ending = PurePosixPath(file).suffix.lower()
+        if ending == ".json":
+            coco = _coco(archive.read(file), images, f"{name}: {file}")
+            if coco is not None:
+                return coco
+        if ending in _TABLES or ending == ".json":
+            table = _joined(read_table(archive.read(file), PurePosixPath(file).name), images, f"{name}: {file}")
+            if table is not None:
+                return table
+    return _folders(images)
+
+
+def _folders(images: list[str]) -> Cells:
+    """A label for each image where they lie in several folders; folders named like parts of a data set do not count."""
+    folders = {file: list(PurePosixPath(file).parts[:-1]) for file in images}
+    shared = 0
+    while (
+        all(len(path) > shared for path in folders.values()) and len({path[shared] for path in folders.values()}) == 1
+    ):
+        shared += 1
+    said = []
+    first = {path[shared].lower() for path in folders.values() if len(path) > shared}
+    if first and first <= _PARTS and all(len(path) > shared + 1 for path in folders.values()):
+        said = [f"The folders {', '.join(sorted(first))} are read as one; the test part is split off anew."]
+        shared += 1
+    labels = {file: path[shared] if len(path) > shared else "" for file, path in folders.items()}
+    numbers = list(range(1, len(images) + 1))
+    if len(set(labels.values())) < 2:
+        return Cells([IMAGE], [[file] for file in images], numbers, FORM, said)
+    return Cells([IMAGE, LABEL], [[file, labels[file]] for file in images], numbers, FORM, said)
+
+
+def _joined(table: Cells, images: list[str], name: str) -> Cells | None:
+    """The table with the names of its images as they stand in the archive; None where no column names them."""
+    by_name = _by_name(images)
+    for at, column in enumerate(table.names):
+        if not table.rows or sum(_key(row[at]) in by_name or row[at] in by_name for row in table.rows[:200]) * 2 < min(
+            200, len(table.rows)
+        ):
+            continue
+        places = [by_name.get(row[at]) or by_name.get(_key(row[at])) for row in table.rows]
+        lost = [(line, row[at]) for line, row, place in zip(table.lines, table.rows, places, strict=True) if not place]
+        if lost:
+            line, missing = lost[0]
+            more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+            raise BadData(f"{name}, line {line}: there is no readable image “{missing}” in the archive{more}.")
+        others = [other for other in range(len(table.names)) if other != at]
+        names = [IMAGE, *(table.names[other] for other in others)]
+        rows = [[str(place), *(row[other] for other in others)] for place, row in zip(places, table.rows, strict=True)]
+        unnamed = len(images) - len(set(places))
+        said = [f"{unnamed} of {len(images)} images are not named in “{column}” and are left out."] if unnamed else []
+        return Cells(names, rows, table.lines, FORM, [*table.warnings, *said])
+    return None
+
+
+def _coco(data: bytes, images: list[str], name: str) -> Cells | None:
+    """Boxes of a COCO file; None where it is another JSON file. Raises: BadData."""
+    try:
+        whole = json.loads(data)
+    except ValueError:
+        return None
+    if not isinstance(whole, dict) or not {"images", "annotations", "categories"} <= set(whole):
+        return None
+    by_name = _by_name(images)
+    try:
+        labels = {category["id"]: str(category["name"]) for category in whole["categories"]}
+        boxes: dict[Any, list[dict[str, Any]]] = {image["id"]: [] for image in whole["images"]}
+        for note in whole["annotations"]:
+            box = [float(side) for side in note["bbox"]]
+            if len(box) != 4 or box[2] <= 0 or box[3] <= 0:
+                raise BadData(f"{name}: annotation {note.get('id')} has the box {note['bbox']}; it needs a size.")
+            boxes[note["image_id"]].append({"label": labels[note["category_id"]], "box": box})
+        rows = []
+        for image in whole["images"]:
+            place = by_name.get(str(image["file_name"])) or by_name.get(_key(str(image["file_name"])))
+            if place is None:
+                raise BadData(f"{name}: there is no readable image “{image['file_name']}” in the archive.")
+            rows.append([place, json.dumps(boxes[image["id"]])])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadData(f"{name} looks like COCO annotations, but {error!r} is missing or wrong.") from error
+    return Cells([IMAGE, BOXES], rows, list(range(1, len(rows) + 1)), FORM, [])
+
+
+def _key(name: str) -> str:
+    return PurePosixPath(name.replace("\\", "/")).name
+
+
+def _by_name(images: list[str]) -> dict[str, str]:
+    """The place of each image by its path, by its name alone, and by that without its ending, where that is clear."""
+    found = {file: file for file in images}
+    for shorten in (_key, lambda file: PurePosixPath(file).stem):
+        counts = Counter(shorten(file) for file in images)
+        found |= {shorten(file): file for file in images if counts[shorten(file)] == 1 and shorten(file) not in found}
+    return found
+
+
+def _twice(parts: Mapping[str, zipfile.ZipInfo], cells: Cells) -> list[str]:
+    """What is said of images that are there twice, judged by checksum and size."""
+    labels: dict[tuple[int, int], set[str]] = {}
+    copies = 0
+    for row in cells.rows:
+        part = parts[row[0]]
+        key = (part.CRC, part.file_size)
+        copies += key in labels
+        labels.setdefault(key, set()).update(row[1:2])
+    odd = sum(len(said) > 1 for said in labels.values())
+    found = [f"{copies:,} images are exact copies of another one."] if copies else []
+    return found + ([f"{odd:,} of these have different answers: probably wrong labels."] if odd else [])

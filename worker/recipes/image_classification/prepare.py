@@ -1,0 +1,24 @@
+"""Splits images with classes, each class on both sides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from worker.recipes.classes import target as classes
+from worker.recipes.common.job import Job
+from worker.recipes.common.table import Table
+from worker.recipes.common.tables import Rules, split_table
+from worker.recipes.images import laying
+
+
+def problems(table: Table, target: str) -> list[str]:
+    """Sentences that stop a training on these images."""
+    return laying.problems(table) or classes.problems(table, target)
+
+
+RULES = Rules(problems, lay=laying.lay)
+
+
+def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
+    """Split and seal. Raises: BadData."""
+    split_table(job, sealed_dir, RULES, keep_source=keep_source)

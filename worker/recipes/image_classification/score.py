@@ -1,0 +1,5 @@
+"""Measures class probabilities against the sealed labels."""
+
+from worker.recipes.classes.evaluation import score
+
+__all__ = ["score"]
