@@ -146,7 +146,6 @@ TASKS: Final[dict[str, Task]] = {
                 _KEEP,
             ),
             pace=Pace(base_s=25.0, row_s=0.06, on_gpu=1 / 20),
-            words=("image", "images", "photo", "photos", "picture", "pictures"),
         ),
         Task(
             name="image_regression",

@@ -39,7 +39,8 @@ from agent.tools.training.programs import REQUIREMENTS, is_program
 
 NAME = "offline planner"
 UNDERSTANDS = (
-    "- **train**: attach a csv and say what to predict, e.g. “train a model that predicts `churn`”\n"
+    "- **train**: attach a csv (json, parquet, xlsx, a zip of images) and say what to predict, e.g. “train a model "
+    "that predicts `churn`”\n"
     "- **predict**: attach a csv with the same columns and say “predict on this”\n"
     "- **pause**, **resume**, **stop**, **retry**, **kill**; “train r-abc123 again with learning rate 0.1”\n"
     "- **chart**: “plot the loss of the last 500 steps on a log scale”; **results**: “what did it get wrong?”\n"
@@ -73,6 +74,7 @@ _NO_PLAN = {
 _RUN_IT = re.compile(r"\b(?:run|start|train|launch|execute|try)\b", re.IGNORECASE)
 _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
 _DATA_FILE = re.compile(r"(?<![\w./=-])([\w-][\w.-]*\.(?:csv|tsv|jsonl?|parquet|txt|xlsx|npz))\b")
+_IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
 _COMMAND_LINE = re.compile(r"(?<=\s)--?[A-Za-z][\w-]*(?:[= ]\S+)*")
 _MEND = re.compile(r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script)\b", re.IGNORECASE)
 
@@ -157,10 +159,13 @@ def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
 
 def _program_in(asked: _Asked) -> str | None:
     """The program that came with a request, or that it says to run by its name."""
-    attached = [name for name in asked.files if is_program(name)]
+    images = _IMAGES.search(asked.words) is not None  # then a zip holds them
+    attached = [name for name in asked.files if is_program(name) and not (images and name.lower().endswith(".zip"))]
     if attached:
         return attached[0]
     named = _PROGRAM.search(asked.words)
+    if named and images and named.group(1).lower().endswith(".zip"):
+        return None
     return str(named.group(1)) if named and _RUN_IT.search(asked.words) else None
 
 
@@ -317,7 +322,7 @@ def _plan(request: _Asked, report: dict[str, Any], messages: Sequence[ModelMessa
 
 def _target(asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
     """The column to predict and how it was chosen, where the person did not name it; None and a question for which."""
-    names = [column["name"] for column in report.get("columns", ())]
+    names = [column["name"] for column in report.get("columns", ()) if column.get("kind") != "image"]
     columns = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
     named, sure = target_in(asked, names)
     if sure:

@@ -17,7 +17,7 @@ from agent.ports import Blobs, DataService
 from agent.stores import Conversations, Runs
 from agent.tools.finding import LOOKED_AT, named, of_thread
 from agent.tools.tool import Arguments, Caller, Result, Tool
-from agent.tools.training.programs import REQUIREMENTS, is_program
+from agent.tools.training.programs import REQUIREMENTS, is_archive, is_program
 
 INSPECT_LIMIT_S = 90.0
 PREDICT_LIMIT_S = 120.0
@@ -46,9 +46,16 @@ class DataFiles:
         files = await self._conversations.files(session_id)
         if name is not None and files:
             return _named(files, name)
-        data = [file for file in files if not is_program(file.name) and file.name != REQUIREMENTS]
+        data = [
+            file
+            for at, file in enumerate(files)
+            if file.name != REQUIREMENTS and (not is_program(file.name) or (at == 0 and is_archive(file.name)))
+        ] or [file for file in files if is_archive(file.name)]
         if not data:
-            raise NotFound("There is no data file in this thread yet. Attach a csv file to a message.")
+            raise NotFound(
+                "There is no data file in this thread yet. Attach one to a message: csv, json, parquet, xlsx, text, "
+                "or a zip of images."
+            )
         return data[0]
 
     async def script(self, session_id: str, name: str | None) -> DatasetRef:
@@ -130,7 +137,9 @@ class PredictArguments(Arguments):
     """Predict with a finished run's model."""
 
     run: str | None = Field(None, description="Run id; the newest succeeded run of this thread if unsaid.")
-    file: str | None = Field(None, description="Name of an attached csv with the rows to predict.")
+    file: str | None = Field(
+        None, description="Name of an attached file with the rows to predict, or an image or zip of them."
+    )
     rows: tuple[dict[str, str], ...] = Field((), description="Rows as column name to value, instead of a file.")
 
 
@@ -171,7 +180,7 @@ class Data:
         dataset = await self._files.find(caller.session_id, asked.file)
         report = await self._files.report(dataset, asked.target, asked.task)
         if asked.target is None and asked.about is not None:
-            meant, _ = target_in(asked.about, [column.name for column in report.columns])
+            meant, _ = target_in(asked.about, [of.name for of in report.columns if of.kind != "image"])
             if meant not in (None, report.suggested_target):
                 report = await self._files.report(dataset, meant, asked.task)
         self._files.shown(caller.session_id, report)

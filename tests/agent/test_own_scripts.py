@@ -168,7 +168,7 @@ def test_a_folder_in_a_zip_and_its_program(tmp_path: Path) -> None:
             {"a.py": "1", "b.py": "2"},
             "Which program of `p.zip` should run? Say `entry=train.py`. Programs in it: `a.py`",
         ),
-        ({"notes.txt": "1"}, "Programs in it: none"),
+        ({"notes.txt": "1"}, "`p.zip` holds no program (.py)"),
         ({"train.py": "for x in\n"}, "is not valid Python"),
     ],
 )

@@ -22,7 +22,7 @@ def png(pixels: Any) -> bytes:
 
 def archive(files: Mapping[str, bytes | str] | Iterable[tuple[str, bytes | str]]) -> bytes:
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as file:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in files.items() if isinstance(files, Mapping) else files:
             file.writestr(name, data)
     return out.getvalue()

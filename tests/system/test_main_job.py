@@ -14,6 +14,7 @@ from bot.app import last_alive
 from tests.fakes import START
 from tests.platforms.discord_server import DiscordServer
 from tests.platforms.slack_server import SlackServer
+from tests.recipes.pictures_of import archive, digits
 from tests.system.conftest import EXAMPLES, HANG_S, LONG_RUN, Bot, Yard, approved, cards, seen, settled, whispered
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -84,13 +85,26 @@ async def test_from_a_csv_to_a_measured_model_and_its_predictions_in_discord(
     await discord.wait_for(lambda: any("succeeded" in reply.text for reply in used.replies), within_s=HANG_S)
 
 
+async def test_from_images_to_a_classifier_and_what_it_says_of_one(slack: SlackServer) -> None:
+    found = digits(160)
+    files = archive([(f"digits/{label}/{at}.png", image) for at, (label, image) in enumerate(found)])
+    alice = slack.user("alice")
+    asked = alice.mention("train an image classifier on these with 2 epochs", files=[slack.file("digits.zip", files)])
+    await seen(slack, asked.ts, "Approve", "image classification")
+    (card,) = cards(slack, asked.ts, "Approve")
+    alice.click(card, "Approve")
+    await seen(slack, asked.ts, "Result of", "macro F1")
+    alice.mention("predict on this", thread=asked.ts, files=[slack.file("seven.png", found[7][1])])
+    await seen(slack, asked.ts, "Predictions of", "seven.png")
+
+
 async def test_bad_input_gets_a_clear_sentence(slack: SlackServer, visits: bytes) -> None:
     alice = slack.user("alice")
     cases = {
         "predicts `nope`": ("visits.csv", visits, "visited_doctor"),
         "predicts visited": ("broken.csv", b"a,b\n1,2\n1,2,3,4\n", "line 3"),
         "predicts something": ("empty.csv", b"", "empty"),
-        "predicts a thing": ("photo.csv", b"\x89PNG\r\n\x1a\n" + b"\0" * 64, "PNG"),
+        "predicts a thing": ("photo.csv", b"\x89PNG\r\n\x1a\n" + b"\0" * 64, "image"),
     }
     for words, (name, data, expected) in cases.items():
         asked = alice.mention(f"train a model that {words}", files=[slack.file(name, data)])

@@ -34,6 +34,11 @@ def is_program(name: str) -> bool:
     return name.lower().endswith(ENDINGS)
 
 
+def is_archive(name: str) -> bool:
+    """Whether a file of this name holds several: the folder of a program, or images."""
+    return name.lower().endswith(".zip")
+
+
 def files_of(path: Path, name: str) -> dict[str, bytes]:
     """The files of a program by their names in the bundle; the only folder at the top of a zip is left out.
 
@@ -48,6 +53,10 @@ def files_of(path: Path, name: str) -> dict[str, bytes]:
         raise BadData(f"`{name}` is no program: attach a .py file, or a zip of the folder with your code.")
     with zipfile.ZipFile(path) as archive:
         entries = [entry for entry in archive.infolist() if not entry.is_dir() and _wanted(entry.filename)]
+        if not any(entry.filename.endswith(".py") for entry in entries):
+            raise BadData(
+                f"`{name}` holds no program (.py). If it holds images, say “train an image classifier on {name}”."
+            )
         size_bytes = sum(entry.file_size for entry in entries)
         if len(entries) > MOST_FILES or size_bytes > MOST_BYTES:
             raise BadData(

@@ -104,9 +104,9 @@ def _is_office(path: Path) -> bool:
     """Whether a zip archive is a workbook or a document of Office."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return "[Content_Types].xml" in archive.namelist()
+            return any(name.startswith(("[Content_Types]", "xl/", "word/")) for name in archive.namelist())
     except zipfile.BadZipFile:
-        return True  # `of_bytes` says what is wrong
+        return False
 
 
 def _cells_of(data: bytes, name: str) -> Cells:

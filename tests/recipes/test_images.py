@@ -1,0 +1,174 @@
+"""Images: archives of every layout, and real trainings on digits."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from agent.domain.orders import LabelPrediction
+from agent.domain.runs import Scorecard
+from tests.recipes.folders import RunFolder, make_run
+from tests.recipes.pictures_of import archive, digits, png, turned_digits
+from worker.recipes.common.predict import main as predict_here
+from worker.recipes.common.table import BadData, Table, read_table
+from worker.recipes.inspect import audit
+from worker.recipes.inspect import main as inspect_here
+
+DOT = png(Image.new("RGB", (4, 4), "red"))
+OTHER = png(Image.new("RGB", (4, 5), "blue"))
+
+
+def read(tmp_path: Path, files: dict[str, bytes | str], name: str = "pets.zip") -> Table:
+    (tmp_path / name).write_bytes(archive(files))
+    return read_table(tmp_path / name)
+
+
+def test_a_folder_is_a_class(tmp_path: Path) -> None:
+    files: dict[str, bytes | str] = {
+        "pets/cat/1.png": DOT, "pets/dog/1.png": OTHER, "__MACOSX/pets/cat/._1.png": b"x", "pets/.DS_Store": b"y",
+    }  # fmt: skip
+    table = read(tmp_path, files)
+    assert table.columns == {"image": ["pets/cat/1.png", "pets/dog/1.png"], "label": ["cat", "dog"]}
+    assert (table.form, table.warnings) == ("images", [])
+
+
+def test_folders_of_parts_are_no_classes(tmp_path: Path) -> None:
+    table = read(tmp_path, {"train/cat/1.png": DOT, "test/dog/2.png": OTHER})
+    assert table.columns["label"] == ["cat", "dog"]
+    assert table.warnings == ["The folders test, train are read as one; the test part is split off anew."]
+
+
+@pytest.mark.parametrize("cell", ["a.png", "img/a.png", "a"])
+def test_a_csv_names_the_images(cell: str, tmp_path: Path) -> None:
+    table = read(tmp_path, {"img/a.png": DOT, "img/b.png": OTHER, "ages.csv": f"who;file;age\nx;{cell};3\n"})
+    assert table.columns == {"image": ["img/a.png"], "who": ["x"], "age": ["3"]}
+    assert table.warnings == ["1 of 2 images are not named in “file” and are left out."]
+
+
+def test_coco_boxes(tmp_path: Path) -> None:
+    notes = {
+        "images": [{"id": 1, "file_name": "a.png"}],
+        "categories": [{"id": 7, "name": "cat"}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 7, "bbox": [0, 1, 2, 3]}],
+    }
+    table = read(tmp_path, {"images/a.png": DOT, "annotations.json": json.dumps(notes)})
+    assert json.loads(table.columns["boxes"][0]) == [{"label": "cat", "box": [0.0, 1.0, 2.0, 3.0]}]
+    notes["annotations"][0]["bbox"] = [0, 1, 0, 3]
+    with pytest.raises(BadData, match="annotation 1 has the box"):
+        read(tmp_path, {"images/a.png": DOT, "annotations.json": json.dumps(notes)})
+
+
+def test_copies_and_wrong_labels_are_said(tmp_path: Path) -> None:
+    table = read(tmp_path, {"cat/1.png": DOT, "cat/2.png": DOT, "dog/1.png": DOT})
+    assert table.warnings == [
+        "2 images are exact copies of another one.",
+        "1 of these have different answers: probably wrong labels.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"a.txt": "x"}, "zip archive without images"),
+        ({"cat/1.png": DOT[:40], "dog/1.png": DOT[:30]}, "2 of 2 images cannot be read: cat/1.png, dog/1.png"),
+        ({"a.png": DOT, "b.png": OTHER, "l.csv": "file,y\na.png,1\nc.png,2\n"}, "l.csv, line 3: there is no readable"),
+    ],
+)
+def test_a_bad_archive_gets_a_sentence(files: dict[str, bytes | str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(BadData, match=said):
+        read(tmp_path, files)
+
+
+def test_one_broken_image_of_many_is_left_out_and_said(tmp_path: Path) -> None:
+    files: dict[str, bytes | str] = {f"{label}/{at}.png": DOT for label in ("cat", "dog") for at in range(15)}
+    table = read(tmp_path, files | {"cat/0.png": DOT[:50]})
+    assert table.rows == 29
+    assert "Left out, because they cannot be read as images: cat/0.png." in table.warnings
+
+
+def test_a_cut_archive_and_a_table_of_names_without_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cut.zip").write_bytes(archive({"cat/1.png": DOT})[:-30])
+    with pytest.raises(BadData, match="cannot be read"):
+        read_table(tmp_path / "cut.zip")
+    names = "".join(f"{at}.png,{'ab'[at % 2]}\n" for at in range(30))
+    (tmp_path / "names.csv").write_text(f"file,kind\n{names}")
+    report = audit(read_table(tmp_path / "names.csv"), target="kind", task="image_classification")
+    assert report["problems"][0].startswith("The table names files, but they are not in it. Send a zip archive")
+    assert inspect_here(["--file", str(tmp_path / "names.csv"), "--target", "kind"]) == 0
+    assert json.loads(capsys.readouterr().out)["columns"][0]["kind"] == "image"
+
+
+def test_an_archive_that_unpacks_too_large_is_refused(tmp_path: Path) -> None:
+    blank = io.BytesIO()
+    Image.new("RGB", (2000, 2000)).save(blank, "BMP")
+    (tmp_path / "a.zip").write_bytes(archive({"a.bmp": blank.getvalue()}))
+    with pytest.raises(BadData, match="unpacks to 12 MB; the limit is 1 MB"):
+        read_table(tmp_path / "a.zip", limit_bytes=1_000_000)
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    files = archive([(f"digits/{label}/{at}.png", image) for at, (label, image) in enumerate(digits(240))])
+    run = make_run(
+        tmp_path_factory.mktemp("images"), files, "label", recipe="image_classification", settings={"epochs": 3}
+    )
+    run.all_steps()
+    return run
+
+
+def test_digits_are_told_apart(numbers: RunFolder) -> None:
+    card = Scorecard.model_validate(numbers.json("scorecard.json"))
+    assert card.metric == "macro_f1"
+    assert [score.name for score in card.baselines] == ["majority", "linear"]
+    assert card.model.value > 0.8
+    assert card.baselines[0].value < 0.1
+    assert len(numbers.metrics()) > 1
+
+
+def test_no_name_tells_a_class_and_no_label_lies_beside_the_training(numbers: RunFolder) -> None:
+    test = numbers.rows("data/test.csv")
+    assert all(row["image"].startswith("data/images/") and "label" not in row for row in test)
+    names = sorted(path.name for path in (numbers.dir / "data/images").iterdir())
+    assert len(names) == 240
+    order = [row["image"] for row in numbers.rows("data/train.csv")]
+    assert order != sorted(order)  # numbers do not follow the folders
+    assert len(list((numbers.sealed / "thumbnails").iterdir())) == len(test)
+
+
+def test_the_finished_model_answers_for_an_image_and_for_an_archive(
+    numbers: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = digits(12)
+    (tmp_path / "seven").write_bytes(found[7][1])
+    assert predict_here([str(tmp_path / "seven"), "--out", str(tmp_path / "out.csv")], numbers.dir / "artifacts") == 0
+    (tmp_path / "all.zip").write_bytes(archive([(f"{at}.png", image) for at, (_, image) in enumerate(found)]))
+    out = tmp_path / "all.csv"
+    assert predict_here([str(tmp_path / "all.zip"), "--out", str(out)], numbers.dir / "artifacts") == 0
+    with out.open() as file:
+        rows = list(csv.DictReader(file))
+    right = sum(row["prediction"] == str(label) for row, (label, _) in zip(rows, found, strict=True))
+    assert right >= 9
+    assert rows[0]["image"] == "0.png"
+    (tmp_path / "rows.csv").write_text("a\n1\n")
+    assert predict_here([str(tmp_path / "rows.csv")], numbers.dir / "artifacts") == 65
+    assert "no column “image”" in capsys.readouterr().out
+    LabelPrediction(label="7", probabilities=(("7", 1.0),))
+
+
+def test_the_angle_of_a_digit_is_measured_in_degrees(tmp_path: Path) -> None:
+    found = turned_digits(240)
+    shuffled = list(enumerate(found))
+    random.Random(1).shuffle(shuffled)
+    table = "file,angle\n" + "".join(f"{at}.png,{angle}\n" for at, (angle, _) in shuffled)
+    files = archive([("angles.csv", table), *((f"img/{at}.png", image) for at, (_, image) in enumerate(found))])
+    run = make_run(tmp_path, files, "angle", recipe="image_regression", settings={"epochs": 2})
+    card = Scorecard.model_validate(run.all_steps_here())
+    assert card.metric == "rmse"
+    assert [score.name for score in card.baselines] == ["linear", "mean"]
+    assert card.model.value < 0.8 * card.baselines[-1].value
