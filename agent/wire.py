@@ -3,15 +3,21 @@
 Raises `Malformed` with the raw text where the bytes are not what they should be.
 """
 
+import contextlib
+import json
+import logging
+from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
 from agent.domain.errors import AppError
+from agent.domain.events import WorkerEvent, stand_in
 from agent.domain.orders import SignedOrder
 from agent.domain.value import Value
 
 V = TypeVar("V", bound=Value)
+log = logging.getLogger(__name__)
 
 
 class Malformed(AppError):
@@ -39,6 +45,24 @@ def decode(kind: type[V], raw: bytes | str, *, extra: Literal["ignore"] | None =
     except ValidationError as error:
         kept = raw.encode() if isinstance(raw, str) else raw
         raise Malformed(f"not a {kind.__name__}: {error.error_count()} errors", raw=kept) from error
+
+
+def event_of(raw: bytes, *, host: str, at: datetime | None = None) -> WorkerEvent | None:
+    """An event of a host, read past keys that only a newer worker knows; None for what has no number.
+
+    What cannot be understood becomes a `stand_in` of its number, so that no gap stays.
+    """
+    try:
+        return decode(WorkerEvent, raw, extra="ignore")
+    except Malformed as error:
+        log.warning("event_malformed host=%s why=%s raw=%r", host, error, raw[:200])
+    with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        told = json.loads(raw)
+        body = told.get("body")
+        instead = stand_in(str(body.get("kind") if isinstance(body, dict) else None))
+        attempt = {name: told[name] for name in ("run", "attempt", "seq")}
+        return WorkerEvent(**attempt, host=host, at=at or datetime.now(UTC), body=instead)
+    return None
 
 
 def signed_bytes(order: SignedOrder) -> bytes:

@@ -84,6 +84,10 @@ def _remark(text: str) -> None:
 def chat(
     thread: Annotated[str, typer.Option(help="Name of the conversation; the same name goes on with it.")] = "main",
     as_: Annotated[str, typer.Option("--as", help="Who you are.")] = "you",
+    engine: Annotated[
+        str | None,
+        typer.Option(help="Where runs go: `hosts`, or `local`, which needs no Redis; else as TRAINYARD_ENGINES says."),
+    ] = None,
 ) -> None:
     """Talk to the bot in this terminal, with everything on this machine. `@path` attaches a file."""
     from bot.app import App
@@ -91,7 +95,7 @@ def chat(
     from bot.logs import configure
     from bot.settings import Settings
 
-    settings = Settings()
+    settings = Settings() if engine is None else Settings(engines=engine)
     configure(settings.log_level, settings.home / "logs" / "bot.log")
     adapter = ConsoleAdapter(thread_id=thread, person=as_, files=settings.home / "files")
 

@@ -41,6 +41,7 @@ class Settings(BaseSettings):
     fence_s: float = 600.0  # without one answer of Redis for this long an attempt saves and ends; below the bot's 900 s
     gpu_foreign_bytes: int = 500 * 1024**2  # of others on a GPU: with more no attempt starts there
     parent: int = 0  # the bot's process that started this worker, with which it ends; nobody else sets this
+    report: Literal["redis", "spool"] = "redis"  # how events leave; an engine that reads spools itself sets this
     tier: str = ""  # a launcher tells its supervisors which sandbox passed the self-test; nobody else sets this
     warm: str = "auto"  # sets of libraries that stand loaded: `auto` (those that runs need), `off`, names with commas
     warm_keep_s: float = Field(default=3600.0, ge=0)  # with `auto`, how long one stays after its last use

@@ -5,20 +5,19 @@ Owns decoding, time limits and the form of answers; what they do stands in `work
 this is an edge.
 """
 
-import json
 import logging
-import uuid
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
 
-from agent.domain.errors import AppError
+from agent.domain.errors import BadData
 from agent.domain.orders import InspectOrder, LaunchOrder, LookOrder, PredictOrder, StopOrder
 from agent.domain.value import Value
 from agent.wire import Malformed, decode
 from worker import consuming
+from worker.client.answers import answered
 from worker.folders import HostFolder
 from worker.launches import looking
 from worker.launches.launching import Launcher
@@ -28,9 +27,6 @@ from worker.settings import Settings
 
 Question = TypeVar("Question", InspectOrder, PredictOrder, LookOrder)
 
-_OTHER_VERSION = (
-    "A GPU host cannot read this order, since it is of another version than the bot. Update both to the same version."
-)
 _SPARE_S = 10  # for unpacking and downloads around a script's own limit
 
 log = logging.getLogger(__name__)
@@ -98,20 +94,10 @@ def _act(name: str, act: Callable[[], str]) -> None:
 
 
 def _answered(name: str, act: Callable[[], Value]) -> dict[str, Any]:
-    try:
-        return {"ok": json.loads(act().model_dump_json())}
-    except Malformed as error:
-        log.warning("%s_malformed why=%s raw=%r", name, error, error.raw[:200])
-        return _error("Unavailable", _OTHER_VERSION)
-    except AppError as error:
-        return _error(type(error).__name__, error.text)
-    except SoftTimeLimitExceeded:
-        return _error("BadData", "The host needed too long for this and gave up. Try with fewer rows.")
-    except Exception:
-        number = uuid.uuid4().hex[:8]
-        log.exception("%s_broke id=%s", name, number)
-        return _error("Unavailable", f"Something broke on the GPU host (id {number} in its log).")
+    def in_time() -> Value:
+        try:
+            return act()
+        except SoftTimeLimitExceeded:
+            raise BadData("The host needed too long for this and gave up. Try with fewer rows.") from None
 
-
-def _error(kind: str, text: str) -> dict[str, Any]:
-    return {"error": {"kind": kind, "text": text}}
+    return answered(name, in_time)

@@ -15,7 +15,8 @@ EXAMPLE = ROOT / ".env.example"
 LINES = EXAMPLE.read_text().splitlines()
 ENTRY = re.compile(r"#([A-Z][A-Z0-9_]*)=(.*)")
 ENTRIES = {match[1]: match[2] for line in LINES if (match := ENTRY.fullmatch(line))}
-FOR_CHILDREN = {"TRAINYARD_TIER", "TRAINYARD_PARENT"}  # one process of ours tells another; nobody else sets these
+# One process of ours tells another; nobody else sets these.
+FOR_CHILDREN = {"TRAINYARD_TIER", "TRAINYARD_PARENT", "TRAINYARD_REPORT"}
 OF_PROVIDERS = {"ANTHROPIC_API_KEY", "OPENAI_API_KEY"}
 
 

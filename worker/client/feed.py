@@ -5,8 +5,6 @@ root; one reader at a time. While Redis is away `read` returns nothing and `ack`
 """
 
 import asyncio
-import contextlib
-import json
 import logging
 import time
 from collections.abc import Sequence
@@ -15,8 +13,8 @@ from typing import Any
 
 import redis
 
-from agent.domain.events import WorkerEvent, stand_in
-from agent.wire import Malformed, decode
+from agent.domain.events import WorkerEvent
+from agent.wire import event_of
 from worker.client.connect import connect_async
 from worker.client.queue import PREFIX
 
@@ -128,15 +126,11 @@ class RedisFeed:
             ack_id = f"{stream}|{entry_id.decode()}"
             if ack_id in self._out:
                 continue
-            try:
-                event = decode(WorkerEvent, (fields or {}).get(b"e", b""), extra="ignore")
-            except Malformed as error:
-                log.warning("event_malformed id=%s why=%s raw=%r", ack_id, error, error.raw[:200])
-                instead = _instead(ack_id, error.raw)
-                if instead is None:
-                    self._to_ack.add(ack_id)
-                    continue
-                event = instead
+            at = datetime.fromtimestamp(int(entry_id.partition(b"-")[0]) / 1000, UTC)
+            event = event_of((fields or {}).get(b"e", b""), host=stream.removeprefix(_STREAMS), at=at)
+            if event is None:
+                self._to_ack.add(ack_id)
+                continue
             self._out[ack_id] = (f"{event.run}:{event.attempt}", event.seq)
             found.append((ack_id, event))
         return found
@@ -171,24 +165,6 @@ class RedisFeed:
         self._streams.clear()
         self._discovered_at = float("-inf")
         await asyncio.sleep(_BLOCK_MS / 1000)
-
-
-def _instead(ack_id: str, raw: bytes) -> WorkerEvent | None:
-    """What takes the place of an event that we do not understand, under its number; None where it has none."""
-    stream, _, entry_id = ack_id.rpartition("|")
-    with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        told = json.loads(raw)
-        body = told.get("body")
-        kind = body.get("kind") if isinstance(body, dict) else None
-        return WorkerEvent(
-            run=told["run"],
-            attempt=told["attempt"],
-            seq=told["seq"],
-            host=stream.removeprefix(_STREAMS),
-            at=datetime.fromtimestamp(int(entry_id.partition("-")[0]) / 1000, UTC),
-            body=stand_in(str(kind)),
-        )
-    return None
 
 
 def _by_stream(answer: Any) -> list[tuple[str, list[Any]]]:

@@ -70,13 +70,8 @@ class HostBeat:
         self._away = False
 
     def beat(self) -> None:
-        """Renew the key; a Redis that is away is logged once. A driver that hangs delays the first beat only."""
-        first = not self._looked.is_set()
-        if not self._looking and time.monotonic() > self._gpus_due:
-            self._looking = True
-            threading.Thread(target=self._look, name="gpus", daemon=True).start()
-        if first:
-            self._looked.wait(_FIRST_LOOK_S)
+        """Renew the key; a Redis that is away is logged once."""
+        self.look()
         try:
             word = encode(self.info())
             self._client.set(f"trainyard:host:{self._host}", word, ex=TTL_S)
@@ -86,6 +81,15 @@ class HostBeat:
             if not self._away:
                 log.warning("host_beat_failed why=%s", error)
             self._away = True
+
+    def look(self) -> None:
+        """Ask for the GPUs, if that is due. A driver that hangs delays the first look only."""
+        first = not self._looked.is_set()
+        if not self._looking and time.monotonic() > self._gpus_due:
+            self._looking = True
+            threading.Thread(target=self._look, name="gpus", daemon=True).start()
+        if first:
+            self._looked.wait(_FIRST_LOOK_S)
 
     def info(self) -> HostInfo:
         """What this host has now. Raises `OSError` when the disk of its home cannot be asked."""

@@ -24,7 +24,7 @@ from worker.host.gpus import gpus
 from worker.host.processes import end_with_environment
 from worker.launches.signatures import Refused, require_signature
 from worker.launches.spawning import spawn, supervisor_environment
-from worker.reporting.sender import Sender
+from worker.reporting.sender import sender_of
 from worker.reporting.spool import Spool, has_ended
 from worker.sandbox import at_least, networks_of
 from worker.settings import Settings
@@ -203,7 +203,7 @@ class Launcher:
 
     def _send(self, spool: Spool, outcome: Outcome) -> None:
         spool.append(Ended(outcome=outcome))
-        sender = Sender(spool, redis_url=self._settings.redis_url)
+        sender = sender_of(spool, self._settings)
         with contextlib.suppress(OSError):
             sender.start()
             if not sender.close(limit_s=5.0):

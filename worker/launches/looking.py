@@ -20,15 +20,19 @@ def look(home: HostFolder, label: AttemptLabel, *, log_after: int = 0) -> Looked
 
 
 def status_of(folder: RunFolder, attempt: int) -> AttemptStatus | None:
-    """None where no attempt of this number was ever let in."""
+    """None where no attempt of this number was let in, or a launch was cut off before its supervisor began."""
     fence = read_fence(folder)
+    newest = attempt == fence
     if attempt > fence:
         return None
-    path = folder.outcome if attempt == fence else folder.old(folder.outcome, attempt)
     outcome = None
     with contextlib.suppress(OSError, Malformed):
-        outcome = decode(Outcome, read_plain(path))
-    return AttemptStatus(alive=attempt == fence and is_alive(folder), outcome=outcome)
+        outcome = decode(Outcome, read_plain(folder.outcome if newest else folder.old(folder.outcome, attempt)))
+    if not newest:
+        return AttemptStatus(alive=False, outcome=outcome)
+    if not folder.spool.exists():  # the lock is not tried then: a supervisor that is about to take it must find it free
+        return AttemptStatus(alive=False, outcome=outcome) if outcome else None
+    return AttemptStatus(alive=is_alive(folder), outcome=outcome)
 
 
 def log_of(folder: RunFolder, after: int) -> LogPart:

@@ -51,7 +51,7 @@ class Sweep:
     """Goes through all runs of a host."""
 
     def __init__(self, home: HostFolder, *, host: str, redis_url: str) -> None:
-        """Nothing is opened before `run`."""
+        """Nothing is opened before `run`. Without an address nothing is sent: the bot reads the spools itself."""
         self._home, self._host, self._url = home, host, redis_url
         self._redis_away = False
 
@@ -61,7 +61,7 @@ class Sweep:
         self._redis_away = False
         for folder in self._home.runs():
             try:
-                lost += self._one(folder)
+                lost += self.look_at(folder)
             except (OSError, ValueError, KeyError, TypeError, Malformed):  # of files that a payload may have written
                 log.exception("sweep_failed run=%s", folder.run)
         self._forget_refusals()
@@ -74,7 +74,8 @@ class Sweep:
                 if time.time() - path.stat().st_mtime > _REFUSED_KEPT_S:
                     path.unlink()
 
-    def _one(self, folder: RunFolder) -> bool:
+    def look_at(self, folder: RunFolder) -> bool:
+        """One run; whether it was found lost."""
         attempt = read_fence(folder)
         if sent_notes(folder).get(str(attempt), {}).get("done"):
             return False
@@ -82,7 +83,7 @@ class Sweep:
             if not (free and dead) or read_fence(folder) != attempt:
                 return False
             lost = self._bury(folder, attempt)
-            if not self._redis_away:
+            if self._url and not self._redis_away:
                 self._try_to_send(folder)
         return lost
 

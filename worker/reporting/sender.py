@@ -19,6 +19,7 @@ from worker.client.connect import connect
 from worker.folders import RunFolder, read_plain, write_atomically
 from worker.reporting.delivery import STREAM_PREFIX, acked_seq, is_lost
 from worker.reporting.spool import Spool, lines_between, offset_after
+from worker.settings import Settings
 
 _MAX_ENTRIES = 100_000
 _BATCH = 200
@@ -123,6 +124,36 @@ class Sender:
         if lines:
             self.entry, self._seq = answers[-1].decode(), int(json.loads(lines[-1])["seq"])
         return str(answers[0]["run_id"])
+
+
+class Kept:
+    """In place of a `Sender` where the bot reads the spool itself: nothing is sent, so nothing is ever missing."""
+
+    epoch = entry = ""
+
+    def __init__(self, spool: Spool) -> None:
+        """`spool` is made durable at the end."""
+        self._spool = spool
+
+    def start(self) -> None:
+        """Nothing to begin."""
+
+    def close(self, *, limit_s: float) -> bool:
+        """Make the spool durable."""
+        del limit_s
+        self._spool.sync()
+        return True
+
+    def silent_s(self) -> float:
+        """There is nobody whose silence would count."""
+        return 0.0
+
+
+def sender_of(spool: Spool, settings: Settings) -> Sender | Kept:
+    """What carries a spool on this host."""
+    if settings.report == "spool":
+        return Kept(spool)
+    return Sender(spool, redis_url=settings.redis_url, flush_s=settings.flush_s, alive_s=settings.heartbeat_s)
 
 
 def _boot_clock() -> float:

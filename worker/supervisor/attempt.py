@@ -27,7 +27,7 @@ from worker.host.disk import FULL
 from worker.host.gpus import gpus
 from worker.host.limits import limit_open_files, limits_of
 from worker.host.processes import adopt_orphans, boot_id
-from worker.reporting.sender import Sender, note_sent
+from worker.reporting.sender import Kept, Sender, note_sent, sender_of
 from worker.reporting.spool import Spool
 from worker.sandbox import tier_for
 from worker.settings import Settings
@@ -63,7 +63,7 @@ def supervise(folder: RunFolder, attempt: int, *, asked: Sequence[int], lock: in
     _say_who(folder, attempt)
     spool = Spool(folder.spool, run=order.run, attempt=attempt, host=settings.host_id)
     spool.path = Path(f"/proc/self/fd/{os.open(folder.spool, os.O_RDONLY)}")  # it can be sent from a removed folder too
-    sender = Sender(spool, redis_url=settings.redis_url, flush_s=settings.flush_s, alive_s=settings.heartbeat_s)
+    sender = sender_of(spool, settings)
     spool.append(Accepted(boot_id=boot_id()))
     sender.start()
     limit_open_files(settings.open_files)
@@ -149,7 +149,7 @@ class _Attempt:
         )
         self._layout = Layout(folder, order, self._blobs)
 
-    def run(self, spool: Spool, sender: Sender, leaf: cgroup.Leaf | None, limits: Limits) -> Outcome:
+    def run(self, spool: Spool, sender: Sender | Kept, leaf: cgroup.Leaf | None, limits: Limits) -> Outcome:
         """Do all steps; never raises."""
         try:
             outcome = self._work(spool, sender, leaf, limits)
@@ -200,7 +200,7 @@ class _Attempt:
         self._records.close()
         return outcome
 
-    def _work(self, spool: Spool, sender: Sender, leaf: cgroup.Leaf | None, limits: Limits) -> Outcome:
+    def _work(self, spool: Spool, sender: Sender | Kept, leaf: cgroup.Leaf | None, limits: Limits) -> Outcome:
         granted = secrets.granted(self._settings.home, self._order.spec.secrets)
         self._records = records = Records(self._folder, spool, secrets=tuple(granted.values()))
         if self._stop_reasons.ending:

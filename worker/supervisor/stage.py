@@ -19,7 +19,7 @@ from worker.folders import HostFolder, RunFolder
 from worker.host.cgroup import Leaf
 from worker.host.processes import descendants_of, moved_bytes
 from worker.host.usage import Sampler
-from worker.reporting.sender import Sender
+from worker.reporting.sender import Kept, Sender
 from worker.settings import Settings
 from worker.supervisor import outputs
 from worker.supervisor.child import Child
@@ -60,7 +60,7 @@ class AttemptContext:
     settings: Settings
     records: Records
     stop_reasons: StopReasons
-    sender: Sender
+    sender: Sender | Kept
     leaf: Leaf | None
     limits: Limits
     granted: Granted

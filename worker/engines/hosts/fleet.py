@@ -20,7 +20,7 @@ from kombu import Queue
 from kombu.exceptions import OperationalError
 
 from agent.domain.datasets import DataReport
-from agent.domain.errors import BadData, NotFound, Unavailable
+from agent.domain.errors import Unavailable
 from agent.domain.orders import (
     AttemptLabel,
     AttemptStatus,
@@ -37,7 +37,8 @@ from agent.domain.orders import (
 from agent.domain.runs import DEFAULT_ENGINE, RunSpec
 from agent.domain.value import Value
 from agent.ports import Blobs, Capabilities
-from agent.wire import Malformed, decode, encode
+from agent.wire import decode, encode
+from worker.client.answers import failed, opened
 from worker.client.connect import connect_async
 from worker.client.keys import Order, load_or_create, sign
 from worker.client.queue import PREFIX, control_queue, host_queue, make_app
@@ -167,23 +168,7 @@ class CeleryFleet:
     async def _ask(self, task: str, order: Order, answer: type[V], *, limit_s: float, queue: Queue) -> V:
         signed = await self._signed(order)
         task_id = await self._publish(task, signed, queue=queue, answered=True, expires_s=limit_s)
-        reply = await self._wait(task_id, limit_s)
-        if "ok" in reply:
-            try:
-                return decode(answer, json.dumps(reply["ok"]))
-            except Malformed as error:
-                raise Unavailable(
-                    "A GPU host gave an answer that this version cannot read. Update the host."
-                ) from error
-        refusal = reply.get("error") or {}
-        text = str(refusal.get("text", "The GPU host gave no reason."))
-        match refusal.get("kind"):
-            case "BadData":
-                raise BadData(text)
-            case "NotFound":
-                raise NotFound(text)
-            case _:
-                raise Unavailable(text)
+        return opened(await self._wait(task_id, limit_s), answer)
 
     async def _wait_for_a_host(self) -> None:
         """Fail soon when nobody is there, instead of waiting for the whole limit; one of our own is waited for."""
@@ -243,7 +228,7 @@ def _reply(stored: dict[str, Any]) -> dict[str, Any]:
     result = stored.get("result")
     if stored.get("status") == "SUCCESS" and isinstance(result, dict):
         return result
-    return {"error": {"kind": "Unavailable", "text": "The GPU host could not finish this in time. Try a smaller file."}}
+    return failed("Unavailable", "The GPU host could not finish this in time. Try a smaller file.")
 
 
 def _nobody(limit_s: float) -> Unavailable:
