@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from agent.commands.completion import Completion
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.loop import TurnLoop
 from agent.conversation.sessions import InboxRouter
 from agent.delivery.outbox import OutboxDelivery
-from agent.ports import Blobs, Bundles, Charts, ChatAdapter, Clock, Model
+from agent.ports import Blobs, Bundles, Charts, ChatAdapter, Clock, Complete, Model
 from agent.runs.cards.live import LiveCards
 from agent.runs.engines import Engines
 from agent.runs.life.service import RunService, Timings
@@ -59,6 +60,7 @@ class Brain:
     cards: LiveCards
     delivery: OutboxDelivery
     monitor: Monitor | None
+    complete: Complete
 
     async def recover(self) -> None:
         """Go on where a stopped bot left off."""
@@ -128,10 +130,11 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     )
     loop = TurnLoop(stores.conversations, model, dispatcher, approvals, delivery, answer_s=options.answer_s)
     router = InboxRouter(stores, loop, approvals, dispatcher, delivery, blobs, adapters, clock)
+    completion = Completion(stores, engines, workspace=options.runs_open)
     monitor = None
     if options.monitor:
         notice = router.notice if options.advised else None
         every_s = options.monitor_every_s
         monitor = Monitor(stores.runs, stores.outbox, delivery, engines, clock, notice=notice, every_s=every_s)
         told.append(monitor.changed)
-    return Brain(stores, router, service, cards, delivery, monitor)
+    return Brain(stores, router, service, cards, delivery, monitor, completion.complete)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from agent.domain.charts import ChartSpec
-from agent.domain.content import Content
+from agent.domain.content import Choice, Content
 from agent.domain.datasets import DataReport, DatasetRef
 from agent.domain.events import WorkerEvent
-from agent.domain.inbound import Attachment, Inbound, Platform, Thread
+from agent.domain.inbound import Attachment, Inbound, Person, Platform, Thread
 from agent.domain.orders import (
     AttemptLabel,
     AttemptStatus,
@@ -66,13 +66,32 @@ class Accept(Protocol):
         """Store `inbound` durably; False if it (or its twin) was stored before. Returns after the commit."""
 
 
+@dataclass(frozen=True, slots=True)
+class HalfTyped:
+    """An option of a command that somebody is typing: `text` so far, and the `run` that stands beside it."""
+
+    thread: Thread
+    person: Person
+    command: str
+    option: str
+    text: str
+    run: str = ""
+
+
+class Complete(Protocol):
+    """What can be proposed for an option, for platforms that show that."""
+
+    async def __call__(self, asked: HalfTyped) -> Sequence[Choice]:
+        """At most 25, the likeliest first; empty where nothing is known."""
+
+
 class ChatAdapter(Protocol):
     """One chat platform. Raises `TransientError` for what may work later, `AppError` for what never will."""
 
     platform: Platform
 
-    async def run(self, accept: Accept) -> None:
-        """Connect and deliver what people do until cancelled."""
+    async def run(self, accept: Accept, complete: Complete | None = None) -> None:
+        """Connect and deliver what people do until cancelled; `complete` knows what to propose while they type."""
 
     async def post(self, thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
         """Post a new message. `key` identifies it, so that a repeated call with the same key can be recognised."""

@@ -130,7 +130,7 @@ class App:
                 )
             self._background(
                 f"door {adapter.platform}",
-                lambda adapter=adapter: adapter.run(self.brain.router.accept),  # type: ignore[misc]
+                lambda adapter=adapter: adapter.run(self.brain.router.accept, self.brain.complete),  # type: ignore[misc]
                 failed=adapter.connection.failed,
             )
         for name, feed in self.feeds.items():

@@ -32,6 +32,7 @@ from agent.domain.runs import DEFAULT_ENGINE, RunSpec
 from agent.ports import (
     Accept,
     Capabilities,
+    Complete,
     EngineParts,
     MessageRef,
     ModelMessage,
@@ -102,7 +103,7 @@ class FakeAdapter:
         self.lose_answers = 0
         self.busy_with: list[Inbound | None] = []
 
-    async def run(self, accept: Accept) -> None:
+    async def run(self, accept: Accept, complete: Complete | None = None) -> None:
         raise AssertionError("tests accept by themselves")
 
     def _fail(self) -> None:

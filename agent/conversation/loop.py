@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from agent.cards import duration
-from agent.commands import call_in, command_answer, command_call_id
+from agent.commands.calls import call_in, command_answer, command_call_id
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.prompt import conversation
 from agent.delivery.outbox import LiveReply, OutboxDelivery

@@ -14,7 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.commands import DECISIONS, asks_people, carry_out, ends_answer, is_decision, may_be_talk, words_of
+from agent.commands.calls import asks_people, carry_out
+from agent.commands.typed import DECISIONS, ends_answer, is_decision, may_be_talk, words_of
+from agent.commands.words import joined
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.backlog import Backlog
 from agent.conversation.decisions import Decisions
@@ -445,7 +447,7 @@ def _said(inbound: Inbound) -> Said:
         case Noticed(text=text):
             return Said(text=text)
         case Commanded(words=words):
-            return Said(text=" ".join(("/train", *words)))
+            return Said(text=joined(("/train", *words)))
         case Clicked(action="continue"):
             return Said(text="Go on.")
         case Clicked(action=action, subject=subject):

@@ -17,7 +17,7 @@ from agent.domain.content import Content, Document
 from agent.domain.errors import BadData
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Attachment, Inbound, Person, Platform, Said, Thread
-from agent.ports import Accept, MessageRef, Whisper
+from agent.ports import Accept, Complete, MessageRef, Whisper
 from bot.connection import Connection
 from bot.console.paint import file_lines, harmless, painted, progress_line
 from bot.console.spinner import Spinner
@@ -49,8 +49,9 @@ class ConsoleAdapter:
         self.connection = Connection(self.platform)
         self._changed = asyncio.Condition()
 
-    async def run(self, accept: Accept) -> None:
+    async def run(self, accept: Accept, complete: Complete | None = None) -> None:
         """Take lines until the end of the input."""
+        del complete  # lines are typed without proposals
         self._accept = accept
         self.connection.established()
         if not self._read:

@@ -16,7 +16,8 @@ from rich.panel import Panel
 from rich.table import Table as Grid
 from rich.text import Text
 
-from agent.commands import command_of, words_of
+from agent.commands.registry import command_of
+from agent.commands.typed import words_of
 from agent.domain.content import Card, Choice, Content, Document, Menu, Table, Tone
 from bot.documents import size
 from bot.markdown import without_traps
@@ -163,7 +164,7 @@ def _said(menu: Menu, choices: Sequence[Choice]) -> str:
     words, command = words_of(typed), command_of(menu.action)
     if words is None or command is None:
         return ""
-    meant = command.parse(command.name, words[1:]).get("metrics", ())  # `words_of` has parsed it before
+    meant = command.arguments(words[1:]).get("metrics", ())  # `words_of` has parsed it before
     return typed if list(meant) == [name.lower() for name in names] else ""
 
 

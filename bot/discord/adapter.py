@@ -17,7 +17,7 @@ from yarl import URL
 from agent.domain.content import Content
 from agent.domain.errors import AppError, TransientError, Unavailable
 from agent.domain.inbound import Attachment, Inbound, Platform, Thread
-from agent.ports import Accept, MessageRef, Whisper
+from agent.ports import Accept, Complete, MessageRef, Whisper
 from bot.connection import Connection
 from bot.discord.addresses import place_of, whispered_by
 from bot.discord.client import GatewayClient, Shared
@@ -78,7 +78,7 @@ class DiscordAdapter:
         self._files = Files(self._link, self._sessions, api_base=api_base, timeout_s=download_s)
         self._streams: weakref.WeakSet[DiscordStream] = weakref.WeakSet()
 
-    async def run(self, accept: Accept) -> None:
+    async def run(self, accept: Accept, complete: Complete | None = None) -> None:
         """Connect and deliver what people do until cancelled; tries again as long as that may help.
 
         Raises:
@@ -86,15 +86,16 @@ class DiscordAdapter:
         """
         for wait_s in itertools.chain(RECONNECT_S, itertools.repeat(RECONNECT_S[-1])):
             try:
-                await self._connect(accept)
+                await self._connect(accept, complete)
             except TransientError as error:
                 log.warning("discord_not_reachable", extra={"reason": error.text, "retry_s": wait_s})
                 self.connection.failed(error.text, retry_s=wait_s)
                 await asyncio.sleep(wait_s)
 
-    async def _connect(self, accept: Accept) -> None:
+    async def _connect(self, accept: Accept, complete: Complete | None) -> None:
         client = GatewayClient(
             accept=accept,
+            complete=complete,
             shared=self._shared,
             message_content=self._message_content,
             guild_ids=self._guild_ids,

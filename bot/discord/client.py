@@ -12,10 +12,13 @@ from datetime import datetime
 import discord
 from typing_extensions import override
 
+from agent.commands.command import Command
+from agent.commands.options import Option
+from agent.domain.content import Choice
 from agent.domain.errors import AppError, TransientError
 from agent.domain.inbound import Inbound, Thread
 from agent.domain.redaction import without_secrets
-from agent.ports import Accept, MessageRef
+from agent.ports import Accept, Complete, HalfTyped, MessageRef
 from bot.connection import Connection
 from bot.discord import inbound
 from bot.discord.addresses import DIRECT
@@ -43,10 +46,11 @@ class Shared:
 class GatewayClient(discord.Client):
     """discord.py's client with our events."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an adapter hands to its connection
         self,
         *,
         accept: Accept,
+        complete: Complete | None,
         shared: Shared,
         message_content: bool,
         guild_ids: tuple[int, ...],
@@ -70,13 +74,14 @@ class GatewayClient(discord.Client):
             allowed_mentions=discord.AllowedMentions.none(),
         )
         self._accept = accept
+        self._complete = complete
         self._shared = shared
         self._guild_ids = guild_ids
         self._logged_in = logged_in
         self._gateway = connection
         self._identify_pause_s = identify_pause_s
         self._places: Recent[int, Where] = Recent()
-        self._tree = command_tree(self, self._on_command)
+        self._tree = command_tree(self, self._on_command, self._propose)
         self._syncing: asyncio.Task[None] | None = None
 
     @override
@@ -191,6 +196,23 @@ class GatewayClient(discord.Client):
     async def _on_command(self, interaction: Interaction, words: tuple[str, ...]) -> None:
         where = await self._where(interaction.channel, interaction.guild)
         await self._accept_interaction(interaction, inbound.commanded(interaction, where, words))
+
+    async def _propose(self, interaction: Interaction, command: Command, option: Option, text: str) -> Sequence[Choice]:
+        """What Discord shows below an option while somebody types it."""
+        if self._complete is None:
+            return ()
+        where = await self._where(interaction.channel, interaction.guild)
+        run = getattr(interaction.namespace, "run", None) if option.name != "run" else None
+        return await self._complete(
+            HalfTyped(
+                where.thread,
+                inbound.person_of(interaction.user, where),
+                command.name,
+                option.name,
+                text,
+                str(run or ""),
+            )
+        )
 
     async def _accept_interaction(self, interaction: Interaction, came: Inbound) -> None:
         """Store, then acknowledge: silently for a click, with a private "thinking…" for a command."""

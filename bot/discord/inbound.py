@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import discord
 
-from agent.commands import COMMANDS as REGISTRY
-from agent.commands import Command
+from agent.commands.registry import COMMANDS, HELP
+from agent.commands.words import split
 from agent.domain.ids import is_run_id
 from agent.domain.inbound import Attachment, Clicked, Commanded, Inbound, Person, Said, Thread
 from agent.domain.redaction import without_secrets
@@ -18,19 +18,6 @@ from bot.discord.addresses import DIRECT, Handle, Locator
 from bot.discord.components import CUSTOM_ID
 from bot.menus import chosen
 
-DESCRIPTION_CHARS = 100  # Discord's limit
-_CUT = " …)"  # ends what had no room
-
-
-def _described(command: Command) -> str:
-    usage = f" ({command.usage})" if command.usage not in {"", "[run]"} else ""
-    text = f"{command.does[0].upper()}{command.does[1:]}{usage}"
-    if len(text) <= DESCRIPTION_CHARS:
-        return text
-    return text[: DESCRIPTION_CHARS - len(_CUT)].rpartition(" ")[0] + _CUT
-
-
-COMMANDS = {"help": "What I can do"} | {name: _described(command) for name, command in REGISTRY.items()}
 TALK = (discord.MessageType.default, discord.MessageType.reply)
 BANG = re.compile(r"^!train\b\s*", re.IGNORECASE)
 
@@ -42,6 +29,11 @@ class Where:
     tenant: str
     channel: str
     thread_id: str = ""
+
+    @property
+    def thread(self) -> Thread:
+        """It as an address."""
+        return Thread(platform="discord", tenant=self.tenant, channel=self.channel, thread_id=self.thread_id)
 
     @property
     def is_direct(self) -> bool:
@@ -79,7 +71,7 @@ def said(message: discord.Message, me: discord.ClientUser, where: Where) -> Inbo
     return Inbound(
         event_id=str(message.id),
         thread=Thread(platform="discord", tenant=where.tenant, channel=where.channel, thread_id=thread_id),
-        person=_person(message.author, where),
+        person=person_of(message.author, where),
         act=Commanded(words=words) if words is not None else Said(text=text, attachments=files),
         mentions_bot=where.is_direct or named,
         to_others=not named and _is_reply_to_others(message, me),
@@ -104,10 +96,10 @@ def without_mention(message: discord.Message, me: discord.ClientUser) -> str:
 def command_words(text: str, *, bare: bool) -> tuple[str, ...] | None:
     """What follows `!train`; if `bare`, also all of `status` or `stop r-abc123`, which need no language model."""
     if found := BANG.match(text):
-        return tuple(text[found.end() :].split())
-    words = text.split()
-    known = bool(words) and words[0].lower() in COMMANDS and all(map(is_run_id, words[1:]))
-    return tuple(words) if bare and known else None
+        return split(text[found.end() :])
+    words = split(text)
+    known = bool(words) and words[0].lower() in {*COMMANDS, HELP.name} and all(map(is_run_id, words[1:]))
+    return words if bare and known else None
 
 
 def commanded(interaction: discord.Interaction[discord.Client], where: Where, words: tuple[str, ...]) -> Inbound:
@@ -148,15 +140,16 @@ def _from_interaction(
     )
     return Inbound(
         event_id=str(interaction.id),
-        thread=Thread(platform="discord", tenant=where.tenant, channel=where.channel, thread_id=where.thread_id),
-        person=_person(interaction.user, where),
+        thread=where.thread,
+        person=person_of(interaction.user, where),
         act=act,
         reply_handle=handle.model_dump_json(),
         at=interaction.created_at,
     )
 
 
-def _person(user: discord.User | discord.Member, where: Where) -> Person:
+def person_of(user: discord.User | discord.Member, where: Where) -> Person:
+    """Who did it."""
     return Person(platform="discord", tenant=where.tenant, id=str(user.id), name=user.display_name)
 
 

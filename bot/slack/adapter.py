@@ -25,7 +25,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from agent.domain.content import Content
 from agent.domain.errors import AppError, TransientError
 from agent.domain.inbound import Attachment, Inbound, Platform, Thread
-from agent.ports import Accept, MessageRef, ReplyStream, Whisper
+from agent.ports import Accept, Complete, MessageRef, ReplyStream, Whisper
 from bot.connection import Connection
 from bot.slack.api import SlackApi
 from bot.slack.downloads import Downloads
@@ -105,8 +105,9 @@ class SlackAdapter:
         self.connection = Connection(self.platform)
         self.address = ("", 0)  # where HTTP mode listens, once it does
 
-    async def run(self, accept: Accept) -> None:
+    async def run(self, accept: Accept, complete: Complete | None = None) -> None:
         """Connect and deliver until cancelled. Raises `AppError` when Slack refuses our tokens."""
+        del complete  # Slack proposes nothing while people type
         self._accept = accept
         try:
             self._me = await self._identify()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from agent.commands.words import split
 from agent.domain.content import END_ANSWER
 from agent.domain.inbound import Attachment, Clicked, Commanded, Inbound, Person, Said, Thread
 from agent.domain.redaction import without_secrets
@@ -84,7 +85,7 @@ def _event(body: Payload, event: Payload, me: Self) -> Inbound | None:
         return None
     ts, channel = str(event.get("ts", "")), str(event.get("channel", ""))
     text = plain_text(str(event.get("text", "")), me=me.user_id)
-    words = text.split()
+    words = split(text)
     banged = bool(words) and words[0].lower() == BANG
     named = event["type"] == "app_mention" or banged or event.get("channel_type") == "im" or _names(event, me.user_id)
     if not ts or not channel or not (named or event.get("thread_ts")):
@@ -99,7 +100,7 @@ def _event(body: Payload, event: Payload, me: Self) -> Inbound | None:
         twin=f"{channel}:{ts}",
         thread=Thread(platform="slack", tenant=tenant, channel=channel, thread_id=thread_id),
         person=Person(platform="slack", tenant=tenant, id=str(person), name=_name(event), external=external),
-        act=Commanded(words=tuple(words[1:])) if banged and not files else Said(text=text, attachments=files),
+        act=Commanded(words=words[1:]) if banged and not files else Said(text=text, attachments=files),
         mentions_bot=named,
         at=_when(ts),
     )
@@ -130,7 +131,7 @@ def _command(body: Payload, me: Self) -> Inbound:
         event_id=str(body["trigger_id"]),
         thread=Thread(platform="slack", tenant=tenant, channel=str(body["channel_id"])),
         person=person,
-        act=Commanded(words=tuple(plain_text(str(body.get("text", "")), me=me.user_id).split())),
+        act=Commanded(words=split(plain_text(str(body.get("text", "")), me=me.user_id))),
         reply_handle=str(body.get("response_url", "")),
         at=datetime.now(UTC),
     )

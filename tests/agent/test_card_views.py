@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agent.commands import words_of
+from agent.commands.typed import words_of
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Button, Card
 from agent.domain.errors import BadRequest

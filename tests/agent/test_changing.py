@@ -239,7 +239,7 @@ async def test_a_clone_shows_what_differs_and_runs_once_approved(harness: Harnes
         (("gpus=9",), "has 2"),
         (("host=gpu-7",), "no host `gpu-7`"),
         (("target=nope",), "no column `nope`"),
-        (("network=everything",), "cannot use these arguments"),
+        (("network=everything",), "`everything` is no `network`: none, hub or open."),
     ],
 )
 async def test_a_clone_that_cannot_be_is_refused_before_anybody_is_asked(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.commands import words_of
+from agent.commands.typed import words_of
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest

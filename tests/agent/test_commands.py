@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from agent.commands import COMMANDS, GROUPS, call_in, command_answer, command_of, help_content, words_of
+from agent.commands.calls import call_in, command_answer
+from agent.commands.command import Command
+from agent.commands.help import help_content
+from agent.commands.options import Kind, Option
+from agent.commands.registry import COMMANDS, GROUPS, command_of, meant
+from agent.commands.typed import words_of
+from agent.commands.words import joined, split
 from agent.domain.errors import BadRequest
 from agent.domain.policy import Effect
 from agent.ports import AttachedFile, ModelMessage, Role, ToolCall
@@ -68,7 +74,115 @@ def test_what_follows_a_command(text: str, arguments: dict[str, Any]) -> None:
     head, *rest = text.split()
     command = command_of(head)
     assert command is not None
-    assert command.parse(command.name, rest) == arguments
+    assert command.arguments(rest) == arguments
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('clone r-abc123 args="--lr 0.1 --name big" hours=2', ("clone", A, "args=--lr 0.1 --name big", "hours=2")),
+        ("logs “out of memory”", ("logs", "out of memory")),
+        ("logs don't stop, it's fine", ("logs", "don't", "stop,", "it's", "fine")),
+        ("start train.py --name 'a b'", ("start", "train.py", "--name", "a b")),
+        (r"logs \d+ C:\runs a\ b", ("logs", r"\d+", r"C:\runs", "a b")),
+        ('logs 5" disk', ("logs", '5"', "disk")),
+        ("status\u00a0\n r-abc123", ("status", A)),
+    ],
+)
+def test_words_are_read_as_a_shell_reads_them(text: str, words: tuple[str, ...]) -> None:
+    assert split(text) == words
+    assert split(joined(words)) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"priority {A} soon", "`soon` is no `level`, how soon: high, normal or low."),
+        (
+            f"priority {A}",
+            f"`priority` needs `level`, how soon: high, normal or low. For example: `priority {A} high`.",
+        ),
+        (f"clone {A} network=web", "`web` is no `network`: none, hub or open."),
+        (f"clone {A} hours=two", "`two` is no `hours`: a number, such as 2 or 0.5."),
+        (f"clone {A} gpus=1.5", "`1.5` is no `gpus`: a whole number, such as 2."),
+        (f"clone {A} retries=often", "`often` is no `retries`: yes or no."),
+        (f"clone {A} hours=2 hours=3", "`clone` takes one `hours`; `3` is a second one."),
+        (f"clone {A} target=", "`target=` has no value: `target` is another column to predict."),
+        (
+            f"clone {A} faster",
+            "Write changes as `key=value`, such as `lr=0.1 seed=3 hours=2`; `help clone` names those",
+        ),
+        ('clone args="--lr', "a quote is not closed."),
+        (f"metrics {A} excel", "`metrics` takes no `excel`. It takes `run`, `usage`, `csv` or `parquet`."),
+        (f"status {A} {B}", f"`status` takes one `run`; `{B}` is a second one."),
+        ("stop it", "`it` is not a run id. Run ids look like `r-abc123`; `runs` lists them."),
+        (f"compare {A}", f"`compare` takes two to five runs. For example: `compare {A} {B}`."),
+        ("queue jump", "`queue` takes no `jump`. It takes nothing more."),
+        ("start task=vision", "`vision` is no `task`: tabular_classification, "),
+        (f"start {A}", "there are `retry` and `clone`."),
+        ("control restart", "There is no command `control restart`."),
+    ],
+)
+def test_an_error_names_the_option_and_what_it_takes(text: str, said: str) -> None:
+    def read() -> None:
+        command, rest = meant(split(text))
+        command.arguments(rest)
+
+    with pytest.raises(BadRequest) as refused:
+        read()
+    assert said in refused.value.text
+
+
+SAMPLES = {
+    Kind.RUN: A, Kind.WHOLE: "2", Kind.NUMBER: "0.5", Kind.YES_NO: "no", Kind.FLAG: "yes", Kind.LIST: "a,b",
+    Kind.PAIRS: "lr=0.1", Kind.ROW: "age=3", Kind.REST: "--lr 0.1",
+}  # fmt: skip
+TEXTS = {"last": "2h", "steps": "1-9", "epochs": "2-4", "vs": B, "picture": "confusion", "about": "chart"}
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (one, option)
+        for command in COMMANDS.values()
+        for one in (command, command.other)
+        if one
+        for option in one.options
+    ],
+    ids=lambda part: part.tool if isinstance(part, Command) else part.name,
+)
+def test_every_option_can_be_said_in_words(command: Command, option: Option) -> None:
+    value = option.choices[0] if option.choices else TEXTS.get(option.name, SAMPLES.get(option.kind, "word"))
+    value = "train.py" if option.fits else f"{A} {B}" if option.counts else value
+    words = option.written_as(value, split)
+    needed = [one.choices[0] for one in command.options if one.needed and one is not option]
+    said = command.arguments([*words, *needed])
+    assert said.keys() > {one.target for one in command.options if one.needed and one is not option}
+    assert command.arguments(split(joined([*words, *needed]))) == said
+
+
+def test_the_name_of_a_group_may_stand_before_a_command() -> None:
+    assert meant(("look", "chart", A)) == (COMMANDS["chart"], (A,))
+    assert meant(("control", "priority", "high"))[0] is COMMANDS["priority"]
+    assert words_of("/train change clone seed=1") == ("change", "clone", "seed=1")
+
+
+def test_help_shows_everything_or_a_group_or_one_command_in_full() -> None:
+    def body(*about: str) -> str:
+        card = help_content(*about).card
+        assert card is not None
+        return card.body
+
+    assert "`chart [run]" in body("look")
+    assert "`pause" not in body("look")
+    chart = body("chart")
+    assert "`last=500|2h|3epochs`: only the newest part" in chart
+    assert "For example: `chart r-abc123 loss last=500 log vs r-def456`" in chart
+    assert "Also called `plot`, `curves`." in chart
+    assert "`network=none|hub|open`" in body("train")
+    assert "It takes nothing more." in body("queue")
+    with pytest.raises(BadRequest, match="`help` lists them"):
+        help_content("dancing")
 
 
 @pytest.mark.parametrize("around", ["`{}`", "<{}>", "{},", "{}.", "`{}`:", "{};"])
@@ -123,7 +237,7 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(text: str) -> None:
     command = command_of(head)
     assert command is not None
     with pytest.raises(BadRequest) as refused:
-        command.parse(command.name, rest)
+        command.arguments(rest)
     assert refused.value.text.endswith((".", "`."))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.commands import command_of
+from agent.commands.registry import command_of
 from agent.domain.content import Card
 from agent.domain.errors import AppError, BadData, BadRequest
 from agent.domain.inbound import Attachment
@@ -136,14 +136,15 @@ async def test_what_the_planner_makes_of_programs() -> None:
 def test_the_words_of_the_command() -> None:
     command = command_of("start")
     assert command is not None
-    found = command.arguments(["train.py", "hours=2", "data=a.csv,b.csv", "env.DEPTH=3", "--lr", "0.1", "lr=3"])
-    assert command.tool_for(found) == "start_script"
+    words = ["train.py", "hours=2", "data=a.csv,b.csv", "env.DEPTH=3", "--lr", "0.1", "lr=3"]
+    found = command.arguments(words)
+    assert command.meant(words).tool == "start_script"
     assert found == {
         "file": "train.py", "max_hours": 2, "data": ["a.csv", "b.csv"], "environment": {"DEPTH": "3"},
         "arguments": "--lr 0.1 lr=3",
     }  # fmt: skip
     plain = command.arguments(["price", "lr=0.1"])
-    assert (command.tool_for(plain), plain["settings"]) == ("start_training", {"lr": 0.1})
+    assert (command.meant(["price"]).tool, plain["settings"]) == ("start_training", {"lr": 0.1})
 
 
 def test_a_folder_in_a_zip_and_its_program(tmp_path: Path) -> None:

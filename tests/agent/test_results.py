@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.commands import command_of, words_of
+from agent.commands.registry import command_of
+from agent.commands.typed import words_of
 from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
 from agent.domain.events import Ended
@@ -156,7 +157,7 @@ def test_words_say_a_picture(words: str, wanted: dict[str, object]) -> None:
     head, *rest = words_of(words) or ()
     command = command_of(head)
     assert command is not None
-    assert (command.tool, command.parse(command.name, rest)) == (
+    assert (command.tool, command.arguments(rest)) == (
         "run_chart" if head == "chart" else "run_results",
         wanted,
     )

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agent.commands import command_of, words_of
+from agent.commands.registry import command_of
+from agent.commands.typed import words_of
 from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
 from agent.domain.events import Accepted, Ended, Pictured, Started
@@ -289,7 +290,7 @@ def test_words_say_which(words: str, wanted: dict[str, object]) -> None:
     head, *rest = words_of(f"/train {words}") or ()
     command = command_of(head)
     assert command is not None
-    assert (command.tool, command.parse(command.name, rest)) == ("run_results", wanted)
+    assert (command.tool, command.arguments(rest)) == ("run_results", wanted)
     if len(rest) < 3:
         assert words_of(words) == (head, *rest)  # in a thread without /train too
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agent.commands import words_of
+from agent.commands.typed import words_of
 from agent.domain.charts import ChartSpec, Panel
 from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest

@@ -348,7 +348,7 @@ async def test_runs_are_compared_with_one_chart(harness: Harness) -> None:
         assert f"`{two.id}` with 0.9" in card.body
         assert "not measured on the same test rows" in card.body  # another seed, another split
         assert two.id in await stage.tells("compare the last two runs")
-        assert "two to 5" in (await stage.asks("compare", one.id)).text
+        assert "two to five" in (await stage.asks("compare", one.id)).text
 
 
 async def test_a_metric_that_runs_share_is_compared_however_many_others_they_have(harness: Harness) -> None:

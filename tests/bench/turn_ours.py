@@ -27,6 +27,7 @@ from agent.domain.policy import Effect
 from agent.ports import (
     Accept,
     ChatAdapter,
+    Complete,
     MessageRef,
     ModelMessage,
     ModelReply,
@@ -116,7 +117,7 @@ class NoAdapter:
         self.finished: list[str] = []
         self.answered = asyncio.Event()
 
-    async def run(self, accept: Accept) -> None:
+    async def run(self, accept: Accept, complete: Complete | None = None) -> None:
         """Nobody comes in here."""
 
     async def post(self, thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:

@@ -7,6 +7,7 @@ import pytest
 
 from agent.conversation.backlog import Backlog
 from agent.domain.inbound import Inbound, Thread
+from agent.ports import Complete
 from bot.discord.adapter import DiscordAdapter
 from tests.platforms.discord_server import DiscordServer
 from tests.platforms.discord_world import Channel, Interaction, Message
@@ -18,6 +19,7 @@ class Bot:
     def __init__(self, server: DiscordServer, **options: object) -> None:
         self.server = server
         settings: dict[str, object] = {"edit_pace_s": 0.05, "identify_pause_s": 0.0, **options}
+        self.complete: Complete | None = None
         self.adapter = DiscordAdapter(
             str(settings.pop("token", server.token)),
             api_base=server.api_base,
@@ -49,7 +51,7 @@ class Bot:
 
     async def start(self) -> "Bot":
         """Connect, and wait for the command tree to be in place."""
-        self.task = asyncio.create_task(self.adapter.run(self.accept))
+        self.task = asyncio.create_task(self.adapter.run(self.accept, self.complete))
         await self.server.connected()
         await self.server.wait_for(lambda: any("/commands 200" in line for line in self.server.requests))
         return self

@@ -8,7 +8,6 @@ from agent.domain.content import Button, Card, Content
 from agent.domain.errors import Unavailable
 from agent.domain.inbound import Clicked, Commanded, Said
 from agent.ports import Whisper
-from bot.discord.inbound import COMMANDS
 from tests.discord.conftest import Bot
 from tests.platforms.discord_server import DiscordServer
 
@@ -317,10 +316,3 @@ async def test_commands_of_named_servers_work_there(server: DiscordServer) -> No
     assert (await bot.next()).act == Commanded(words=("metrics", "r-abc123"))
     assert (used.callback, list(server.world.commands)) == (5, [server.guild_id])
     await bot.stop()
-
-
-def test_what_a_command_takes_is_cut_between_words() -> None:
-    for name, description in COMMANDS.items():
-        assert 1 <= len(description) <= 100, name
-        assert description.count("(") == description.count(")"), name
-    assert COMMANDS["results"].endswith("([run] …)")

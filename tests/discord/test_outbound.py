@@ -156,7 +156,7 @@ async def test_a_message_near_the_hour_is_not_edited_but_says_where_it_goes_on(s
 
 async def test_a_move_that_is_repeated_shows_the_newest_state(server: DiscordServer) -> None:
     first = await Bot(server, editable_s=0.0).start()
-    address = first.thread(server.general)
+    address = first.address(server.general)
     ref = await first.adapter.post(address, run_card(1), key="k")
     await first.adapter.edit(address, ref, run_card(2))
     await first.stop()  # before the new address was stored

@@ -63,7 +63,7 @@ async def test_buckets(server: DiscordServer, api: Api) -> None:
 
 
 async def test_deadlines_of_interactions(server: DiscordServer, api: Api) -> None:
-    server.world.commands[0] = [{"id": "1", "name": "train", "options": [{"name": "help"}]}]
+    server.world.commands[0] = [{"id": "1", "name": "train", "options": [{"name": "help", "type": 1}]}]
     used = await server.user("alice").slash("train help", wait=False)
     callback, hook = f"/interactions/{used.id}/{used.token}/callback", f"/webhooks/1/{used.token}"
     assert (await api("POST", hook, {"content": "too early"}))[0] == 404

@@ -19,7 +19,7 @@ from typing import Any
 from agent.domain.content import Content
 from agent.domain.errors import BadData
 from agent.domain.inbound import Attachment, Inbound, Person, Platform, Thread
-from agent.ports import Accept, MessageRef, Whisper
+from agent.ports import Accept, Complete, MessageRef, Whisper
 from bot.connection import Connection
 
 ADDRESS = Thread(platform="console", tenant="local", channel="terminal", thread_id="t-1")
@@ -79,7 +79,7 @@ class FileAdapter:
         self._count = 0
         (folder / "inbound").mkdir(parents=True, exist_ok=True)
 
-    async def run(self, accept: Accept) -> None:
+    async def run(self, accept: Accept, complete: Complete | None = None) -> None:
         while True:
             for path in sorted((self._folder / "inbound").glob("*.json")):
                 await accept(Inbound.model_validate_json(path.read_text()))

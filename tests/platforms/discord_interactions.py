@@ -47,8 +47,17 @@ class Interactions:
             raise ApiError(400, 40060, "Interaction has already been acknowledged.")
         form, files = await read_form(request)
         kind, data = form["type"], form.get("data") or {}
-        if (kind == 6 and found.kind == 2) or kind not in (4, 5, 6, 7):
+        if (kind == 6 and found.kind == 2) or kind not in (4, 5, 6, 7, 8) or (kind == 8) != (found.kind == 4):
             raise ApiError(400, 50035, "Invalid Form Body")
+        if kind == 8:
+            found.callback, found.proposed = kind, data["choices"]
+            if len(found.proposed) > 25 or any(
+                not 1 <= len(part) <= 100 for choice in found.proposed for part in (choice["name"], choice["value"])
+            ):
+                raise ApiError(400, 50035, "Invalid Form Body")
+            return web.json_response(
+                {"interaction": {"id": str(found.id), "type": found.kind}, "resource": {"type": 8}}
+            )
         check_message(data, files, self._world.limits, new=kind == 4)
         found.callback, found.ephemeral = kind, bool(data.get("flags", 0) & EPHEMERAL)
         if kind in (4, 5):

@@ -1,4 +1,6 @@
-"""The checks that Discord makes before it takes a message: sizes, components, embeds, files."""
+"""The checks that Discord makes before it takes a message: sizes, components, embeds, files, commands."""
+
+import re
 
 from tests.platforms.discord_world import STRING_SELECT, ApiError, Json, Limits, bad_form
 
@@ -104,24 +106,55 @@ def _check_menu(menu: Json, where: str, limits: Limits) -> None:
         raise bad_form(f"{where}.options", "Too many options are chosen by default", "TOO_MANY_DEFAULTS")
 
 
+_OPTION_NAME = re.compile(r"[-_\w]{1,32}")
+_SUB_COMMAND, _SUB_GROUP, _STRING, _WHOLE, _NUMBER = 1, 2, 3, 4, 10
+
+
 def check_commands(commands: list[Json], limits: Limits) -> None:
     """Raise what Discord would answer to these application commands."""
     for n, command in enumerate(commands):
         if _command_chars(command) > limits.command_chars:
             raise bad_form(f"{n}", f"Command exceeds maximum size of {limits.command_chars}")
-        _check_options(command, str(n))
+        _check_options(command, str(n), depth=0)
 
 
-def _check_options(command: Json, where: str) -> None:
+def _check_options(command: Json, where: str, *, depth: int) -> None:
     options = command.get("options") or []
     if len(options) > 25:
         raise bad_form(f"{where}.options", "Must be 25 or fewer in length.")
     if not 1 <= len(command["name"]) <= 32 or not 1 <= len(command["description"]) <= 100:
         raise bad_form(where, "Must be between 1 and 100 in length.")
+    if not _OPTION_NAME.fullmatch(command["name"]) or command["name"] != command["name"].lower():
+        raise bad_form(f"{where}.name", "Command name is invalid", "APPLICATION_COMMAND_INVALID_NAME")
+    if len({option["name"] for option in options}) < len(options):
+        raise bad_form(
+            f"{where}.options", "Option names must be unique", "APPLICATION_COMMAND_OPTIONS_NAME_ALREADY_EXISTS"
+        )
+    kinds = [option["type"] for option in options]
+    folders = [kind for kind in kinds if kind in {_SUB_COMMAND, _SUB_GROUP}]
+    if folders and (len(folders) < len(kinds) or depth > 1 or (depth == 1 and _SUB_GROUP in kinds)):
+        raise bad_form(
+            f"{where}.options", "Sub-command option types are invalid here", "APPLICATION_COMMAND_OPTIONS_TYPE_INVALID"
+        )
+    needed = [bool(option.get("required")) for option in options]
+    if needed != sorted(needed, reverse=True):
+        raise bad_form(f"{where}.options", "Required options must be placed before non-required options")
     for n, option in enumerate(options):
-        _check_options(option, f"{where}.options.{n}")
+        _check_choices(option, f"{where}.options.{n}")
+        _check_options(option, f"{where}.options.{n}", depth=depth + 1)
+
+
+def _check_choices(option: Json, where: str) -> None:
+    choices = option.get("choices") or []
+    if len(choices) > 25:
+        raise bad_form(f"{where}.choices", "Must be 25 or fewer in length.")
+    if any(not 1 <= len(choice["name"]) <= 100 or len(str(choice["value"])) > 100 for choice in choices):
+        raise bad_form(f"{where}.choices", "Must be between 1 and 100 in length.")
+    if option.get("autocomplete") and (choices or option["type"] not in {_STRING, _WHOLE, _NUMBER}):
+        raise bad_form(f"{where}.autocomplete", "Autocomplete is not available here")
 
 
 def _command_chars(command: Json) -> int:
     inside = sum(_command_chars(option) for option in command.get("options") or ())
-    return len(command["name"]) + len(command["description"]) + inside
+    chosen = sum(len(choice["name"]) + len(str(choice["value"])) for choice in command.get("choices") or ())
+    return len(command["name"]) + len(command["description"]) + inside + chosen

@@ -13,6 +13,7 @@
         click = await alice.click(answer, "Approve")               # by the label; acknowledged when it returns
         chose = await alice.choose(answer, "Metrics", "loss")      # in the menu with that placeholder, by the labels
         used = await alice.slash("train status", run="r-abc123")   # in server.general, or channel=…
+        shown = await alice.proposed("train status", "run", "chu") # below an option while it is typed, by the labels
         await server.wait_for(lambda: used.replies)                # private answers; `click.replies` as well
 
 What to look at: `server.messages(thread)` (a channel, thread or id; in order, deleted ones left out), a message's
@@ -63,6 +64,16 @@ from tests.platforms.discord_world import (
 T = TypeVar("T")
 HANG_S = 20.0
 File = tuple[str, bytes]
+
+
+_TYPES: dict[int, tuple[type, ...]] = {3: (str,), 4: (int,), 5: (bool,), 10: (int, float)}
+
+
+def _inmost(data: Json) -> Json:
+    """The command within the groups that an interaction names."""
+    while data["options"] and "options" in data["options"][0]:
+        data = data["options"][0]
+    return data
 
 
 class DiscordServer:
@@ -312,31 +323,48 @@ class User:
         return await self._interact(made, data, wait=wait, message=message.payload())
 
     async def slash(
-        self,
-        words: str,
-        *,
-        channel: Channel | None = None,
-        wait: bool = True,
-        **options: str,
+        self, words: str, *, channel: Channel | None = None, wait: bool = True, **options: str | int | float | bool
     ) -> Interaction:
-        """Use a slash command, by its full name ("train status")."""
-        name, _, sub = words.partition(" ")
+        """Use a slash command, by its full name ("train status"), with options of its own types."""
+        made, data, known = await self._use(words, 2, channel)
+        types = {option["name"]: option for option in known.get("options") or ()}
+        _inmost(data)["options"] = [
+            {"name": name, "type": types[name]["type"], "value": value} for name, value in options.items()
+        ]
+        missing = [name for name, option in types.items() if option.get("required") and name not in options]
+        assert not missing, f"Discord's clients do not send /{words} without {missing}"
+        for name, value in options.items():
+            choices = [choice["value"] for choice in types[name].get("choices") or ()]
+            assert not choices or value in choices, f"{value} is no choice of {name}"
+            assert type(value) in _TYPES[types[name]["type"]], f"{name} takes no {type(value)}"
+        return await self._interact(made, data, wait=wait)
+
+    async def proposed(
+        self, words: str, option: str, text: str, *, channel: Channel | None = None, **beside: str
+    ) -> Json:
+        """What is shown below an option of a slash command while it is typed: values by their labels."""
+        made, data, known = await self._use(words, 4, channel)
+        (kind,) = [one["type"] for one in known["options"] if one["name"] == option and one.get("autocomplete")]
+        typed = [{"name": name, "type": 3, "value": value} for name, value in beside.items()]
+        _inmost(data)["options"] = [*typed, {"name": option, "type": kind, "value": text, "focused": True}]
+        await self._interact(made, data, wait=True)
+        return {choice["name"]: choice["value"] for choice in made.proposed}
+
+    async def _use(self, words: str, kind: int, channel: Channel | None) -> tuple[Interaction, Json, Json]:
+        """An interaction, its data, and the declaration of the command that it is of."""
+        name, *inside = words.split()
         known = await self._server.wait_for(lambda: self._command(name))
-        made = Interaction(
-            self._world.ids.new(),
-            secrets.token_urlsafe(24),
-            2,
-            channel or self._server.general,
-            self.person,
-        )
-        given = [{"name": option, "type": 3, "value": value} for option, value in options.items()]
-        data: Json = {"id": known["id"], "name": name, "type": 1, "options": given}
+        place = channel or self._server.general
+        made = Interaction(self._world.ids.new(), secrets.token_urlsafe(24), kind, place, self.person)
+        data: Json = {"id": known["id"], "name": name, "type": 1, "options": []}
         if known["guild"]:
             data["guild_id"] = str(known["guild"])
-        if sub:
-            assert sub in {option["name"] for option in known["options"]}, f"no command /{words}"
-            data["options"] = [{"name": sub, "type": 1, "options": given}]
-        return await self._interact(made, data, wait=wait)
+        for part in inside:
+            found = [option for option in known["options"] if option["name"] == part]
+            assert found, f"no command /{words}"
+            known = found[0]
+            _inmost(data)["options"] = [{"name": part, "type": known["type"], "options": []}]
+        return made, data, known
 
     def _command(self, name: str) -> Json | None:
         for guild, commands in self._world.commands.items():

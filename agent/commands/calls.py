@@ -1,0 +1,93 @@
+"""Commands as calls of tools: the dispatcher applies the same rules to them as to a model's calls.
+
+What people must approve first is called within a turn (`call_in`), so that its question is asked and answered like any
+other.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agent.commands.help import help_content
+from agent.commands.registry import GROUPS, command_of, meant
+from agent.commands.typed import words_of
+from agent.domain.content import Content
+from agent.domain.errors import BadRequest
+from agent.domain.ids import new_ulid
+from agent.domain.policy import Effect
+from agent.ports import ModelMessage, ToolCall
+from agent.tools.dispatch import Dispatcher, NeedsApproval
+from agent.tools.tool import Caller
+from agent.tools.training.programs import REQUIREMENTS, is_program
+
+
+def asks_people(words: Sequence[str], dispatcher: Dispatcher) -> bool:
+    """Whether a command is one that people always approve first. Raises `BadRequest` where it cannot be read."""
+    try:
+        command, rest = meant(words)
+    except BadRequest:
+        return False  # `carry_out` says so
+    if dispatcher.effect(command.tool) not in {Effect.SPEND, Effect.DESTROY}:
+        return False
+    command.arguments(rest)
+    return True
+
+
+def command_call_id(turn_id: str) -> str:
+    """The id of the call that a turn's request makes as a command."""
+    return f"command-{turn_id}"
+
+
+def call_in(asked: ModelMessage, turn_id: str, dispatcher: Dispatcher) -> ToolCall | None:
+    """The call that a turn's request makes as a command, without a model; None where it is for the model.
+
+    It is made of what is stored, so that a turn that was cut off makes the same call again. A file that came with it is
+    the one that is meant.
+
+    Raises:
+        BadRequest: the command cannot be read.
+    """
+    words = words_of(asked.text)
+    if not words or (command_of(words[0]) is None and words[0].lower() not in GROUPS):
+        return None
+    command, rest = meant(words)
+    if not dispatcher.asks(command.tool):
+        return None
+    files = [file.name for file in asked.files]
+    if command.other is not None and command.meant(rest) is command:
+        rest = (*[name for name in files if is_program(name)][:1], *rest)
+    arguments = command.arguments(rest)
+    tool = command.meant(rest).tool
+    if tool == "start_script":
+        beside = [name for name in files if name != arguments["file"]]
+        arguments.setdefault("data", [name for name in beside if name != REQUIREMENTS])
+        if REQUIREMENTS in beside:
+            arguments.setdefault("requirements", REQUIREMENTS)
+    elif command.name in {"update", "start"} and files:
+        arguments.setdefault("file", files[0])
+    return ToolCall(command_call_id(turn_id), tool, json.dumps(arguments))
+
+
+def command_answer(answer: str) -> str:
+    """What people are told of the answer to a command's call."""
+    told: dict[str, Any] = json.loads(answer)
+    return str(told.get("error") or told.get("text") or "Done.")
+
+
+async def carry_out(words: Sequence[str], caller: Caller, dispatcher: Dispatcher) -> Content | None:
+    """What a command answers; None where people have to be asked about it, in a turn.
+
+    Raises:
+        AppError: it cannot be done; the text says why.
+    """
+    if not words or words[0].lower() == "help":
+        return help_content(*words[1:])
+    if len(words) == 1 and words[0].lower() in GROUPS:
+        return help_content(words[0])
+    command, rest = meant(words)
+    arguments = command.arguments(rest)
+    call = ToolCall(new_ulid(), command.meant(rest).tool, json.dumps(arguments))
+    result = await dispatcher.call(caller, call)
+    if isinstance(result, NeedsApproval):
+        return None
+    return Content(text="" if result.card else result.text, card=result.card, files=result.files)

@@ -1,0 +1,127 @@
+"""What people type as a command: after `/train`, or as bare words that can mean nothing else; and typed decisions."""
+
+import re
+from collections.abc import Sequence
+
+from agent.commands.command import Command
+from agent.commands.options import Kind
+from agent.commands.registry import command_of
+from agent.commands.words import plain_ids, split
+from agent.domain.errors import BadRequest
+from agent.domain.ids import is_run_id
+from agent.tools.cards.card_views import CARD_WORDS
+from agent.tools.charts.chart_views import view_of as chart_view_of
+from agent.tools.charts.chart_words import RESULT_WORDS, SMOOTH_WORDS, USAGE_WORDS
+from agent.tools.runs.log_views import view_of
+
+DECISIONS = {"approve": True, "yes": True, "reject": False, "no": False}
+_NAMES = frozenset({"/train", "!train"})
+_CHART_WORDS = frozenset({"loss", "accuracy", "log", "time", "epoch", "all", "vs", "previous", "yesterday"})
+_PICTURE_WORDS = frozenset({*RESULT_WORDS, "matrix", "curve"})
+_LOGGED_WORDS = frozenset({"pictures", "told", "residuals", "forecast", "clusters", "samples", "detections"})
+# The words of commands with a language of their own that are no talk.
+_OWN: dict[str, frozenset[str]] = {
+    "logs": frozenset({"file", "older", "errors", "warnings"}),
+    "chart": frozenset({*_CHART_WORDS, *SMOOTH_WORDS, *USAGE_WORDS, *_PICTURE_WORDS}),
+    "card": frozenset({"loss", "accuracy", *CARD_WORDS}),
+    "results": frozenset({*_PICTURE_WORDS, *_LOGGED_WORDS}),
+}
+_POLITE = frozenset({"please", "thanks", "thank", "you", "it", "this", "that", "do", "go", "ahead"})
+_TALK = frozenset(
+    {"is", "isn't", "are", "was", "has", "looks", "shows", "says", "does", "doesn't", "why", "what", "how"}
+)
+_ENOUGH = re.compile(
+    r"(?:(?:please|ok(?:ay)?|no)\W+)*(?:stop|cancel|halt|abort|(?:be )?quiet|shut up|hush|(?:that['’]?s )?enough)"
+    r"(?:\W+(?:it|this|that|talking|answering|writing|there|here|now|please|thanks|thank you))*\W*",
+    re.IGNORECASE,
+)
+
+
+def words_of(text: str) -> tuple[str, ...] | None:
+    """The command in a text: after `/train` or `!train`, or a bare command that can mean nothing else."""
+    words = split(text)
+    if words and words[0].lower() in _NAMES:
+        return words[1:]
+    if not words:
+        return None
+    head, rest = words[0].lower().strip("?!.,"), words[1:]
+    if head == "help" and not rest:
+        return ("help",)
+    command = command_of(head)
+    if command is not None and _bare(command, rest):
+        return (head, *rest)
+    if head in DECISIONS:
+        return _decision(head, rest)
+    return None
+
+
+def _bare(command: Command, rest: Sequence[str]) -> bool:
+    """Whether words without `/train` before them can only be this command: ids, changes and its own few words."""
+    rest = plain_ids(rest)
+    if command.name == "card" and (not rest or rest[-1].endswith("?") or not _TALK.isdisjoint(map(str.lower, rest))):
+        return False  # a word of people too
+    if command.name in {"start", "predict"} and not any("=" in word or is_run_id(word.lower()) for word in rest):
+        return False  # what people say to a model that has proposed something
+    own = _own_words(command, rest)
+    of_card = command.name == "card" and is_run_id(rest[0].lower().partition(".")[0])
+    if not (of_card or all(_is_own(command, word, own) for word in rest)):
+        return False
+    try:
+        command.arguments(rest)
+    except BadRequest:
+        return False
+    return True
+
+
+def _own_words(command: Command, rest: Sequence[str]) -> frozenset[str]:
+    """The words that only this command gives a meaning to here."""
+    if command.reads is not None:
+        return _OWN[command.name] | (_named_picture(rest) if command.name == "results" else frozenset())
+    flags = {option.name for option in command.options if option.kind is Kind.FLAG}
+    choices = {word for option in command.options if option.by_place for word in (*option.choices, *option.also)}
+    return frozenset(flags | choices | command.fillers)
+
+
+def _is_own(command: Command, word: str, own: frozenset[str]) -> bool:
+    plain = word.lower().strip(",")
+    if view_of(word.strip(",")) or view_of(plain) or "=" in plain or plain in own:
+        return True
+    match command.name:
+        case "results" | "priority":
+            return is_run_id(plain.partition(".")[0])
+        case "script":
+            return plain.isdecimal()
+        case "chart":
+            return "_" in plain or chart_view_of(plain) is not None
+        case _:
+            return False
+
+
+def _named_picture(rest: Sequence[str]) -> frozenset[str]:
+    """The word that can only be the name of a picture: `r-abc123 NAME`, `r-abc123 told NAME`."""
+    said = [word.lower() for word in rest]
+    if len(said) > 1 and is_run_id(said[0]) and said[1:-1] in ([], ["told"]) and said[-1] not in _POLITE:
+        return frozenset({said[-1]})
+    return frozenset()
+
+
+def _decision(head: str, rest: Sequence[str]) -> tuple[str, ...] | None:
+    """`approve`, `approve a-…`, `yes please`; None where more is said than a decision."""
+    if len(rest) == 1 and rest[0].lower().startswith("a-"):
+        return (head, *rest)
+    return (head,) if all(word.lower().strip("?!.,") in _POLITE for word in rest) else None
+
+
+def may_be_talk(words: Sequence[str]) -> bool:
+    """Whether a decision can also be the answer to something that was asked in words."""
+    return len(words) == 1 and words[0] in {"yes", "no"}
+
+
+def ends_answer(text: str) -> bool:
+    """Whether these words, with nothing else, end an answer that is being given: `stop`, `cancel`, `stop talking`."""
+    return bool(_ENOUGH.fullmatch(text.strip()))
+
+
+def is_decision(words: Sequence[str]) -> bool:
+    """Whether these words answer an approval."""
+    return bool(words) and words[0].lower() in DECISIONS
