@@ -13,7 +13,7 @@ from tests.agent.conftest import Harness
 from tests.charts.golden import FOLDER
 from tests.chat.conftest import Chat
 from tests.discord.conftest import Bot
-from tests.fakes import ADDRESS, FakeAdapter
+from tests.fakes import THREAD, FakeAdapter
 from tests.platforms.discord_server import DiscordServer
 
 CARD = Card(
@@ -57,7 +57,7 @@ async def test_a_refused_picture_costs_the_picture_and_comes_when_it_can(tmp_pat
     harness = Harness(tmp_path)
     adapter = harness.adapter = NoFiles()
     async with harness.open() as brain:
-        await brain.delivery.put("k", ADDRESS, Content(card=CARD), urgent=True)
+        await brain.delivery.put("k", THREAD, Content(card=CARD), urgent=True)
         await harness.until(lambda: bool(adapter.shown))
         (shown,) = adapter.shown
         assert "Attach Files" in shown.text
