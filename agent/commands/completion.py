@@ -32,7 +32,7 @@ class Completion:
         """At most 25 values that hold what was typed, the newest or the likeliest first."""
         command = HELP if asked.command == HELP.name else COMMANDS.get(asked.command)
         options = command.all_options if command else ()
-        option = next((one for one in options if one.name == asked.option and one.completes), None)
+        option = next((one for one in options if one.name == asked.option), None)
         if option is None:
             return ()
         try:
@@ -63,7 +63,7 @@ class Completion:
             case Completes.HELP:
                 return _plain([*GROUPS, *COMMANDS])
             case None:
-                return ()
+                return _plain(option.choices)
 
     async def _known_runs(self, caller: Caller) -> Sequence[Choice]:
         """Those of the thread, then those of the channel, the newest first."""

@@ -1,7 +1,7 @@
 """The help: everything by groups, one group, or one command in full. Made of the declarations of the commands."""
 
 from agent.commands.command import Command
-from agent.commands.options import Kind, Option
+from agent.commands.options import Option
 from agent.commands.registry import ALIASES, COMMANDS, GROUPS, command_of
 from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
@@ -25,7 +25,10 @@ def help_content(*about: str) -> Content:
     if not name:
         return _card("What I can do", _everything())
     if name in GROUPS:
-        return _card(GROUPS[name], f"{_lines(name)}\n\n`help chart` shows one of them in full.")
+        shown = next(
+            (command.name for command in COMMANDS.values() if command.group == name and command.example), "chart"
+        )
+        return _card(GROUPS[name], f"{_lines(name)}\n\n`help {shown}` shows one of them in full.")
     command = command_of(name)
     if command is None:
         raise BadRequest(
@@ -68,4 +71,4 @@ def _in_full(command: Command) -> str:
 
 
 def _described(option: Option) -> str:
-    return f"{option.does} (yes or no)" if option.kind is Kind.YES_NO else option.does
+    return f"{option.does}: {option.expects}" if option.choices and option.shown else option.does

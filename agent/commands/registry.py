@@ -39,13 +39,13 @@ def _logs(rest: Sequence[str]) -> dict[str, Any]:
 
 
 _SOON = tuple(sorted(PRIORITIES, key=PRIORITIES.__getitem__, reverse=True))
-_RUN = Option("run", "the run; unsaid, the newest here", Kind.RUN, completes=Completes.RUNS, written="{}")
+_RUN = Option("run", "which run; unsaid, the newest here", Kind.RUN, completes=Completes.RUNS, written="{}")
 _METRICS = Option(
     "metric", "names or parts of names", completes=Completes.METRICS, written="{}", argument="metrics", many=True
 )
 _LOG = Option("log", "logarithmic scale", Kind.FLAG)
 _SMOOTH = Option("smooth", "weight of a moving average", Kind.NUMBER, shown="0.9")
-_VERSUS = Option("vs", "a run to lay over", completes=Completes.RUNS, written="vs {}", shown="run")
+_VERSUS = Option("vs", "a run to lay over", completes=Completes.RUNS, written="vs {}", shown="run|previous|yesterday")
 _LEVEL = Option(
     "level",
     "how soon",
@@ -69,14 +69,14 @@ _LEARNING = (
     Option("test_frac", "share of the test part", Kind.NUMBER, shown="0.2"),
 )
 _SETTINGS = Option("settings", "such as lr=0.1 epochs=3", Kind.PAIRS, shown="key=value …")
-_DATA_FILE = Option("file", "an attached file; unsaid, the newest", completes=Completes.FILES)
+_DATA_FILE = Option("file", "an attached file; unsaid, the newest one", completes=Completes.FILES)
 _START_SCRIPT = Command(
     "start",
     "start_script",
     "run a program of your own",
     options=(
         Option(
-            "file", "an attached file; unsaid, the newest", completes=Completes.FILES, written="{}", fits=is_program
+            "file", "an attached file; unsaid, the newest one", completes=Completes.FILES, written="{}", fits=is_program
         ),
         Option("entry", "the program within a zip"),
         Option("data", "files that a program reads", Kind.LIST, completes=Completes.FILES, shown="a.csv,b.csv"),
@@ -140,7 +140,7 @@ COMMANDS: Mapping[str, Command] = {
             options=(
                 _RUN,
                 _METRICS,
-                Option("view", "not curves but this", choices=_VIEWS, written="{}", shown="gpu|usage|throughput|roc|…"),
+                Option("view", "instead of curves", choices=_VIEWS, written="{}", shown="gpu|usage|throughput|roc|…"),
                 Option("last", "only the newest part: steps, a time, epochs", shown="500|2h|3epochs"),
                 Option("steps", "only these steps", shown="500-1000"),
                 Option("epochs", "only these epochs", shown="2-4"),
@@ -263,7 +263,12 @@ COMMANDS: Mapping[str, Command] = {
             "train on your newest csv, or run your own program",
             "change",
             options=(
-                Option("target", "the column to predict", written="{}", shown="target | train.py --its-arguments"),
+                Option(
+                    "target",
+                    "the column to predict, or a program of yours",
+                    written="{}",
+                    shown="target | train.py --its-arguments",
+                ),
                 _DATA_FILE,
                 Option("task", "the task type", choices=tuple(TASKS)),
                 Option("text_column", "the column with the text"),
@@ -298,7 +303,7 @@ COMMANDS: Mapping[str, Command] = {
             "update_script",
             "a new script: attach train.py",
             "change",
-            options=(_RUN, Option("file", "an attached file; unsaid, the newest", completes=Completes.FILES)),
+            options=(_RUN, Option("file", "an attached file; unsaid, the newest one", completes=Completes.FILES)),
         ),
     )
 }

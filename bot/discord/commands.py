@@ -71,7 +71,11 @@ def _as_discords(
         if 0 < len(option.choices) <= _MOST_CHOICES
     }
     described = app_commands.choices(**chosen)(described)
-    completed = {option.name: _completer(command, option, propose) for option in options if option.completes}
+    completed = {
+        option.name: _completer(command, option, propose)
+        for option in options
+        if option.completes or len(option.choices) > _MOST_CHOICES
+    }
     described = app_commands.autocomplete(**completed)(described)
     return app_commands.Command(name=command.name, description=_capital(command.does), callback=described)
 
