@@ -203,7 +203,8 @@ class Scorecard(Value):
     """What the evaluator measured: the model against each baseline on the same sealed test rows.
 
     `metric` is the one that decides, `higher_is_better` its direction; `model` and `baselines` hold that metric,
-    `all_metrics` every metric of the model.
+    `all_metrics` every metric of the model. `interval` is where the model's metric lies on other rows like these, and
+    `gain` how much better it is there than the best baseline, in 95 of 100 cases.
     """
 
     metric: str
@@ -212,6 +213,13 @@ class Scorecard(Value):
     baselines: tuple[Score, ...]
     all_metrics: dict[str, float]
     test_rows: int
+    interval: tuple[float, float] | None = None
+    gain: tuple[float, float] | None = None
+
+    @property
+    def within_chance(self) -> bool:
+        """Whether the model and the best baseline cannot be told apart on these rows."""
+        return self.gain is not None and self.gain[0] <= 0.0 <= self.gain[1]
 
     @property
     def best_baseline(self) -> Score:

@@ -201,6 +201,7 @@ def result_card(
             ),
         ),
     )
+    sure = (_interval(score.interval),) if score.interval else ()
     others = tuple(
         Fact(name=metric_label(name), value=score_words(value))
         for name, value in score.all_metrics.items()
@@ -211,7 +212,7 @@ def result_card(
         title=f"Result of {run.id}: {metric_label(score.metric)} {score_words(score.model.value)}",
         tone="good" if score.beats_baseline else "warn",
         body=verdict(score, outcome.chosen),
-        facts=others,
+        facts=(*sure, *others),
         table=table,
         picture=picture,
         buttons=(*(ways or _ways(run)), *run_buttons(run)),
@@ -243,15 +244,31 @@ def _ways(run: Run) -> tuple[Button, ...]:
     return (Button(action="results", subject=run.id, label="Results"),)
 
 
+def _interval(interval: tuple[float, float]) -> Fact:
+    low, high = interval
+    return Fact(name="95 % interval", value=f"{score_words(low)} to {score_words(high)}")
+
+
+def _signed(interval: tuple[float, float] | None) -> str:
+    low, high = interval or (0.0, 0.0)
+    return f"{low:+.3g} and {high:+.3g}"
+
+
 def verdict(score: Scorecard, chosen: str) -> str:
     """Whether the model is worth having, in a sentence. `chosen` is the candidate that the recipe kept."""
     best = score.best_baseline
     metric = metric_label(score.metric)
     measured = f"measured once on {score.test_rows:,} sealed test rows"
+    if score.within_chance and chosen != best.name:
+        return (
+            f"**Not distinguishable from the baseline {best.name}** ({score_words(best.value)} {metric}): on other "
+            f"rows like these the difference lies between {_signed(score.gain)}, {measured}. Take the simpler one."
+        )
     if score.beats_baseline:
         gain = score_words(abs(score.model.value - best.value))
         beaten = f"(**{best.name}**, {score_words(best.value)})"
-        return f"Better than the best baseline {beaten} by **{gain}** {metric}, {measured}."
+        sure = f" (95 %: between {_signed(score.gain)})" if score.gain else ""
+        return f"Better than the best baseline {beaten} by **{gain}** {metric}{sure}, {measured}."
     if chosen == best.name:
         return (
             f"The baseline **{best.name}** was kept as the model: nothing more complex beat it on the validation part. "

@@ -11,10 +11,19 @@ from numpy.typing import NDArray
 
 from worker.recipes.classes.mistakes import single_rows
 from worker.recipes.classes.results import Answers, classification
-from worker.recipes.classes.scores import decisive_metric, measure
+from worker.recipes.classes.scores import decisive, decisive_metric, measure
 from worker.recipes.common.job import Job
-from worker.recipes.common.scoring import MODEL, candidates, importance_of, publish, small_object, write_results
+from worker.recipes.common.scoring import (
+    MODEL,
+    Decisive,
+    candidates,
+    importance_of,
+    publish,
+    small_object,
+    write_results,
+)
 from worker.recipes.common.table import BadData, Table, number
+from worker.recipes.common.test_rows import together
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,11 @@ class _Said:
 
     row_ids: list[str]
     shares: NDArray[np.float64]
+
+    def in_order_of(self, row_ids: list[str]) -> NDArray[np.float64]:
+        """The probabilities in another order of the same rows."""
+        place = {row_id: at for at, row_id in enumerate(self.row_ids)}
+        return self.shares[[place[row_id] for row_id in row_ids]]
 
     def codes(self, truth: dict[str, str], classes: list[str]) -> NDArray[np.int64]:
         """The true class of each row, as a position in `classes`."""
@@ -38,7 +52,15 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
         name: measure([truth[row_id] for row_id in one.row_ids], classes, one.shares) for name, one in said.items()
     }
     metric = decisive_metric(len(classes))
-    beaten = publish(job, scores, metric=metric, rows=len(truth), sealed=sealed)
+    row_ids = said[MODEL].row_ids
+    codes = said[MODEL].codes(truth, classes)
+    shares = {name: one.in_order_of(row_ids) for name, one in said.items()}
+
+    def score_of(name: str, at: NDArray[np.int64]) -> float:
+        return decisive(codes[at], shares[name][at])
+
+    deciding = Decisive(metric, len(truth), score_of, groups=together(job, row_ids))
+    beaten = publish(job, scores, deciding, sealed=sealed)
     write_results(job, lambda: _facts(job, truth, classes, (said[MODEL], said[beaten]), beaten))
 
 
@@ -52,8 +74,7 @@ def _facts(
 ) -> dict[str, Any]:
     """The model beside the baseline that it had to beat."""
     model, baseline = both
-    place = {row_id: at for at, row_id in enumerate(baseline.row_ids)}
-    theirs = baseline.shares[[place[row_id] for row_id in model.row_ids]]
+    theirs = baseline.in_order_of(model.row_ids)
     answers = Answers(classes, model.codes(truth, classes), model.shares, theirs, beaten)
     weights = importance_of(small_object(job.artifacts / "importance.json"))
     column = small_object(job.run_dir / "data/split.json").get("text_column")

@@ -54,7 +54,7 @@ def write_card(job: Job, facts: dict[str, Any]) -> None:
 def _measured(test: dict[str, Any] | None) -> list[str]:
     if test is None:
         return ["Not measured on the test part yet."]
-    results = {name: found for name, found in test.items() if isinstance(found, dict)}
+    results = {name: found for name, found in test.items() if isinstance(found, dict) and name != "sure"}
     metrics = sorted(results["model"], key=lambda name: name != test["metric"])
     lines = [
         f"On {test['rows']} rows that training did not see. **{test['metric']}** decides"
@@ -67,6 +67,13 @@ def _measured(test: dict[str, Any] | None) -> list[str]:
         f"| {name} | " + " | ".join(f"{results[name][metric]:.4f}" for metric in metrics) + " |"
         for name in sorted(results, key=lambda name: name != "model")
     ]
+    if test.get("sure"):
+        (low, high), (least, most) = test["sure"]["interval"], test["sure"]["gain"]
+        lines += [
+            "",
+            f"On other rows like these, {test['metric']} lies between {low:.4f} and {high:.4f} in 95 of 100 cases, and "
+            f"its advantage over the best baseline between {least:+.4f} and {most:+.4f}.",
+        ]
     if not test["sealed"]:
         lines += ["", "The test labels were not sealed: training and evaluation ran in the same place."]
     return lines

@@ -27,6 +27,9 @@ def load_model(folder: Path) -> Any:
     """The model of an artifacts folder: `needs`, `added` and `answers(columns)`, which has `cells` and `said`."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))  # where `model.py` finds what it imports
+    for path in folder.glob("*.py"):  # of another model that this process has loaded
+        if getattr(sys.modules.get(path.stem), "__file__", str(path)) != str(path):
+            del sys.modules[path.stem]
     spec = importlib.util.spec_from_file_location(f"model_of_{folder.name}", folder / "model.py")
     if spec is None or spec.loader is None:
         raise FileNotFoundError(folder / "model.py")

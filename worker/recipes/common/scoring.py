@@ -6,11 +6,17 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from worker.recipes.common.card import write_card
+from worker.recipes.common.intervals import intervals
 from worker.recipes.common.job import Job, write_json
 from worker.recipes.common.table import BadData, Table, read_table
 
@@ -38,14 +44,36 @@ def candidates(job: Job, sealed_dir: Path) -> tuple[dict[str, str], dict[str, Ta
     return truth, tables
 
 
-def publish(
-    job: Job, scores: Mapping[str, Mapping[str, float]], *, metric: str, rows: int, sealed: bool, lower: bool = False
-) -> str:
+@dataclass(frozen=True)
+class Decisive:
+    """The metric that decides, and how it is found on some of the rows, which says how sure it is.
+
+    `lower`: a lower value is better. `score_of(candidate, rows)` is the metric of a candidate at positions of rows;
+    `groups` are what rows belong to that are of one thing.
+    """
+
+    metric: str
+    rows: int
+    score_of: Callable[[str, NDArray[np.int64]], float]
+    lower: bool = False
+    groups: Sequence[Hashable] | None = None
+
+    def sure(self, beaten: str, *, seed: int) -> dict[str, list[float]]:
+        """The intervals of the model's score and of its advantage over the baseline `beaten`."""
+        ours, theirs = partial(self.score_of, MODEL), partial(self.score_of, beaten)
+        return intervals(ours, theirs, self.rows, seed=seed, lower=self.lower, groups=self.groups)
+
+
+def publish(job: Job, scores: Mapping[str, Mapping[str, float]], decisive: Decisive, *, sealed: bool) -> str:
     """Write `scorecard.json`, the measured numbers and the card; the baseline that is hardest to beat.
 
-    `scores` are the metrics of each candidate, `metric` decides, `lower` says that lower is better.
+    `scores` are the metrics of each candidate.
     """
+    metric, lower = decisive.metric, decisive.lower
     others = sorted((found[metric], name) for name, found in scores.items() if name != MODEL)
+    # The first of equals, as the scorecard's reader picks it.
+    beaten = (min if lower else max)(others, key=lambda pair: pair[0])[1]
+    sure = decisive.sure(beaten, seed=job.seed)
     write_json(
         job.run_dir / "scorecard.json",
         {
@@ -54,16 +82,23 @@ def publish(
             "model": {"name": MODEL, "value": scores[MODEL][metric]},
             "baselines": [{"name": name, "value": value} for value, name in others],
             "all_metrics": dict(scores[MODEL]),
-            "test_rows": rows,
+            "test_rows": decisive.rows,
+            **sure,
         },
     )
     path = job.artifacts / "metrics.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    known["test"] = {"rows": rows, "metric": metric, "lower": lower, "sealed": sealed, **scores}
+    known["test"] = {
+        "rows": decisive.rows,
+        "metric": metric,
+        "lower": lower,
+        "sealed": sealed,
+        "sure": sure or None,
+        **scores,
+    }
     write_json(path, known)
     write_card(job, known)
-    # The first of equals, as the scorecard's reader picks it.
-    return (min if lower else max)(others, key=lambda pair: pair[0])[1]
+    return beaten
 
 
 def write_results(job: Job, facts: Callable[[], dict[str, Any]]) -> None:
