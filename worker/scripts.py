@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from agent.domain.datasets import DataReport
+from agent.domain.datasets import DataReport, DatasetRef
 from agent.domain.errors import BadData, Unavailable
 from agent.domain.orders import (
     InspectOrder,
@@ -27,6 +27,7 @@ from agent.domain.orders import (
     Prediction,
     Predictions,
     PredictOrder,
+    StepPrediction,
 )
 from worker.client.blobs import BlobStore
 from worker.folders import HostFolder
@@ -92,7 +93,8 @@ class Scripts:
                 rows = self._run(
                     [*argv, "--json", "rows.json"], folder, readable=[model], limit_s=self._predict_s, what="Predicting"
                 )
-                return _counted([_PREDICTION.validate_python({"kind": "label", **row}) for row in rows])
+                found = _counted([_PREDICTION.validate_python({"kind": "label", **row}) for row in rows])
+                return found.model_copy(update={"file": self._steps_file(folder, found.rows)})
             data = folder / "rows.csv"
             shutil.copyfile(self._blobs.get_file(order.dataset.sha256), data)
             try:
@@ -108,6 +110,22 @@ class Scripts:
             answers = folder / "answers.csv"
             file = self._blobs.put_file(answers, name=f"{Path(order.dataset.name).stem}-predictions.csv")
             return _counted(_read_answers(answers, _kind_of(model))).model_copy(update={"file": file})
+
+    def _steps_file(self, folder: Path, rows: Sequence[Prediction]) -> DatasetRef | None:
+        """A forecast as a csv file; None for other answers."""
+        steps = [row for row in rows if isinstance(row, StepPrediction)]
+        if not steps:
+            return None
+        names = (
+            ["series", "moment", "value", "low", "high"]
+            if any(step.series for step in steps)
+            else ["moment", "value", "low", "high"]
+        )
+        with (folder / "forecast.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(names)
+            writer.writerows([getattr(step, name) for name in names] for step in steps)
+        return self._blobs.put_file(folder / "forecast.csv", name="forecast.csv")
 
     def _run(self, argv: Sequence[str], folder: Path, *, readable: list[Path], limit_s: float, what: str) -> Any:
         """The JSON that the script printed, None when it printed nothing."""

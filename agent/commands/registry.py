@@ -216,6 +216,7 @@ COMMANDS: Mapping[str, Command] = {
             "what its model says of your newest csv, or of one row",
             options=(
                 _RUN,
+                Option("horizon", "steps ahead, of a forecast", Kind.WHOLE, shown="12"),
                 Option("row", "such as age=30 health=good", Kind.ROW, argument="rows", shown="column=value …"),
             ),
             example="predict r-abc123 age=30 health=good",

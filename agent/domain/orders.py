@@ -114,7 +114,18 @@ class NumberPrediction(Value):
     value: float
 
 
-Prediction = Annotated[LabelPrediction | NumberPrediction, Field(discriminator="kind")]
+class StepPrediction(Value):
+    """A quantity at a moment to come, and between what it lies in 90 of 100 cases; `series` where there are several."""
+
+    kind: Literal["step"] = "step"
+    series: str = ""
+    moment: str
+    value: float
+    low: float
+    high: float
+
+
+Prediction = Annotated[LabelPrediction | NumberPrediction | StepPrediction, Field(discriminator="kind")]
 
 
 class Predictions(Value):

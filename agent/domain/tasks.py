@@ -132,6 +132,23 @@ TASKS: Final[dict[str, Task]] = {
             words=("text", "bert", "transformer", "encoder"),
         ),
         Task(
+            name="time_series_forecasting",
+            label="time series forecasting",
+            data="table",
+            answer=Answer.SERIES,
+            metrics=(Metric(name="mase", label="MASE", better="lower"),),
+            unit="window of a method",
+            warm=("tabular",),
+            stages=(
+                "Seal the last steps of each series, which training never sees",
+                "Forecast with the baselines: last value, seasonal naive",
+                "Try ETS, ARIMA and LightGBM with lags by rolling origin",
+                "Keep the simplest of the best, and measure it once on the sealed steps",
+            ),
+            pace=Pace(base_s=15.0, row_s=0.004),
+            words=("forecast", "forecasting", "forecasts", "time series"),
+        ),
+        Task(
             name="image_classification",
             label="image classification",
             data="images",

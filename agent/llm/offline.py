@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from agent.domain.errors import BadRequest
 from agent.domain.ids import new_ulid
-from agent.domain.tasks import TASKS
+from agent.domain.tasks import TASKS, Answer
 from agent.llm.phrases import (
     ACT,
     RUN_ID,
@@ -20,6 +20,7 @@ from agent.llm.phrases import (
     card_arguments,
     changes_in,
     chart_arguments,
+    horizon_in,
     intent_of,
     left_out,
     log_arguments,
@@ -147,7 +148,7 @@ def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
         case "again":
             return _again(asked, messages)
         case "predict":
-            return _call("predict", run=run_id, file=asked.file)
+            return _call("predict", run=run_id, file=asked.file, horizon=horizon_in(asked.words))
         case "inspect_dataset":
             return _call("inspect_dataset", file=asked.file)
         case str() if wanted in _ABOUT_RUNS:
@@ -307,22 +308,29 @@ def _plan(request: _Asked, report: dict[str, Any], messages: Sequence[ModelMessa
     settings = (before.get("settings") or {}) | settings_in(asked)
     seed = settings.pop("seed", before.get("seed"))
     file = report.get("dataset", {}).get("name")
+    task = _task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task")
+    place = _place(asked, before, str(file))
+    if TASKS[task or report.get("suggested_task") or "tabular_classification"].answer is Answer.SERIES:
+        horizon = horizon_in(asked)
+        if horizon is not None:
+            settings["horizon"] = horizon
+            place["max_hours"] = before.get("max_hours")  # “for 24 hours” is how far ahead
     return _call(
         "start_training",
         "" if before or intent == "yes" else words,
         file=file,
         target=target,
-        task=_task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task"),
+        task=task,
         drop_columns=tuple(dict.fromkeys((*(before.get("drop_columns") or ()), *left_out(asked)))),
         settings=settings,
         seed=int(seed) if seed is not None else None,
-        **_place(asked, before, str(file)),
+        **place,
     )
 
 
 def _target(asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
     """The column to predict and how it was chosen, where the person did not name it; None and a question for which."""
-    names = [column["name"] for column in report.get("columns", ()) if column.get("kind") != "image"]
+    names = [column["name"] for column in report.get("columns", ()) if column.get("kind") not in {"image", "datetime"}]
     columns = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
     named, sure = target_in(asked, names)
     if sure:

@@ -52,6 +52,13 @@ _MORE = re.compile(
 _HOURS = re.compile(
     rf"\b(?:with|for|to|and|most)\s+{_NUMBER}\s*(?:hours?|h)\b|\bhours?\s*(?:=|:|to)\s*{_NUMBER}", re.IGNORECASE
 )
+_HORIZON = re.compile(
+    r"\b(?:for|next|ahead|horizon)\s+(?:the\s+|of\s+|next\s+|=\s*)*(\d{1,4})\s*"
+    r"(?:hours?|days?|weeks?|months?|quarters?|years?|steps?|periods?)?\b"
+    r"(?!\s*(?:epochs?|gpus?|rounds?|hours?\s+at most))",
+    re.IGNORECASE,
+)
+_STEPS_AHEAD = re.compile(r"\b(?:predict|forecast)\s+(\d{1,4})\b(?!\s*(?:rows?|lines?))", re.IGNORECASE)
 _GPUS = re.compile(rf"{_NUMBER}\s*gpus?\b|\bgpus?\s*(?:=|:|to)\s*{_NUMBER}", re.IGNORECASE)
 _FILE_NAME = r"[\w.-]*\.(?:csv|tsv|parquet|jsonl?|xlsx?|txt|zip|gz|py)\b"
 _HOST = re.compile(
@@ -294,6 +301,12 @@ def settings_in(asked: str) -> dict[str, float | int]:
         key = name.lower().replace(" ", "_")
         found[_SETTING_NAMES.get(key, key)] = _number(value)
     return found
+
+
+def horizon_in(asked: str) -> int | None:
+    """How many steps ahead a forecast is wanted: "for 24 months", "the next 12", "predict 12"."""
+    found = _HORIZON.search(asked) or _STEPS_AHEAD.search(asked)
+    return int(found.group(1)) if found else None
 
 
 def changes_in(asked: str) -> dict[str, Any]:

@@ -8,10 +8,18 @@ from agent.cards import data_card, number
 from agent.domain.content import Card, Document, Fact, Table
 from agent.domain.datasets import DataReport, DatasetRef
 from agent.domain.errors import BadData, BadRequest, NotFound
-from agent.domain.orders import InspectOrder, LabelPrediction, NumberPrediction, Prediction, Predictions, PredictOrder
+from agent.domain.orders import (
+    InspectOrder,
+    LabelPrediction,
+    NumberPrediction,
+    Prediction,
+    Predictions,
+    PredictOrder,
+    StepPrediction,
+)
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunSpec, RunState
-from agent.domain.tasks import TaskType
+from agent.domain.tasks import TASKS, Answer, TaskType
 from agent.llm.phrases import target_in
 from agent.ports import Blobs, DataService
 from agent.stores import Conversations, Runs
@@ -141,6 +149,7 @@ class PredictArguments(Arguments):
         None, description="Name of an attached file with the rows to predict, or an image or zip of them."
     )
     rows: tuple[dict[str, str], ...] = Field((), description="Rows as column name to value, instead of a file.")
+    horizon: int | None = Field(None, ge=1, description="How many steps ahead, with the model of a forecast.")
 
 
 class Data:
@@ -180,7 +189,9 @@ class Data:
         dataset = await self._files.find(caller.session_id, asked.file)
         report = await self._files.report(dataset, asked.target, asked.task)
         if asked.target is None and asked.about is not None:
-            meant, _ = target_in(asked.about, [of.name for of in report.columns if of.kind != "image"])
+            meant, _ = target_in(
+                asked.about, [of.name for of in report.columns if of.kind not in {"image", "datetime"}]
+            )
             if meant not in (None, report.suggested_target):
                 report = await self._files.report(dataset, meant, asked.task)
         self._files.shown(caller.session_id, report)
@@ -193,8 +204,11 @@ class Data:
             raise BadRequest(f"Run `{run.id}` left no model to predict with.")
         if run.spec.script and "predict.py" not in run.outcome.artifact.files:
             raise BadRequest(f"Run `{run.id}` left no `artifacts/predict.py`, so I cannot predict with its model.")
-        dataset = None if asked.rows else await self._files.find(caller.session_id, asked.file)
-        order = PredictOrder(artifact_sha256=run.outcome.artifact.sha256, dataset=dataset, rows=asked.rows)
+        rows = asked.rows
+        if run.spec.task and TASKS[run.spec.task].answer is Answer.SERIES and asked.file is None:
+            rows = ({"horizon": str(asked.horizon or "")},)
+        dataset = None if rows else await self._files.find(caller.session_id, asked.file)
+        order = PredictOrder(artifact_sha256=run.outcome.artifact.sha256, dataset=dataset, rows=rows)
         try:
             predictions = await self._service.predict(order)
         except BadData as error:
@@ -203,7 +217,8 @@ class Data:
                 f"{error.text} {does} To learn from other data, say “train a model that predicts …”."
             ) from error
         words = _values(predictions)
-        text = f"Predicted `{run.spec.subject}` for {predictions.total:,} rows with `{run.id}`: {words}."
+        what = "steps" if any(isinstance(row, StepPrediction) for row in predictions.rows) else "rows"
+        text = f"Predicted `{run.spec.subject}` for {predictions.total:,} {what} with `{run.id}`: {words}."
         first: list[JsonValue] = [row.model_dump(mode="json") for row in predictions.rows[:ROWS_SHOWN]]
         card = predictions_card(run, predictions, dataset)
         return Result(text, {"run": run.id, "first_rows": first}, card, await self._handed(run, predictions))
@@ -265,6 +280,9 @@ def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | N
     rows = tuple((str(place), *_cells(row)) for place, row in enumerate(predictions.rows[:ROWS_SHOWN], 1))
     if any(isinstance(row, LabelPrediction) for row in predictions.rows):
         columns = (*columns, "probability")
+    if any(isinstance(row, StepPrediction) for row in predictions.rows):
+        columns = ("moment", run.spec.subject, "90 % interval")
+        rows = tuple(_step_cells(row) for row in predictions.rows[:ROWS_SHOWN] if isinstance(row, StepPrediction))
     facts = tuple(Fact(name=label, value=f"{count:,} rows") for label, count in predictions.counts[:6])
     more = predictions.total - len(rows)
     return Card(
@@ -276,7 +294,12 @@ def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | N
     )
 
 
+def _step_cells(step: StepPrediction) -> tuple[str, ...]:
+    moment = f"{step.series} {step.moment}".strip()
+    return moment, number(step.value), f"{number(step.low)} to {number(step.high)}"
+
+
 def _cells(row: Prediction) -> tuple[str, ...]:
-    if isinstance(row, NumberPrediction):
+    if isinstance(row, NumberPrediction | StepPrediction):
         return (number(row.value),)
     return row.label, f"{row.probabilities[0][1]:.0%}" if row.probabilities else "–"

@@ -132,6 +132,17 @@ def make_run(
     return folder
 
 
+def predict(artifacts: Path, *arguments: str, code: int = 0) -> str:
+    """Run predict.py where neither the repository nor Trainyard can be found."""
+    env = {"PYTHONPATH": sysconfig.get_path("purelib"), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-S", str(artifacts / "predict.py"), *arguments],
+        env=env, cwd=artifacts.parent, capture_output=True, text=True, timeout=LIMIT_S,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
 def as_csv(rows: list[dict[str, Any]]) -> str:
     lines = [",".join(rows[0]), *(",".join(str(value) for value in row.values()) for row in rows)]
     return "\n".join(lines) + "\n"

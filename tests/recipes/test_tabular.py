@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -15,19 +11,8 @@ import pytest
 
 from agent.domain.orders import LabelPrediction
 from agent.domain.runs import Scorecard
-from tests.recipes.folders import LIMIT_S, REPO, Make, RunFolder, as_csv, sklearn_csv
+from tests.recipes.folders import REPO, Make, RunFolder, as_csv, predict, sklearn_csv
 from worker.recipes.common.predict import main as predict_here
-
-
-def predict(artifacts: Path, *arguments: str, code: int = 0) -> str:
-    """Run predict.py where neither the repository nor Trainyard can be found."""
-    env = {"PYTHONPATH": sysconfig.get_path("purelib"), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-S", str(artifacts / "predict.py"), *arguments],
-        env=env, cwd=artifacts.parent, capture_output=True, text=True, timeout=LIMIT_S,
-    )  # fmt: skip
-    assert done.returncode == code, done.stderr
-    return done.stdout
 
 
 def test_the_model_beats_both_baselines_on_sealed_rows(visits: RunFolder) -> None:

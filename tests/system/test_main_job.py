@@ -98,6 +98,19 @@ async def test_from_images_to_a_classifier_and_what_it_says_of_one(slack: SlackS
     await seen(slack, asked.ts, "Predictions of", "seven.png")
 
 
+async def test_from_a_series_to_a_forecast_of_the_months_to_come(slack: SlackServer) -> None:
+    months = [f"{2005 + at // 12}-{at % 12 + 1:02d}-01,{100 + at + 20 * (at % 12 == 6)}\n" for at in range(72)]
+    sales = slack.file("sales.csv", ("month,sales\n" + "".join(months)).encode())
+    alice = slack.user("alice")
+    asked = alice.mention("forecast sales for 6 months", files=[sales])
+    await seen(slack, asked.ts, "Approve", "time series forecasting", "horizon")
+    (card,) = cards(slack, asked.ts, "Approve")
+    alice.click(card, "Approve")
+    await seen(slack, asked.ts, "Result of", "MASE", "95 % interval")
+    alice.mention("predict 4", thread=asked.ts)
+    await seen(slack, asked.ts, "Predictions of", "2011-01-01", "90 % interval")
+
+
 async def test_bad_input_gets_a_clear_sentence(slack: SlackServer, visits: bytes) -> None:
     alice = slack.user("alice")
     cases = {

@@ -34,6 +34,7 @@ def load_model(folder: Path) -> Any:
     if spec is None or spec.loader is None:
         raise FileNotFoundError(folder / "model.py")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module.load(folder)
 

@@ -38,7 +38,7 @@ class Rules:
 def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool = False) -> None:
     """Split and seal. Does nothing when it was done before. Raises: BadData."""
     source = job.run_dir / job.data
-    if _is_split(job, source, sealed_dir):
+    if is_split(job, source, sealed_dir):
         print("The data is split already.")
         if not keep_source:
             source.unlink(missing_ok=True)
@@ -65,7 +65,7 @@ def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool =
             "test_rows": len(test),
             "equal_inputs_kept_together": groups is not None,
             "seed": job.seed,
-            "asked": _asked(job),
+            "asked": asked(job),
             "source_sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
         },
     )
@@ -83,7 +83,7 @@ def usable(table: Table, job: Job, rules: Rules) -> tuple[Table, str, str | None
     return table, target, _text_column(table, job, target) if rules.reads_text else None
 
 
-def _is_split(job: Job, source: Path, sealed_dir: Path) -> bool:
+def is_split(job: Job, source: Path, sealed_dir: Path) -> bool:
     """Whether an earlier attempt finished the split: of this source, if there is one. `split.json` is written last."""
     folder = job.run_dir / "data"
     parts = (folder / "train.csv", folder / "test.csv", folder / "split.json", sealed_dir / "labels.csv")
@@ -92,11 +92,11 @@ def _is_split(job: Job, source: Path, sealed_dir: Path) -> bool:
     if not source.exists():
         return True
     known = json.loads((folder / "split.json").read_text(encoding="utf-8"))
-    same = known["seed"] == job.seed and known.get("asked") == _asked(job)
+    same = known["seed"] == job.seed and known.get("asked") == asked(job)
     return bool(same and known["source_sha256"] == hashlib.sha256(source.read_bytes()).hexdigest())
 
 
-def _asked(job: Job) -> list[object]:
+def asked(job: Job) -> list[object]:
     """What of a request the split depends on, beyond the seed."""
     return [job.recipe, job.target, job.text_column, list(job.drop_columns), job.test_frac]
 

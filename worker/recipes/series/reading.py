@@ -1,0 +1,194 @@
+"""A table as evenly spaced series: which columns say when, how much and of which, and what is wrong with them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.recipes.common.columns import find_column
+from worker.recipes.common.job import BadSettings, Job, Setting, read_settings
+from worker.recipes.common.table import BadData, Table, is_missing, number
+from worker.recipes.series.times import SEASONS, Rhythm, moments, rhythm_of
+
+SETTINGS = {
+    "horizon": Setting(0, 0, 10_000, ("steps", "periods")),  # 0: two seasons, at most a fifth of the shortest series
+    "time_column": Setting(None, also=("time", "date", "date_column")),
+    "id_column": Setting(None, also=("id", "series", "series_column")),
+    "season": Setting(0, 0, 10_000, ("season_length",)),  # 0: by the rhythm of the data
+    "windows": Setting(3, 1, 20),  # of the rolling validation
+}
+_TIME_NAMES = ("date", "time", "timestamp", "datetime", "ds", "month", "year", "day", "week", "period", "quarter")
+_FEWEST = 12
+_MOST_HOLES = 0.5
+_MOST_STEPS = 2_000_000
+_SEASON_OF_YEARS, _STRONG = range(2, 21), 0.3
+
+
+@dataclass(frozen=True)
+class Series:
+    """One series, evenly spaced: its name, the number of its first period, its values without holes."""
+
+    name: str
+    first: int
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Many:
+    """All series of a table with their rhythm. `said` are sentences on what was done to them."""
+
+    series: list[Series]
+    rhythm: Rhythm
+    season: int
+    horizon: int
+    time_column: str
+    id_column: str | None
+    said: list[str]
+
+
+def time_column(table: Table, *, wanted: str | None = None, target: str = "") -> str | None:
+    """The column that says when: the named one, else one whose cells are moments, by its name first."""
+    if wanted:
+        return find_column(table, wanted, role="time")
+    fitting = [name for name in table.names if name != target and _may_be_time(name, table.columns[name])]
+    named = [name for name in fitting if name.lower() in _TIME_NAMES]
+    return next(iter(named or fitting), None)
+
+
+def _may_be_time(name: str, cells: list[str]) -> bool:
+    sample = [cell for cell in cells[:200] if not is_missing(cell)]
+    numeric = all(number(cell) is not None for cell in sample)
+    return bool(sample) and moments(sample) is not None and (not numeric or name.lower() in _TIME_NAMES)
+
+
+def series_of(table: Table, job: Job) -> Many:
+    """Every series of a table. Raises: BadData, BadSettings."""
+    settings = read_settings(job.settings, SETTINGS)
+    target = find_column(table, job.target)
+    when = time_column(table, wanted=settings["time_column"], target=target)
+    if when is None:
+        raise BadData(f"No column says when. Name it: `time_column=…`. The columns are: {', '.join(table.names)}.")
+    at = moments(table.columns[when])
+    if at is None:
+        odd = next(
+            (line for cell, line in zip(table.columns[when], table.lines, strict=True) if moments([cell]) is None), 0
+        )
+        where = (
+            f"line {odd} has “{table.columns[when][table.lines.index(odd)]}”"
+            if odd
+            else "they are written in several ways"
+        )
+        raise BadData(f"“{when}” does not say when: {where}. Write moments as 2026-01-31 or 2026-01-31 08:00.")
+    names = _names(table, settings["id_column"], when, target, at)
+    values = _numbers(table, target)
+    grouped: dict[str, dict[dt.datetime, list[float]]] = {}
+    for name, moment, value in zip(names[1], at, values, strict=True):
+        grouped.setdefault(name, {}).setdefault(moment, []).append(value)
+    rhythm = rhythm_of([sorted(one) for one in grouped.values()])
+    if rhythm is None:
+        raise BadData(f"The moments in “{when}” are not evenly spaced: hours, days, weeks, months, quarters or years.")
+    said: list[str] = []
+    found = [_even(name, one, rhythm, said) for name, one in sorted(grouped.items())]
+    season = settings["season"] or _season(found, rhythm)
+    shortest = min(len(one.values) for one in found)
+    horizon = settings["horizon"] or max(1, min(max(2 * season, 6), shortest // 5))
+    if shortest < max(_FEWEST, 2 * horizon + 2):
+        short = min(found, key=lambda one: len(one.values)).name
+        of = f" of “{short}”" if len(found) > 1 else ""
+        raise BadSettings(
+            f"The series{of} has {shortest} {rhythm.unit}s; a horizon of {horizon} needs at least "
+            f"{max(_FEWEST, 2 * horizon + 2)}. Ask for a shorter horizon."
+        )
+    return Many(found, rhythm, season, horizon, when, names[0], _counted(said))
+
+
+def _names(
+    table: Table, wanted: str | None, when: str, target: str, at: list[dt.datetime]
+) -> tuple[str | None, list[str]]:
+    """The column that tells series apart, and the name of each row's series; one series where no moment is twice."""
+    if wanted:
+        column: str | None = find_column(table, wanted, role="id")
+        return column, table.columns[str(column)]
+    if len(set(at)) == len(at):
+        return None, [""] * table.rows
+    others = [name for name in table.names if name not in {when, target}]
+    for name in sorted(others, key=lambda name: len(set(table.columns[name]))):
+        cells = table.columns[name]
+        if len(set(zip(cells, at, strict=True))) == len(at):
+            return name, cells
+    return None, [""] * table.rows
+
+
+def _numbers(table: Table, target: str) -> list[float]:
+    values = []
+    for cell, line in zip(table.columns[target], table.lines, strict=True):
+        value = number(cell)
+        if value is None and not is_missing(cell):
+            raise BadData(f"Line {line}: “{cell[:40]}” in “{target}” is no number; a forecast needs numbers.")
+        values.append(float("nan") if value is None else value)
+    return values
+
+
+def _even(name: str, rows: dict[dt.datetime, list[float]], rhythm: Rhythm, said: list[str]) -> Series:
+    """The series on every period between its first and last; holes are filled in a straight line."""
+    numbers: dict[int, list[float]] = {}
+    for moment, values in rows.items():
+        numbers.setdefault(rhythm.number(moment), []).extend(value for value in values if not np.isnan(value))
+    known = {at: float(np.mean(values)) for at, values in numbers.items() if values}
+    if len(known) < 2:
+        raise BadData(f"The series{f' “{name}”' if name else ''} has fewer than two values.")
+    first, last = min(known), max(known)
+    if last - first >= _MOST_STEPS:
+        raise BadData(f"From its first to its last moment a series has {last - first + 1:,} {rhythm.unit}s; too many.")
+    whole = np.arange(first, last + 1)
+    holes = len(whole) - len(known)
+    if holes > _MOST_HOLES * len(whole):
+        raise BadData(f"More than half of the {rhythm.unit}s{f' of “{name}”' if name else ''} have no value.")
+    said += ["hole"] * holes + ["twice"] * sum(len(values) > 1 for values in numbers.values())
+    at = sorted(known)
+    return Series(name, first, np.interp(whole, at, [known[one] for one in at]))
+
+
+def _counted(said: list[str]) -> list[str]:
+    counts = Counter(said)
+    found = []
+    if counts["hole"]:
+        found.append(f"{counts['hole']:,} missing values were filled in a straight line.")
+    if counts["twice"]:
+        found.append(f"{counts['twice']:,} moments stand there more than once; their mean was taken.")
+    return found
+
+
+def _season(series: list[Series], rhythm: Rhythm) -> int:
+    """The usual season of the rhythm; of years, the strongest cycle of 2 to 20 where there is one."""
+    usual = SEASONS[rhythm.unit]
+    if rhythm.unit != "year":
+        return usual if min(len(one.values) for one in series) > 2 * usual else 1
+    values = max(series, key=lambda one: len(one.values)).values
+    if len(values) < 60:
+        return 1
+    change = values - values.mean()
+    power = float((change**2).sum()) or 1.0
+    strength = {lag: float((change[lag:] * change[:-lag]).sum()) / power for lag in _SEASON_OF_YEARS}
+    peaks = [lag for lag in list(_SEASON_OF_YEARS)[1:-1] if strength[lag] > max(strength[lag - 1], strength[lag + 1])]
+    best = max(peaks, key=lambda lag: strength[lag], default=1)
+    return best if best > 1 and strength[best] > _STRONG else 1
+
+
+def facts_of(many: Many) -> dict[str, Any]:
+    """What `split.json` and the model keep of them."""
+    rhythm = many.rhythm
+    return {
+        "unit": rhythm.unit, "end": rhythm.end, "weekday": rhythm.weekday, "minute": rhythm.minute,
+        "season": many.season, "horizon": many.horizon, "time_column": many.time_column, "id_column": many.id_column,
+    }  # fmt: skip
+
+
+def rhythm_from(facts: dict[str, Any]) -> Rhythm:
+    """The rhythm that `facts_of` kept."""
+    return Rhythm(facts["unit"], facts["end"], facts["weekday"], facts["minute"])

@@ -1,0 +1,118 @@
+"""Moments and their rhythm. Copied beside a finished model; standard library only.
+
+A moment is a number of periods since a fixed one, so that months and years of different lengths are evenly spaced.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+import itertools
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_YEAR = re.compile(r"\s*(\d{4})(\.0)?\s*")
+_FORMS = (
+    "%Y-%m-%d",
+    "%Y/%m/%d",
+    "%Y.%m.%d",
+    "%d.%m.%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%Y-%m",
+    "%Y/%m",
+    "%Y%m%d",
+    "%b %Y",
+    "%B %Y",
+)
+_DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 30.4, "quarter": 91.3, "year": 365.25}
+SEASONS = {"hour": 24, "day": 7, "week": 52, "month": 12, "quarter": 4, "year": 1, "step": 1}
+
+
+def moments(cells: Sequence[str]) -> list[dt.datetime] | None:
+    """The moments that cells say; None where one is none, or where they are written in several ways."""
+    texts = [cell.strip() for cell in cells]
+    if all(_YEAR.fullmatch(text) for text in texts):
+        return [dt.datetime(int(text[:4]), 1, 1) for text in texts]  # noqa: DTZ001 - of the data, wherever they are
+    for form in ("", *_FORMS):
+        try:
+            return [dt.datetime.strptime(text, form) if form else _iso(text) for text in texts]  # noqa: DTZ007
+        except ValueError:
+            continue
+    return None
+
+
+def _iso(text: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(text).replace(tzinfo=None)
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """How far apart the moments of a series are. `end`: they are the last day of a month, quarter or year."""
+
+    unit: str
+    end: bool = False
+    weekday: int = 0
+    minute: int = 0
+
+    def number(self, at: dt.datetime) -> int:
+        """Periods since the year 1."""
+        match self.unit:
+            case "hour":
+                return at.toordinal() * 24 + at.hour
+            case "day":
+                return at.toordinal()
+            case "week":
+                return (at.toordinal() - self.weekday - 1) // 7
+            case "month":
+                return at.year * 12 + at.month - 1
+            case "quarter":
+                return at.year * 4 + (at.month - 1) // 3
+            case _:
+                return at.year
+
+    def moment(self, number: int) -> dt.datetime:
+        """The moment of a period."""
+        match self.unit:
+            case "hour":
+                return dt.datetime.fromordinal(number // 24) + dt.timedelta(hours=number % 24, minutes=self.minute)
+            case "day":
+                return dt.datetime.fromordinal(number)
+            case "week":
+                return dt.datetime.fromordinal(number * 7 + self.weekday + 1)
+            case _:
+                return self._of_months(number)
+
+    def _of_months(self, number: int) -> dt.datetime:
+        months = {"month": 1, "quarter": 3, "year": 12}[self.unit]
+        year, month = divmod(number * months + (months - 1 if self.end else 0), 12)
+        return dt.datetime(year, month + 1, calendar.monthrange(year, month + 1)[1] if self.end else 1)  # noqa: DTZ001
+
+    def written(self, number: int) -> str:
+        """The moment as people write it."""
+        at = self.moment(number)
+        return (
+            str(at.year) if self.unit == "year" else f"{at:%Y-%m-%d %H:%M}" if self.unit == "hour" else f"{at:%Y-%m-%d}"
+        )
+
+
+def rhythm_of(series: Sequence[Sequence[dt.datetime]]) -> Rhythm | None:
+    """The rhythm of sorted moments, by the most frequent distance; None where there is none."""
+    gaps = Counter(
+        (later - earlier).total_seconds() / 86_400
+        for one in series
+        for earlier, later in itertools.pairwise(one)
+        if later > earlier
+    )
+    if not gaps:
+        return None
+    usual = gaps.most_common(1)[0][0]
+    unit = min(_DAYS, key=lambda unit: abs(_DAYS[unit] - usual) / _DAYS[unit])
+    if abs(_DAYS[unit] - usual) / _DAYS[unit] > 0.15:
+        return None
+    every = [at for one in series for at in one]
+    first = all(at.day == 1 for at in every)
+    end = unit in {"month", "quarter", "year"} and not first and all(at.day > 27 for at in every)
+    return Rhythm(unit, end, weekday=every[0].weekday(), minute=every[0].minute)

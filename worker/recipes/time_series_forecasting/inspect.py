@@ -1,0 +1,64 @@
+"""What this recipe says of a file before it is forecast."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from worker.recipes.common.columns import useful
+from worker.recipes.common.job import BadSettings, Job
+from worker.recipes.common.table import BadData, Table, is_missing, number
+from worker.recipes.numbers.target import describe
+from worker.recipes.series.reading import series_of, time_column
+from worker.recipes.series.times import moments
+
+__all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "warnings"]
+READS_TEXT = False
+_FEW = 1  # columns beside moment and target: the one that tells series apart
+
+
+def fits(table: Table, columns: list[dict[str, Any]], target: str) -> float:
+    """Moments that hardly repeat, and nothing else to learn a number from."""
+    when = time_column(table, target=target)
+    if when is None or any(number(cell) is None and not is_missing(cell) for cell in table.columns[target]):
+        return 0.0
+    others = [name for name in useful(columns, target) if name != when]
+    found = moments(table.columns[when])
+    return 2.0 * float(len(others) <= _FEW and found is not None and len(set(found)) * 20 > table.rows)
+
+
+def problems(table: Table, target: str) -> list[str]:
+    """Sentences that stop a forecast of this column. Horizon and columns are the plan's: `effort` refuses those."""
+    odd = next((cell for cell in table.columns[target] if number(cell) is None and not is_missing(cell)), None)
+    if odd is not None:
+        return [f"The target “{target}” holds what is no number (“{odd[:40]}”); a forecast needs numbers."]
+    return []
+
+
+def warnings(table: Table, target: str) -> list[str]:
+    """What was done to the series, in sentences, where they can be read without further settings."""
+    try:
+        many = series_of(table, _plain(target))
+    except (BadData, BadSettings) as error:
+        return [str(error)]
+    count = f"{len(many.series)} series told apart by “{many.id_column}”" if many.id_column else "One series"
+    said = (
+        f"{count} by {many.rhythm.unit} over “{many.time_column}”, season {many.season}; usual horizon {many.horizon}."
+    )
+    return [said, *many.said]
+
+
+def leaks(_table: Table, _target: str) -> list[dict[str, Any]]:
+    """Only the past of the target is learned from."""
+    return []
+
+
+def effort(table: Table, job: Job) -> float:
+    """The work of this run, as a multiple of one with the recipe's own settings. Raises: BadData, BadSettings."""
+    series_of(table, job)
+    return float(job.settings.get("windows") or 3) / 3
+
+
+def _plain(target: str) -> Job:
+    """A job with nothing but a target."""
+    return Job("", Path(), "", "time_series_forecasting", target, None, (), {}, 0, 0.2, "", "")
