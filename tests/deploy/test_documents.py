@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.commands import COMMANDS
+from agent.commands.registry import COMMANDS
 from agent.domain.tasks import TASKS
 from tests.bench.__main__ import NAMES
 from tests.deploy.files import ROOT

@@ -219,7 +219,7 @@ async def _read(model: GatewayModel, words_read: int) -> None:
 
 
 async def test_a_megabyte_of_history(gateway: GatewayProcess, server: ModelServer) -> None:
-    history = [ModelMessage(Role.USER if n % 2 == 0 else "assistant", f"{n} " + "é word" * 1500) for n in range(101)]
+    history = [ModelMessage(Role.USER if n % 2 == 0 else Role.ASSISTANT, f"{n} " + "é word" * 1500) for n in range(101)]
     server.script(Reply("read it"))
     _, reply = await answer(gateway.model(server), history)
     assert reply.text == "read it"
