@@ -10,9 +10,7 @@ from pydantic import ValidationError
 
 from agent.domain.charts import Theme
 from agent.domain.errors import BadData, BadRequest, NotFound
-from agent.domain.pictures import PictureSpec
-from agent.domain.told import LIMIT_BYTES, Told
-from agent.domain.told_pictures import drawn
+from agent.domain.pictures import LIMIT_BYTES, PictureSpec, Reported
 from agent.runs.pictures.told import label_of, when_told
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
@@ -21,11 +19,7 @@ from charts_render.pool import ChartPool
 async def draw_told(path: Path, output: Path, theme: Theme, say: Callable[[str], None]) -> int:
     """Draw the file into `output`, and say what it shows. Raises: NotFound, BadData, BadRequest."""
     told = await asyncio.to_thread(_read, path)
-    try:
-        picture = drawn(told)
-    except ValueError as error:  # an image that is no base64
-        raise BadData(f"{path} is no picture that a training logged: {error}.") from error
-    spec = PictureSpec(label_of(path.stem), (picture,), when_told([told]), theme)
+    spec = PictureSpec(label_of(path.stem), (told.picture,), when_told([told]), theme)
     pool = ChartPool()
     try:
         png = await pool.render(spec)
@@ -46,10 +40,10 @@ def has_rows(path: Path) -> bool:
     return isinstance(first, dict) and bool(first) and "picture" not in first
 
 
-def _read(path: Path) -> Told:
+def _read(path: Path) -> Reported:
     try:
         with path.open("rb") as file:
-            return Told.model_validate(json.loads(file.read(LIMIT_BYTES + 1)))
+            return Reported.model_validate(json.loads(file.read(LIMIT_BYTES + 1)))
     except FileNotFoundError:
         raise NotFound(f"There is no file {path}.") from None
     except OSError as error:

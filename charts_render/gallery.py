@@ -14,9 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from agent.domain.charts import Baseline, ChartSpec, Mark, Panel, Series, Theme
-from agent.domain.pictures import PictureSpec
-from agent.domain.told import Told
-from agent.domain.told_pictures import drawn
+from agent.domain.pictures import PictureSpec, Reported
 from charts_render.alt_text import describe
 from charts_render.render import render
 from charts_render.samples import results
@@ -168,9 +166,9 @@ def real(theme: Theme) -> dict[str, PictureSpec]:
     found = {}
     for name, file in _REAL.items():
         data = (Path(__file__).parent / f"real/{file}.json").read_text(encoding="utf-8")
-        told = Told.model_validate(json.loads(data))
-        subtitle = f"told by train.py at step {told.step}"
-        found[name] = PictureSpec("examples/pictures.py", (drawn(told),), subtitle, theme)
+        reported = Reported.model_validate(json.loads(data))
+        subtitle = f"told by train.py at step {reported.step}"
+        found[name] = PictureSpec("examples/pictures.py", (reported.picture,), subtitle, theme)
     return found
 
 

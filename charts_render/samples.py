@@ -12,16 +12,16 @@ from agent.domain.pictures import (
     BarGroup,
     Bars,
     Box,
-    Cloud,
     Histogram,
     Images,
     Line,
+    Lines,
     Matrix,
     PictureSpec,
-    Plane,
     Points,
     Progress,
     ResultPicture,
+    Scatter,
     Table,
     Tile,
     Tree,
@@ -41,17 +41,17 @@ def confusion(names: tuple[str, ...], *, seed: int = 1, size: int = 320) -> Matr
     return Matrix("Confusion matrix", names, names, tuple(rows))
 
 
-def roc() -> Plane:
+def roc() -> Lines:
     """The model and what it has to beat."""
     x = np.linspace(0, 1, 200)
     lines = (
         Line("model", x.tolist(), (x ** (1 / 6)).tolist(), "AUC 0.91"),
         Line("linear", x.tolist(), (x ** (1 / 3)).tolist(), "AUC 0.78"),
     )
-    return Plane("ROC", lines, "false positive rate", "true positive rate", (0.0, 1.0), (0.0, 1.0), "rising")
+    return Lines("ROC", lines, "false positive rate", "true positive rate", (0.0, 1.0), (0.0, 1.0), "rising")
 
 
-def precision_recall() -> Plane:
+def precision_recall() -> Lines:
     """Precision falls as recall rises."""
     x = np.linspace(1, 0, 200)
     model, linear = 1 - 0.72 * x**5, 0.95 - 0.67 * x**1.6
@@ -59,18 +59,18 @@ def precision_recall() -> Plane:
         Line("model", x.tolist(), model.tolist(), "AP 0.88"),
         Line("linear", x.tolist(), linear.tolist(), "AP 0.69"),
     )
-    return Plane("Precision and recall", lines, "recall", "precision", (0.0, 1.0), (0.0, 1.0))
+    return Lines("Precision and recall", lines, "recall", "precision", (0.0, 1.0), (0.0, 1.0))
 
 
-def calibration() -> Plane:
+def calibration() -> Lines:
     """A model that is too sure of itself."""
     x = np.linspace(0.05, 0.95, 10)
     y = 1 / (1 + np.exp(-3.1 * (x - 0.5) / 0.62))
     lines = (Line("model", x.tolist(), y.tolist(), "ECE 0.041", dots=True),)
-    return Plane("Calibration", lines, "said probability", "share that is true", (0.0, 1.0), (0.0, 1.0), "rising")
+    return Lines("Calibration", lines, "said probability", "share that is true", (0.0, 1.0), (0.0, 1.0), "rising")
 
 
-def forecast() -> Plane:
+def forecast() -> Lines:
     """Hourly demand, and two days beyond what is known."""
     rng = np.random.default_rng(5)
     hours = np.arange(0, 216.0)
@@ -83,7 +83,7 @@ def forecast() -> Plane:
         Line("actual", np.append(hours[:168], ahead).tolist(), np.append(seen, actual).tolist()),
         Line("forecast", ahead.tolist(), guess.tolist(), "", (guess - half).tolist(), (guess + half).tolist()),
     )
-    return Plane("Demand, 48 hours ahead", lines, "hour", "MW", since=167.0)
+    return Lines("Demand, 48 hours ahead", lines, "hour", "MW", since=167.0)
 
 
 def importance() -> Bars:
@@ -132,16 +132,16 @@ def confidences() -> Histogram:
     return Histogram("How sure it was", tuple(edges.tolist()), (group,), "probability", "rows")
 
 
-def residuals() -> Cloud:
+def residuals() -> Scatter:
     """Wider for larger values, and one that is far off."""
     rng = np.random.default_rng(10)
     x = rng.uniform(20, 420, 900)
     y = rng.normal(0, 4 + x * 0.05)
     y[5] = 900
-    return Cloud("Residuals", (Points("", x.tolist(), y.tolist()),), "predicted price", "actual - predicted", "zero")
+    return Scatter("Residuals", (Points("", x.tolist(), y.tolist()),), "predicted price", "actual - predicted", "zero")
 
 
-def clusters() -> Cloud:
+def clusters() -> Scatter:
     """Four groups, two of which touch."""
     rng = np.random.default_rng(11)
     middles = {"billing": (-6, 3), "delivery": (4, 5), "returns": (5.5, -2), "account": (-2, -5)}
@@ -149,10 +149,10 @@ def clusters() -> Cloud:
     for name, (x, y) in middles.items():
         xs, ys = rng.normal(x, 1.5, 240), rng.normal(y, 1.2, 240)
         groups.append(Points(name, xs.tolist(), ys.tolist()))
-    return Cloud("Map of tickets", tuple(groups), "", "")
+    return Scatter("Map of tickets", tuple(groups), "", "")
 
 
-def pareto() -> Cloud:
+def pareto() -> Scatter:
     """What accuracy costs."""
     rng = np.random.default_rng(12)
     cost = rng.uniform(0.4, 9, 40)
@@ -166,7 +166,7 @@ def pareto() -> Cloud:
         Points("front", cost[front].tolist(), reached[front].tolist(), names),
         Points("others", cost[rest].tolist(), reached[rest].tolist()),
     )
-    return Cloud("Accuracy against cost", groups, "GPU hours", "accuracy", front="front")
+    return Scatter("Accuracy against cost", groups, "GPU hours", "accuracy", front="front")
 
 
 def mistakes() -> Table:

@@ -1,7 +1,7 @@
 """What a training script shows beside its curves, as `pictures/NAME.json`: tables, points, lines, bars, images.
 
-Part of a bundle; standard library only. Owns the form of these files, how much of what is given fits into one, and how
-arrays become images. Knows no platform: whoever reads the files (`agent.domain.told` has the same bounds) draws them.
+Part of a bundle; standard library only. Owns these files, how much of what is given fits into one, and how arrays
+become images. Knows no platform: whoever reads the files (`agent.domain.pictures` has the same bounds) draws them.
 Called by `trainyard.runtime.TrainingRuntime`, which turns whatever is raised here into a warning; its methods say what
 each kind takes. Arrays are known by what they can do, and numpy is used only where the script has loaded it.
 """
@@ -27,10 +27,10 @@ MOST_PICTURES = 20
 MOST_BYTES = 2 * 1024 * 1024
 MOST_POINTS, MOST_GROUPS = 2_000, 12
 MOST_BARS, MOST_BINS, MOST_CLASSES = 60, 60, 51
-MOST_ROWS, MOST_COLUMNS, MOST_CELL = 50, 12, 600
+MOST_ROWS, MOST_COLUMNS = 50, 12
+MOST_CELL, MOST_NAME, MOST_TITLE = 600, 120, 160  # characters
 MOST_IMAGES, MOST_BOXES = 12, 24
 _IMAGE_BYTES = 1_400_000  # of all images together: base64 makes a third more of them
-_NAME, _TITLE = 120, 160  # characters
 _TEXTS = frozenset({"title", "x_label", "y_label", "row_label", "column_label", "unit"})
 _ABOUT = _TEXTS | {"guide", "since", "most"}
 _OTHERS = "others"
@@ -38,16 +38,16 @@ _OTHERS = "others"
 Picture = dict[str, Any]
 
 
-def made(form: str, given: Sequence[Any], about: Mapping[str, Any]) -> Picture:
+def made(kind: str, given: Sequence[Any], about: Mapping[str, Any]) -> Picture:
     """A picture of one kind. Raises: NoPicture for what it cannot show, and what the values raise."""
     unknown = about.keys() - _ABOUT
     if unknown:
         raise NoPicture(f"there is no {', '.join(sorted(unknown))} to set in it")
     said = {
-        key: text(value, _TITLE if key == "title" else _NAME) if key in _TEXTS else value
+        key: text(value, MOST_TITLE if key == "title" else MOST_NAME) if key in _TEXTS else value
         for key, value in about.items()
     }
-    return {**_FORMS[form](*given), **said}
+    return {**_KINDS[kind](*given), **said}
 
 
 def write(run_dir: Path, name: str, picture: Mapping[str, Any], *, step: int) -> int:
@@ -61,9 +61,9 @@ def write(run_dir: Path, name: str, picture: Mapping[str, Any], *, step: int) ->
     path = folder / f"{tidy}.json"
     if not path.exists() and sum(1 for _ in folder.glob("*.json")) >= MOST_PICTURES:
         raise NoPicture(f"there are {MOST_PICTURES} pictures already, and more are not shown")
-    shown = {**picture, "title": text(picture.get("title") or name, _TITLE)}
-    left_out = int(shown.pop("left_out", 0))
-    data = json.dumps({"step": step, "left_out": left_out, "picture": shown}, default=_plain).encode()
+    shown = {**picture, "title": text(picture.get("title") or name, MOST_TITLE)}
+    left_out = int(shown.get("left_out", 0))
+    data = json.dumps({"step": step, "picture": shown}, default=_plain).encode()
     if len(data) > MOST_BYTES:
         raise NoPicture(f"it takes {len(data):,} bytes; {MOST_BYTES:,} are the most")
     aside = folder / f".{tidy}.{os.getpid()}"
@@ -81,7 +81,7 @@ def tidied(name: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "-", str(name).lower()).strip("-_")[:32].strip("-_") or "picture"
 
 
-def text(value: Any, most: int = _NAME) -> str:
+def text(value: Any, most: int = MOST_NAME) -> str:
     """A value as text: six digits of a number, nothing of None, cut where it is too long."""
     if value is None:
         return ""
@@ -101,7 +101,7 @@ def table(columns: Sequence[Any], rows: Iterable[Sequence[Any]], marks: Sequence
     if marks and len(marks) != len(every):
         raise NoPicture(f"there are {len(marks)} marks for {len(every)} rows")
     return {
-        "form": "table",
+        "kind": "table",
         "columns": [text(name) for name in columns],
         "rows": [[text(cell, MOST_CELL) for cell in row] for row in every[:MOST_ROWS]],
         "marks": marks[:MOST_ROWS],
@@ -124,7 +124,7 @@ def scatter(x: Any, y: Any, groups: Any = None, names: Any = None) -> Picture:
     share = 1.0 if len(xs) <= MOST_POINTS else (MOST_POINTS - MOST_GROUPS) / len(xs)  # each group keeps a point
     kept = {name: _evenly(at, max(1, int(len(at) * share))) for name, at in places.items()}
     return {
-        "form": "scatter",
+        "kind": "scatter",
         "groups": [
             {"name": name, "x": [xs[i] for i in at], "y": [ys[i] for i in at], "names": [said[i] for i in at if said]}
             for name, at in kept.items()
@@ -143,7 +143,7 @@ def lines(given: Mapping[str, Any]) -> Picture:
         at = _telling(columns["y"], MOST_POINTS // len(given))
         left_out += len(columns["y"]) - len(at)
         found.append({"name": text(name)} | {key: [one[i] for i in at] for key, one in columns.items()})
-    return {"form": "lines", "lines": found, "left_out": left_out}
+    return {"kind": "lines", "lines": found, "left_out": left_out}
 
 
 def _line(name: str, given: Any) -> dict[str, list[float]]:
@@ -168,7 +168,7 @@ def bars(names: Sequence[Any], values: Any, errors: Any = None) -> Picture:
     ):
         raise NoPicture(f"there are {len(said)} names of bars, and not as many values or errors")
     return {
-        "form": "bars",
+        "kind": "bars",
         "names": said[:MOST_BARS],
         "groups": [
             {"name": text(name), "values": of[:MOST_BARS], "errors": whiskers.get(name, [])[:MOST_BARS]}
@@ -194,7 +194,7 @@ def histogram(values: Any, bins: int) -> Picture:
             counts[min(bisect_right(edges, one), len(counts)) - 1] += 1
         found.append({"name": text(name), "values": counts})
     left_out = sum(map(len, given.values())) - len(every)
-    return {"form": "histogram", "edges": edges, "groups": found, "left_out": left_out}
+    return {"kind": "histogram", "edges": edges, "groups": found, "left_out": left_out}
 
 
 def matrix(counts: Any, rows: Sequence[Any], columns: Sequence[Any] | None) -> Picture:
@@ -213,7 +213,7 @@ def matrix(counts: Any, rows: Sequence[Any], columns: Sequence[Any] | None) -> P
         folded = [found[i] for i in kept] + [[sum(found[i][k] for i in rest) for k in range(len(down))]]
         found = [[row[k] for k in kept] + [sum(row[k] for k in rest)] for row in folded]
         down = across = [down[i] for i in kept] + [f"{len(rest)} others"]
-    return {"form": "matrix", "rows": down, "columns": across, "counts": found, "others": others}
+    return {"kind": "matrix", "rows": down, "columns": across, "counts": found, "others": others}
 
 
 def images(given: Iterable[Any], captions: Any = None, right: Any = None, boxes: Any = None) -> Picture:
@@ -236,7 +236,7 @@ def images(given: Iterable[Any], captions: Any = None, right: Any = None, boxes:
             "right": None if is_right is None else bool(is_right),
             "boxes": [_box(box, size) for box in list(() if found is None else found)[:MOST_BOXES]],
         })  # fmt: skip
-    return {"form": "images", "tiles": tiles, "left_out": len(every) - len(shown)}
+    return {"kind": "images", "tiles": tiles, "left_out": len(every) - len(shown)}
 
 
 def _numbers(values: Any, what: str) -> list[float]:
@@ -309,7 +309,7 @@ def _box(given: Any, size: tuple[int, int]) -> Picture:
     }
 
 
-_FORMS: Mapping[str, Callable[..., Picture]] = {
+_KINDS: Mapping[str, Callable[..., Picture]] = {
     "table": table,
     "scatter": scatter,
     "lines": lines,

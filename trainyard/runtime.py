@@ -192,7 +192,7 @@ class TrainingRuntime:
         self._show(name, "images", (images, captions, right, boxes), about)
 
     def log_picture(self, name: str, picture: Mapping[str, Any], *, step: int | None = None) -> None:
-        """Show a picture in the form of the files: `{"form": "table", "columns": […], "rows": […]}` and the like."""
+        """Show a picture as the files have it: `{"kind": "table", "columns": […], "rows": […]}` and the like."""
         self._show(name, "", (picture,), {"step": step})
 
     # --- stopping and resuming
@@ -290,7 +290,7 @@ class TrainingRuntime:
         known = self._meta or self._step is not None
         return (self._at() if known else self._last_step() or 0) + 1
 
-    def _show(self, name: str, form: str, given: tuple[Any, ...], about: Mapping[str, Any]) -> None:
+    def _show(self, name: str, kind: str, given: tuple[Any, ...], about: Mapping[str, Any]) -> None:
         """Write `pictures/NAME.json`, or warn.
 
         `about` may hold `title` (else the name), `step` (else the newest one logged), `x_label` and `y_label`
@@ -303,7 +303,7 @@ class TrainingRuntime:
 
             more = dict(about)
             step = step_number(more.pop("step", None))
-            picture = pictures.made(form, given, more) if form else dict(*given)
+            picture = pictures.made(kind, given, more) if kind else dict(*given)
             left_out = pictures.write(self.run_dir, name, picture, step=self._at() if step is None else step)
             if left_out:
                 self._warn(f"left out of {name}", f"picture {name!r}: {left_out:,} of what was given did not fit")

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from agent.domain.pictures import PictureKind, PictureName, Sha256
 from agent.domain.runs import Outcome, RunState, Usage
-from agent.domain.told import Form, PictureName, Sha256
 from agent.domain.value import Value
 
 
@@ -64,14 +64,14 @@ class Saved(Value):
 
 
 class Pictured(Value):
-    """The training logged a picture: `sha256` is that of an `agent.domain.told.Told` in the blob store.
+    """The training logged a picture: `sha256` is that of an `agent.domain.pictures.Reported` in the blob store.
 
     A later one of the same name replaces it.
     """
 
     kind: Literal["pictured"] = "pictured"
     name: PictureName
-    form: Form
+    form: PictureKind
     step: int
     sha256: Sha256
 

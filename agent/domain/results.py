@@ -10,12 +10,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from agent.domain.told import ToldPicture
+from agent.domain.pictures import MOST_CLASSES, AnyPicture, Count
 from agent.domain.value import Value
 
 LIMIT_BYTES = 2 * 1024**2  # of the facts as JSON
 MOST_SHOWN = 8
-MOST_CLASSES = 51  # fifty, and the others together
 MOST_CURVES = 6
 MOST_POINTS = 200
 MOST_BINS = 20
@@ -28,7 +27,6 @@ ResultView = Literal[
     "residuals", "errors", "scores", "samples", "forecast", "clusters", "boxes",
 ]  # fmt: skip
 Name = Annotated[str, Field(max_length=80)]
-Count = Annotated[int, Field(ge=0, lt=2**53)]
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
 
@@ -177,8 +175,9 @@ class Classification(Value):
 class Shown(Value):
     """A picture that an evaluation made, and the name under which people ask for it."""
 
+    origin: Literal["measured"] = "measured"
     view: ResultView
-    picture: ToldPicture
+    picture: AnyPicture
 
 
 class Pictured(Value):

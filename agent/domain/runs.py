@@ -9,8 +9,8 @@ from typing import Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from agent.domain.datasets import DatasetRef
+from agent.domain.pictures import PictureKind
 from agent.domain.tasks import TASKS, TaskType
-from agent.domain.told import Form
 from agent.domain.value import Value
 
 
@@ -332,7 +332,7 @@ class RunPicture(Value):
     """The newest picture of one name that a run's training logged; `sha256` is its content in the blob store."""
 
     name: str
-    form: Form
+    form: PictureKind
     step: int
     sha256: str
     attempt: int

@@ -5,6 +5,7 @@ Owns how a plane looks; the kinds own what lies on it. Values far beyond an axis
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,6 +153,18 @@ def draw_axes(
         part.say((area.x0 + area.x1) / 2, -part.depth - 24, shorten(names[0], NOTE, wide), "x-name", align="center")
         part.depth += NOTE_ROW
     return Axes(part, x, y, Plot(area))
+
+
+def draw_guide(axes: Axes, guide: Literal["", "zero", "rising"]) -> None:
+    """A faint line along 0, or through equal values."""
+    lo, hi = max(axes.x.lo, axes.y.lo), min(axes.x.hi, axes.y.hi)
+    pen = Pen(axes.part.palette.muted, 2.4, (9.0, 8.0), 1.2)
+    if guide == "rising" and lo < hi:
+        places = axes.places(np.array([lo, hi]), np.array([lo, hi]))
+        axes.part.line(*places, pen, axes.part.gid("guide"), axes.clip)
+    elif guide == "zero":
+        level = axes.places(np.zeros(1), np.zeros(1))[1][0]
+        axes.part.line([axes.area.x0, axes.area.x1], [level, level], pen, axes.part.gid("guide"), axes.clip)
 
 
 def _x_ticks(x: Scale, wide: float, *, whole: bool) -> list[tuple[float, str]]:

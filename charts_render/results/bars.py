@@ -3,7 +3,7 @@
 Negative values go left of zero, a missing one is said, an infinite one reaches the edge. Every bar has its value.
 """
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,7 +57,7 @@ class _Rows:
 def paint(part: Part, bars: Bars) -> None:
     """Draw everything."""
     shown = _rows(bars)
-    part.head(bars.title, _notes(bars, shown), bars.unit)
+    part.head(bars.heading, _notes(bars, shown), bars.unit)
     if not shown.names or not shown.groups:
         part.empty()
         return
@@ -125,8 +125,8 @@ def _rows(bars: Bars) -> _Rows:
     groups = bars.groups[:MOST_GROUPS]
     most = max(4, _MOST_BARS // max(len(groups), 1))
     count = len(bars.names)
-    values = np.array([_line(g.values, count) for g in groups]).reshape(len(groups), count)
-    errors = np.abs(np.array([_line(g.errors, count) for g in groups]).reshape(values.shape))
+    values = np.array([floats(g.values) for g in groups]).reshape(len(groups), count)
+    errors = np.abs(np.array([floats(g.errors or [math.nan] * count) for g in groups]).reshape(values.shape))
     if count > most and groups:  # the longest are shown, the longest first
         longest = np.fmax.reduce(np.abs(values), axis=0)
         shown = np.argsort(-np.where(np.isnan(longest), -1.0, longest), kind="stable")[:most]
@@ -145,22 +145,11 @@ def _rows(bars: Bars) -> _Rows:
     return _Rows(names, tuple(g.name for g in groups), values, errors, max(lo, -LARGEST), min(hi, LARGEST), known)
 
 
-def _line(values: Sequence[float], count: int) -> Floats:
-    """As many values as there are names; NaN where there are fewer."""
-    given = floats(values)[:count]
-    found = np.full(count, np.nan)
-    found[: given.size] = given
-    return found
-
-
 def _notes(bars: Bars, shown: _Rows) -> list[str]:
     counts = ((len(bars.names) - len(shown.names), "more"), (len(bars.groups) - len(shown.groups), "more groups"))
     notes = [f"+{count:,} {noun}" for count, noun in counts if count]
     if len(bars.names) > len(shown.names):
         notes.append("the longest first")
-    spare = sum(1 for group in bars.groups if len(group.values) > len(bars.names))
-    if spare:
-        notes.append("values without a name left out")
     if bars.most is not None and shown.hi > bars.most > 0:
         notes.append(f"some above {value_text(bars.most)}")
     return notes

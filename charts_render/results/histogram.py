@@ -50,7 +50,7 @@ def paint(part: Part, histogram: Histogram) -> None:
     """Draw everything."""
     groups = histogram.groups[:MOST_GROUPS]
     bins = _bins(histogram)
-    part.head(histogram.title, _notes(histogram, bins), histogram.unit)
+    part.head(histogram.heading, _notes(histogram, bins), histogram.unit)
     many = len(groups) > 1
     if many:
         part.legend([Key(i, group.name) for i, group in enumerate(groups)])
@@ -71,20 +71,17 @@ def paint(part: Part, histogram: Histogram) -> None:
 def _bins(histogram: Histogram) -> _Bins:
     edges = np.clip(floats(histogram.edges), -LARGEST, LARGEST)
     low, high = edges[:-1], edges[1:]
-    sound = high > low  # False beside NaN
+    sound = high > low  # beyond what an axis can hold there is no width
     groups = histogram.groups[:MOST_GROUPS]
-    counts = np.array([counted(group.values, low.size) for group in groups]).reshape(len(groups), low.size)
-    bad = 0
-    for group in groups:
-        given = floats(group.values)[: low.size]
-        bad += int((~(np.isfinite(given) & (given >= 0))).sum()) + low.size - given.size
-    order = np.argsort(low[sound], kind="stable")
-    counts = counts[:, sound][:, order]
+    counts = np.array([counted(group.values) for group in groups]).reshape(len(groups), low.size)
+    given = floats([count for group in groups for count in group.values])
+    bad = int((~(np.isfinite(given) & (given >= 0))).sum())
+    counts = counts[:, sound]
     sizes = counts.sum(axis=1, keepdims=True)
     shares = bool((sizes > 0).sum() > 1 and sizes.max() > _ALIKE * sizes[sizes > 0].min())
     if shares:
         counts = 100 * (counts / np.where(sizes > 0, sizes, 1.0))
-    return _Bins(low[sound][order], high[sound][order], counts, int((~sound).sum()), bad, shares)
+    return _Bins(low[sound], high[sound], counts, int((~sound).sum()), bad, shares)
 
 
 def _notes(histogram: Histogram, bins: _Bins) -> list[str]:

@@ -26,7 +26,6 @@ from charts_render.results.part import Part
 from charts_render.scene import Ink, Pen
 from charts_render.theme import readable
 
-MOST: Final = 12
 MOST_PIXELS: Final = 40_000_000
 MOST_PIXELS_A_SHEET: Final = 60_000_000  # decoding more takes longer than a picture may take
 _FORMATS = ("PNG", "JPEG")
@@ -34,7 +33,6 @@ _GAP = 26.0
 _TALLEST = 0.8  # of a tile's width
 _KEPT_PX = 1200  # longest side of what is kept in memory
 _CAPTION_ROW, _CAPTION_LINES = 34.0, 2
-_MOST_BOXES = 24
 _LABEL = Letters(24.0, bold=True)
 _FRAME = 5.0
 _SCORES = 1e6  # a larger one is none
@@ -56,7 +54,7 @@ class _Sample:
 def paint(part: Part, images: Images) -> None:
     """Draw everything."""
     samples = _samples(images, part.palette.ground)
-    part.head(images.title, _notes(images, samples))
+    part.head(images.heading, _notes(samples))
     if not samples:
         part.empty("no images yet")
         return
@@ -74,9 +72,9 @@ def paint(part: Part, images: Images) -> None:
 
 
 def _samples(images: Images, ground: str) -> list[_Sample]:
-    """The first tiles with their pixels, as long as these are not too many in all."""
+    """The tiles with their pixels, as long as these are not too many in all."""
     found, left = [], MOST_PIXELS_A_SHEET
-    for tile in images.tiles[:MOST]:
+    for tile in images.tiles:
         count = _count(tile.image)
         if count > min(left, MOST_PIXELS):
             found.append(_Sample(tile, None, "too large"))
@@ -180,7 +178,7 @@ def _boxes(part: Part, number: int, tile: Tile, area: Place) -> None:
     """Rectangles with a halo; what is there dashed, what was found solid. A name that was found is said once."""
     plot = Plot(area)
     found = {box.name for box in tile.boxes if not box.truth}
-    for i, box in enumerate(tile.boxes[:_MOST_BOXES]):
+    for i, box in enumerate(tile.boxes):
         place = _inside(box, area)
         if place is None:
             continue
@@ -226,15 +224,9 @@ def _inside(box: Box, area: Place) -> Place | None:
     )  # fmt: skip
 
 
-def _notes(images: Images, samples: list[_Sample]) -> list[str]:
+def _notes(samples: list[_Sample]) -> list[str]:
     broken = sum(1 for sample in samples if sample.rgb is None)
     notes = [f"{broken:,} cannot be shown"] if broken else []
-    shown = [box for sample in samples for box in sample.tile.boxes[:_MOST_BOXES]]
-    if any(box.truth for box in shown):
+    if any(box.truth for sample in samples for box in sample.tile.boxes):
         notes.append("dashed: what is there")
-    hidden = sum(len(sample.tile.boxes) for sample in samples) - len(shown)
-    if hidden:
-        notes.append(f"+{hidden:,} more boxes")
-    if len(images.tiles) > len(samples):
-        notes.append(f"+{len(images.tiles) - len(samples):,} more images")
     return notes

@@ -53,10 +53,7 @@ def paint(part: Part, matrix: Matrix) -> None:
     """Draw everything."""
     folded = fold(matrix)
     written = _letters(folded, part.max_width)
-    part.head(matrix.title, _notes(folded, matrix, written, part.max_width))
-    if not folded.counts.size:
-        part.empty("no classes yet")
-        return
+    part.head(matrix.heading, _notes(folded, matrix, written, part.max_width))
     wide, high = _cell(folded, part.max_width)
     names = min(max(width(shorten(n, TICK, 900), TICK) for n in folded.rows), part.max_width * _NAMES_SHARE)
     names = max(names, width("precision", NOTE) if folded.recall.size else 0.0)
@@ -103,15 +100,13 @@ def _cell(folded: Folded, max_width: float) -> tuple[float, float]:
     """Width and height of a cell."""
     names = max((width(shorten(n, TICK, 900), TICK) for n in folded.rows), default=0.0)
     left = max(min(names, max_width * _NAMES_SHARE), width("precision", NOTE) if folded.recall.size else 0.0) + 14
-    wide = (max_width - left - (_SIDE if folded.recall.size else 0)) / max(len(folded.columns), 1)
+    wide = (max_width - left - (_SIDE if folded.recall.size else 0)) / len(folded.columns)
     wide = min(wide, _WIDEST)
     return wide, min(_TALLEST if max_width >= WIDE else _TALLEST_HALF, max(wide * 0.85, 40.0))
 
 
 def _letters(folded: Folded, max_width: float) -> Written | None:
     """The largest letters in which every count fits its cell, brief ones last; None where none do."""
-    if not folded.counts.size:
-        return None
     wide, high = _cell(folded, max_width)
     counts = [float(count) for count in np.unique(folded.counts[folded.counts > 0])]
     for brief in (False, True):
@@ -154,7 +149,7 @@ def _notes(folded: Folded, matrix: Matrix, written: Written | None, max_width: f
     if folded.missing:
         notes.append(f"? {folded.missing:,} without a count")
     lost = _too_long(folded, written, max_width) if written is not None else 0
-    if written is None and folded.counts.size:
+    if written is None:
         notes.append("counts too long to write")
     elif lost:
         notes.append(f"{lost:,} too long to write")

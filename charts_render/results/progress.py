@@ -27,10 +27,10 @@ _CROWD = 120  # trials from which markers are small
 def paint(part: Part, progress: Progress) -> None:
     """Draw everything."""
     trials = progress.trials
-    numbers, values = floats([float(min(max(t.number, -LARGEST), LARGEST)) for t in trials]), _values(trials)
+    numbers, values = floats([t.number for t in trials]), _values(trials)
     best = steps_of(trials, progress.better)
     y = free_scale(values)
-    part.head(progress.title, _notes(progress, best, values, (y.lo, y.hi)))
+    part.head(progress.heading, _notes(progress, best, values, (y.lo, y.hi)))
     legend(part, trials)
     ends = (float(numbers.min()) - 0.5, float(numbers.max()) + 0.5) if trials else None
     text = value_text(best[-1].value) if best else ""

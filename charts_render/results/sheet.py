@@ -4,26 +4,24 @@ Owns the grid; each kind's look is in its own file. Called by `charts_render.ren
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from agent.domain.pictures import (
     Bars,
-    Cloud,
     Histogram,
     Images,
+    Lines,
     Matrix,
     PictureSpec,
-    Plane,
     Progress,
     ResultPicture,
+    Scatter,
     Table,
     Tree,
 )
 from charts_render.canvas import Sheet
 from charts_render.layout import GUTTER, MARGIN, SUBTITLE, TITLE, headline
-from charts_render.results import bars, cloud, histogram, images, matrix, plane, progress, table, tree
+from charts_render.results import bars, histogram, images, lines, matrix, progress, scatter, table, tree
 from charts_render.results.part import Part
-from charts_render.results.values import sane
 from charts_render.scene import Ink
 from charts_render.theme import DESIGN_WIDTH_PX, MAX_PICTURES, PALETTES, Palette
 
@@ -75,18 +73,18 @@ def paint(picture: ResultPicture, index: int, max_width: float, look: Palette) -
             matrix.paint(part, picture)
         case Bars():
             bars.paint(part, picture)
-        case Plane():
-            plane.paint(part, picture)
+        case Lines():
+            lines.paint(part, picture)
         case Histogram():
             histogram.paint(part, picture)
-        case Cloud():
-            cloud.paint(part, picture)
+        case Scatter():
+            scatter.paint(part, picture)
         case Table():
             table.paint(part, picture)
         case Progress():
-            progress.paint(part, replace(picture, trials=sane(picture.trials)))
+            progress.paint(part, picture)
         case Tree():
-            tree.paint(part, replace(picture, trials=sane(picture.trials)))
+            tree.paint(part, picture)
         case Images():
             images.paint(part, picture)
     return part
@@ -97,7 +95,7 @@ def _halves(picture: ResultPicture) -> bool:
     match picture:
         case Matrix():
             return len(picture.columns) <= matrix.HALF_MOST
-        case Bars() | Plane() | Histogram() | Cloud():
+        case Bars() | Lines() | Histogram() | Scatter():
             return True
         case _:
             return False

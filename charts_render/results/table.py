@@ -21,13 +21,13 @@ _SIGNS = {"good": "✓", "bad": "✗"}
 def paint(part: Part, table: Table) -> None:
     """Draw everything."""
     columns = table.columns[:MOST_COLUMNS]
-    count = len(columns) or min(max((len(row) for row in table.rows), default=0), MOST_COLUMNS)
-    rows = [tuple(row[i] if i < len(row) else "" for i in range(count)) for row in table.rows[:MOST_ROWS]]
-    part.head(table.title, _notes(table, len(rows), count))
-    if not rows or not count:
+    count = len(columns)
+    rows = [row[:count] for row in table.rows[:MOST_ROWS]]
+    part.head(table.heading, _notes(table, len(rows), count))
+    if not rows:
         part.empty("no rows yet")
         return
-    marks = [table.marks[i] if i < len(table.marks) else "" for i in range(len(rows))]
+    marks = table.marks[:MOST_ROWS] or ("",) * len(rows)
     left = _MARK if any(marks) else 0.0
     wide = _widths(columns, rows, part.max_width - left)
     right = [_numbers([row[i] for row in rows]) for i in range(count)]
@@ -72,7 +72,7 @@ def _widths(columns: Sequence[str], rows: Sequence[tuple[str, ...]], max_width: 
     max_width -= _GAP * (count - 1)
     natural = []
     for i in range(count):
-        head = width(shorten(columns[i], _HEAD, max_width), _HEAD) if i < len(columns) else 0.0
+        head = width(shorten(columns[i], _HEAD, max_width), _HEAD)
         natural.append(max(head, *[width(plain(row[i]), NOTE) for row in rows], _LEAST))
     wide, open_ones, left = [0.0] * count, list(range(count)), max_width
     while open_ones:
@@ -97,6 +97,5 @@ def _numbers(cells: Sequence[str]) -> bool:
 
 
 def _notes(table: Table, rows: int, columns: int) -> list[str]:
-    longest = max([len(table.columns), *[len(row) for row in table.rows[:MOST_ROWS]]], default=0)
-    counts = ((len(table.rows) - rows, "rows"), (longest - columns, "columns"))
+    counts = ((len(table.rows) - rows, "rows"), (len(table.columns) - columns, "columns"))
     return [f"+{count:,} more {noun}" for count, noun in counts if count > 0]

@@ -25,7 +25,7 @@ def paint(part: Part, tree: Tree) -> None:
     shown = most_telling(tree.trials, tree.better, most=MOST)
     rows = branches(tree.trials, shown, tree.better)
     best = best_of(tree.trials, tree.better)
-    part.head(tree.title, _notes(tree, len(rows)), tree.metric)
+    part.head(tree.heading, _notes(tree, len(rows)), tree.metric)
     legend(part, tree.trials)
     if not rows:
         part.empty("no experiments yet")

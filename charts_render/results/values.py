@@ -6,18 +6,17 @@ picture (`results.words`) say what the picture says without loading what draws i
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.domain.pictures import Matrix, Trial
-from charts_render.curve import LARGEST, Floats, as_float, floats
+from charts_render.curve import LARGEST, Floats, floats
 
 MOST_CLASSES: Final = 20
 OTHERS: Final = "others"
-_LARGEST_NUMBER = 10**12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +49,7 @@ def fold(matrix: Matrix, *, most: int = MOST_CLASSES) -> Folded:
     square = matrix.rows == matrix.columns
     agrees: NDArray[np.bool_] = np.array([[r == c for c in matrix.columns] for r in matrix.rows], dtype=np.bool_)
     agrees = np.eye(len(matrix.rows), dtype=np.bool_) if square else agrees.reshape(counts.shape)
-    mixed = matrix.others and square and len(matrix.rows) > 0
+    mixed = matrix.others and square
     if mixed:
         agrees[-1, -1] = False
     total = float(known.sum())
@@ -78,10 +77,7 @@ def fold(matrix: Matrix, *, most: int = MOST_CLASSES) -> Folded:
 
 def _counts(matrix: Matrix) -> Floats:
     """Shape (rows, columns): what is given, NaN where it is missing or no count."""
-    found = np.full((len(matrix.rows), len(matrix.columns)), np.nan)
-    for i, row in enumerate(matrix.counts[: len(matrix.rows)]):
-        given = floats(row)[: len(matrix.columns)]
-        found[i, : given.size] = given
+    found = np.array(matrix.counts, dtype=np.float64)
     found[~(np.isfinite(found) & (found >= 0))] = np.nan
     limited: Floats = np.minimum(found, LARGEST / max(found.size, 1))
     return limited
@@ -123,20 +119,10 @@ def _marginals(known: Floats, kept: list[int], shown: int) -> tuple[Floats, Floa
     return both[0], both[1]
 
 
-def counted(values: Sequence[float], count: int) -> Floats:
-    """The counts of as many bins, 0 where there is none or no count."""
-    given = floats(values)[:count]
-    found = np.zeros(count)
-    found[: given.size] = np.where(np.isfinite(given) & (given > 0), np.minimum(given, LARGEST / max(count, 1)), 0.0)
-    return found
-
-
-def sane(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """The same with values as floats, and numbers that axes and texts can hold."""
-    return tuple(
-        replace(t, value=as_float(t.value), number=max(-_LARGEST_NUMBER, min(t.number, _LARGEST_NUMBER)))
-        for t in trials
-    )
+def counted(values: Sequence[float]) -> Floats:
+    """Counts of bins, 0 for what is none."""
+    given = floats(values)
+    return np.where(np.isfinite(given) & (given > 0), np.minimum(given, LARGEST / max(given.size, 1)), 0.0)
 
 
 def best_of(trials: Sequence[Trial], better: Literal["lower", "higher"]) -> Trial | None:

@@ -7,21 +7,21 @@ import numpy as np
 
 from agent.domain.pictures import (
     Bars,
-    Cloud,
     Histogram,
     Images,
     Line,
+    Lines,
     Matrix,
-    Plane,
     Progress,
     ResultPicture,
+    Scatter,
     Table,
     Tree,
     Trial,
 )
 from charts_render.curve import Floats, floats
 from charts_render.numerals import count_text, share_text, value_text
-from charts_render.results.values import best_of, counted, fold, sane
+from charts_render.results.values import best_of, counted, fold
 
 _NAMED = 3  # entries that get words of their own
 _NAME = 60  # characters
@@ -32,14 +32,14 @@ def sentence(picture: ResultPicture) -> str:
     match picture:
         case Matrix():
             return _matrix(picture)
-        case Plane():
-            return _plane(picture)
+        case Lines():
+            return _lines(picture)
         case Bars():
             return _bars(picture)
         case Histogram():
             return _histogram(picture)
-        case Cloud():
-            return _cloud(picture)
+        case Scatter():
+            return _scatter(picture)
         case Table():
             return _table(picture)
         case Images():
@@ -63,7 +63,7 @@ def _more(count: int, noun: str) -> list[str]:
 
 def _matrix(matrix: Matrix) -> str:
     folded = fold(matrix)
-    title = _titled(matrix.title, "Matrix")
+    title = _titled(matrix.heading, "Matrix")
     if not folded.total > 0:
         return f"{title}: no counts yet."
     count = len(matrix.rows)
@@ -80,10 +80,10 @@ def _matrix(matrix: Matrix) -> str:
     return f"{title} of {classes}: {right}; {most if not np.isnan(folded.right) else names + ' most often'}."
 
 
-def _plane(plane: Plane) -> str:
-    parts = [_line(line) for line in plane.lines[:_NAMED]] + _more(len(plane.lines) - _NAMED, "lines")
-    axes = f", {_short(plane.y_label)} over {_short(plane.x_label)}" if plane.x_label and plane.y_label else ""
-    return f"{_titled(plane.title, 'Plane')}{axes}: {'; '.join(parts) or 'no lines yet'}."
+def _lines(lines: Lines) -> str:
+    parts = [_line(line) for line in lines.lines[:_NAMED]] + _more(len(lines.lines) - _NAMED, "lines")
+    axes = f", {_short(lines.y_label)} over {_short(lines.x_label)}" if lines.x_label and lines.y_label else ""
+    return f"{_titled(lines.heading, 'Lines')}{axes}: {'; '.join(parts) or 'no lines yet'}."
 
 
 def _line(line: Line) -> str:
@@ -91,8 +91,7 @@ def _line(line: Line) -> str:
     name, note = _short(line.name), _short(line.note)
     if note:
         return f"{name} {note}".strip()
-    count = min(len(line.x), len(line.y))
-    y = floats(line.y, count)
+    y = floats(line.y)
     seen = y[~np.isnan(y)]
     if not seen.size:
         return f"{name} has no values yet".strip()
@@ -113,14 +112,14 @@ def _bars(bars: Bars) -> str:
     parts += _more(len(bars.groups) - _NAMED, "groups")
     unit = f" ({_short(bars.unit)})" if bars.unit else ""
     entries = _many(len(bars.names), "entry", "entries")
-    return f"{_titled(bars.title, 'Bars')}{unit} of {entries}. {'; '.join(parts) or 'No values yet'}."
+    return f"{_titled(bars.heading, 'Bars')}{unit} of {entries}. {'; '.join(parts) or 'No values yet'}."
 
 
 def _histogram(histogram: Histogram) -> str:
     edges = floats(histogram.edges)
     parts = []
     for group in histogram.groups[:_NAMED]:
-        counts = counted(group.values, max(edges.size - 1, 0))
+        counts = counted(group.values)
         total = float(counts.sum())
         if not total > 0:
             parts.append(f"{_short(group.name) or 'values'}: none")
@@ -129,7 +128,7 @@ def _histogram(histogram: Histogram) -> str:
         most = f"most between {value_text(float(edges[top]))} and {value_text(float(edges[top + 1]))}"
         parts.append(f"{_short(group.name) or 'values'}: {count_text(total)}, {most}")
     parts += _more(len(histogram.groups) - _NAMED, "groups")
-    return f"{_titled(histogram.title, 'Histogram')}: {'; '.join(parts) or 'no values yet'}."
+    return f"{_titled(histogram.heading, 'Histogram')}: {'; '.join(parts) or 'no values yet'}."
 
 
 def _median(values: Floats) -> float:
@@ -137,19 +136,19 @@ def _median(values: Floats) -> float:
     return float(np.median(values / 2) * 2)
 
 
-def _cloud(cloud: Cloud) -> str:
-    counts = [min(len(group.x), len(group.y)) for group in cloud.groups]
+def _scatter(scatter: Scatter) -> str:
+    counts = [len(group.x) for group in scatter.groups]
     parts = [
         f"{_short(group.name) or 'points'} {count:,}"
-        for group, count in zip(cloud.groups[:_NAMED], counts, strict=False)
-    ] + _more(len(cloud.groups) - _NAMED, "groups")
-    axes = f", {_short(cloud.y_label)} over {_short(cloud.x_label)}" if cloud.x_label and cloud.y_label else ""
+        for group, count in zip(scatter.groups[:_NAMED], counts, strict=False)
+    ] + _more(len(scatter.groups) - _NAMED, "groups")
+    axes = f", {_short(scatter.y_label)} over {_short(scatter.x_label)}" if scatter.x_label and scatter.y_label else ""
     if not sum(counts):
-        return f"{_titled(cloud.title, 'Points')}{axes}: no points yet."
-    joined: Floats = np.concatenate([floats(g.y, n) for g, n in zip(cloud.groups, counts, strict=True)])
+        return f"{_titled(scatter.heading, 'Points')}{axes}: no points yet."
+    joined: Floats = np.concatenate([floats(group.y) for group in scatter.groups])
     known = joined[np.isfinite(joined)]
     middle = f"; the median is {value_text(_median(known))}" if known.size else ""
-    return f"{_titled(cloud.title, 'Points')}{axes}: {_many(sum(counts), 'point')} ({', '.join(parts)}){middle}."
+    return f"{_titled(scatter.heading, 'Points')}{axes}: {_many(sum(counts), 'point')} ({', '.join(parts)}){middle}."
 
 
 def _table(table: Table) -> str:
@@ -157,7 +156,7 @@ def _table(table: Table) -> str:
     first = " | ".join(_short(cell) for cell in table.rows[0][:_NAMED]) if table.rows else ""
     said = f"{_many(len(table.rows), 'row')} of {', '.join(_short(name) for name in table.columns[:_NAMED]) or 'text'}"
     rest = "; ".join([said, *marks, *([f"first: {first}"] if first else [])])
-    return f"{_titled(table.title, 'Table')}: {rest}."
+    return f"{_titled(table.heading, 'Table')}: {rest}."
 
 
 def _many(count: int, one: str, many: str = "") -> str:
@@ -172,12 +171,12 @@ def _images(images: Images) -> str:
     said += [_many(boxes, "box", "boxes")] if boxes else []
     captions = [_short(tile.caption) for tile in images.tiles if tile.caption][:_NAMED]
     said += [f"first: {'; '.join(captions)}"] if captions else []
-    return f"{_titled(images.title, 'Images')}: {', '.join(said)}."
+    return f"{_titled(images.heading, 'Images')}: {', '.join(said)}."
 
 
 def _trials(picture: Progress | Tree) -> str:
-    trials = sane(picture.trials)
-    title = _titled(picture.title, "Experiments")
+    trials = picture.trials
+    title = _titled(picture.heading, "Experiments")
     if not trials:
         return f"{title}: no experiments yet."
     states = [f"{n:,} {s}" for s in ("kept", "discarded", "crashed", "running") if (n := _count(trials, s))]

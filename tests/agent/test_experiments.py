@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.events import Ended
-from agent.domain.pictures import Cloud, Progress, Tree
+from agent.domain.pictures import Progress, Scatter, Tree
 from agent.domain.runs import Outcome, Run, RunState, Score
 from agent.llm.phrases import intent_of
 from agent.runs.charts.experiments import experiments_of, picture_of, table_of, tree_of, words_of
@@ -92,7 +92,7 @@ def test_nothing_beats_the_front_in_both(given_runs: list[tuple[float, float]]) 
     assert found is not None
     progress, cloud = picture_of(found).pictures
     assert isinstance(progress, Progress)
-    assert isinstance(cloud, Cloud)
+    assert isinstance(cloud, Scatter)
     size = 60.0 if "minutes" in cloud.x_label else 1.0
     front = set(zip(cloud.groups[0].x, cloud.groups[0].y, strict=True))
     every = {(seconds / size, value) for value, seconds in given_runs}

@@ -9,7 +9,7 @@ from agent.commands.typed import words_of
 from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
 from agent.domain.events import Ended
-from agent.domain.pictures import Bars, Histogram, Matrix, PictureSpec, Plane, Table
+from agent.domain.pictures import Bars, Histogram, Lines, Matrix, PictureSpec, Table
 from agent.domain.runs import Outcome, Run
 from agent.llm.phrases import chart_arguments, intent_of
 from agent.runs.pictures.results import VIEWS, ResultView, picture_of, result_buttons, told_of, views_of
@@ -43,10 +43,10 @@ def sheet(pictures: PictureSpec | None) -> PictureSpec:
 
 def test_an_overview_fits_the_task(tmp_path: Path) -> None:
     two = sheet(picture_of(RUN, facts(tmp_path).found, "overview"))
-    assert [type(one) for one in two.pictures] == [Matrix, Bars, Plane, Plane]
+    assert [type(one) for one in two.pictures] == [Matrix, Bars, Lines, Lines]
     assert [one.title for one in two.pictures][1:3] == ["importance", "ROC: yes"]
     many = sheet(picture_of(RUN, facts(tmp_path, 4, text=True, weights=0).found, "overview"))
-    assert [type(one) for one in many.pictures] == [Matrix, Bars, Histogram, Plane]
+    assert [type(one) for one in many.pictures] == [Matrix, Bars, Histogram, Lines]
     assert "400 sealed test rows" in many.subtitle
 
 
@@ -95,7 +95,7 @@ def test_rare_classes_in_one_cell_are_not_called_right(tmp_path: Path) -> None:
 
 def test_few_rows_make_wide_intervals(tmp_path: Path) -> None:
     (plane,) = sheet(picture_of(RUN, facts(tmp_path).found, "calibration")).pictures
-    assert isinstance(plane, Plane)
+    assert isinstance(plane, Lines)
     (line,) = plane.lines
     for low, value, high in zip(line.low, line.y, line.high, strict=True):
         assert 0 <= low <= value <= high <= 1

@@ -1,6 +1,7 @@
 """Pictures that trainings log: what is kept of them, and what people see."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,15 @@ from agent.commands.typed import words_of
 from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
 from agent.domain.events import Accepted, Ended, Pictured, Started
-from agent.domain.pictures import Images, PictureSpec
+from agent.domain.pictures import Images, PictureSpec, Points, Reported, Scatter
+from agent.domain.results import Results
 from agent.domain.runs import ExitClass, Run
-from agent.domain.told import Told
 from agent.llm.phrases import intent_of
 from agent.llm.phrases import results_arguments as told_asked
 from agent.runs.pictures.told import sheet_of, told_button
 from agent.storage.database import Database
 from agent.tools.runs.resulting import results_arguments
-from agent.wire import encode
+from agent.wire import decode, encode
 from bot.console.paint import card_panel
 from charts_render.alt_text import describe
 from charts_render.render import compose, render
@@ -100,25 +101,36 @@ def test_names_are_fit_for_buttons(name: str) -> None:
         told(name)
 
 
+def test_what_was_stored_under_the_old_names_is_read() -> None:
+    """Files of before 2026-11-24 say `form` for `kind`, and have `left_out` beside the picture."""
+    old = {"form": "scatter", "title": "t", "groups": [{"x": [1], "y": ["Infinity"]}]}
+    one = decode(Reported, json.dumps({"step": 7, "left_out": 3, "picture": old}))
+    assert (one.step, one.picture) == (7, Scatter("t", (Points("", (1,), (math.inf,)),), left_out=3))
+    pictured = {"kind": "pictured", "rows": 1, "beaten": "mean", "words": ""}
+    found = {**pictured, "pictures": [{"view": "residuals", "picture": old}]}
+    (shown,) = decode(Results, json.dumps({"found": found})).found.pictures  # type: ignore[union-attr]
+    assert (shown.origin, shown.picture.kind) == ("measured", "scatter")
+
+
 # In the thread
 
 R = "r-abc123"
 RUN = Run(id=R, session_id="s", requester="u", state="running", spec=SPEC, created_at=START)  # type: ignore[arg-type]
 
 
-def files_of(folder: Path, **about: Any) -> dict[str, Told]:
+def files_of(folder: Path, **about: Any) -> dict[str, Reported]:
     """A picture of each kind, as a script's runtime writes it, by name."""
     runtime = TrainingRuntime("r", folder)
     runtime.log_metrics(step=40, loss=1.0)
     names = log_each(runtime, **about)
     runtime.finish()
-    return {name: Told.model_validate(json.loads((folder / f"pictures/{name}.json").read_text())) for name in names}
+    return {name: Reported.model_validate(json.loads((folder / f"pictures/{name}.json").read_text())) for name in names}
 
 
-def stored(harness: Harness, name: str, told: Told) -> Pictured:
+def stored(harness: Harness, name: str, told: Reported) -> Pictured:
     """In the store, and what its host says of it."""
     kept = FolderBlobs(harness.folder / "blobs").put_bytes(encode(told), name=name)
-    return Pictured(name=name, form=told.picture.form, step=told.step, sha256=kept.sha256)
+    return Pictured(name=name, form=told.picture.kind, step=told.step, sha256=kept.sha256)
 
 
 def card_of(content: Content) -> Card:

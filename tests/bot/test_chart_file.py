@@ -145,11 +145,11 @@ def test_lines_of_rows_are_curves_whatever_the_file_is_called(tmp_path: Path) ->
     assert "metrics.png: 49 rows." in chart_here(path)
 
 
-NO_IMAGE = '{"step": 1, "picture": {"form": "images", "title": "t", "tiles": [{"image": "abc"}]}}'
+NO_IMAGE = '{"step": 1, "picture": {"kind": "images", "title": "t", "tiles": [{"image": "abc"}]}}'
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", "[", "{}", '{"step": 1, "picture": {"form": "virus"}}', "[" * 100_000, NO_IMAGE]
+    "text", [None, "", "[", "{}", '{"step": 1, "picture": {"kind": "virus"}}', "[" * 100_000, NO_IMAGE]
 )
 def test_what_is_no_picture_is_a_sentence(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "x.json"

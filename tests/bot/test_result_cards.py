@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from agent.domain.content import Card, Content, Picture
+from agent.domain.pictures import Reported, Table
 from agent.domain.results import Classification
 from agent.domain.runs import Run, RunPicture, RunState
-from agent.domain.told import Told, ToldTable
 from agent.runs.cards.run_cards import result_card
 from agent.runs.pictures.results import LABELS, result_buttons, views_of, words_of
 from agent.runs.pictures.told import label_of, told_buttons, words_of_told
@@ -58,7 +58,7 @@ def cards(tmp_path: Path) -> list[Card]:
         made.append(Card(kind="notice", title=LABELS[view], body=said, picture=picture, buttons=ways))
     names = [f"{i:02d}{'x' * 30}" for i in range(20)]
     pictures = [RunPicture(name=n, form="table", step=2**62, sha256="a" * 64, attempt=1, at=START) for n in names]
-    told = [Told(step=2**62, picture=ToldTable(title="t", columns=("a",), rows=()))]
+    told = [Reported(step=2**62, picture=Table(title="t", columns=("a",), rows=()))]
     for shown in (pictures[:1], pictures[:4]):
         body = words_of_told(run, pictures, shown, told)
         ways = told_buttons(run, pictures, shown=[one.name for one in shown])

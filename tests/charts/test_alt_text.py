@@ -9,16 +9,16 @@ from agent.domain.charts import Baseline, ChartSpec, Panel, Series
 from agent.domain.pictures import (
     BarGroup,
     Bars,
-    Cloud,
     Histogram,
     Images,
     Line,
+    Lines,
     Matrix,
     PictureSpec,
-    Plane,
     Points,
     Progress,
     ResultPicture,
+    Scatter,
     Table,
     Tile,
     Tree,
@@ -57,7 +57,7 @@ def test_one_is_one() -> None:
     pictures = (
         Images("i", (Tile(b""),)),
         Table("t", ("a",), (("x",),)),
-        Cloud("c", (Points("p", (1,), (1,)),), "", ""),
+        Scatter("c", (Points("p", (1,), (1,)),), "", ""),
         Bars("b", ("n",), (BarGroup("g", (1,)),)),
     )
     said = describe(PictureSpec("", pictures))
@@ -82,10 +82,10 @@ def test_no_data_raises(spec: ChartSpec) -> None:
             Matrix("Confusion matrix", ("numpy", "scipy"), ("numpy", "scipy"), ((80, 12), (7, 101))),
             "Confusion matrix of 2 classes: 90 % right; most often mistaken: numpy as scipy (12).",
         ),
-        (Matrix("m", (), (), ()), "m: no counts yet."),
-        (Plane("ROC", (Line("", (0, 1), (0, 1), "AUC 0.91"),), "", ""), "ROC: AUC 0.91."),
+        (Matrix("m", ("a",), ("a",), ((0,),)), "m: no counts yet."),
+        (Lines("ROC", (Line("", (0, 1), (0, 1), "AUC 0.91"),), "", ""), "ROC: AUC 0.91."),
         (
-            Plane("Forecast", (Line("actual", (0, 1, 2), (3, math.nan, 5)),), "hour", "MW"),
+            Lines("Forecast", (Line("actual", (0, 1, 2), (3, math.nan, 5)),), "hour", "MW"),
             "Forecast, MW over hour: actual goes from 3 to 5.",
         ),
         (
@@ -93,10 +93,10 @@ def test_no_data_raises(spec: ChartSpec) -> None:
             "Importance (loss) of 3 entries. model: highest c 0.3, a 0.1, 1 without a value.",
         ),
         (
-            Histogram("Length", (0, 10, 20), (BarGroup("train", (3, 9)), BarGroup("test", ())), "tokens"),
+            Histogram("Length", (0, 10, 20), (BarGroup("train", (3, 9)), BarGroup("test", (0, 0))), "tokens"),
             "Length: train: 12, most between 10 and 20; test: none.",
         ),
-        (Cloud("Map", (Points("a", (1, 2), (3, 4)),), "x", "y"), "Map, y over x: 2 points (a 2); the median is 3.5."),
+        (Scatter("Map", (Points("a", (1, 2), (3, 4)),), "x", "y"), "Map, y over x: 2 points (a 2); the median is 3.5."),
         (
             Table("Samples", ("text", "said"), (("hello", "hi"), ("a", "b")), ("good", "bad")),
             "Samples: 2 rows of text, said; 1 good; 1 bad; first: hello | hi.",

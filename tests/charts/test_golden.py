@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.domain.pictures import Line, Matrix, PictureSpec, Plane
+from agent.domain.pictures import Line, Lines, Matrix, PictureSpec
 from charts_render.render import render
 from tests.charts.golden import FOLDER, difference, specs
 
@@ -44,7 +44,7 @@ def test_real_changes_are_noticed() -> None:
 
 
 def test_a_line_elsewhere_is_noticed() -> None:
-    roc = Plane("ROC", (Line("model", (0, 0.1, 1), (0, 0.8, 1)),), "x", "y", (0, 1), (0, 1))
+    roc = Lines("ROC", (Line("model", (0, 0.1, 1), (0, 0.8, 1)),), "x", "y", (0, 1), (0, 1))
     worse = replace(roc, lines=(Line("model", (0, 0.3, 1), (0, 0.6, 1)),))
     one, other = (render(PictureSpec("t", (plane,), width_px=400)) for plane in (roc, worse))
     assert not difference(one, other).small

@@ -8,14 +8,14 @@ import pytest
 from agent.domain.pictures import (
     BarGroup,
     Bars,
-    Cloud,
     Histogram,
     Line,
+    Lines,
     Matrix,
     PictureSpec,
-    Plane,
     Points,
     Progress,
+    Scatter,
     Table,
     Tree,
     Trial,
@@ -102,14 +102,14 @@ def test_right_and_wrong_cells_have_different_colours() -> None:
 
 
 def test_many_classes_are_folded_and_said() -> None:
-    names = tuple(f"class {i}" for i in range(300))
-    counts = tuple(tuple(float(i + 1 if i == j else (j == (i + 1) % 300)) for j in range(300)) for i in range(300))
+    names = tuple(f"class {i}" for i in range(51))
+    counts = tuple(tuple(float(i + 1 if i == j else (j == (i + 1) % 51)) for j in range(51)) for i in range(51))
     matrix = Matrix("m", names, names, counts)
     folded = fold(matrix)
-    assert folded.rows[-1] == "280 others"
+    assert folded.rows[-1] == "31 others"
     assert folded.counts.sum() == sum(map(sum, counts))
-    assert folded.right == pytest.approx(sum(range(1, 301)) / (sum(range(1, 301)) + 300))
-    assert "20 most frequent of 300 classes" in notes(matrix)
+    assert folded.right == pytest.approx(sum(range(1, 52)) / (sum(range(1, 52)) + 51))
+    assert "20 most frequent of 51 classes" in notes(matrix)
     assert collisions(drawn(matrix)) == []
 
 
@@ -145,7 +145,7 @@ def test_a_long_heading_takes_two_lines_and_keeps_its_unit() -> None:
 
 
 def test_a_missing_count_is_no_zero() -> None:
-    matrix = Matrix("m", ("a", "b"), ("a", "b"), ((3, math.nan), (-1,)))
+    matrix = Matrix("m", ("a", "b"), ("a", "b"), ((3, math.nan), (-1, math.nan)))
     assert said(drawn(matrix), "count") == ["3", "?", "?", "?"]
     assert "3 without a count" in notes(matrix)
 
@@ -180,8 +180,6 @@ def test_a_missing_bar_is_said_and_not_drawn() -> None:
     sheet = drawn(Bars("b", ("p", "n"), (BarGroup("g", (2.0, math.nan)),)))
     assert said(sheet, "missing") == ["no value"]
     assert shape(sheet, "bar:0:0-1") is None
-    short = drawn(Bars("b", ("p", "n"), (BarGroup("g", (2.0,)),)))
-    assert said(short, "missing") == ["no value"]
 
 
 def test_an_infinite_bar_reaches_the_edge() -> None:
@@ -198,12 +196,12 @@ def test_a_known_end_is_kept_and_what_lies_above_it_is_said() -> None:
 
 
 def test_more_bars_than_can_be_read_are_counted() -> None:
-    many = Bars("b", tuple(str(i) for i in range(300)), (BarGroup("g", tuple(range(300))),) * 6)
-    assert "+291 more" in notes(many)
+    many = Bars("b", tuple(str(i) for i in range(60)), (BarGroup("g", tuple(range(60))),) * 6)
+    assert "+51 more" in notes(many)
     assert "+2 more groups" in notes(many)
     assert "the longest first" in notes(many)
     shown = [text.text for text in texts(compose(PictureSpec("t", (many,))), "name")]
-    assert shown == [str(n) for n in range(299, 290, -1)]
+    assert shown == [str(n) for n in range(59, 50, -1)]
 
 
 def test_groups_of_different_sizes_are_held_against_each_other_by_share() -> None:
@@ -221,19 +219,19 @@ def test_groups_of_different_sizes_are_held_against_each_other_by_share() -> Non
     assert "% of each group" not in notes(alike)
 
 
-# Plane
+# Lines
 
 
 def test_a_single_point_is_a_dot() -> None:
-    sheet = drawn(Plane("p", (Line("a", (0.5,), (0.5,)),), "x", "y"))
+    sheet = drawn(Lines("p", (Line("a", (0.5,), (0.5,)),), "x", "y"))
     assert isinstance(shape(sheet, "lone:0:0"), Dots)
 
 
 def test_an_axis_without_values_has_no_ticks() -> None:
     nothing = (math.nan, math.inf)
     for picture in (
-        Plane("p", (Line("a", (0, 1), nothing),), "x", "y"),
-        Cloud("c", (), "x", "y"),
+        Lines("p", (Line("a", (0, 1), nothing),), "x", "y"),
+        Scatter("c", (), "x", "y"),
         Progress("p", (Trial(1, math.nan, "running"),), "lower"),
     ):
         sheet = drawn(picture)
@@ -244,7 +242,7 @@ def test_an_axis_without_values_has_no_ticks() -> None:
 def test_a_gap_breaks_the_line_and_its_interval() -> None:
     y = (1.0, 2.0, math.nan, 2.0, 1.0)
     low, high = tuple(v - 1 for v in y), tuple(v + 1 for v in y)
-    sheet = drawn(Plane("p", (Line("a", range(5), y, "", low, high),), "x", "y"))
+    sheet = drawn(Lines("p", (Line("a", range(5), y, "", low, high),), "x", "y"))
     drawn_line = shape(sheet, "line:0:0")
     assert isinstance(drawn_line, Stroke)
     assert np.isnan(drawn_line.ys).tolist() == [False, False, True, False, False]
@@ -252,26 +250,13 @@ def test_a_gap_breaks_the_line_and_its_interval() -> None:
 
 
 def test_what_lies_beyond_is_marked_and_said() -> None:
-    plane = Plane("p", (Line("a", range(4), (1.0, 5.0, math.inf, 1.0)),), "x", "y", y_range=(0.0, 2.0))
+    plane = Lines("p", (Line("a", range(4), (1.0, 5.0, math.inf, 1.0)),), "x", "y", y_range=(0.0, 2.0))
     assert isinstance(shape(drawn(plane), "beyond:0:0^"), Dots)
     assert "1 off scale" in notes(plane)
     assert "1 infinite" in notes(plane)
 
 
-def test_ten_thousand_points_are_few_strokes_with_their_extremes() -> None:
-    x = np.arange(10_000.0)
-    y = np.random.default_rng(0).normal(size=10_000)
-    y[7777] = 30
-    found = shape(drawn(Plane("p", (Line("a", x, y),), "x", "y", y_range=(-40.0, 40.0))), "line:0:0")  # type: ignore[arg-type]
-    assert isinstance(found, Stroke)
-    assert len(found.xs) <= 4_000
-    back = shape(drawn(Plane("p", (Line("a", x[::-1], y),), "x", "y", y_range=(-40.0, 40.0))), "line:0:0")  # type: ignore[arg-type]
-    assert isinstance(back, Stroke)
-    assert len(back.xs) <= 4_000
-    assert max(found.ys) == pytest.approx(max(back.ys))
-
-
-# Histogram, cloud, table
+# Histogram, scatter, table
 
 
 def test_columns_stand_on_zero_and_an_empty_group_is_said() -> None:
@@ -282,7 +267,7 @@ def test_columns_stand_on_zero_and_an_empty_group_is_said() -> None:
     assert isinstance(axis, Stroke)
     assert one.low[0] == two.low[0] == axis.ys[0]
     assert (two.high[0] - two.low[0]) == pytest.approx(2 * (one.high[0] - one.low[0]))
-    empty = Histogram("h", (0, 1, 3), (BarGroup("a", (2, 4)), BarGroup("b", ())), "x")
+    empty = Histogram("h", (0, 1, 3), (BarGroup("a", (2, 4)), BarGroup("b", (math.nan, -1))), "x")
     assert "b: none" in notes(empty)
     assert "bins of unequal width" in notes(empty)
     assert "2 counts missing" in notes(empty)
@@ -290,7 +275,7 @@ def test_columns_stand_on_zero_and_an_empty_group_is_said() -> None:
 
 def test_one_wild_point_is_marked_and_does_not_flatten_the_rest() -> None:
     y = [*(math.sin(i) for i in range(100)), 1e9]
-    cloud = Cloud("c", (Points("a", range(101), y),), "x", "y", "zero")
+    cloud = Scatter("c", (Points("a", range(101), y),), "x", "y", "zero")
     sheet = drawn(cloud)
     points = shape(sheet, "points:0:0")
     assert isinstance(points, Dots)
@@ -301,31 +286,31 @@ def test_one_wild_point_is_marked_and_does_not_flatten_the_rest() -> None:
 
 def test_a_crowd_is_thinned_to_spots() -> None:
     rng = np.random.default_rng(1)
-    cloud = Cloud("c", (Points("a", rng.normal(size=10_000), rng.normal(size=10_000)),), "x", "y")  # type: ignore[arg-type]
+    cloud = Scatter("c", (Points("a", rng.normal(size=2_000).tolist(), rng.normal(size=2_000).tolist()),), "x", "y")
     points = shape(drawn(cloud), "points:0:0")
     assert isinstance(points, Dots)
-    assert len(points.xs) < 8_000
+    assert len(points.xs) < 1_900
     assert len(render(PictureSpec("t", (cloud,)))) < 80_000
 
 
 def test_a_name_hides_no_group() -> None:
-    one = drawn(Cloud("c", (Points("cats", (0, 1), (0, 1)), Points("dogs", (5,), (4,))), "", ""))
+    one = drawn(Scatter("c", (Points("cats", (0, 1), (0, 1)), Points("dogs", (5,), (4,))), "", ""))
     assert said(one, "group-name") == []
     assert said(one, "legend") == ["cats", "dogs"]
 
 
 def test_groups_that_lie_apart_are_named_in_place() -> None:
-    apart = drawn(Cloud("c", (Points("a", (0, 1), (0, 1)), Points("b", (9, 8), (9, 8))), "", ""))
+    apart = drawn(Scatter("c", (Points("a", (0, 1), (0, 1)), Points("b", (9, 8), (9, 8))), "", ""))
     assert said(apart, "group-name") == ["a", "b"]
     assert said(apart, "legend") == []
-    same = drawn(Cloud("c", (Points("a", (0, 1), (0, 1)), Points("b", (0, 1), (0, 1))), "", ""))
+    same = drawn(Scatter("c", (Points("a", (0, 1), (0, 1)), Points("b", (0, 1), (0, 1))), "", ""))
     assert said(same, "group-name") == []
     assert said(same, "legend") == ["a", "b"]
 
 
 def test_a_table_wraps_long_cells_and_counts_what_it_leaves_out() -> None:
     rows = (("word " * 60, "12"), ("x" * 400, "7")) + (("a", "1"),) * 30
-    table = Table("t", ("text", "n"), rows, ("good", "bad"))
+    table = Table("t", ("text", "n"), rows, ("good", "bad", *[""] * 30))
     sheet = drawn(table)
     assert len(texts(sheet, "cell:0:0-0-")) > 1
     assert len(texts(sheet, "cell:0:1-0-")) > 1

@@ -1,6 +1,5 @@
 """What a script shows of itself: the files are whole and within bounds, and nothing it is handed breaks a training."""
 
-import base64
 import io
 import json
 import math
@@ -14,15 +13,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agent.domain.told import (
+from agent.domain.pictures import (
     LIMIT_BYTES,
     MOST_POINTS,
-    Told,
-    ToldHistogram,
-    ToldImages,
-    ToldLines,
-    ToldMatrix,
-    ToldScatter,
+    Histogram,
+    Images,
+    Lines,
+    Matrix,
+    Reported,
+    Scatter,
+    Table,
 )
 from trainyard import TrainingRuntime, images, pictures
 
@@ -35,15 +35,15 @@ def rt(tmp_path: Path) -> TrainingRuntime:
     return TrainingRuntime("r-abc123", tmp_path)
 
 
-def shown(rt: TrainingRuntime, name: str) -> Told:
+def shown(rt: TrainingRuntime, name: str) -> Reported:
     """The picture as whoever reads the file sees it; it must keep to the form."""
     data = (rt.run_dir / "pictures" / f"{name}.json").read_bytes()
     assert len(data) <= LIMIT_BYTES
-    return Told.model_validate(json.loads(data))
+    return Reported.model_validate(json.loads(data))
 
 
 def pixels(tile: Any) -> Image.Image:
-    found = Image.open(io.BytesIO(base64.b64decode(tile.image)))
+    found = Image.open(io.BytesIO(tile.image))
     found.load()
     return found
 
@@ -69,10 +69,10 @@ def test_each_kind_keeps_to_the_form(rt: TrainingRuntime, capsys: pytest.Capture
     assert [shown(rt, name).step for name in names] == [12] * 7
     assert sorted(path.stem for path in (rt.run_dir / "pictures").iterdir()) == sorted(names)
     table = shown(rt, "samples").picture
-    assert table.form == "table"
+    assert table.kind == "table"
     assert table.rows == (("a", "b", "0.25"), ("c", "", "1"))
     images = shown(rt, "mistakes").picture
-    assert isinstance(images, ToldImages)
+    assert isinstance(images, Images)
     box = images.tiles[0].boxes[0]
     assert (box.left, box.top, box.right, box.bottom) == (0, 0, 0.5, 1)
     assert pixels(images.tiles[0]).size == (160, 160)
@@ -82,7 +82,7 @@ def test_each_kind_keeps_to_the_form(rt: TrainingRuntime, capsys: pytest.Capture
 
 
 def test_a_picture_in_the_form_of_the_file(rt: TrainingRuntime) -> None:
-    rt.log_picture("own", {"form": "bars", "names": ["a"], "groups": [{"values": np.array([1.5])}]}, step=3)
+    rt.log_picture("own", {"kind": "bars", "names": ["a"], "groups": [{"values": np.array([1.5])}]}, step=3)
     assert shown(rt, "own").picture.title == "own"
 
 
@@ -107,11 +107,11 @@ def test_whatever_is_an_image_becomes_one(rt: TrainingRuntime, given: Any, mode:
 
     rt.log_images("i", [given(torch) if callable(given) else given])
     found = shown(rt, "i").picture
-    assert isinstance(found, ToldImages)
+    assert isinstance(found, Images)
     image = pixels(found.tiles[0])
     assert image.size == size
     assert image.mode == mode
-    assert images.image_size(base64.b64decode(found.tiles[0].image)) == size
+    assert images.image_size(found.tiles[0].image) == size
 
 
 def test_shades_and_places_are_right(rt: TrainingRuntime) -> None:
@@ -120,7 +120,7 @@ def test_shades_and_places_are_right(rt: TrainingRuntime) -> None:
     shades = [[16.0, 0.0], [8.0, 16.0]]
     rt.log_images("i", [rows, np.moveaxis(rows, 2, 0), rows.tolist(), np.array(shades), shades])
     found = shown(rt, "i").picture
-    assert isinstance(found, ToldImages)
+    assert isinstance(found, Images)
     for tile in found.tiles[:3]:
         image = np.asarray(pixels(tile))
         larger = 160 // 6
@@ -141,8 +141,8 @@ def test_images_of_others_are_taken_as_they_are(rt: TrainingRuntime, tmp_path: P
         image.save(path, kind)
         rt.log_images("i", [path, str(path), path.read_bytes()], boxes=[[], [(10, 15, 20, 30)], []])
         found = shown(rt, "i").picture
-        assert isinstance(found, ToldImages)
-        assert {base64.b64decode(tile.image) for tile in found.tiles} == {path.read_bytes()}
+        assert isinstance(found, Images)
+        assert {tile.image for tile in found.tiles} == {path.read_bytes()}
         assert found.tiles[1].boxes[0].right == 0.5
         assert images.image_size(path.read_bytes()) == (40, 60)
 
@@ -151,8 +151,8 @@ def test_many_large_images_fit(rt: TrainingRuntime) -> None:
     noise = np.random.default_rng(2).integers(0, 256, (500, 700, 3)).astype(np.uint8)
     rt.log_images("i", [noise] * 10 + [Image.fromarray(noise)] * 5)
     found = shown(rt, "i")
-    assert isinstance(found.picture, ToldImages)
-    assert (len(found.picture.tiles), found.left_out) == (12, 3)
+    assert isinstance(found.picture, Images)
+    assert (len(found.picture.tiles), found.picture.left_out) == (12, 3)
     assert min(min(pixels(tile).size) for tile in found.picture.tiles) >= 80
 
 
@@ -165,15 +165,15 @@ def test_too_many_points_are_thinned_and_said(rt: TrainingRuntime, capsys: pytes
     rt.log_scatter("s", x, y, groups=["a" if i % 10 else "b" for i in range(many)])
     rt.log_lines("l", {"long": y, "short": [1, 2]})
     scatter, line = shown(rt, "s"), shown(rt, "l")
-    assert isinstance(scatter.picture, ToldScatter)
+    assert isinstance(scatter.picture, Scatter)
     counts = {group.name: len(group.x) for group in scatter.picture.groups}
     assert counts == {"a": (MOST_POINTS - 12) * 9 // 10, "b": (MOST_POINTS - 12) // 10}
-    assert scatter.left_out == many - sum(counts.values())
-    assert isinstance(line.picture, ToldLines)
+    assert scatter.picture.left_out == many - sum(counts.values())
+    assert isinstance(line.picture, Lines)
     assert max(line.picture.lines[0].y) == 50
     assert math.isnan(line.picture.lines[0].y[line.picture.lines[0].x.index(7000)])
     assert line.picture.lines[0].x[-1] == many - 1
-    assert line.left_out + len(line.picture.lines[0].x) == many
+    assert line.picture.left_out + len(line.picture.lines[0].x) == many
     assert capsys.readouterr().err.count("did not fit") == 2
 
 
@@ -195,10 +195,10 @@ def test_too_many_points_are_thinned_and_said(rt: TrainingRuntime, capsys: pytes
 def test_a_histogram_counts_every_finite_value(rt: TrainingRuntime, values: Any) -> None:
     rt.log_histogram("h", values)
     found = shown(rt, "h")
-    assert isinstance(found.picture, ToldHistogram)
+    assert isinstance(found.picture, Histogram)
     finite = [one for one in values if math.isfinite(one)]
     assert sum(found.picture.groups[0].values) == len(finite)
-    assert found.left_out == len(values) - len(finite)
+    assert found.picture.left_out == len(values) - len(finite)
     edges = found.picture.edges
     assert edges[0] <= min(finite) <= max(finite) <= edges[-1]
 
@@ -251,7 +251,7 @@ def test_small_groups_keep_a_point_within_the_bound(rt: TrainingRuntime, small: 
     groups = ["large"] * 50_000 + [f"small {i}" for i in range(small)]
     rt.log_scatter("s", range(len(groups)), range(len(groups)), groups=groups)
     found = shown(rt, "s").picture
-    assert isinstance(found, ToldScatter)
+    assert isinstance(found, Scatter)
     assert len(found.groups) == small + 1
     assert MOST_POINTS - 20 <= sum(len(group.x) for group in found.groups) <= MOST_POINTS
 
@@ -262,7 +262,7 @@ def test_long_lines_stay_within_the_bound(rt: TrainingRuntime) -> None:
     walks["walk 3"][rng.integers(0, 5000, 2500)] = NAN
     rt.log_lines("l", walks)
     found = shown(rt, "l").picture
-    assert isinstance(found, ToldLines)
+    assert isinstance(found, Lines)
     for line in found.lines:
         assert max(y for y in line.y if y == y) == np.nanmax(walks[line.name])
         assert min(y for y in line.y if y == y) == np.nanmin(walks[line.name])
@@ -284,24 +284,24 @@ def test_arrays_are_taken_for_everything(rt: TrainingRuntime, capsys: pytest.Cap
     rt.log_bars("b", np.array(["a", "b"]), np.arange(2), errors=np.arange(2), most=np.float32(1), step=np.int64(3))
     assert capsys.readouterr().err == ""
     found = shown(rt, "i").picture
-    assert isinstance(found, ToldImages)
+    assert isinstance(found, Images)
     assert [len(tile.boxes) for tile in found.tiles] == [1, 0, 1]
     assert shown(rt, "s").picture.title == "7"
-    assert (shown(rt, "b").step, shown(rt, "t").picture.form) == (3, "table")
+    assert (shown(rt, "b").step, shown(rt, "t").picture.kind) == (3, "table")
 
 
 def test_many_groups_and_classes_are_folded(rt: TrainingRuntime) -> None:
     of = [i % 40 if i % 3 else 0 for i in range(400)]
     rt.log_scatter("s", range(400), range(400), groups=of)
     scatter = shown(rt, "s").picture
-    assert isinstance(scatter, ToldScatter)
+    assert isinstance(scatter, Scatter)
     assert len(scatter.groups) == 12
     assert sum(len(group.x) for group in scatter.groups) == 400
     assert {"0", "others"} <= {group.name for group in scatter.groups}
     counts = np.arange(10_000).reshape(100, 100)
     rt.log_matrix("m", counts, rows=[f"class {i}" for i in range(100)])
     matrix = shown(rt, "m").picture
-    assert isinstance(matrix, ToldMatrix)
+    assert isinstance(matrix, Matrix)
     assert matrix.others
     assert (len(matrix.rows), matrix.rows[-1]) == (51, "50 others")
     assert sum(map(sum, matrix.counts)) == counts.sum()
@@ -335,7 +335,9 @@ def test_names_are_tidied_and_bounded_in_number(rt: TrainingRuntime, capsys: pyt
     assert len(list((rt.run_dir / "pictures").iterdir())) == pictures.MOST_PICTURES
     assert "20 pictures already" in capsys.readouterr().err
     rt.log_table("n1", ["b"], [])  # one that is there can be replaced
-    assert shown(rt, "n1").picture.model_dump()["columns"] == ("b",)
+    table = shown(rt, "n1").picture
+    assert isinstance(table, Table)
+    assert table.columns == ("b",)
 
 
 def test_a_folder_that_takes_nothing_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -374,12 +376,12 @@ def test_alone_without_numpy_or_trainyard(tmp_path: Path) -> None:
 
 
 def test_bounds_are_those_of_whoever_reads() -> None:
-    from agent.domain import told
+    from agent.domain import pictures as read
 
     names = [name for name in dir(pictures) if name.startswith("MOST_") and name != "MOST_BYTES"]
-    assert {name: getattr(pictures, name) for name in names} == {name: getattr(told, name) for name in names}
-    assert (images.MOST_SIDE, images.MOST_PIXELS) == (told.MOST_SIDE, told.MOST_PIXELS)
-    assert pictures.MOST_BYTES == told.LIMIT_BYTES
+    assert {name: getattr(pictures, name) for name in names} == {name: getattr(read, name) for name in names}
+    assert (images.MOST_SIDE, images.MOST_PIXELS) == (read.MOST_SIDE, read.MOST_PIXELS)
+    assert pictures.MOST_BYTES == read.LIMIT_BYTES
 
 
 def test_the_page_about_scripts_says_what_works(tmp_path: Path) -> None:
@@ -391,6 +393,6 @@ def test_the_page_about_scripts_says_what_works(tmp_path: Path) -> None:
     )
     assert ran.stderr == ""
     found = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "pictures").iterdir()}
-    assert all(Told.model_validate(one).step == 100 for one in found.values())
+    assert all(Reported.model_validate(one).step == 100 for one in found.values())
     named = {line.split('"')[1] for line in page.splitlines() if line.startswith("rt.log_") and '("' in line}
     assert found.keys() == named | {"forecast"}

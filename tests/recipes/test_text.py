@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from agent.domain.told import Told, ToldHistogram
+from agent.domain.pictures import Histogram, Reported
 from tests.recipes.folders import TEXT, Make, RunFolder, texts_csv
 from tests.recipes.test_tabular import predict
 from worker.recipes.common.predict import main as predict_here
@@ -71,9 +71,9 @@ def test_what_a_tokenizer_learns_does_not_depend_on_its_threads(monkeypatch: pyt
 
 
 def test_the_lengths_of_texts_in_tokens_are_shown(docstrings: RunFolder) -> None:
-    told = Told.model_validate(docstrings.json("pictures/token-lengths.json"))
+    told = Reported.model_validate(docstrings.json("pictures/token-lengths.json"))
     found = told.picture
-    assert isinstance(found, ToldHistogram)
+    assert isinstance(found, Histogram)
     (group,) = found.groups  # more than two classes would hide each other
     said = re.fullmatch(r"Length of ([\d,]+) training texts, ([\d,]+) cut at 32 tokens", found.title)
     beyond = re.fullmatch(r"tokens, (\d+) longer texts left out", found.x_label)

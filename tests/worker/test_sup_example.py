@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from agent.domain.events import Logged, Measured, Pictured
-from agent.domain.pictures import PictureSpec
+from agent.domain.pictures import Images, Lines, PictureSpec, Reported, Scatter, Table
 from agent.domain.runs import Run, RunState
-from agent.domain.told import Told, ToldImages, ToldLines, ToldScatter, ToldTable
 from agent.runs.pictures.told import sheet_of
 from agent.wire import decode
 from charts_render.alt_text import describe
@@ -51,7 +50,7 @@ async def test_every_kind_of_result_comes_from_a_real_training(yard: Yard) -> No
     assert {name: body.form for name, body in newest.items()} == FORMS
     lines = [line for body in bodies if isinstance(body, Logged) for line in body.lines]
     assert not [line for line in lines if "picture" in line], lines  # nothing was refused or left out
-    told = {name: decode(Told, yard.blobs.get_file(body.sha256).read_bytes()) for name, body in newest.items()}
+    told = {name: decode(Reported, yard.blobs.get_file(body.sha256).read_bytes()) for name, body in newest.items()}
     check_facts(told)
     await check_thread(yard.home, list(newest.values()))
     reached: dict[str, float] = {}
@@ -84,33 +83,33 @@ async def check_thread(home: Path, pictured: Sequence[Pictured]) -> None:
         await pool.close()
 
 
-def check_facts(told: dict[str, Told]) -> None:
+def check_facts(told: dict[str, Reported]) -> None:
     """What is shown is what was trained: parts of real data, not shapes."""
     residuals, wines = told["residuals"].picture, told["wine-clusters"].picture
-    assert isinstance(residuals, ToldScatter)
-    assert isinstance(wines, ToldScatter)
+    assert isinstance(residuals, Scatter)
+    assert isinstance(wines, Scatter)
     assert len(residuals.groups[0].x) == 442
     assert sum(len(group.x) for group in wines.groups) == 178
     forecast = told["forecast"].picture
-    assert isinstance(forecast, ToldLines)
+    assert isinstance(forecast, Lines)
     said = forecast.lines[1]
     assert all(low <= y <= high for low, y, high in zip(said.low, said.y, said.high, strict=True))
     assert said.x[0] == pytest.approx((forecast.since or 0) + 0.5)
     boxes, mistakes = told["detections"].picture, told["digit-mistakes"].picture
-    assert isinstance(boxes, ToldImages)
-    assert isinstance(mistakes, ToldImages)
+    assert isinstance(boxes, Images)
+    assert isinstance(mistakes, Images)
     assert len(mistakes.tiles) == 12
     for tile in boxes.tiles:
         assert sum(box.truth for box in tile.boxes) == 4
         assert all(0 <= box.left < box.right <= 1 and 0 <= box.top < box.bottom <= 1 for box in tile.boxes)
     samples = told["samples"].picture
-    assert isinstance(samples, ToldTable)
+    assert isinstance(samples, Table)
     assert len(samples.rows) == 4
     for name, one in told.items():
         check_drawn(name, one)
 
 
-def check_drawn(name: str, told: Told) -> None:
+def check_drawn(name: str, told: Reported) -> None:
     """Each is drawn on a phone and a wide screen without two texts meeting."""
     sizes: tuple[tuple[Any, int], ...] = (("light", 400), ("dark", 1200))
     for theme, width in sizes:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from agent.domain.events import Logged, Pictured
+from agent.domain.pictures import LIMIT_BYTES, Reported
 from agent.domain.runs import RunState
-from agent.domain.told import LIMIT_BYTES, Told
 from agent.wire import decode
 from tests.worker.conftest import GOOD, Yard, eventually, opened
 from trainyard import TrainingRuntime
@@ -26,7 +26,7 @@ from worker.supervisor.pictures import PictureWatch, Refused, checked, told_in
 
 REPO = Path(__file__).resolve().parents[2]
 RUNTIME = {f"trainyard/{path.name}": path.read_bytes() for path in (REPO / "trainyard").glob("*.py")}
-TABLE = {"form": "table", "title": "t", "columns": ["a"], "rows": [["b"]]}
+TABLE = {"kind": "table", "title": "t", "columns": ["a"], "rows": [["b"]]}
 
 
 def png(width: int, height: int) -> str:
@@ -37,7 +37,7 @@ def png(width: int, height: int) -> str:
 
 
 def images(image: str) -> dict[str, object]:
-    return {"form": "images", "title": "i", "tiles": [{"image": image}]}
+    return {"kind": "images", "title": "i", "tiles": [{"image": image}]}
 
 
 def lay(folder: Path, name: str, picture: object, *, step: int = 1) -> None:
@@ -66,8 +66,8 @@ def test_pictures_are_told_once_and_again_when_they_change(tmp_path: Path, watch
     lay(run, "a", images(png(4, 4)))
     first = watch.look()
     assert [(one.name, one.form, one.step) for one in first.told] == [("a", "images", 1), ("b", "table", 1)]
-    kept = decode(Told, FolderBlobs(tmp_path / "blobs").get_file(first.told[1].sha256).read_bytes())
-    assert kept.picture.form == "table"
+    kept = decode(Reported, FolderBlobs(tmp_path / "blobs").get_file(first.told[1].sha256).read_bytes())
+    assert kept.picture.kind == "table"
     assert kept.picture.rows == (("b",),)
     lay(run, "b", {**TABLE, "title": "anew"}, step=2)
     assert watch.look().told == []  # not so soon after the first
@@ -119,32 +119,33 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "half": (text('{"step": 1, "pict'), "not such JSON"),
     "binary": (lambda path: void(path.write_bytes(b"\xff\xfe\x00\x01" * 9)), "not such JSON"),
     "deep": (text("[" * 200_000), "not such JSON"),
-    "deep-inside": (text('{"step": 1, "picture": ' + '{"a":' * 900 + "1" + "}" * 901), "form|not such JSON"),
+    "deep-inside": (text('{"step": 1, "picture": ' + '{"a":' * 900 + "1" + "}" * 901), "kind|not such JSON"),
     "list": (text("[]"), "dictionary|object"),
     "digits": (text('{"step": 1' + "0" * 9000 + "}"), "not such JSON"),
     "step": (text(json.dumps({"step": 2**70, "picture": TABLE})), "step"),
-    "no-form": (picture({"form": "virus", "title": "t"}), "form|tag"),
+    "no-kind": (picture({"kind": "virus", "title": "t"}), "kind|tag"),
+    "measured": (text(json.dumps({"step": 1, "origin": "measured", "picture": TABLE})), "origin"),
     "more": (picture({**TABLE, "evil": 1}), "evil"),
     "ragged": (picture({**TABLE, "rows": [["a", "b"]]}), "a cell for each column"),
     "long-cell": (picture({**TABLE, "rows": [["a" * 10_000]]}), "at most"),
     "many-rows": (picture({**TABLE, "rows": [["a"]] * 10_000}), "at most"),
     "wrong-cells": (picture({**TABLE, "rows": [[1] * 600_000]}), "more than 50,000 values"),
     "wrong-numbers": (
-        picture({"form": "scatter", "title": "s", "groups": [{"x": [[]] * 450_000, "y": []}]}),
+        picture({"kind": "scatter", "title": "s", "groups": [{"x": [[]] * 450_000, "y": []}]}),
         "more than 50,000 values",
     ),
     "many-fields": (picture({**TABLE, **{f"{i:x}": 1 for i in range(150_000)}}), "more than 50,000 values"),
     "surrogate": (text(json.dumps({"step": 1, "picture": {**TABLE, "title": "\ud800"}})), "title|JSON"),
     "points": (
-        picture({"form": "scatter", "title": "s", "groups": [{"x": [1] * 1500, "y": [1] * 1500}] * 2}),
+        picture({"kind": "scatter", "title": "s", "groups": [{"x": [1] * 1500, "y": [1] * 1500}] * 2}),
         "3,000 points",
     ),
-    "unpaired": (picture({"form": "lines", "title": "l", "lines": [{"x": [1], "y": [1, 2]}]}), "one length"),
+    "unpaired": (picture({"kind": "lines", "title": "l", "lines": [{"x": [1], "y": [1, 2]}]}), "one length"),
     "falling": (
-        picture({"form": "histogram", "title": "h", "edges": [2, 1], "groups": [{"values": [1]}]}),
+        picture({"kind": "histogram", "title": "h", "edges": [2, 1], "groups": [{"values": [1]}]}),
         "edges must rise",
     ),
-    "no-number": (picture({"form": "bars", "title": "b", "names": ["a"], "groups": [{"values": ["x"]}]}), "number"),
+    "no-number": (picture({"kind": "bars", "title": "b", "names": ["a"], "groups": [{"values": ["x"]}]}), "number"),
     "bomb": (picture(images(png(100_000, 100_000))), "100,000 × 100,000 pixels"),
     "wide": (picture(images(png(2**31, 1))), "pixels are the most|pixels; "),
     "nothing": (picture(images(png(0, 5))), "0 × 5 pixels"),
@@ -171,9 +172,9 @@ def test_what_is_no_picture_is_a_line_and_harms_no_other(tmp_path: Path, watch: 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e300", "-0.0", "1e999", "5e-324"])
 def test_odd_numbers_are_numbers(number: str) -> None:
-    of = f'{{"step":1,"picture":{{"form":"scatter","title":"","groups":[{{"x":[{number}],"y":[{number}]}}]}}}}'
+    of = f'{{"step":1,"picture":{{"kind":"scatter","title":"","groups":[{{"x":[{number}],"y":[{number}]}}]}}}}'
     told = checked(of.encode(), str)
-    assert decode(Told, told.model_dump_json()) is not None
+    assert decode(Reported, told.model_dump_json()) is not None
 
 
 def test_a_folder_that_is_none_is_left_alone(tmp_path: Path, watch: PictureWatch) -> None:
@@ -306,7 +307,9 @@ async def test_pictures_come_while_it_trains_and_the_last_at_its_end(yard: Yard)
     found = pictured(yard, "r-show00")
     assert sorted((one.name, one.step) for one in found) == [("residuals", 1), ("samples", 1), ("samples", 2)]
     samples = [one for one in found if one.name == "samples"]
-    first, last_told = (decode(Told, yard.blobs.get_file(one.sha256).read_bytes()).model_dump_json() for one in samples)
+    first, last_told = (
+        decode(Reported, yard.blobs.get_file(one.sha256).read_bytes()).model_dump_json() for one in samples
+    )
     assert "hunter2" not in first
     assert "bye" in last_told
     lines = [line for event in yard.events("r-show00") if isinstance(event.body, Logged) for line in event.body.lines]
@@ -358,4 +361,4 @@ async def test_pictures_go_through_redis_where_no_folder_is_shared(host: Yard) -
     told = pictured(host, "r-redis0")
     assert sorted(one.name for one in told) == ["residuals", "samples"]
     for one in told:
-        assert decode(Told, (await store.get(one.sha256)).read_bytes()).step == 1
+        assert decode(Reported, (await store.get(one.sha256)).read_bytes()).step == 1

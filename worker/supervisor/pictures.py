@@ -6,8 +6,6 @@ can read, once for each content. Reading and storing are in a thread, so that a 
 Used by `worker.supervisor.records`.
 """
 
-import base64
-import binascii
 import json
 import logging
 import os
@@ -23,8 +21,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent.domain.errors import AppError
 from agent.domain.events import Pictured
+from agent.domain.pictures import (
+    LIMIT_BYTES,
+    MOST_PICTURES,
+    MOST_PIXELS,
+    MOST_SIDE,
+    Images,
+    PictureName,
+    Reported,
+)
 from agent.domain.redaction import Redactor
-from agent.domain.told import LIMIT_BYTES, MOST_PICTURES, MOST_PIXELS, MOST_SIDE, PictureName, Told, ToldImages
 from agent.wire import encode
 from trainyard.images import image_size
 from trainyard.pictures import FOLDER
@@ -41,7 +47,7 @@ _MOST_ENTRIES = 1_000  # of the folder that are looked at
 _FINISH_S = 15.0
 _SAID = 300  # characters
 
-_NO_TEXTS = frozenset({"form", "guide", "marks", "image"})  # fixed words; and of an image pixels are all that is shown
+_NO_TEXTS = frozenset({"origin", "kind", "guide", "marks", "state", "better"})  # fixed words
 _NAME: TypeAdapter[str] = TypeAdapter(PictureName)
 
 log = logging.getLogger(__name__)
@@ -174,7 +180,7 @@ class PictureWatch:
             return False
         return now - self._taken_at.get(name, float("-inf")) >= _AGAIN_S + _AGAIN_SHARE * (now - self._began)
 
-    def _keep(self, told: Told, name: str, found: Found) -> None:
+    def _keep(self, told: Reported, name: str, found: Found) -> None:
         """Into the store, and told if that is news. Raises: OSError, AppError."""
         if self._blobs is None:
             self._blobs = self._store()
@@ -183,7 +189,7 @@ class PictureWatch:
         sha256 = self._blobs.put_bytes(data, name=f"{self._folder.name}.{name}.json").sha256
         if self._told.get(name) != sha256:
             self._told[name] = sha256
-            found.told.append(Pictured(name=name, form=told.picture.form, step=told.step, sha256=sha256))
+            found.told.append(Pictured(name=name, form=told.picture.kind, step=told.step, sha256=sha256))
 
     def _say(self, found: Found, text: str) -> None:
         if text not in self._said and len(self._said) < 2 * MOST_PICTURES:
@@ -202,18 +208,18 @@ class PictureWatch:
         return self._pool
 
 
-def checked(data: bytes, clean: Callable[[str], str]) -> Told:
+def checked(data: bytes, clean: Callable[[str], str]) -> Reported:
     """A picture from the bytes of its file, its texts passed through `clean`. Raises: Refused."""
     try:
         found = json.loads(data)
         _require_few(found)
-        told = Told.model_validate(found)  # before its texts are gone through: they are few then
-        told = Told.model_validate(_cleaned(told.model_dump(), clean))
+        told = Reported.model_validate(found)  # before its texts are gone through: they are few then
+        told = Reported.model_validate(_cleaned(told.model_dump(), clean))
     except ValidationError as error:
         raise Refused(_first(error)) from error
     except (ValueError, RecursionError, OverflowError) as error:
         raise Refused(f"it is not such JSON ({str(error)[:_SAID]})") from error
-    if isinstance(told.picture, ToldImages):
+    if isinstance(told.picture, Images):
         for number, tile in enumerate(told.picture.tiles, 1):
             _check_image(tile.image, number)
     return told
@@ -291,12 +297,8 @@ def _is_name(text: str) -> bool:
     return True
 
 
-def _check_image(image: str, number: int) -> None:
-    try:
-        data = base64.b64decode(image, validate=True)
-    except (ValueError, binascii.Error):
-        raise Refused(f"image {number} is not base64") from None
-    size = image_size(data)
+def _check_image(image: bytes, number: int) -> None:
+    size = image_size(image)
     if size is None:
         raise Refused(f"image {number} is neither a PNG nor a JPEG")
     if not (min(size) > 0 and max(size) <= MOST_SIDE and size[0] * size[1] <= MOST_PIXELS):

@@ -12,7 +12,7 @@ from typing import Literal
 from agent.cards import counted, duration, score_words
 from agent.domain.charts import Theme
 from agent.domain.content import Table
-from agent.domain.pictures import Cloud, PictureSpec, Points, Progress, Tree, Trial, TrialState
+from agent.domain.pictures import MOST_NAME, PictureSpec, Points, Progress, Scatter, Tree, Trial, TrialState
 from agent.domain.runs import LIVE, Run, RunState, Scorecard
 from agent.domain.tasks import metric_label
 from agent.runs.cards.run_cards import state_words
@@ -93,7 +93,7 @@ def picture_of(found: Experiments, *, theme: Theme = "light") -> PictureSpec:
     sign = -1.0 if found.higher_is_better else 1.0
     costly = [(run, trial) for run, trial in found.measured if trial.cost]
     costly.sort(key=lambda pair: (sign * pair[1].value, pair[1].cost or 0.0))
-    pictures: tuple[Progress | Cloud, ...] = (progress, _cloud(costly, name)) if len(costly) > 1 else (progress,)
+    pictures: tuple[Progress | Scatter, ...] = (progress, _scatter(costly, name)) if len(costly) > 1 else (progress,)
     return PictureSpec(
         title=f"{first.subject} · {counted(len(found.runs), 'experiment')}",
         subtitle=f"{first.data_words} · all measured on the same sealed test rows",
@@ -111,14 +111,15 @@ def tree_of(found: Experiments, changes: Mapping[str, str], *, theme: Theme = "l
 
 
 def _named(run: str, change: str) -> str:
-    return f"{run}  {change}" if change else run
+    text = f"{run}  {change}" if change else run
+    return text if len(text) <= MOST_NAME else f"{text[: MOST_NAME - 1]}…"
 
 
 def _better(found: Experiments) -> Literal["lower", "higher"]:
     return "higher" if found.higher_is_better else "lower"
 
 
-def _cloud(costly: Sequence[tuple[Run, Trial]], name: str) -> Cloud:
+def _scatter(costly: Sequence[tuple[Run, Trial]], name: str) -> Scatter:
     """`costly` are those with a time, the best first, of equals the quickest.
 
     So one is on the front if it is quicker than all before it.
@@ -134,7 +135,7 @@ def _cloud(costly: Sequence[tuple[Run, Trial]], name: str) -> Cloud:
     groups = [_points("best for their time", sorted(front))]
     if others:
         groups.append(_points("others", sorted(others)))
-    return Cloud(f"{name} against training time", tuple(groups), f"{unit} of training", name, front=groups[0].name)
+    return Scatter(f"{name} against training time", tuple(groups), f"{unit} of training", name, front=groups[0].name)
 
 
 def _points(name: str, at: Sequence[tuple[float, float, str]]) -> Points:

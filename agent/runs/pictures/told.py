@@ -12,10 +12,8 @@ from pathlib import Path
 from agent.domain.charts import Theme
 from agent.domain.content import Button
 from agent.domain.errors import UserError
-from agent.domain.pictures import PictureSpec
+from agent.domain.pictures import LIMIT_BYTES, PictureSpec, Reported
 from agent.domain.runs import Run, RunPicture
-from agent.domain.told import LIMIT_BYTES, Told
-from agent.domain.told_pictures import drawn
 from agent.ports import Blobs
 from agent.wire import Malformed, decode
 
@@ -26,7 +24,7 @@ _SHEET = 4
 log = logging.getLogger(__name__)
 
 
-async def told_of(picture: RunPicture, blobs: Blobs) -> Told | None:
+async def told_of(picture: RunPicture, blobs: Blobs) -> Reported | None:
     """What it shows, None where it is gone. Raises `TransientError` while the store does not answer."""
     try:
         return await asyncio.to_thread(_read, await blobs.get(picture.sha256))
@@ -35,9 +33,9 @@ async def told_of(picture: RunPicture, blobs: Blobs) -> Told | None:
         return None
 
 
-def _read(path: Path) -> Told:
+def _read(path: Path) -> Reported:
     with path.open("rb") as file:
-        return decode(Told, file.read(2 * LIMIT_BYTES))
+        return decode(Reported, file.read(2 * LIMIT_BYTES))
 
 
 def on_a_sheet(pictures: Sequence[RunPicture]) -> Sequence[RunPicture]:
@@ -45,17 +43,19 @@ def on_a_sheet(pictures: Sequence[RunPicture]) -> Sequence[RunPicture]:
     return [one for one in pictures if one.form not in {"images", "table"}][:_SHEET] or pictures[:1]
 
 
-def sheet_of(run: Run, shown: Sequence[Told], *, earlier: Sequence[int] = (), theme: Theme = "light") -> PictureSpec:
+def sheet_of(
+    run: Run, shown: Sequence[Reported], *, earlier: Sequence[int] = (), theme: Theme = "light"
+) -> PictureSpec:
     """Pictures that were told, on a sheet that says so; `earlier` attempts told some of them."""
     return PictureSpec(
         title=f"{run.spec.subject} · {run.id}",
         subtitle=f"{run.spec.data_words} · {when_told(shown, earlier)}",
-        pictures=tuple(drawn(told) for told in shown),
+        pictures=tuple(told.picture for told in shown),
         theme=theme,
     )
 
 
-def when_told(shown: Sequence[Told], earlier: Sequence[int] = ()) -> str:
+def when_told(shown: Sequence[Reported], earlier: Sequence[int] = ()) -> str:
     """Who says so: `told by train.py at step 1,200`; and in which attempt, if there was another since."""
     steps = sorted({told.step for told in shown})
     at = f"at step {steps[0]:,}" if len(steps) == 1 else f"at steps {steps[0]:,} to {steps[-1]:,}" if steps else ""
@@ -91,7 +91,9 @@ def told_buttons(run: Run, pictures: Sequence[RunPicture], *, shown: Sequence[st
     return (*ways, Button(action="chart", subject=run.id, label="Curves"))
 
 
-def words_of_told(run: Run, pictures: Sequence[RunPicture], shown: Sequence[RunPicture], told: Sequence[Told]) -> str:
+def words_of_told(
+    run: Run, pictures: Sequence[RunPicture], shown: Sequence[RunPicture], told: Sequence[Reported]
+) -> str:
     """What is shown, who says so, and what else there is. No word of it is the training's own but tidy names."""
     names = ", ".join(f"`{one.name}`" for one in shown)
     said = f"`{run.id}`: {names}, {when_told(told, earlier_attempts(run, shown))}; not measured on sealed test rows."

@@ -59,7 +59,7 @@ def mistakes(row_ids: Sequence[str], truth: Values, said: Values, cells: Mapping
     ]
     title = f"The {len(rows)} largest errors"
     picture = {
-        "form": "table",
+        "kind": "table",
         "title": title,
         "columns": ["row", "true", "predicted", "error", *columns],
         "rows": rows,
@@ -74,7 +74,7 @@ def _some(rows: int) -> NDArray[np.int64]:
 
 def _scatter(view: str, title: str, x: Values, y: Values, x_label: str, y_label: str, guide: str) -> dict[str, Any]:
     points = {"x": [rounded(value) for value in x], "y": [rounded(value) for value in y]}
-    picture = {"form": "scatter", "title": title, "x_label": x_label, "y_label": y_label, "guide": guide}
+    picture = {"kind": "scatter", "title": title, "x_label": x_label, "y_label": y_label, "guide": guide}
     return {"view": view, "picture": {**picture, "groups": [points]}}
 
 
@@ -84,7 +84,7 @@ def _errors(ours: Values, theirs: Values, beaten: str, target: str) -> dict[str,
     edges = np.linspace(-end, end, _BINS + 1)
     groups = [{"name": name, "values": np.histogram(np.clip(errors, -end, end), bins=edges)[0].tolist()}
               for name, errors in (("this model", ours), (short(beaten), theirs))]  # fmt: skip
-    picture = {"form": "histogram", "title": "errors", "edges": [float(edge) for edge in edges], "groups": groups}
+    picture = {"kind": "histogram", "title": "errors", "edges": [float(edge) for edge in edges], "groups": groups}
     return {"view": "errors", "picture": {**picture, "x_label": f"error of {short(target, 40)}", "unit": "rows"}}
 
 
@@ -95,5 +95,5 @@ def _importance(weights: Mapping[str, Any]) -> dict[str, Any]:
     names = [one["name"] for one in shown]
     return {
         "view": "importance",
-        "picture": {"form": "bars", "title": "importance", "names": names, "groups": [values], "unit": unit},
+        "picture": {"kind": "bars", "title": "importance", "names": names, "groups": [values], "unit": unit},
     }

@@ -89,7 +89,7 @@ def _facts(
             _line(short(beaten), ahead, theirs[rows]),
         ]
         name = f" of {short(past['series'][at], 40)}" if past["series"][at] else ""
-        picture = {"form": "lines", "title": f"forecast{name}", "lines": lines, "since": 0.5}
+        picture = {"kind": "lines", "title": f"forecast{name}", "lines": lines, "since": 0.5}
         pictures.append(
             {"view": "forecast", "picture": {**picture, "x_label": "steps ahead", "y_label": short(job.target, 40)}}
         )
@@ -100,7 +100,7 @@ def _facts(
     far = list(range(1, horizon + 1))
     lines = [_line("this model", far, ours), _line(short(beaten), far, other)]
     picture = {
-        "form": "lines",
+        "kind": "lines",
         "title": "error by distance",
         "lines": lines,
         "x_label": "steps ahead",

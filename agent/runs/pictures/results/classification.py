@@ -6,9 +6,8 @@ from typing import Literal
 from pydantic import JsonValue
 
 from agent.cards import counted, number
-from agent.domain.pictures import BarGroup, Bars, Histogram, Line, Matrix, Plane, ResultPicture, Table
+from agent.domain.pictures import MOST_CLASSES, BarGroup, Bars, Histogram, Line, Lines, Matrix, ResultPicture, Table
 from agent.domain.results import (
-    MOST_CLASSES,
     Calibration,
     ClassCurves,
     Classification,
@@ -92,7 +91,7 @@ def _has_others(found: Classification) -> bool:
     return found.class_count >= MOST_CLASSES
 
 
-def _curves(found: Classification, view: Literal["roc", "pr"]) -> Plane:
+def _curves(found: Classification, view: Literal["roc", "pr"]) -> Lines:
     """Of two classes the curve of the second, else one for each of the most frequent against the rest."""
     area = "AUC" if view == "roc" else "AP"
     lines = [_line(one, one.roc if view == "roc" else one.pr, area) for one in found.curves]
@@ -100,18 +99,18 @@ def _curves(found: Classification, view: Literal["roc", "pr"]) -> Plane:
         {f": {one.label}" for one in found.curves} if len(found.curves) == 1 else {", each class against the rest"}
     )
     if view == "roc":
-        return Plane(f"ROC{name}", tuple(lines), "false positive rate", "true positive rate", (0, 1), (0, 1), "rising")
+        return Lines(f"ROC{name}", tuple(lines), "false positive rate", "true positive rate", (0, 1), (0, 1), "rising")
     if len(found.curves) == 1:  # always saying yes: precision is how many there are
         share = found.curves[0].share
         lines.append(Line("by chance", (0.0, 1.0), (share, share), f"{share:.3f}"))
-    return Plane(f"precision and recall{name}", tuple(lines), "recall", "precision", (0, 1), (0, 1))
+    return Lines(f"precision and recall{name}", tuple(lines), "recall", "precision", (0, 1), (0, 1))
 
 
 def _line(one: ClassCurves, curve: Curve, area: str) -> Line:
     return Line(one.label, curve.x, curve.y, f"{area} {curve.area:.3f}")
 
 
-def _calibration(found: Calibration) -> Plane:
+def _calibration(found: Calibration) -> Lines:
     """How often it was true for how sure it was, with intervals that say how few rows stand behind a point."""
     of = f"of {found.label}" if found.label else "of the class said"
     spans = [_wilson(one.observed, one.count) for one in found.bins]
@@ -124,7 +123,7 @@ def _calibration(found: Calibration) -> Plane:
         [high for _, high in spans],
         dots=True,
     )
-    return Plane(f"calibration {of}", (line,), "probability said", "how often it was so", (0, 1), (0, 1), "rising")
+    return Lines(f"calibration {of}", (line,), "probability said", "how often it was so", (0, 1), (0, 1), "rising")
 
 
 def _wilson(share: float, count: int) -> tuple[float, float]:

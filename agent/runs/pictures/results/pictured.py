@@ -4,8 +4,6 @@ from pydantic import JsonValue
 
 from agent.domain.pictures import ResultPicture
 from agent.domain.results import Pictured, ResultView
-from agent.domain.told import Told
-from agent.domain.told_pictures import drawn
 
 _SHEET = 4
 _WHOLE_SHEET = {"images", "table"}
@@ -21,9 +19,9 @@ def pictures_of(found: Pictured, view: ResultView) -> list[ResultPicture]:
     if view != "overview":
         chosen = [shown for shown in found.pictures if shown.view == view]
     else:
-        chosen = [shown for shown in found.pictures if shown.picture.form not in _WHOLE_SHEET][:_SHEET]
+        chosen = [shown for shown in found.pictures if shown.picture.kind not in _WHOLE_SHEET][:_SHEET]
         chosen = chosen or list(found.pictures[:1])
-    return [drawn(Told(step=0, picture=shown.picture)) for shown in chosen]
+    return [shown.picture for shown in chosen]
 
 
 def told_of(found: Pictured) -> dict[str, JsonValue]:

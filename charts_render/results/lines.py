@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from agent.domain.pictures import Line, Plane
-from charts_render.curve import Floats, bounded, decimate, finite_runs, floats
+from agent.domain.pictures import Line, Lines
+from charts_render.curve import Floats, bounded, finite_runs, floats
 from charts_render.layout import END_GAP, NOTE, SWATCH
 from charts_render.lettering import Letters, pitch, shorten, width
 from charts_render.placement import spread
-from charts_render.results.axes import Axes, Space, draw_axes
+from charts_render.results.axes import Axes, Space, draw_axes, draw_guide
 from charts_render.results.part import RISE, Key, Part
 from charts_render.scale import Scale, free_scale
 from charts_render.scene import Ink, Pen
@@ -22,7 +22,6 @@ from charts_render.theme import LINE_PX, MARKER_PX, NOTE_PX, blend
 
 MOST_LINES: Final = 8
 _NAME = Letters(NOTE_PX, bold=True)
-_POINTS = 4_000  # more are thinned, extremes kept where x does not turn back
 _SPARSE = 4
 _SQUARE = 610.0  # units of the side of a plane with a name column beside it
 _HEIGHTS = {True: 460.0, False: 400.0}  # with a row of its own, and with half of one
@@ -50,15 +49,16 @@ class _Path:
         return int(seen[-1]) if seen.size else -1
 
 
-def paint(part: Part, plane: Plane) -> None:
+def paint(part: Part, picture: Lines) -> None:
     """Draw everything."""
-    paths = [_path(line) for line in plane.lines[:MOST_LINES]]
-    x = free_scale(_joined([p.x for p in paths]), plane.x_range, also=_since(plane), pad=False)
-    y = free_scale(_joined([v for p in paths for v in (p.y, p.low, p.high)]), plane.y_range)
-    square = plane.x_range is not None and plane.x_range == plane.y_range
+    paths = [_path(line) for line in picture.lines[:MOST_LINES]]
+    x = free_scale(_joined([p.x for p in paths]), picture.x_range, also=_since(picture), pad=False)
+    level = [0.0] if picture.guide == "zero" else []
+    y = free_scale(_joined([v for p in paths for v in (p.y, p.low, p.high)]), picture.y_range, also=level)
+    square = picture.x_range is not None and picture.x_range == picture.y_range
     beside = square and part.wide
     ends = [] if square else _ends(part, paths, x)
-    part.head(plane.title, _notes(plane, paths, x, y))
+    part.head(picture.heading, _notes(picture, paths, x, y))
     keys = [Key(i, p.line.name, p.line.note) for i, p in enumerate(paths)]
     named = len(keys) > 1 or any(key.name or key.note for key in keys)
     if named and not beside and not ends:
@@ -68,9 +68,10 @@ def paint(part: Part, plane: Plane) -> None:
     most_wide = _SQUARE if beside else 1e9
     top = part.depth
     has_any = any(path.last >= 0 for path in paths)
-    seen = has_any or plane.x_range is not None, has_any or plane.y_range is not None
-    axes = draw_axes(part, (x, y), (plane.x_label, plane.y_label), Space(height, right, most_wide), measured=seen)
-    _guides(axes, plane)
+    seen = has_any or picture.x_range is not None, has_any or picture.y_range is not None
+    axes = draw_axes(part, (x, y), (picture.x_label, picture.y_label), Space(height, right, most_wide), measured=seen)
+    draw_guide(axes, picture.guide)
+    _draw_since(axes, picture.since)
     for i, path in enumerate(paths):
         _draw(axes, i, path, alone=len(paths) == 1)
     if named and beside:
@@ -82,9 +83,8 @@ def paint(part: Part, plane: Plane) -> None:
 
 
 def _path(line: Line) -> _Path:
-    count = min(len(line.x), len(line.y))
-    ranged = min(len(line.low), len(line.high)) >= count > 0
-    x, *values = (floats(v, count) for v in (line.x, line.y, *((line.low, line.high) if ranged else ())))
+    ranged = bool(line.low)
+    x, *values = (floats(v) for v in (line.x, line.y, *((line.low, line.high) if ranged else ())))
     placed = np.isfinite(x)
     lost = int((~placed).sum()) + int(np.isinf(values[0][placed]).sum())
     x, values = np.clip(x[placed], -1e300, 1e300), [bounded(v[placed]) for v in values]
@@ -96,8 +96,8 @@ def _joined(values: list[Floats]) -> Floats:
     return np.concatenate(values) if values else np.empty(0)
 
 
-def _since(plane: Plane) -> list[float]:
-    return [] if plane.since is None else [plane.since]
+def _since(picture: Lines) -> list[float]:
+    return [] if picture.since is None else [picture.since]
 
 
 def _ends(part: Part, paths: list[_Path], x: Scale) -> list[str]:
@@ -111,7 +111,7 @@ def _ends(part: Part, paths: list[_Path], x: Scale) -> list[str]:
     return [shorten(text, _NAME, max_width) for text in texts]
 
 
-def _notes(plane: Plane, paths: list[_Path], x: Scale, y: Scale) -> list[str]:
+def _notes(picture: Lines, paths: list[_Path], x: Scale, y: Scale) -> list[str]:
     notes = []
     if any(path.low.size for path in paths):
         notes.append("band: interval")
@@ -121,19 +121,16 @@ def _notes(plane: Plane, paths: list[_Path], x: Scale, y: Scale) -> list[str]:
     lost = sum(path.lost for path in paths)
     counts = ((off, f"{off:,} off scale"), (lost, f"{lost:,} infinite or without a place"))
     notes += [text for count, text in counts if count]
-    if len(plane.lines) > len(paths):
-        notes.append(f"+{len(plane.lines) - len(paths):,} more lines")
+    if len(picture.lines) > len(paths):
+        notes.append(f"+{len(picture.lines) - len(paths):,} more lines")
     return notes
 
 
-def _guides(axes: Axes, plane: Plane) -> None:
+def _draw_since(axes: Axes, since: float | None) -> None:
+    """A vertical line where the forecast begins."""
     area, look = axes.area, axes.part.palette
-    lo, hi = max(axes.x.lo, axes.y.lo), min(axes.x.hi, axes.y.hi)
-    if plane.guide == "rising" and lo < hi:
-        xs, ys = axes.places(np.array([lo, hi]), np.array([lo, hi]))
-        axes.part.line(xs, ys, Pen(look.muted, 2.4, (9.0, 8.0), 1.2), axes.part.gid("guide"), axes.clip)
-    if plane.since is not None and axes.x.covers(plane.since):
-        place = area.x0 + axes.x.fraction(plane.since) * area.width
+    if since is not None and axes.x.covers(since):
+        place = area.x0 + axes.x.fraction(since) * area.width
         pen = Pen(look.muted, 2.0, (2.5, 6.0), 1.2)
         axes.part.line([place, place], [area.y0, area.y1], pen, axes.part.gid("since"))
         if area.x1 - place > width("forecast →", NOTE) + 16:
@@ -153,7 +150,7 @@ def _draw(axes: Axes, item: int, path: _Path, *, alone: bool) -> None:
             outline = np.append(xs[keep], xs[keep][::-1]), np.append(high[keep], low[keep][::-1])
             shade = blend(colour, part.palette.ground, _BAND)
             part.fill(*outline, shade, 1.4 - item * 0.01, part.gid("band", f"{item}-{first}"), clip)
-    xs, ys = axes.places(*_thinned(path.x, path.y))
+    xs, ys = axes.places(path.x, path.y)
     part.line(xs, ys, Pen(colour, LINE_PX, layer=3.0 - item * 0.01), part.gid("line", item), clip)
     axes.plot.trace(xs, ys)
     seen = np.flatnonzero(np.isfinite(ys))
@@ -169,19 +166,6 @@ def _draw(axes: Axes, item: int, path: _Path, *, alone: bool) -> None:
         at = np.unique(seen[np.clip(np.searchsorted(steps, aims), 0, seen.size - 1)])
         part.dots(xs[at], ys[at], part.dot(item), part.gid("markers", item), clip)
     axes.outside(item, path.x, path.y)
-
-
-def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Few enough points to draw: by columns where x keeps its direction, else every so many, ends kept."""
-    if x.size <= _POINTS:
-        return x, y
-    if (np.diff(x) >= 0).all():
-        return decimate(x, y, columns=_POINTS // 4)
-    if (np.diff(x) <= 0).all():
-        xs, ys = decimate(x[::-1], y[::-1], columns=_POINTS // 4)
-        return xs[::-1], ys[::-1]
-    kept = np.unique(np.linspace(0, x.size - 1, _POINTS).astype(int))
-    return x[kept], y[kept]
 
 
 def _column(part: Part, keys: list[Key], x: float, base: float) -> None:

@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from agent.domain.pictures import Cloud, Points
+from agent.domain.pictures import Points, Scatter
 from charts_render.curve import LARGEST, Floats, floats
 from charts_render.layout import NOTE
 from charts_render.lettering import Letters, shorten, width
 from charts_render.placement import Box
-from charts_render.results.axes import Axes, Space, draw_axes
+from charts_render.results.axes import Axes, Space, draw_axes, draw_guide
 from charts_render.results.part import Key, Part
 from charts_render.scale import Scale, free_scale
 from charts_render.scene import Dot, Ink, Pen
@@ -41,41 +41,43 @@ class _Group:
     lost: int
 
 
-def paint(part: Part, cloud: Cloud) -> None:
+def paint(part: Part, picture: Scatter) -> None:
     """Draw everything; groups are named in place where that can be done."""
-    groups = [_group(points) for points in cloud.groups[:MOST_GROUPS]]
-    apart = len(groups) > 1 and not cloud.guide and not cloud.front
+    groups = [_group(points) for points in picture.groups[:MOST_GROUPS]]
+    apart = len(groups) > 1 and not picture.guide and not picture.front
     if apart and all(g.x.size and g.points.name and not any(g.names) for g in groups):
         trial = Part(part.palette, part.index, part.max_width)
-        if _paint(trial, cloud, groups, in_place=True):
+        if _paint(trial, picture, groups, in_place=True):
             part.place(trial, 0, 0)
             part.depth = trial.depth
             return
-    _paint(part, cloud, groups, in_place=False)
+    _paint(part, picture, groups, in_place=False)
 
 
-def _paint(part: Part, cloud: Cloud, groups: list[_Group], *, in_place: bool) -> bool:
+def _paint(part: Part, picture: Scatter, groups: list[_Group], *, in_place: bool) -> bool:
     """Whether every group got its name."""
     x = free_scale(_joined([g.x for g in groups]))
-    y = free_scale(_joined([g.y for g in groups]), also=[0.0] if cloud.guide == "zero" else [])
-    part.head(cloud.title, _notes(cloud, groups, x, y))
+    y = free_scale(_joined([g.y for g in groups]), also=[0.0] if picture.guide == "zero" else [])
+    part.head(picture.heading, _notes(picture, groups, x, y))
     if not in_place and (len(groups) > 1 or any(g.points.name for g in groups)):
         part.legend([Key(i, g.points.name, line=False) for i, g in enumerate(groups)])
-    has_ticks = any(g.x.size for g in groups) and bool(cloud.x_label or cloud.y_label)  # a map's places mean nothing
+    has_ticks = any(g.x.size for g in groups) and bool(
+        picture.x_label or picture.y_label
+    )  # a map's places mean nothing
     axes = draw_axes(
         part,
         (x, y),
-        (cloud.x_label, cloud.y_label),
+        (picture.x_label, picture.y_label),
         Space(_HEIGHTS[part.wide]),
-        zero=cloud.guide == "zero",
+        zero=picture.guide == "zero",
         measured=(has_ticks, has_ticks),
     )
-    _guide(axes, cloud)
+    draw_guide(axes, picture.guide)
     count = sum(g.x.size for g in groups)
     size = next(size for most, size in _SIZES if count <= most)
     for i, group in enumerate(groups):
-        _dots(axes, i, group, size, front=bool(cloud.front) and group.points.name == cloud.front)
-    _names(axes, cloud, groups, size)
+        _dots(axes, i, group, size, front=bool(picture.front) and group.points.name == picture.front)
+    _names(axes, picture, groups, size)
     if not count:
         middle = (axes.area.x0 + axes.area.x1) / 2, (axes.area.y0 + axes.area.y1) / 2
         part.say(*middle, "no points yet", "empty", align="center")
@@ -83,11 +85,9 @@ def _paint(part: Part, cloud: Cloud, groups: list[_Group], *, in_place: bool) ->
 
 
 def _group(points: Points) -> _Group:
-    count = min(len(points.x), len(points.y))
-    x, y = floats(points.x, count), floats(points.y, count)
+    x, y = floats(points.x), floats(points.y)
     placed = ~(np.isnan(x) | np.isnan(y))
-    names = (*points.names[:count], *[""] * (count - len(points.names)))
-    kept = tuple(name for name, keep in zip(names, placed, strict=True) if keep) if any(names) else ()
+    kept = tuple(name for name, keep in zip(points.names, placed, strict=True) if keep) if any(points.names) else ()
     return _Group(points, _held(x[placed]), _held(y[placed]), kept, int((~placed).sum()))
 
 
@@ -99,25 +99,14 @@ def _joined(values: list[Floats]) -> Floats:
     return np.concatenate(values) if values else np.empty(0)
 
 
-def _notes(cloud: Cloud, groups: list[_Group], x: Scale, y: Scale) -> list[str]:
+def _notes(picture: Scatter, groups: list[_Group], x: Scale, y: Scale) -> list[str]:
     off = sum(int(((g.x < x.lo) | (g.x > x.hi) | (g.y < y.lo) | (g.y > y.hi)).sum()) for g in groups)
     counts = (
         (off, f"▲ {off:,} off scale"),
         (lost := sum(g.lost for g in groups), f"{lost:,} without a value"),
-        (more := len(cloud.groups) - len(groups), f"+{more:,} more groups"),
+        (more := len(picture.groups) - len(groups), f"+{more:,} more groups"),
     )
     return [text for count, text in counts if count]
-
-
-def _guide(axes: Axes, cloud: Cloud) -> None:
-    lo, hi = max(axes.x.lo, axes.y.lo), min(axes.x.hi, axes.y.hi)
-    pen = Pen(axes.part.palette.muted, 2.4, (9.0, 8.0), 1.2)
-    if cloud.guide == "rising" and lo < hi:
-        places = axes.places(np.array([lo, hi]), np.array([lo, hi]))
-        axes.part.line(*places, pen, axes.part.gid("guide"), axes.clip)
-    elif cloud.guide == "zero":
-        level = axes.places(np.zeros(1), np.zeros(1))[1][0]
-        axes.part.line([axes.area.x0, axes.area.x1], [level, level], pen, axes.part.gid("guide"), axes.clip)
 
 
 def _dots(axes: Axes, item: int, group: _Group, size: float, *, front: bool) -> None:
@@ -144,9 +133,9 @@ def _dots(axes: Axes, item: int, group: _Group, size: float, *, front: bool) -> 
     axes.outside(item, group.x, group.y)
 
 
-def _names(axes: Axes, cloud: Cloud, groups: list[_Group], size: float) -> None:
+def _names(axes: Axes, picture: Scatter, groups: list[_Group], size: float) -> None:
     """Names of single points beside them, those of the front first, as long as there is room."""
-    ranked = sorted(enumerate(groups), key=lambda pair: pair[1].points.name != cloud.front)
+    ranked = sorted(enumerate(groups), key=lambda pair: pair[1].points.name != picture.front)
     named = [(i, g, k) for i, g in ranked for k, name in enumerate(g.names) if name.strip()]
     inside = [(i, g, k) for i, g, k in named if axes.x.covers(g.x[k]) and axes.y.covers(g.y[k])]
     for i, group, k in inside[:_NAMED_POINTS]:
