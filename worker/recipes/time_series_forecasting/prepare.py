@@ -11,7 +11,7 @@ from worker.recipes.common.tables import asked, is_split
 from worker.recipes.series.forecasting import usual_change
 from worker.recipes.series.reading import facts_of, series_of
 
-_SHOWN, _MOST_SHOWN = 120, 3  # values of how many series stand before a forecast in a picture
+_SHOWN, _MOST_SHOWN = 120, 3  # values before a forecast in a picture, and of how many series
 
 
 def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
@@ -39,13 +39,14 @@ def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
     write_rows(sealed_dir / "labels.csv", ["row_id", "label"], iter(answers))
     write_rows(job.run_dir / "data/test.csv", ["row_id", "series", "period", "moment"], iter(ahead))
     write_rows(job.run_dir / "data/train.csv", ["series", "period", "moment", "value"], iter(known))
+    shown = min(_SHOWN, max(3 * many.horizon, 2 * many.season))
     past = [one.values[: len(one.values) - many.horizon] for one in many.series]
     write_json(
         sealed_dir / "past.json",
         {
             "series": [one.name for one in many.series],
             "scales": [usual_change(values, many.season) for values in past],
-            "tails": [values[-_SHOWN:].tolist() for values in past[:_MOST_SHOWN]],
+            "tails": [values[-shown:].tolist() for values in past[:_MOST_SHOWN]],
         },
     )
     write_json(
