@@ -208,10 +208,10 @@ def chart(  # noqa: PLR0913 - an argument an option
 
     theme: Theme = "dark" if dark else "light"
     from bot.metric_files import is_other
-    from bot.picture_file import draw_told, has_rows
+    from bot.picture_file import draw_reported, has_rows
 
     if file.suffix == ".json" and not (follow or has_rows(file) or is_other(file)):
-        raise SystemExit(_run(draw_told(file, output or file.with_suffix(".png"), theme, say)))
+        raise SystemExit(_run(draw_reported(file, output or file.with_suffix(".png"), theme, say)))
     look = Look(log_scale=log, by_time=by == "time", page=page - 1, theme=theme, smooth=smooth)
     drawing = ChartFile(
         file, output or file.with_suffix(".png"), Wanted(look, tuple(metric or ()), last, by_epoch=by == "epoch"), say

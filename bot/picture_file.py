@@ -11,15 +11,15 @@ from pydantic import ValidationError
 from agent.domain.charts import Theme
 from agent.domain.errors import BadData, BadRequest, NotFound
 from agent.domain.pictures import LIMIT_BYTES, PictureSpec, Reported
-from agent.runs.pictures.told import label_of, when_told
+from agent.runs.pictures.reported import label_of, when_reported
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
 
 
-async def draw_told(path: Path, output: Path, theme: Theme, say: Callable[[str], None]) -> int:
+async def draw_reported(path: Path, output: Path, theme: Theme, say: Callable[[str], None]) -> int:
     """Draw the file into `output`, and say what it shows. Raises: NotFound, BadData, BadRequest."""
-    told = await asyncio.to_thread(_read, path)
-    spec = PictureSpec(label_of(path.stem), (told.picture,), when_told([told]), theme)
+    reported = await asyncio.to_thread(_read, path)
+    spec = PictureSpec(label_of(path.stem), (reported.picture,), when_reported([reported]), theme)
     pool = ChartPool()
     try:
         png = await pool.render(spec)

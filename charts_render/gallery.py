@@ -167,7 +167,7 @@ def real(theme: Theme) -> dict[str, PictureSpec]:
     for name, file in _REAL.items():
         data = (Path(__file__).parent / f"real/{file}.json").read_text(encoding="utf-8")
         reported = Reported.model_validate(json.loads(data))
-        subtitle = f"told by train.py at step {reported.step}"
+        subtitle = f"reported by train.py at step {reported.step}"
         found[name] = PictureSpec("examples/pictures.py", (reported.picture,), subtitle, theme)
     return found
 

@@ -18,7 +18,9 @@ DECISIONS = {"approve": True, "yes": True, "reject": False, "no": False}
 _NAMES = frozenset({"/train", "!train"})
 _CHART_WORDS = frozenset({"loss", "accuracy", "log", "time", "epoch", "all", "vs", "previous", "yesterday"})
 _PICTURE_WORDS = frozenset({*RESULT_WORDS, "matrix", "curve"})
-_LOGGED_WORDS = frozenset({"pictures", "told", "residuals", "forecast", "clusters", "samples", "detections"})
+_LOGGED_WORDS = frozenset(
+    {"pictures", "reported", "told", "residuals", "forecast", "clusters", "samples", "detections"}
+)
 # The words of commands with a language of their own that are no talk.
 _OWN: dict[str, frozenset[str]] = {
     "logs": frozenset({"file", "older", "errors", "warnings"}),
@@ -98,9 +100,9 @@ def _is_own(command: Command, word: str, own: frozenset[str]) -> bool:
 
 
 def _named_picture(rest: Sequence[str]) -> frozenset[str]:
-    """The word that can only be the name of a picture: `r-abc123 NAME`, `r-abc123 told NAME`."""
+    """The word that can only be the name of a picture: `r-abc123 NAME`, `r-abc123 reported NAME`."""
     said = [word.lower() for word in rest]
-    if len(said) > 1 and is_run_id(said[0]) and said[1:-1] in ([], ["told"]) and said[-1] not in _POLITE:
+    if len(said) > 1 and is_run_id(said[0]) and said[1:-1] in ([], ["reported"], ["told"]) and said[-1] not in _POLITE:
         return frozenset({said[-1]})
     return frozenset()
 

@@ -67,7 +67,7 @@ _LAST_TIME = re.compile(
 _MINUTES = {"m": 1, "h": 60, "d": 1440}
 _MOST_MINUTES = 999_999  # about two years; a button holds no more than ten times that
 # Pictures that a training logged, by words that are often their names; whoever says `show` wants to see one.
-TOLD = (
+REPORTED = (
     r"\b(?:show|see|draw|plot|look at|where are)\b[^.?!]{0,40}?"
     r"\b(pictures?|residuals?|forecasts?|clusters|samples?|generations?|detections?|token[ -]lengths?)\b"
 )
@@ -252,11 +252,11 @@ def _used_in(words: str, used: str) -> dict[str, Any]:
     return {"used": used, **part} | ({"smooth": smooth} if smooth else {})
 
 
-def told_in(words: str) -> dict[str, Any]:
+def reported_in(words: str) -> dict[str, Any]:
     """Which picture that the training logged is to be shown."""
-    found = re.search(TOLD, words, re.IGNORECASE)
+    found = re.search(REPORTED, words, re.IGNORECASE)
     name = found.group(1).lower() if found else "pictures"
-    return {"told": True} | (
+    return {"reported": True} | (
         {} if name.startswith("picture") else {"picture": name.removesuffix("s").replace(" ", "-")}
     )
 

@@ -10,14 +10,14 @@ from agent.domain.errors import BadRequest
 from agent.llm.chart_phrases import (
     CARD,
     PICTURES_OF,
+    REPORTED,
     RESULTS,
     SMOOTH,
-    TOLD,
     USED,
     YESTERDAY,
     card_in,
     chart_in,
-    told_in,
+    reported_in,
 )
 from agent.llm.control_phrases import ACTS, ASKED, ENDS, NAME, NOT_DONE, RUN, meant, wish_in
 from agent.llm.control_phrases import priority_in as _priority_in
@@ -118,7 +118,7 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     ("run_chart", _words(rf"{ASKED}{PICTURES_OF}")),
-    ("run_results", _words(rf"^(?!.*\b(?:train|build|fit)\s+(?:me\s+)?an?\b){ASKED}{TOLD}")),
+    ("run_results", _words(rf"^(?!.*\b(?:train|build|fit)\s+(?:me\s+)?an?\b){ASKED}{REPORTED}")),
     ("run_chart", _words(rf"{ASKED}(?:plot|draw|graph|chart)\b|{YESTERDAY}")),
     ("compare_runs", _words(rf"{ASKED}compare\b|r-[0-9a-z]{{6}}\W+(?:vs\.?|versus|against)\W+r-[0-9a-z]{{6}}\b")),
     ("run_status", _words(rf"{ASKED}(?:show|see|open)\b[^.,;?!]{{0,20}}\bcard\W*(?:(?:of|for)\W+{RUN}\W*)?$")),
@@ -197,7 +197,7 @@ def card_arguments(asked: str) -> dict[str, Any]:
 
 def results_arguments(asked: str) -> dict[str, Any]:
     """Which picture that the training logged is to be shown."""
-    return told_in(asked)
+    return reported_in(asked)
 
 
 def wants_csv(asked: str) -> bool:

@@ -27,7 +27,7 @@ from agent.domain.levels import level_of
 from agent.domain.runs import RunState
 from agent.run_store import Applied, Ending, Stale
 from agent.series.usage import row_of
-from agent.storage import pictures
+from agent.storage import result_pictures
 from agent.storage import run_rows as rows
 from agent.storage.series import FOLD, MOST_LOOSE, fold
 from agent.storage.series_tables import METRICS, USAGE, SeriesTables
@@ -102,7 +102,7 @@ class _Batch:
             case Saved(step=step, size_bytes=size):
                 self.checkpoints.append(key | {"step": step, "size_bytes": size, "at": event.at})
             case Pictured() as body:
-                self.pictures.append(pictures.row_of(event, body))
+                self.pictures.append(result_pictures.row_of(event, body))
             case Noted(text=text):
                 self.notes.append(key | {"text": text.replace("\x00", ""), "at": event.at})
             case _:
@@ -121,7 +121,7 @@ class _Batch:
             if values:
                 connection.execute(insert(table), values)
         if self.pictures:
-            pictures.store(connection, self.pictures)
+            result_pictures.store(connection, self.pictures)
 
 
 class _Life:

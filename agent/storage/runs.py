@@ -19,7 +19,7 @@ from agent.domain.runs import ENDED, LIVE, Attempt, Outcome, Run, RunState, may_
 from agent.run_store import Applied, Ending, no_run
 from agent.storage import run_rows as rows
 from agent.storage.database import Database
-from agent.storage.pictures import PictureReads
+from agent.storage.result_pictures import PictureReads
 from agent.storage.run_events import apply
 from agent.storage.run_occupancy import live
 from agent.storage.run_reads import RunReads

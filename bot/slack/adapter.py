@@ -35,9 +35,9 @@ from bot.slack.limiter import RATES, Rate
 from bot.slack.missed import missed
 from bot.slack.names import Names
 from bot.slack.outbound import PICTURE_WAITS_S, Outbound
-from bot.slack.pictures import Pictures
 from bot.slack.signs import Signs
 from bot.slack.stream import Pace, SlackStream, StreamContext
+from bot.slack.uploaded import Pictures
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from bot.slack.blocks import MESSAGE_CHARS, WHISPER_CHARS, Message, messages, si
 from bot.slack.downloads import Downloads
 from bot.slack.errors import code_of
 from bot.slack.handover import Files
-from bot.slack.pictures import Pictures
 from bot.slack.standing import Standing, marked
+from bot.slack.uploaded import Pictures
 
 PICTURE_WAITS_S: Sequence[float] = (0.3, 0.7, 1.5, 3.0)  # Slack needs a moment before a block may show a new file
 MANY_MESSAGES = 3  # beyond these, the whole text comes as a file

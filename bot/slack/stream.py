@@ -17,8 +17,8 @@ from bot.slack.api import SlackApi
 from bot.slack.blocks import Message, messages, neutral, single
 from bot.slack.errors import code_of
 from bot.slack.outbound import Outbound
-from bot.slack.pictures import Pictures
 from bot.slack.standing import marked
+from bot.slack.uploaded import Pictures
 
 log = logging.getLogger(__name__)
 

@@ -254,7 +254,8 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(text: str) -> None:
         (f"metrics {A} usage", ("metrics", A, "usage")),
         ("metrics usage csv", ("metrics", "usage", "csv")),
         (f"metrics {A} parquet", ("metrics", A, "parquet")),
-        (f"results {A} told digit-mistakes", ("results", A, "told", "digit-mistakes")),  # what a card says to type
+        (f"results {A} reported digit-mistakes", ("results", A, "reported", "digit-mistakes")),  # what a card says
+        (f"results {A} told digit-mistakes", ("results", A, "told", "digit-mistakes")),  # what old cards say
         (f"results {A} please", None),
         (f"logs {A}.a.51.bG9zcw", ("logs", f"{A}.a.51.bG9zcw")),
         (f"priority {A}.low", ("priority", f"{A}.low")),

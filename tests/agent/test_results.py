@@ -12,7 +12,7 @@ from agent.domain.events import Ended
 from agent.domain.pictures import Bars, Histogram, Lines, Matrix, PictureSpec, Table
 from agent.domain.runs import Outcome, Run
 from agent.llm.phrases import chart_arguments, intent_of
-from agent.runs.pictures.results import VIEWS, ResultView, picture_of, result_buttons, told_of, views_of
+from agent.runs.pictures.results import VIEWS, ResultView, data_of, picture_of, result_buttons, views_of
 from agent.runs.pictures.results import words_of as said_of
 from agent.tools.charts.chart_views import ChartView, view_of
 from agent.tools.charts.chart_words import arguments_of
@@ -61,7 +61,7 @@ def test_every_view_that_is_offered_has_a_picture_and_words(tmp_path: Path) -> N
             assert (picture_of(RUN, found, view) is not None) == (view in there), view
             if view in there:
                 assert said_of(RUN, found, view).startswith(f"`{A}`, ")
-        assert told_of(found, there)["views"] == list(there)
+        assert data_of(found, there)["views"] == list(there)
 
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     table = sheet(picture_of(RUN, found, "mistakes")).pictures[0]
     assert isinstance(table, Table)
     assert table.title == f"10 of {found.mistakes.count:,} mistakes, the surest first, alike ones once"
-    assert "confusion" not in told_of(found, ())
+    assert "confusion" not in data_of(found, ())
 
 
 def test_rare_classes_in_one_cell_are_not_called_right(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from agent.domain.pictures import Reported, Table
 from agent.domain.results import Classification
 from agent.domain.runs import Run, RunPicture, RunState
 from agent.runs.cards.run_cards import result_card
+from agent.runs.pictures.reported import label_of, reported_buttons, words_of_reported
 from agent.runs.pictures.results import LABELS, result_buttons, views_of, words_of
-from agent.runs.pictures.told import label_of, told_buttons, words_of_told
 from agent.tools.charts.chart_views import view_of
 from agent.tools.runs.resulting import results_arguments
 from bot.discord.embeds import card_piece
@@ -58,10 +58,10 @@ def cards(tmp_path: Path) -> list[Card]:
         made.append(Card(kind="notice", title=LABELS[view], body=said, picture=picture, buttons=ways))
     names = [f"{i:02d}{'x' * 30}" for i in range(20)]
     pictures = [RunPicture(name=n, form="table", step=2**62, sha256="a" * 64, attempt=1, at=START) for n in names]
-    told = [Reported(step=2**62, picture=Table(title="t", columns=("a",), rows=()))]
+    reported = [Reported(step=2**62, picture=Table(title="t", columns=("a",), rows=()))]
     for shown in (pictures[:1], pictures[:4]):
-        body = words_of_told(run, pictures, shown, told)
-        ways = told_buttons(run, pictures, shown=[one.name for one in shown])
+        body = words_of_reported(run, pictures, shown, reported)
+        ways = reported_buttons(run, pictures, shown=[one.name for one in shown])
         made.append(Card(kind="notice", title=label_of(names[0]), body=body, picture=picture, buttons=ways))
     return made
 

@@ -26,7 +26,7 @@ from agent.domain.pictures import (
 )
 from charts_render.alt_text import describe
 from charts_render.gallery import examples
-from tests.charts.pictures import chart, curve
+from tests.charts.picture_cases import chart, curve
 from tests.charts.test_render import _specs
 
 

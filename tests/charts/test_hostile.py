@@ -44,7 +44,7 @@ from agent.domain.pictures import (
 from agent.wire import decode, encode
 from charts_render.alt_text import describe
 from charts_render.render import compose, render
-from tests.charts.pictures import BROKEN, NAMES, ODD, SCRIPTS, collisions, png
+from tests.charts.picture_cases import BROKEN, NAMES, ODD, SCRIPTS, collisions, png
 
 _name = st.one_of(
     st.sampled_from([name for name in NAMES if name.isprintable() and len(name) <= MOST_NAME]), st.text(max_size=8)

@@ -9,7 +9,7 @@ from agent.domain.pictures import Box, Images, PictureSpec, Tile
 from charts_render.render import render
 from charts_render.results.images import decode
 from charts_render.scene import Line as Stroke
-from tests.charts.pictures import BROKEN, drawn, notes, png, said, shape
+from tests.charts.picture_cases import BROKEN, drawn, notes, png, said, shape
 
 
 @pytest.mark.parametrize("data", BROKEN)

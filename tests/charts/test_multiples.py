@@ -15,7 +15,7 @@ from charts_render.layout import Layout, lay_out
 from charts_render.plan import plan
 from charts_render.render import compose, render
 from charts_render.scene import Dots
-from tests.charts.pictures import NAMES, ODD, SCRIPTS, chart, collisions, curve, line, million, shape, texts
+from tests.charts.picture_cases import NAMES, ODD, SCRIPTS, chart, collisions, curve, line, million, shape, texts
 
 RUNS = ("r-7f3k2m", "r-b81x0q")
 

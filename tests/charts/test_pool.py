@@ -18,7 +18,7 @@ from agent.ports import Charts
 from charts_render.pool import ChartPool
 from charts_render.render import render
 from charts_render.samples import results
-from tests.charts.pictures import chart, curve
+from tests.charts.picture_cases import chart, curve
 
 
 @pytest_asyncio.fixture

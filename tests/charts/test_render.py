@@ -23,7 +23,7 @@ from charts_render.plan import plan
 from charts_render.render import compose, render
 from charts_render.scene import Dots, Line
 from charts_render.strips import strip
-from tests.charts.pictures import ODD, SCRIPTS, chart, collisions, crowded, curve, line, million, texts
+from tests.charts.picture_cases import ODD, SCRIPTS, chart, collisions, crowded, curve, line, million, texts
 
 
 def _ys(spec: ChartSpec, gid: str) -> np.ndarray:

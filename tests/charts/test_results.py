@@ -28,7 +28,7 @@ from charts_render.samples import results
 from charts_render.scene import Area, Dots
 from charts_render.scene import Line as Stroke
 from charts_render.theme import PALETTES, readable
-from tests.charts.pictures import collisions, drawn, notes, said, shape, texts
+from tests.charts.picture_cases import collisions, drawn, notes, said, shape, texts
 from tests.charts.test_geometry import _linear
 
 # Every kind

@@ -17,7 +17,7 @@ from charts_render.curve import Floats, clean
 from charts_render.plan import plan
 from charts_render.render import compose, render
 from charts_render.smoothing import smoothed
-from tests.charts.pictures import NAMES, ODD, collisions
+from tests.charts.picture_cases import NAMES, ODD, collisions
 
 values = st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), min_size=2, max_size=60)
 weights = st.floats(0.01, 0.999)

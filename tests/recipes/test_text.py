@@ -71,8 +71,8 @@ def test_what_a_tokenizer_learns_does_not_depend_on_its_threads(monkeypatch: pyt
 
 
 def test_the_lengths_of_texts_in_tokens_are_shown(docstrings: RunFolder) -> None:
-    told = Reported.model_validate(docstrings.json("pictures/token-lengths.json"))
-    found = told.picture
+    reported = Reported.model_validate(docstrings.json("pictures/token-lengths.json"))
+    found = reported.picture
     assert isinstance(found, Histogram)
     (group,) = found.groups  # more than two classes would hide each other
     said = re.fullmatch(r"Length of ([\d,]+) training texts, ([\d,]+) cut at 32 tokens", found.title)
@@ -85,7 +85,7 @@ def test_the_lengths_of_texts_in_tokens_are_shown(docstrings: RunFolder) -> None
     assert 0 < cut < every
     assert 0.5 * every < 0.8 * len(docstrings.rows("data/train.csv")) < every  # those that it learns from
     assert found.edges[0] >= 2  # of each its beginning and its end
-    assert told.step == 24
+    assert reported.step == 24
 
 
 def test_predicting_texts_alone(docstrings: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from worker.reporting.spool import Spool
 from worker.supervisor.capture import Capture
 from worker.supervisor.checkpoints import CheckpointWatch
 from worker.supervisor.follow import MetaWatch, MetricsTail, rows_in
-from worker.supervisor.pictures import Found, PictureWatch, store_of_host, told_in
+from worker.supervisor.reported import Found, PictureWatch, reported_in, store_of_host
 
 _CHECKPOINTS_EVERY_S = 1.0
 _ROWS_S = 0.5  # for rows, of one look: a script can write them faster than anybody reads
@@ -42,8 +42,8 @@ class Records:
         self._checkpoints = CheckpointWatch(folder.path)
         self._checkpoints_at = time.monotonic()
         self._saved = 0
-        told = told_in(folder.spools()) if (folder.path / FOLDER).exists() else {}
-        self._pictures = PictureWatch(folder.path, store=store_of_host, secrets=secrets, told=told)
+        reported = reported_in(folder.spools()) if (folder.path / FOLDER).exists() else {}
+        self._pictures = PictureWatch(folder.path, store=store_of_host, secrets=secrets, reported=reported)
         self._waiting: deque[EventBody] = deque(maxlen=_WAITING)
         self.on_rows: Callable[[Sequence[MetricRow]], None] | None = None
 
@@ -138,8 +138,8 @@ class Records:
             self._waiting.extend(saved)
 
     def _show(self, found: Found) -> None:
-        self._saved += len(found.told)
-        self._waiting.extend(found.told)
+        self._saved += len(found.reported)
+        self._waiting.extend(found.reported)
         for text in found.said:
             self.capture.say(text)
 

@@ -40,8 +40,8 @@ from agent.runs.charts.usage import usage_button
 from agent.runs.monitoring.findings import AFTER
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.runs.pictures.measured import facts_of
+from agent.runs.pictures.reported import reported_button
 from agent.runs.pictures.results import picture_of, result_buttons, views_of
-from agent.runs.pictures.told import told_button
 from agent.stores import Runs
 
 log = logging.getLogger(__name__)
@@ -110,8 +110,8 @@ class LiveCards:
         ways: list[Button] = []
         if spec or view != CardView():  # there is always a way back
             ways += view_buttons(run.id, view, panels=panel_names(names), beside=await self._beside(run))
-        told = bool(await self._runs.pictures(run.id))
-        ways += [told_button(run.id)] if told else []
+        reported = bool(await self._runs.pictures(run.id))
+        ways += [reported_button(run.id)] if reported else []
         ways += [usage_button(run)] if spec or run.usage else []
         attempts = await self._runs.attempts(run.id) if run.attempt else ()
         ended = run.state in ENDED
@@ -141,7 +141,9 @@ class LiveCards:
         self._remember(run.id, digest, picture if spec else None)
         key = _result_key(run)
         if run.state is RunState.SUCCEEDED:
-            await self._delivery.put(key, thread, Content(card=await self._result(run, newest, told=told)), urgent=True)
+            await self._delivery.put(
+                key, thread, Content(card=await self._result(run, newest, reported=reported)), urgent=True
+            )
         elif ended:
             await self._delivery.put(key, thread, Content(text=_ending(run)), urgent=True)
 
@@ -173,7 +175,7 @@ class LiveCards:
         while len(self._drawn) > _REMEMBERED:
             del self._drawn[next(iter(self._drawn))]
 
-    async def _result(self, run: Run, newest: Sequence[MetricRow], *, told: bool) -> Card:
+    async def _result(self, run: Run, newest: Sequence[MetricRow], *, reported: bool) -> Card:
         """The result card with its picture; a store of files that is away costs the picture only."""
         try:
             facts = await facts_of(run, self._blobs)
@@ -185,7 +187,7 @@ class LiveCards:
             return result_card(run, rows=newest)
         once = run.outcome.results[:16] if run.outcome else ""
         picture = await self._files.draw(spec, about=f"result/{run.id}", once=once)
-        ways = result_buttons(run.id, views_of(facts.found), shown="overview", told=told)
+        ways = result_buttons(run.id, views_of(facts.found), shown="overview", reported=reported)
         return result_card(run, picture, ways)
 
     async def _beside(self, run: Run) -> str:

@@ -1,7 +1,7 @@
 """The tool that shows pictures of a run: of its result, measured on sealed rows, and those that its training logged.
 
 Also how that is said in the words of a command, or in a button's subject (`r-abc123.confusion`,
-`r-abc123.told.residuals`). Reads only.
+`r-abc123.reported.residuals`). Reads only.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,17 @@ from agent.ports import Blobs
 from agent.runs.cards.run_cards import state_words
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.runs.pictures.measured import facts_of
-from agent.runs.pictures.results import LABELS, picture_of, result_buttons, told_of, views_of, words_of
-from agent.runs.pictures.told import TOLD, earlier_attempts, label_of, on_a_sheet, sheet_of, told_buttons, words_of_told
-from agent.runs.pictures.told import told_of as facts_told
+from agent.runs.pictures.reported import (
+    REPORTED,
+    earlier_attempts,
+    label_of,
+    on_a_sheet,
+    read_reported,
+    reported_buttons,
+    sheet_of,
+    words_of_reported,
+)
+from agent.runs.pictures.results import LABELS, data_of, picture_of, result_buttons, views_of, words_of
 from agent.stores import Runs
 from agent.tools.charts.chart_words import RESULT_WORDS
 from agent.tools.finding import named_or_newest
@@ -30,7 +38,8 @@ from agent.tools.tool import Caller, Result, Tool
 
 MOST_NAME = 40  # characters; those of a script have at most 32
 _WHOLE = frozenset({"results", "result", "all", "of", "the"})
-_TOLD_WORDS = frozenset({TOLD, "pictures", "picture", "logged"})
+_REPORTED = frozenset({REPORTED, "told"})  # the second in buttons of before 2026-11-24
+_REPORTED_WORDS = _REPORTED | {"pictures", "picture", "logged"}
 _FILLERS = frozenset({"matrix", "curve", "feature", "features"})
 
 
@@ -43,7 +52,7 @@ class ResultArguments(RunArguments):
         description="One measured on the sealed rows (confusion, roc, mistakes, importance, …), or by name one that "
         "the training logged; the overview if unsaid.",
     )
-    told: bool = Field(False, description="Only what the training logged itself, while it runs too.")
+    reported: bool = Field(False, description="Only what the training logged itself, while it runs too.")
 
 
 class Resulting:
@@ -64,20 +73,20 @@ class Resulting:
         return (Tool("run_results", said, ResultArguments, Effect.READ, run=self.show),)
 
     async def show(self, caller: Caller, asked: ResultArguments) -> Result:
-        """The one that is named; else what was measured, else what was told."""
+        """The one that is named; else what was measured, else what was reported."""
         run = await named_or_newest(self._runs, caller, asked.run)
         pictures = await self._runs.pictures(run.id)
         view = RESULT_WORDS.get(asked.picture or "overview")
         named = [one for one in pictures if one.name == asked.picture] or [
             one for one in pictures if asked.picture and asked.picture in one.name
         ]
-        every = asked.picture is None or (asked.told and asked.picture in _TOLD_WORDS | _WHOLE)
+        every = asked.picture is None or (asked.reported and asked.picture in _REPORTED_WORDS | _WHOLE)
         measured = bool(run.outcome and run.outcome.results)
-        if view is not None and measured and not asked.told:
+        if view is not None and measured and not asked.reported:
             return await self.measured(run, view, pictures)
         if named or (pictures and every):
-            return await self._told(run, pictures, on_a_sheet(named or pictures))
-        if view is not None and not asked.told:
+            return await self._reported(run, pictures, on_a_sheet(named or pictures))
+        if view is not None and not asked.reported:
             return await self.measured(run, view, pictures)
         facts = await facts_of(run, self._blobs) if measured else None
         there = views_of(facts.found) if facts else ()
@@ -101,34 +110,34 @@ class Resulting:
             title=f"{LABELS[view]} of {run.id}",
             body=said,
             picture=picture,
-            buttons=result_buttons(run.id, there, shown=view, told=bool(pictures)),
+            buttons=result_buttons(run.id, there, shown=view, reported=bool(pictures)),
             footer="" if picture else "The picture could not be drawn",
         )
-        return Result(said, {"run": run.id, **told_of(facts.found, there), **_names(pictures)}, card)
+        return Result(said, {"run": run.id, **data_of(facts.found, there), **_names(pictures)}, card)
 
-    async def _told(self, run: Run, pictures: Sequence[RunPicture], wanted: Sequence[RunPicture]) -> Result:
-        """A sheet of what the training told."""
-        found = [(one, facts) for one in wanted if (facts := await facts_told(one, self._blobs)) is not None]
+    async def _reported(self, run: Run, pictures: Sequence[RunPicture], wanted: Sequence[RunPicture]) -> Result:
+        """A sheet of what the training reported."""
+        found = [(one, facts) for one in wanted if (facts := await read_reported(one, self._blobs)) is not None]
         if not found:
             names = ", ".join(f"`{one.name}`" for one in wanted)
             said = f"Run `{run.id}` logged {names}, but it is no longer in the store of files."
             return Result(said, {"run": run.id, **_names(pictures)})
-        shown, told = [one for one, _ in found], [one for _, one in found]
+        shown, reported = [one for one, _ in found], [one for _, one in found]
         picture = await self._files.draw(
-            sheet_of(run, told, earlier=earlier_attempts(run, shown)), about=f"chart/{run.id}"
+            sheet_of(run, reported, earlier=earlier_attempts(run, shown)), about=f"chart/{run.id}"
         )
-        said = words_of_told(run, pictures, shown, told)
+        said = words_of_reported(run, pictures, shown, reported)
         card = Card(
             kind="notice",
             title=f"{label_of(shown[0].name) if len(shown) == 1 else 'Pictures'} of {run.id}",
             body=said,
             picture=picture,
-            buttons=told_buttons(run, pictures, shown=[one.name for one in shown]),
+            buttons=reported_buttons(run, pictures, shown=[one.name for one in shown]),
             footer="Logged by train.py" if picture else "The picture could not be drawn",
         )
         data: dict[str, JsonValue] = {
             "run": run.id,
-            "told_by": "train.py",
+            "reported_by": "train.py",
             "steps": {one.name: one.step for one in shown},
             "shows": picture.alt if picture else "",
             **_names(pictures),
@@ -139,18 +148,18 @@ class Resulting:
 def results_arguments(words: Sequence[str]) -> dict[str, Any]:
     """The arguments of `run_results` from the words of a command; a button's subject may stand for all of them.
 
-    What follows `told` is a name as it stands, since a script may call a picture `all`, or like a run.
+    What follows `reported` is a name as it stands, since a script may call a picture `all`, or like a run.
 
     Raises:
         BadRequest: two pictures, or two runs.
     """
     parts = [part for word in words for part in word.strip(",").lower().split(".") if part]
     head = parts[:1] if parts and is_run_id(parts[0]) else []
-    if len(parts) == len(head) + 2 and parts[-2] == TOLD and len(parts[-1]) <= MOST_NAME:
-        return ({"run": head[0]} if head else {}) | {"picture": parts[-1], "told": True}
+    if len(parts) == len(head) + 2 and parts[-2] in _REPORTED and len(parts[-1]) <= MOST_NAME:
+        return ({"run": head[0]} if head else {}) | {"picture": parts[-1], "reported": True}
     runs = [part for part in parts if is_run_id(part)]
-    told = not _TOLD_WORDS.isdisjoint(parts)
-    rest = [part for part in parts if part not in {*runs, *_WHOLE, *_TOLD_WORDS}]
+    reported = not _REPORTED_WORDS.isdisjoint(parts)
+    rest = [part for part in parts if part not in {*runs, *_WHOLE, *_REPORTED_WORDS}]
     names = [part for part in rest if part not in _FILLERS] or rest
     if _is_no_run(words):
         raise BadRequest(f"`{words[0][:100]}` is not a run id; one looks like `r-abc123`.")
@@ -160,7 +169,7 @@ def results_arguments(words: Sequence[str]) -> dict[str, Any]:
             "the name of a picture that its training logged."
         )
     found = {"run": runs[0] if runs else None, "picture": names[0] if names else None}
-    return {key: value for key, value in found.items() if value} | ({"told": True} if told else {})
+    return {key: value for key, value in found.items() if value} | ({"reported": True} if reported else {})
 
 
 def _is_no_run(words: Sequence[str]) -> bool:

@@ -20,7 +20,7 @@ from worker.recipes.common.scoring import (
 )
 from worker.recipes.common.table import BadData, Table, number
 from worker.recipes.common.test_rows import test_table, together
-from worker.recipes.numbers.pictures import mistakes, pictured
+from worker.recipes.numbers.results import mistakes, pictured
 from worker.recipes.numbers.scores import METRIC, measure
 
 Values = NDArray[np.float64]

@@ -52,21 +52,21 @@ def words_of(run: Run, found: Found, view: ResultView) -> str:
     return f"`{run.id}`, {counted(found.rows, 'sealed test row')}. {said}".strip()
 
 
-def told_of(found: Found, views: Sequence[ResultView]) -> dict[str, JsonValue]:
+def data_of(found: Found, views: Sequence[ResultView]) -> dict[str, JsonValue]:
     """What a language model is told of a result: the numbers that its pictures show."""
-    told = classification.told_of(found) if isinstance(found, Classification) else pictured.told_of(found)
-    return {**told, "views": list(views)}
+    data = classification.data_of(found) if isinstance(found, Classification) else pictured.data_of(found)
+    return {**data, "views": list(views)}
 
 
 def result_buttons(
-    run: str, there: Sequence[ResultView], *, shown: ResultView, told: bool = False
+    run: str, there: Sequence[ResultView], *, shown: ResultView, reported: bool = False
 ) -> tuple[Button, ...]:
     """From a picture of a result to its others and to the curves; `there` says which it has, the best first.
 
-    `told`: its training logged pictures too. Subjects are read by `agent.tools.runs.resulting`.
+    `reported`: its training logged pictures too. Subjects are read by `agent.tools.runs.resulting`.
     """
-    ways = [view for view in there if view != shown][: _MOST_BUTTONS - 1 - told]
+    ways = [view for view in there if view != shown][: _MOST_BUTTONS - 1 - reported]
     others = [Button(action="results", subject=f"{run}.{view}", label=LABELS[view]) for view in ways]
-    if told:
-        others.append(Button(action="results", subject=f"{run}.told", label="Pictures"))
+    if reported:
+        others.append(Button(action="results", subject=f"{run}.reported", label="Pictures"))
     return (*others, Button(action="chart", subject=run, label="Curves"))

@@ -253,17 +253,17 @@ def _class_words(found: Classification) -> str:
     return f"Best at {_code(best.label)} (F1 {number(best.f1)}), worst at {_code(worst.label)} (F1 {number(worst.f1)})."
 
 
-def told_of(found: Classification) -> dict[str, JsonValue]:
+def data_of(found: Classification) -> dict[str, JsonValue]:
     """The numbers of the pictures, without the points of curves."""
-    told: dict[str, JsonValue] = found.model_dump(
+    data: dict[str, JsonValue] = found.model_dump(
         mode="json", include={"rows", "class_count", "beaten", "confusion", "importance", "mistakes"}
     )
-    told["areas"] = {one.label: {"roc_auc": one.roc.area, "average_precision": one.pr.area} for one in found.curves}
-    told["classes"] = [
+    data["areas"] = {one.label: {"roc_auc": one.roc.area, "average_precision": one.pr.area} for one in found.curves}
+    data["classes"] = [
         {"label": one.label, "f1": one.f1, "baseline_f1": one.baseline_f1, "support": one.support}
         for one in found.classes[:_WHOLE_SHEET]
     ]
-    told["calibration_error"] = found.calibration.error
+    data["calibration_error"] = found.calibration.error
     if len(found.confusion.labels) > _WHOLE_SHEET:
-        del told["confusion"]  # thousands of numbers
-    return told
+        del data["confusion"]  # thousands of numbers
+    return data

@@ -24,7 +24,7 @@ def pictures_of(found: Pictured, view: ResultView) -> list[ResultPicture]:
     return [shown.picture for shown in chosen]
 
 
-def told_of(found: Pictured) -> dict[str, JsonValue]:
+def data_of(found: Pictured) -> dict[str, JsonValue]:
     """The words, and of each picture its title."""
     titles: dict[str, JsonValue] = {shown.view: shown.picture.title for shown in found.pictures}
     return {"rows": found.rows, "beaten": found.beaten, "words": found.words, "pictures": titles}

@@ -17,8 +17,8 @@ from agent.domain.pictures import Images, PictureSpec, Points, Reported, Scatter
 from agent.domain.results import Results
 from agent.domain.runs import ExitClass, Run
 from agent.llm.phrases import intent_of
-from agent.llm.phrases import results_arguments as told_asked
-from agent.runs.pictures.told import sheet_of, told_button
+from agent.llm.phrases import results_arguments as pictures_asked
+from agent.runs.pictures.reported import reported_button, sheet_of
 from agent.storage.database import Database
 from agent.tools.runs.resulting import results_arguments
 from agent.wire import decode, encode
@@ -30,7 +30,7 @@ from tests.agent.engine import SPEC, Engine
 from tests.agent.facts import facts, outcome
 from tests.agent.stage import Stage, rows
 from tests.agent.test_run_life import failed, paused
-from tests.charts.pictures import collisions
+from tests.charts.picture_cases import collisions
 from tests.fakes import START
 from tests.recipes.test_pictures import log_each
 from trainyard import TrainingRuntime
@@ -44,7 +44,7 @@ def engine(either_database: Database) -> Engine:
     return Engine(either_database)
 
 
-def told(name: str = "residuals", sha256: str = A, step: int = 1) -> Pictured:
+def reported(name: str = "residuals", sha256: str = A, step: int = 1) -> Pictured:
     return Pictured(name=name, form="scatter", step=step, sha256=sha256)
 
 
@@ -54,9 +54,11 @@ async def kept(engine: Engine, run: Run) -> list[tuple[str, int, str, int]]:
 
 async def test_the_newest_of_each_name_is_kept(engine: Engine) -> None:
     run = await engine.create()
-    await engine.says(run, Accepted(boot_id="b"), Started(model="m", total_steps=9), told(), told("map"), told(step=2))
+    await engine.says(
+        run, Accepted(boot_id="b"), Started(model="m", total_steps=9), reported(), reported("map"), reported(step=2)
+    )
     assert await kept(engine, run) == [("map", 1, "a", 1), ("residuals", 2, "a", 1)]
-    await engine.says(run, told(sha256=B, step=1))  # back to a checkpoint: later said, not a higher step
+    await engine.says(run, reported(sha256=B, step=1))  # back to a checkpoint: later said, not a higher step
     assert await kept(engine, run) == [("map", 1, "a", 1), ("residuals", 1, "b", 1)]
     assert engine.changed[-1] == run.id
 
@@ -64,7 +66,7 @@ async def test_the_newest_of_each_name_is_kept(engine: Engine) -> None:
 async def test_what_is_sent_again_or_late_changes_nothing(engine: Engine) -> None:
     run = await engine.create()
     run = await engine.says(run, Accepted(boot_id="b"))
-    events = [engine.event(run, told(step=step, sha256=sha)) for step, sha in ((1, A), (2, B), (3, A))]
+    events = [engine.event(run, reported(step=step, sha256=sha)) for step, sha in ((1, A), (2, B), (3, A))]
     await engine.service.take([events[2]])
     assert await kept(engine, run) == [("residuals", 3, "a", 1)]
     await engine.service.take([*events, *events])
@@ -76,29 +78,29 @@ async def test_what_is_sent_again_or_late_changes_nothing(engine: Engine) -> Non
 
 async def test_an_attempt_that_goes_on_keeps_those_of_earlier_ones(engine: Engine) -> None:
     run = await engine.create()
-    await engine.says(run, Accepted(boot_id="b"), Started(model="m", total_steps=9), told(step=5), told("map"))
+    await engine.says(run, Accepted(boot_id="b"), Started(model="m", total_steps=9), reported(step=5), reported("map"))
     await engine.service.pause(run.id)
     await engine.says(run, paused())
     await engine.service.resume(run.id)
-    run = await engine.says(run, Accepted(boot_id="b"), told(step=4, sha256=B))
+    run = await engine.says(run, Accepted(boot_id="b"), reported(step=4, sha256=B))
     assert run.attempt == 2
     assert await kept(engine, run) == [("map", 1, "a", 1), ("residuals", 4, "b", 2)]
-    await engine.says(run, told("map", step=9), attempt=1)  # of a superseded attempt
+    await engine.says(run, reported("map", step=9), attempt=1)  # of a superseded attempt
     assert await kept(engine, run) == [("map", 1, "a", 1), ("residuals", 4, "b", 2)]
-    await engine.says(run, told("last", step=9), failed(ExitClass.USER_ERROR))
+    await engine.says(run, reported("last", step=9), failed(ExitClass.USER_ERROR))
     assert [name for name, *_ in await kept(engine, run)] == ["last", "map", "residuals"]
 
 
 async def test_a_step_that_no_database_holds_is_no_picture(engine: Engine) -> None:
     run = await engine.create()
-    await engine.says(run, Accepted(boot_id="b"), told(step=2**70), told("map"))
+    await engine.says(run, Accepted(boot_id="b"), reported(step=2**70), reported("map"))
     assert [name for name, *_ in await kept(engine, run)] == ["map"]
 
 
 @pytest.mark.parametrize("name", ["", "A", "a b", "a.b", "-a", "a" * 33, "a\n", "é", "../a"])
 def test_names_are_fit_for_buttons(name: str) -> None:
     with pytest.raises(ValidationError):
-        told(name)
+        reported(name)
 
 
 def test_what_was_stored_under_the_old_names_is_read() -> None:
@@ -127,10 +129,10 @@ def files_of(folder: Path, **about: Any) -> dict[str, Reported]:
     return {name: Reported.model_validate(json.loads((folder / f"pictures/{name}.json").read_text())) for name in names}
 
 
-def stored(harness: Harness, name: str, told: Reported) -> Pictured:
+def stored(harness: Harness, name: str, reported: Reported) -> Pictured:
     """In the store, and what its host says of it."""
-    kept = FolderBlobs(harness.folder / "blobs").put_bytes(encode(told), name=name)
-    return Pictured(name=name, form=told.picture.kind, step=told.step, sha256=kept.sha256)
+    kept = FolderBlobs(harness.folder / "blobs").put_bytes(encode(reported), name=name)
+    return Pictured(name=name, form=reported.picture.kind, step=reported.step, sha256=kept.sha256)
 
 
 def card_of(content: Content) -> Card:
@@ -155,14 +157,14 @@ async def test_they_are_shown_while_it_trains_by_name_and_together(harness: Harn
         assert "has logged no pictures" in (await stage.asks("results", run.id, "pictures")).text
         assert "is running and has no result" in (await stage.asks("results", run.id)).text
         files = files_of(harness.folder / "run")
-        await stage.says(run, *(stored(harness, name, told) for name, told in files.items()))
+        await stage.says(run, *(stored(harness, name, reported) for name, reported in files.items()))
         every = card_of(await stage.asks("results", run.id))
         assert every.title == f"Pictures of {run.id}"
-        assert "told by train.py at step 40; not measured on sealed test rows" in every.body
+        assert "reported by train.py at step 40; not measured on sealed test rows" in every.body
         assert every.picture is not None
         sheet = newest_sheet(harness)
         assert len(sheet.pictures) == 4
-        assert "told by train.py at step 40" in sheet.subtitle
+        assert "reported by train.py at step 40" in sheet.subtitle
         assert labels(every) == [
             "Confusion", "Forecast", "Lengths", "Mistakes", "Residuals", "Samples", "Scores", "Curves",
         ]  # fmt: skip
@@ -197,22 +199,24 @@ async def test_what_was_measured_goes_first_and_what_was_told_stays_within_reach
         stage = Stage(harness, brain)
         run = await stage.running()
         files = files_of(harness.folder / "run")
-        await stage.says(run, rows(1, 2, 3, train_loss=0.5), *(stored(harness, n, told) for n, told in files.items()))
+        await stage.says(
+            run, rows(1, 2, 3, train_loss=0.5), *(stored(harness, n, reported) for n, reported in files.items())
+        )
         await stage.says(run, Ended(outcome=outcome(harness.folder, facts(harness.folder))))
         await harness.until(lambda: any(card.card and card.card.kind == "result" for card in harness.adapter.shown))
         (result,) = [card_of(one) for one in harness.adapter.shown if one.card and one.card.kind == "result"]
         assert labels(result)[:5] == ["Confusion", "Mistakes", "Importance", "Pictures", "Curves"]
         measured = card_of(await stage.asks("results", run.id, "confusion"))
         assert "sealed test rows" in measured.body
-        assert "told" not in measured.body
-        told = card_of(await stage.asks("results", run.id, "told", "confusion"))
-        assert "told by train.py" in told.body
-        assert labels(told)[-2:] == ["Results", "Curves"]
+        assert "reported" not in measured.body
+        reported = card_of(await stage.asks("results", run.id, "reported", "confusion"))
+        assert "reported by train.py" in reported.body
+        assert labels(reported)[-2:] == ["Results", "Curves"]
         assert card_of(await stage.asks("results", run.id)).title == f"Results of {run.id}"
 
 
 async def test_of_an_earlier_attempt_is_said(harness: Harness) -> None:
-    """Another program may have told it."""
+    """Another program may have reported it."""
     async with harness.open() as brain:
         stage = Stage(harness, brain)
         run = await stage.running()
@@ -226,7 +230,7 @@ async def test_of_an_earlier_attempt_is_said(harness: Harness) -> None:
         run = await stage.says(run, Accepted(boot_id="b"), stored(harness, "map", files["residuals"]))
         assert run.attempt == 2
         old = card_of(await stage.asks("results", run.id, "residuals"))
-        assert "told by train.py at step 40 in attempt 1; not measured" in old.body
+        assert "reported by train.py at step 40 in attempt 1; not measured" in old.body
         sheet = newest_sheet(harness)
         assert "in attempt 1" in sheet.subtitle
         assert "attempt" not in card_of(await stage.asks("results", run.id, "map")).body
@@ -236,9 +240,9 @@ async def test_one_that_is_gone_is_said(harness: Harness) -> None:
     async with harness.open() as brain:
         stage = Stage(harness, brain)
         run = await stage.running()
-        await stage.says(run, told("residuals"), told("map", B))
+        await stage.says(run, reported("residuals"), reported("map", B))
         bad = FolderBlobs(harness.folder / "blobs").put_bytes(b'{"step": 1}', name="x")
-        await stage.says(run, told("odd", bad.sha256))
+        await stage.says(run, reported("odd", bad.sha256))
         for name in ("residuals", "odd"):
             assert f"logged `{name}`, but it is no longer" in (await stage.asks("results", run.id, name)).text
         assert "no longer in the store" in (await stage.asks("results", run.id)).text
@@ -246,17 +250,29 @@ async def test_one_that_is_gone_is_said(harness: Harness) -> None:
 
 async def test_a_picture_may_be_called_anything(harness: Harness) -> None:
     """A script may choose the very words of the command, or what looks like a run."""
-    names = ("all", "curve", "matrix", "mistake", "pictures", "precision-recall", "r-abc123", "results", "roc", "told")
+    names = (
+        "all",
+        "curve",
+        "matrix",
+        "mistake",
+        "pictures",
+        "precision-recall",
+        "r-abc123",
+        "results",
+        "reported",
+        "roc",
+        "told",
+    )
     async with harness.open() as brain:
         stage = Stage(harness, brain)
         run = await stage.running()
         one = files_of(harness.folder / "run")["residuals"]
         await stage.says(run, *(stored(harness, name, one) for name in names))
         for name in names:
-            button = told_button(run.id, name)
+            button = reported_button(run.id, name)
             shown = card_of(await stage.asks(button.action, button.subject))
             assert shown.title == f"{button.label} of {run.id}"
-            typed = card_of(await stage.asks("results", run.id, "told", name))
+            typed = card_of(await stage.asks("results", run.id, "reported", name))
             assert typed.title == shown.title
 
 
@@ -286,16 +302,21 @@ async def test_no_words_of_the_script_become_markup(harness: Harness) -> None:
     ("words", "wanted"),
     [
         (f"results {R} residuals", {"run": R, "picture": "residuals"}),
-        (f"results {R} pictures", {"run": R, "told": True}),
-        (f"results {R}.told.map", {"run": R, "picture": "map", "told": True}),
-        (f"results {R} told confusion", {"run": R, "picture": "confusion", "told": True}),
+        (f"results {R} pictures", {"run": R, "reported": True}),
+        (f"results {R}.reported.map", {"run": R, "picture": "map", "reported": True}),
+        (f"results {R} reported confusion", {"run": R, "picture": "confusion", "reported": True}),
         (f"results {R}", {"run": R}),
-        ("results pictures", {"told": True}),
-        ("results told", {"told": True}),
+        ("results pictures", {"reported": True}),
+        ("results reported", {"reported": True}),
+        ("results told", {"reported": True}),  # as buttons and commands of before 2026-11-24 say
+        (f"results {R} told confusion", {"run": R, "picture": "confusion", "reported": True}),
+        (f"results {R}.told.map", {"run": R, "picture": "map", "reported": True}),
+        (f"results {R}.told.told", {"run": R, "picture": "told", "reported": True}),
+        (f"results {R}.reported.told", {"run": R, "picture": "told", "reported": True}),
         ("results residuals", {"picture": "residuals"}),
-        (f"results {R}.told.all", {"run": R, "picture": "all", "told": True}),
-        (f"results {R}.told.r-def456", {"run": R, "picture": "r-def456", "told": True}),
-        (f"results {R}.told.told", {"run": R, "picture": "told", "told": True}),
+        (f"results {R}.reported.all", {"run": R, "picture": "all", "reported": True}),
+        (f"results {R}.reported.r-def456", {"run": R, "picture": "r-def456", "reported": True}),
+        (f"results {R}.reported.reported", {"run": R, "picture": "reported", "reported": True}),
     ],
 )
 def test_words_say_which(words: str, wanted: dict[str, object]) -> None:
@@ -343,23 +364,23 @@ async def test_the_terminal_says_what_to_type(harness: Harness) -> None:
         await stage.says(run, *(stored(harness, n, t) for n, t in files_of(harness.folder / "run").items()))
         card = card_of(await stage.asks("results", run.id, "residuals"))
         lines = [str(part) for part in card_panel(card).renderable.renderables]  # type: ignore[union-attr]
-        assert any(f"results {run.id} told samples" in line for line in lines)
+        assert any(f"results {run.id} reported samples" in line for line in lines)
 
 
 @pytest.mark.parametrize(
     ("asked", "wanted"),
     [
-        ("show me the residuals", {"told": True, "picture": "residual"}),
-        ("can you show the pictures of r-abc123?", {"told": True}),
-        ("draw the forecast please", {"told": True, "picture": "forecast"}),
-        ("show some samples", {"told": True, "picture": "sample"}),
-        ("show me the token lengths", {"told": True, "picture": "token-length"}),
-        ("plot the clusters", {"told": True, "picture": "cluster"}),
+        ("show me the residuals", {"reported": True, "picture": "residual"}),
+        ("can you show the pictures of r-abc123?", {"reported": True}),
+        ("draw the forecast please", {"reported": True, "picture": "forecast"}),
+        ("show some samples", {"reported": True, "picture": "sample"}),
+        ("show me the token lengths", {"reported": True, "picture": "token-length"}),
+        ("plot the clusters", {"reported": True, "picture": "cluster"}),
     ],
 )
 def test_plain_words_ask_for_one(asked: str, wanted: dict[str, object]) -> None:
     assert intent_of(asked) == "run_results"
-    assert told_asked(asked) == wanted
+    assert pictures_asked(asked) == wanted
 
 
 @pytest.mark.parametrize(
@@ -387,7 +408,7 @@ async def test_a_question_in_the_thread_shows_what_fits(harness: Harness) -> Non
         stage = Stage(harness, brain)
         run = await stage.running()
         files = files_of(harness.folder / "run")
-        told = [stored(harness, "wine-clusters", files["residuals"]), stored(harness, "samples", files["samples"])]
-        await stage.says(run, *told, stored(harness, "late-clusters", files["residuals"]))
-        assert "`samples`, told by train.py" in await stage.tells("show me the samples")
-        assert "`late-clusters`, `wine-clusters`, told by" in await stage.tells("show the clusters")
+        reported = [stored(harness, "wine-clusters", files["residuals"]), stored(harness, "samples", files["samples"])]
+        await stage.says(run, *reported, stored(harness, "late-clusters", files["residuals"]))
+        assert "`samples`, reported by train.py" in await stage.tells("show me the samples")
+        assert "`late-clusters`, `wine-clusters`, reported by" in await stage.tells("show the clusters")

@@ -1,4 +1,4 @@
-"""What a training shows of itself, taken in by the supervisor: bounded, distrusted, told once, over deaths too."""
+"""What a training shows of itself, taken in by the supervisor: bounded, distrusted, reported once, over deaths too."""
 
 import base64
 import json
@@ -21,8 +21,8 @@ from tests.worker.conftest import GOOD, Yard, eventually, opened
 from trainyard import TrainingRuntime
 from worker.client.blobs import FolderBlobs, RedisBlobs
 from worker.sandbox.tiers import why_not
-from worker.supervisor import pictures as module
-from worker.supervisor.pictures import PictureWatch, Refused, checked, told_in
+from worker.supervisor import reported as module
+from worker.supervisor.reported import PictureWatch, Refused, checked, reported_in
 
 REPO = Path(__file__).resolve().parents[2]
 RUNTIME = {f"trainyard/{path.name}": path.read_bytes() for path in (REPO / "trainyard").glob("*.py")}
@@ -54,29 +54,29 @@ def watch(tmp_path: Path) -> PictureWatch:
     return watching(tmp_path)
 
 
-def watching(tmp_path: Path, *, told: dict[str, str] | None = None, secrets: tuple[str, ...] = ()) -> PictureWatch:
+def watching(tmp_path: Path, *, reported: dict[str, str] | None = None, secrets: tuple[str, ...] = ()) -> PictureWatch:
     store = FolderBlobs(tmp_path / "blobs")
-    return PictureWatch(tmp_path / "run", store=lambda: store, secrets=secrets, told=told or {})
+    return PictureWatch(tmp_path / "run", store=lambda: store, secrets=secrets, reported=reported or {})
 
 
 def test_pictures_are_told_once_and_again_when_they_change(tmp_path: Path, watch: PictureWatch) -> None:
     run = tmp_path / "run"
-    assert watch.look().told == []
+    assert watch.look().reported == []
     lay(run, "b", TABLE)
     lay(run, "a", images(png(4, 4)))
     first = watch.look()
-    assert [(one.name, one.form, one.step) for one in first.told] == [("a", "images", 1), ("b", "table", 1)]
-    kept = decode(Reported, FolderBlobs(tmp_path / "blobs").get_file(first.told[1].sha256).read_bytes())
+    assert [(one.name, one.form, one.step) for one in first.reported] == [("a", "images", 1), ("b", "table", 1)]
+    kept = decode(Reported, FolderBlobs(tmp_path / "blobs").get_file(first.reported[1].sha256).read_bytes())
     assert kept.picture.kind == "table"
     assert kept.picture.rows == (("b",),)
     lay(run, "b", {**TABLE, "title": "anew"}, step=2)
-    assert watch.look().told == []  # not so soon after the first
+    assert watch.look().reported == []  # not so soon after the first
     at_end = watch.look(at_end=True)
-    assert [(one.name, one.step) for one in at_end.told] == [("b", 2)]
+    assert [(one.name, one.step) for one in at_end.reported] == [("b", 2)]
     lay(run, "b", {**TABLE, "title": "anew"}, step=2)  # written again, the same
-    assert watch.look(at_end=True).told == []
-    again = watching(tmp_path, told={one.name: one.sha256 for one in (*first.told, *at_end.told)})
-    assert again.look(at_end=True).told == []
+    assert watch.look(at_end=True).reported == []
+    again = watching(tmp_path, reported={one.name: one.sha256 for one in (*first.reported, *at_end.reported)})
+    assert again.look(at_end=True).reported == []
     assert (first.said, at_end.said) == ([], [])
 
 
@@ -85,12 +85,12 @@ def test_a_script_that_shows_too_much_is_taken_at_its_end(
 ) -> None:
     monkeypatch.setattr(module, "_AGAIN_S", 0.0)
     monkeypatch.setattr(module, "_WHILE_RUNNING_BYTES", 1000)
-    told = 0
+    reported = 0
     for step in range(60):
         lay(tmp_path / "run", "t", {**TABLE, "rows": [["x" * 50]]}, step=step)
-        told += len(watch.look().told)
-    assert 2 < told < 20
-    (last,) = watch.look(at_end=True).told
+        reported += len(watch.look().reported)
+    assert 2 < reported < 20
+    (last,) = watch.look(at_end=True).reported
     assert last.step == 59
 
 
@@ -162,7 +162,7 @@ def test_what_is_no_picture_is_a_line_and_harms_no_other(tmp_path: Path, watch: 
     lay(tmp_path / "run", "good", TABLE)
     make(tmp_path / "run/pictures/evil.json")
     found = watch.look()
-    assert [one.name for one in found.told] == ["good"]
+    assert [one.name for one in found.reported] == ["good"]
     (said,) = found.said
     assert said.startswith("picture evil is not shown: ")
     assert any(part.lower() in said.lower() for part in why.split("|")), said
@@ -173,8 +173,8 @@ def test_what_is_no_picture_is_a_line_and_harms_no_other(tmp_path: Path, watch: 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e300", "-0.0", "1e999", "5e-324"])
 def test_odd_numbers_are_numbers(number: str) -> None:
     of = f'{{"step":1,"picture":{{"kind":"scatter","title":"","groups":[{{"x":[{number}],"y":[{number}]}}]}}}}'
-    told = checked(of.encode(), str)
-    assert decode(Reported, told.model_dump_json()) is not None
+    reported = checked(of.encode(), str)
+    assert decode(Reported, reported.model_dump_json()) is not None
 
 
 def test_a_folder_that_is_none_is_left_alone(tmp_path: Path, watch: PictureWatch) -> None:
@@ -182,9 +182,9 @@ def test_a_folder_that_is_none_is_left_alone(tmp_path: Path, watch: PictureWatch
     elsewhere.mkdir()
     lay(elsewhere, "secret", TABLE)
     (tmp_path / "run/pictures").symlink_to(elsewhere / "pictures")
-    assert watch.take().told == []
-    assert watch.look(at_end=True).told == []
-    assert watch.finish().told == []
+    assert watch.take().reported == []
+    assert watch.look(at_end=True).reported == []
+    assert watch.finish().reported == []
 
 
 def test_names_are_bounded(tmp_path: Path, watch: PictureWatch) -> None:
@@ -193,12 +193,12 @@ def test_names_are_bounded(tmp_path: Path, watch: PictureWatch) -> None:
     for name in ("..", "a b", "A", "a.b"):
         (tmp_path / "run/pictures" / f"{name}.json").write_text("{}")
     found = watch.look()
-    assert [one.name for one in found.told] == [f"n{i:02d}" for i in range(20)]
+    assert [one.name for one in found.reported] == [f"n{i:02d}" for i in range(20)]
     assert found.said == ["30 pictures are too many; 20 are shown"]
     lay(tmp_path / "run", "a-first", TABLE)  # what is shown already goes before
-    assert watch.look(at_end=True).told == []
+    assert watch.look(at_end=True).reported == []
     (tmp_path / "run/pictures/n03.json").unlink()
-    assert [one.name for one in watch.look(at_end=True).told] == ["a-first"]
+    assert [one.name for one in watch.look(at_end=True).reported] == ["a-first"]
 
 
 def test_secrets_are_taken_out_of_texts(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_secrets_are_taken_out_of_texts(tmp_path: Path) -> None:
     lay(tmp_path / "run", "hunter2-is-secret", TABLE)
     (tmp_path / "run/pictures/v.json").write_text('{"step": 1, "hunter2-is-secret": 1}')
     found = watch.look()
-    assert [one.name for one in found.told] == ["t", "u"], found.said
+    assert [one.name for one in found.reported] == ["t", "u"], found.said
     said = " ".join(found.said)
     assert "hunter2" not in said
     assert "its name is a secret" in said
@@ -228,21 +228,21 @@ def test_all_that_the_runtime_writes_is_taken(tmp_path: Path, watch: PictureWatc
 
     names = log_each(TrainingRuntime("r", tmp_path / "run"))
     found = watch.look()
-    assert sorted(one.name for one in found.told) == sorted(names)
+    assert sorted(one.name for one in found.reported) == sorted(names)
     assert found.said == []
 
 
 def test_a_store_that_is_away_delays_pictures_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     away: list[Any] = [RedisBlobs("redis://127.0.0.1:1/0", tmp_path / "cache")]
-    watch = PictureWatch(tmp_path / "run", store=lambda: Changing(away), secrets=(), told={})
+    watch = PictureWatch(tmp_path / "run", store=lambda: Changing(away), secrets=(), reported={})
     lay(tmp_path / "run", "t", TABLE)
-    assert watch.look().told == []
+    assert watch.look().reported == []
     lay(tmp_path / "run", "u", TABLE)
     (said,) = watch.look(at_end=True).said
     assert "its last pictures are not kept: Redis at" in said
     away[0] = FolderBlobs(tmp_path / "blobs")
-    assert [one.name for one in watch.look().told] == ["t", "u"]
+    assert [one.name for one in watch.look().reported] == ["t", "u"]
 
 
 class Changing:
@@ -261,10 +261,10 @@ def test_a_store_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never answers
         port = silent.getsockname()[1]
         store = RedisBlobs(f"redis://127.0.0.1:{port}/0", tmp_path / "cache")
-        watch = PictureWatch(tmp_path / "run", store=lambda: store, secrets=(), told={})
-        assert watch.take().told == []
+        watch = PictureWatch(tmp_path / "run", store=lambda: store, secrets=(), reported={})
+        assert watch.take().reported == []
         found = watch.finish(limit_s=0.3)
-        assert found.told == []
+        assert found.reported == []
         assert any("does not answer" in said for said in found.said)
 
 
@@ -307,11 +307,11 @@ async def test_pictures_come_while_it_trains_and_the_last_at_its_end(yard: Yard)
     found = pictured(yard, "r-show00")
     assert sorted((one.name, one.step) for one in found) == [("residuals", 1), ("samples", 1), ("samples", 2)]
     samples = [one for one in found if one.name == "samples"]
-    first, last_told = (
+    first, last_reported = (
         decode(Reported, yard.blobs.get_file(one.sha256).read_bytes()).model_dump_json() for one in samples
     )
     assert "hunter2" not in first
-    assert "bye" in last_told
+    assert "bye" in last_reported
     lines = [line for event in yard.events("r-show00") if isinstance(event.body, Logged) for line in event.body.lines]
     (said,) = [line for line in lines if "picture evil" in line]
     assert said.startswith("[trainyard] picture evil is not shown")
@@ -323,10 +323,10 @@ async def test_a_supervisor_killed_at_any_moment_doubles_and_loses_nothing(host:
     await host.launch(host.order("r-kill00", SHOW + hold + GOOD, files=RUNTIME))
     eventually(lambda: len(pictured(host, "r-kill00")) == 2, what="two pictures")
     folder = host.folder("r-kill00").path
-    lay(folder, "left", TABLE, step=7)  # nobody may have told it yet
+    lay(folder, "left", TABLE, step=7)  # nobody may have reported it yet
     os.kill(host.supervisor_pid("r-kill00"), signal.SIGKILL)
     host.outcome("r-kill00")
-    told = {one.name for one in pictured(host, "r-kill00")}
+    reported = {one.name for one in pictured(host, "r-kill00")}
     (folder / "go-on").touch()
     again = SHOW.replace("hello", "hello again").replace(
         'pathlib.Path("pictures/evil', '0 and pathlib.Path("pictures/evil'
@@ -334,9 +334,9 @@ async def test_a_supervisor_killed_at_any_moment_doubles_and_loses_nothing(host:
     await host.launch(host.order("r-kill00", again + "rt.finish()\n" + GOOD, files=RUNTIME, attempt=2))
     assert host.outcome("r-kill00", attempt=2).state is RunState.SUCCEEDED
     second = [one.name for one in pictured(host, "r-kill00", attempt=2)]
-    assert sorted(second) == sorted({"samples", "left"} - (told - {"samples"}))  # the same residuals are no news
+    assert sorted(second) == sorted({"samples", "left"} - (reported - {"samples"}))  # the same residuals are no news
     spools = host.folder("r-kill00").spools()
-    assert set(told_in(spools)) == {"residuals", "samples", "left"}
+    assert set(reported_in(spools)) == {"residuals", "samples", "left"}
 
 
 @pytest.mark.parametrize("tier", ["bwrap", "landlock"])
@@ -358,7 +358,7 @@ async def test_pictures_go_through_redis_where_no_folder_is_shared(host: Yard) -
     order = host.order("r-redis0", f"{SHOW}rt.finish()\n{GOOD}", files=RUNTIME)
     host.launch_here(order)
     assert host.outcome("r-redis0").state is RunState.SUCCEEDED
-    told = pictured(host, "r-redis0")
-    assert sorted(one.name for one in told) == ["residuals", "samples"]
-    for one in told:
+    reported = pictured(host, "r-redis0")
+    assert sorted(one.name for one in reported) == ["residuals", "samples"]
+    for one in reported:
         assert decode(Reported, (await store.get(one.sha256)).read_bytes()).step == 1

@@ -1,9 +1,9 @@
 """Takes what a training shows of itself (`pictures/NAME.json`) into the store of files, while it runs and at its end.
 
-Owns which pictures were told already. Distrusts every byte: no link is followed, no pipe waited for, sizes and counts
-are bounded, texts lose secrets, of images the head is read and nothing decoded. What is refused is a line that people
-can read, once for each content. Reading and storing are in a thread, so that a store that is away holds up nobody.
-Used by `worker.supervisor.records`.
+Owns which pictures were reported already. Distrusts every byte: no link is followed, no pipe waited for, sizes and
+counts are bounded, texts lose secrets, of images the head is read and nothing decoded. What is refused is a line that
+people can read, once for each content. Reading and storing are in a thread, so that a store that is away holds up
+nobody. Used by `worker.supervisor.records`.
 """
 
 import json
@@ -61,7 +61,7 @@ class Refused(Exception):
 class Found:
     """What a look found: pictures that are in the store, and lines for people."""
 
-    told: list[Pictured] = field(default_factory=list)
+    reported: list[Pictured] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
 
@@ -69,11 +69,11 @@ class PictureWatch:
     """Tells each picture once it is in the store, and again when it has changed."""
 
     def __init__(
-        self, folder: Path, *, store: Callable[[], BlobStore], secrets: Sequence[str], told: dict[str, str]
+        self, folder: Path, *, store: Callable[[], BlobStore], secrets: Sequence[str], reported: dict[str, str]
     ) -> None:
-        """`told` has the sha256 of what earlier attempts told, by name; `store` is asked when there is a picture."""
+        """`reported`: the sha256 of what earlier attempts did, by name; `store` is asked when there is a picture."""
         self._folder, self._store, self._secrets = folder, store, secrets
-        self._told = told
+        self._reported = reported
         self._blobs: BlobStore | None = None
         self._stamps: dict[str, tuple[int, int, int]] = {}
         self._taken_at: dict[str, float] = {}
@@ -104,7 +104,7 @@ class PictureWatch:
         last = self._thread().submit(self.look, at_end=True)
         running = [one for one in (self._looking, last) if one is not None]
         for done in sorted(wait(running, timeout=limit_s).done, key=running.index):
-            found.told += _result(done).told
+            found.reported += _result(done).reported
             found.said += _result(done).said
         if not last.done():
             last.cancel()
@@ -122,7 +122,7 @@ class PictureWatch:
             return found
         try:
             names = _names(folder)
-            known = sorted(names, key=lambda name: (name not in self._told, name))
+            known = sorted(names, key=lambda name: (name not in self._reported, name))
             if len(names) > MOST_PICTURES:
                 self._say(found, f"{len(names)} pictures are too many; {MOST_PICTURES} are shown")
             for name in known[:MOST_PICTURES]:
@@ -147,8 +147,8 @@ class PictureWatch:
             if data is None:
                 return
             self._stamps[name], self._taken_at[name] = stamp, time.monotonic()  # refused once for each content
-            told = checked(data, clean)
-            self._keep(told, name, found)
+            reported = checked(data, clean)
+            self._keep(reported, name, found)
         except (Refused, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             self._say(found, f"picture {clean(name)} is not shown: {clean(why or type(error).__name__)[:_SAID]}")
@@ -180,16 +180,16 @@ class PictureWatch:
             return False
         return now - self._taken_at.get(name, float("-inf")) >= _AGAIN_S + _AGAIN_SHARE * (now - self._began)
 
-    def _keep(self, told: Reported, name: str, found: Found) -> None:
-        """Into the store, and told if that is news. Raises: OSError, AppError."""
+    def _keep(self, reported: Reported, name: str, found: Found) -> None:
+        """Into the store, and reported if that is news. Raises: OSError, AppError."""
         if self._blobs is None:
             self._blobs = self._store()
-        data = encode(told)
+        data = encode(reported)
         self._bytes += len(data)
         sha256 = self._blobs.put_bytes(data, name=f"{self._folder.name}.{name}.json").sha256
-        if self._told.get(name) != sha256:
-            self._told[name] = sha256
-            found.told.append(Pictured(name=name, form=told.picture.kind, step=told.step, sha256=sha256))
+        if self._reported.get(name) != sha256:
+            self._reported[name] = sha256
+            found.reported.append(Pictured(name=name, form=reported.picture.kind, step=reported.step, sha256=sha256))
 
     def _say(self, found: Found, text: str) -> None:
         if text not in self._said and len(self._said) < 2 * MOST_PICTURES:
@@ -213,16 +213,16 @@ def checked(data: bytes, clean: Callable[[str], str]) -> Reported:
     try:
         found = json.loads(data)
         _require_few(found)
-        told = Reported.model_validate(found)  # before its texts are gone through: they are few then
-        told = Reported.model_validate(_cleaned(told.model_dump(), clean))
+        reported = Reported.model_validate(found)  # before its texts are gone through: they are few then
+        reported = Reported.model_validate(_cleaned(reported.model_dump(), clean))
     except ValidationError as error:
         raise Refused(_first(error)) from error
     except (ValueError, RecursionError, OverflowError) as error:
         raise Refused(f"it is not such JSON ({str(error)[:_SAID]})") from error
-    if isinstance(told.picture, Images):
-        for number, tile in enumerate(told.picture.tiles, 1):
+    if isinstance(reported.picture, Images):
+        for number, tile in enumerate(reported.picture.tiles, 1):
             _check_image(tile.image, number)
-    return told
+    return reported
 
 
 def _require_few(found: object) -> None:
@@ -244,7 +244,7 @@ def store_of_host() -> BlobStore:
     return make_blobs(settings.blobs, home=settings.home, redis_url=settings.redis_url, cache=cache)
 
 
-def told_in(spools: Iterable[Path]) -> dict[str, str]:
+def reported_in(spools: Iterable[Path]) -> dict[str, str]:
     """The sha256 of the newest picture of each name in the spools of a run's attempts."""
     found: dict[str, str] = {}
     for path in sorted(spools, key=attempt_of):
