@@ -170,6 +170,7 @@ class Classification(Value):
     importance: Importance | None = None
     lengths: Lengths | None = None
     mistakes: Mistakes
+    samples: AnyPicture | None = None  # of a classifier of images
 
 
 class Shown(Value):

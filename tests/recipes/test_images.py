@@ -12,7 +12,9 @@ import pytest
 from PIL import Image
 
 from agent.domain.orders import LabelPrediction
+from agent.domain.results import Results
 from agent.domain.runs import Scorecard
+from agent.runs.pictures.results import views_of
 from tests.recipes.folders import RunFolder, make_run
 from tests.recipes.pictures_of import archive, digits, png, turned_digits
 from worker.recipes.common.predict import main as predict_here
@@ -141,6 +143,15 @@ def test_no_name_tells_a_class_and_no_label_lies_beside_the_training(numbers: Ru
     assert len(list((numbers.sealed / "thumbnails").iterdir())) == len(test)
 
 
+def test_single_images_are_shown(numbers: RunFolder) -> None:
+    found = Results.model_validate_json((numbers.dir / "results.json").read_bytes()).found
+    assert found.kind == "classification"
+    assert found.samples is not None
+    assert found.samples.kind == "images"
+    assert 1 <= len(found.samples.tiles) <= 12
+    assert "samples" in views_of(found)
+
+
 def test_the_finished_model_answers_for_an_image_and_for_an_archive(
     numbers: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,3 +183,6 @@ def test_the_angle_of_a_digit_is_measured_in_degrees(tmp_path: Path) -> None:
     assert card.metric == "rmse"
     assert [score.name for score in card.baselines] == ["linear", "mean"]
     assert card.model.value < 0.8 * card.baselines[-1].value
+    found = Results.model_validate_json((run.dir / "results.json").read_bytes()).found
+    assert found.kind == "pictured"
+    assert [shown.view for shown in found.pictures][-1] == "samples"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,14 @@ class _Said:
         return np.searchsorted(classes, [truth[row_id] for row_id in self.row_ids])
 
 
-def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
-    """Measure and write. `sealed=False` says in the card that the labels lay open to the training. Raises: BadData."""
+More = Callable[[Answers, list[str]], dict[str, Any]]
+
+
+def score(job: Job, sealed_dir: Path, *, sealed: bool = True, more: More | None = None) -> None:
+    """Measure and write. `sealed=False` says in the card that the labels lay open to the training. Raises: BadData.
+
+    `more(answers, row_ids)` are facts that a recipe adds.
+    """
     truth, tables = candidates(job, sealed_dir)
     classes = _classes(truth, tables)
     said = {name: _checked(name, table, classes) for name, table in tables.items()}
@@ -61,7 +68,7 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
 
     deciding = Decisive(metric, len(truth), score_of, groups=together(job, row_ids))
     beaten = publish(job, scores, deciding, sealed=sealed)
-    write_results(job, lambda: _facts(job, truth, classes, (said[MODEL], said[beaten]), beaten))
+    write_results(job, lambda: _facts(job, truth, classes, (said[MODEL], said[beaten]), beaten, more))
 
 
 def _classes(truth: dict[str, str], tables: dict[str, Table]) -> list[str]:
@@ -70,7 +77,7 @@ def _classes(truth: dict[str, str], tables: dict[str, Table]) -> list[str]:
 
 
 def _facts(
-    job: Job, truth: dict[str, str], classes: list[str], both: tuple[_Said, _Said], beaten: str
+    job: Job, truth: dict[str, str], classes: list[str], both: tuple[_Said, _Said], beaten: str, more: More | None
 ) -> dict[str, Any]:
     """The model beside the baseline that it had to beat."""
     model, baseline = both
@@ -80,7 +87,8 @@ def _facts(
     column = small_object(job.run_dir / "data/split.json").get("text_column")
     text = column if isinstance(column, str) else None
     rows = single_rows(answers, model.row_ids, job.run_dir / "data/test.csv", text=text, weights=weights)
-    return classification(answers) | {"importance": weights} | rows
+    added = more(answers, model.row_ids) if more else {}
+    return classification(answers) | {"importance": weights} | rows | added
 
 
 def _checked(name: str, table: Table, classes: list[str]) -> _Said:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from worker.recipes.classes.results import Answers
+from worker.recipes.common.images import IMAGE
 from worker.recipes.common.scoring import short
 from worker.recipes.common.table import Table
 from worker.recipes.common.test_rows import test_table
@@ -38,7 +39,7 @@ def _columns(table: Table | None, text: str | None, weights: Mapping[str, Any] |
     """Which columns tell a person most about a row: the text, else what the model leans on, else the first."""
     if table is None:
         return []
-    known = {short(name): name for name in table.names if name != "row_id"}
+    known = {short(name): name for name in table.names if name not in {"row_id", IMAGE}}
     if text in table.columns and text is not None:
         return [text]
     strongest = [feature["name"] for feature in weights["features"]] if weights else []

@@ -29,6 +29,7 @@ _NAMED_MODEL, _NAMED_PX = 300.0, 224
 _SMALLEST_PX, _LARGEST_PX, _GRID_PX = 32, 96, 8
 _LOOKED_AT = 200
 _MOST_THREADS = 8
+_LITTLE = 4_000_000  # pixels; below, several threads gain little and wait for each other on a busy machine
 
 
 @dataclass
@@ -72,7 +73,8 @@ def build(paths: Sequence[str], outputs: Sequence[str], settings: dict[str, Any]
     network, look = _pretrained(named, outputs, size, kind) if named else _from_scratch(outputs, size, kind)
     settings["image_size"] = look.size_px
     count = sum(parameter.numel() for parameter in network.parameters())
-    torch.set_num_threads(min(_MOST_THREADS, usable_cpus()))
+    little = not named and len(paths) * look.size_px**2 < _LITTLE
+    torch.set_num_threads(1 if little else min(_MOST_THREADS, usable_cpus()))
     origin = f"{named or 'a small residual network from scratch'} ({count / 1e6:.2f} M parameters, {look.size_px} px)"
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return Network(network.to(device), look, origin, device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,14 @@ from worker.recipes.numbers.scores import METRIC, measure
 Values = NDArray[np.float64]
 
 
-def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
-    """Measure and write. `sealed=False` says in the card that the labels lay open to the training. Raises: BadData."""
+More = Callable[[list[str], Values, Values], list[dict[str, Any]]]
+
+
+def score(job: Job, sealed_dir: Path, *, sealed: bool = True, more: More | None = None) -> None:
+    """Measure and write. `sealed=False` says in the card that the labels lay open to the training. Raises: BadData.
+
+    `more(row_ids, true, predicted)` are pictures that a recipe adds.
+    """
     truth, tables = candidates(job, sealed_dir)
     row_ids = list(truth)
     wanted = np.array([float(value) for value in truth.values()])
@@ -47,6 +54,7 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
         shown = [one["name"] for one in weights["features"]] if weights else []
         cells = {name: table.columns[name] for name in shown if name in table.columns} if table else {}
         found["pictures"].append(mistakes(row_ids, wanted, said[MODEL], cells))
+        found["pictures"] += more(row_ids, wanted, said[MODEL]) if more else []
         return found
 
     write_results(job, facts)

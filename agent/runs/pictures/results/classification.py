@@ -34,6 +34,7 @@ def views_of(found: Classification) -> tuple[ResultView, ...]:
     there: dict[ResultView, bool] = {
         "overview": True,
         "confusion": True,
+        "samples": found.samples is not None,
         "mistakes": bool(found.mistakes.rows),
         "importance": found.importance is not None,
         "classes": bool(found.classes),
@@ -70,6 +71,8 @@ def _single(found: Classification, view: ResultView, *, bars: int = _WHOLE_SHEET
         case "confusion":
             labels = found.confusion.labels
             return [Matrix("confusion matrix", labels, labels, found.confusion.counts, others=_has_others(found))]
+        case "samples":
+            return [found.samples] if found.samples else []
         case "classes":
             return _classes(found, bars)
         case "roc" | "pr":
