@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.worker.test_sup_pictures import REPO, RUNTIME
+from tests.worker.test_sup_reported import REPO, RUNTIME
 
 from agent.domain.events import Logged, Measured, Pictured
 from agent.domain.pictures import Images, Lines, PictureSpec, Reported, Scatter, Table
