@@ -1,7 +1,7 @@
 """A whole site for fault tests: embedded Redis behind a proxy, a worker and a bot as processes, a folder as the chat.
 
-The bot's database is read with SQLite itself, what people see with `file_adapter.standing`, the rest from /proc. Everything
-that a site started is ended by `close`, which also says what was left over.
+The bot's database is read with SQLite itself, what people see with `file_adapter.standing`, the rest from /proc.
+Everything that a site started is ended by `close`, which also says what was left over.
 """
 
 import contextlib

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.worker.test_sup_reported import REPO, RUNTIME
 
 from agent.domain.events import Logged, Measured, Pictured
 from agent.domain.pictures import Images, Lines, PictureSpec, Reported, Scatter, Table
@@ -23,6 +22,7 @@ from tests.agent.stage import Stage
 from tests.charts.picture_cases import collisions
 from tests.fakes import START
 from tests.worker.conftest import Yard
+from tests.worker.test_sup_reported import REPO, RUNTIME
 
 RUN = Run(id="r-abc123", session_id="s", requester="u", state="running", spec=SPEC, created_at=START)  # type: ignore[arg-type]
 FORMS = {
