@@ -200,6 +200,8 @@ _RESULTS = {
     "regression": "Residuals with one far off; accuracy against cost with the front that nothing beats.",
     "clusters": "A map of clusters, named in place; logged by a training script.",
     "mistakes": "Samples as a table.",
+    "samples": "Long texts side by side: below each other, so that they can be read on a phone.",
+    "entities": "Sentences with what a model marked: right, wrong, and in dashes what it missed.",
     "progress": "Experiments in their order, the best so far as steps; crashed ones stand on the axis.",
     "tree": "Experiments below the one they came from.",
     "images": "Images a classifier was right or wrong about; a broken one is an empty frame.",

@@ -17,12 +17,15 @@ from agent.domain.pictures import (
     Line,
     Lines,
     Matrix,
+    Passage,
     PictureSpec,
     Points,
     Progress,
     ResultPicture,
     Scatter,
+    Span,
     Table,
+    Texts,
     Tile,
     Tree,
     Trial,
@@ -265,6 +268,57 @@ def detections() -> Images:
     return Images("Detections", tuple(tiles))
 
 
+def entities() -> Texts:
+    """What a tagger found in sentences: right ones, wrong ones, and one it missed."""
+
+    def passage(text: str, found: dict[str, str], there: dict[str, str], caption: str) -> Passage:
+        marked = [(text.index(words), words, name, truth) for of, truth in ((found, False), (there, True))
+                  for words, name in of.items()]  # fmt: skip
+        spans = tuple(Span(at, at + len(words), name, truth) for at, words, name, truth in marked)
+        return Passage(text, spans, caption, found == there)
+
+    first = {"Ada Lovelace": "person", "London": "place", "Analytical Engine": "work"}
+    return Texts("Entities", (
+        passage(
+            "Ada Lovelace was born in London and wrote the first program for the Analytical Engine.",
+            first, first, "row 17",
+        ),
+        passage(
+            "In 1969 Margaret Hamilton led the team at MIT that wrote the flight software of Apollo 11, which NASA had "
+            "ordered eight years before.",
+            {"Margaret Hamilton": "person", "MIT": "place", "Apollo": "work", "NASA": "organisation"},
+            {"Margaret Hamilton": "person", "MIT": "organisation", "Apollo 11": "work", "NASA": "organisation"},
+            "row 203",
+        ),
+        passage(
+            "東京の大学で山田太郎が発表した。", {"東京": "place"}, {"東京": "place", "山田太郎": "person"}, "row 340"
+        ),
+    ))  # fmt: skip
+
+
+def summaries() -> Table:
+    """Texts side by side: what was given, and what was made of it."""
+    rows = (
+        (
+            "The council agreed on Tuesday to close the northern bridge for eight months from March while its bearings "
+            "are replaced, sending lorries over a forty kilometre detour that shop owners fear will cost them a third "
+            "of their trade.",
+            "The council agreed on Tuesday to close the northern bridge for eight months from March while its bearings "
+            "are replaced,",
+            "The northern bridge closes for eight months from March; shops fear losing a third of their trade.",
+            "Northern bridge to close for eight months; businesses warn of losses.",
+        ),
+        (
+            "A teenager who taught herself to code during a stay in hospital has won a national prize for an app which "
+            "tells patients in plain words what their test results mean.",
+            "A teenager who taught herself to code during a stay in hospital has won a national prize",
+            "A teenager won a hospital for an app that explains test results.",
+            "Self-taught teenager wins award for app explaining hospital results.",
+        ),
+    )
+    return Table("Summaries", ("text", "baseline", "this model", "reference"), rows, ("good", "bad"))
+
+
 _TOPICS = (
     "numpy", "scipy", "pandas", "matplotlib", "keras", "pytorch", "sklearn", "django", "flask", "fastapi", "celery",
     "redis", "postgres", "sqlite", "docker", "kubernetes", "ansible", "terraform", "linux", "bash", "git", "ssh",
@@ -293,6 +347,8 @@ def results(theme: Theme, width_px: int = 1200) -> dict[str, PictureSpec]:
         "regression": (residuals(), pareto()),
         "pareto": (pareto(),),
         "mistakes": (mistakes(),),
+        "samples": (summaries(),),
+        "entities": (entities(),),
         "progress": (progress(),),
         "tree": (tree(),),
         "images": (wrong_images(),),

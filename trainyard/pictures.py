@@ -16,7 +16,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ MOST_BARS, MOST_BINS, MOST_CLASSES = 60, 60, 51
 MOST_ROWS, MOST_COLUMNS = 50, 12
 MOST_CELL, MOST_NAME, MOST_TITLE = 600, 120, 160  # characters
 MOST_IMAGES, MOST_BOXES = 12, 24
+MOST_TEXTS, MOST_SPANS = 12, 60
 _IMAGE_BYTES = 1_400_000  # of all images together: base64 makes a third more of them
 _TEXTS = frozenset({"title", "x_label", "y_label", "row_label", "column_label", "unit"})
 _ABOUT = _TEXTS | {"guide", "since", "most"}
@@ -219,24 +220,55 @@ def matrix(counts: Any, rows: Sequence[Any], columns: Sequence[Any] | None) -> P
 def images(given: Iterable[Any], captions: Any = None, right: Any = None, boxes: Any = None) -> Picture:
     """A grid of the first twelve images."""
     every = list(given)
-    with_each: dict[str, list[Any]] = {
-        key: list(of) if of is not None else [None] * len(every)
-        for key, of in (("captions", captions), ("right", right), ("boxes", boxes))
-    }
-    for key, of in with_each.items():
-        if len(of) != len(every):
-            raise NoPicture(f"there are {len(every)} images and {len(of)} {key}")
-    tiles = []
-    shown = every[:MOST_IMAGES]
-    for image, caption, is_right, found in zip(shown, *with_each.values(), strict=False):
-        data, size = encoded(image, _IMAGE_BYTES // len(shown))
+    tiles: list[Picture] = []
+    bytes_each = _IMAGE_BYTES // max(1, min(len(every), MOST_IMAGES))
+    each = _with_each("images", every, captions=captions, right=right, boxes=boxes)
+    for image, caption, is_right, found in islice(each, MOST_IMAGES):
+        data, size = encoded(image, bytes_each)
         tiles.append({
             "image": base64.b64encode(data).decode(),
             "caption": text(caption),
             "right": None if is_right is None else bool(is_right),
             "boxes": [_box(box, size) for box in list(() if found is None else found)[:MOST_BOXES]],
         })  # fmt: skip
-    return {"kind": "images", "tiles": tiles, "left_out": len(every) - len(shown)}
+    return {"kind": "images", "tiles": tiles, "left_out": len(every) - len(tiles)}
+
+
+def texts(given: Iterable[Any], spans: Any = None, captions: Any = None, right: Any = None) -> Picture:
+    """The first twelve texts with what is marked in them; a span beyond the end of a text is an error."""
+    every = list(listed(given))
+    passages: list[Picture] = []
+    each = _with_each("texts", every, spans=spans, captions=captions, right=right)
+    for said, found, caption, is_right in islice(each, MOST_TEXTS):
+        whole = str(said)
+        marked = [_span(span, len(whole)) for span in list(() if found is None else found)]
+        passages.append({
+            "text": text(whole, MOST_CELL),
+            "spans": [span for span in marked if span["end"] <= MOST_CELL][:MOST_SPANS],
+            "caption": text(caption),
+            "right": None if is_right is None else bool(is_right),
+        })  # fmt: skip
+    return {"kind": "texts", "passages": passages, "left_out": len(every) - len(passages)}
+
+
+def _with_each(what: str, every: Sequence[Any], **beside: Any) -> Iterable[tuple[Any, ...]]:
+    """Each of some values with what is given beside it, None where nothing is. Raises: NoPicture for too few."""
+    columns = {key: [None] * len(every) if of is None else list(of) for key, of in beside.items()}
+    for key, of in columns.items():
+        if len(of) != len(every):
+            raise NoPicture(f"there are {len(every)} {what} and {len(of)} {key}")
+    return zip(every, *columns.values(), strict=True)
+
+
+def _span(given: Any, size: int) -> Picture:
+    """Characters of a text of this size, and what they are."""
+    about = dict(given) if isinstance(given, Mapping) else {"span": given[:2], "name": given[2] if given[2:] else ""}
+    start, end = (int(place) for place in about.get("span", ()))
+    if not 0 <= start < end <= size:
+        raise NoPicture(
+            f"a span is (start, end, name) in characters of its text, and {start} to {end} of {size} is none"
+        )
+    return {"start": start, "end": end, "name": text(about.get("name")), "truth": bool(about.get("truth", False))}
 
 
 def _numbers(values: Any, what: str) -> list[float]:
@@ -317,4 +349,5 @@ _KINDS: Mapping[str, Callable[..., Picture]] = {
     "histogram": histogram,
     "matrix": matrix,
     "images": images,
+    "texts": texts,
 }

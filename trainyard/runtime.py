@@ -191,6 +191,16 @@ class TrainingRuntime:
         """
         self._show(name, "images", (images, captions, right, boxes), about)
 
+    def log_texts(
+        self, name: str, texts: Any, *, spans: Any = None, captions: Any = None, right: Any = None, **about: Any
+    ) -> None:
+        """Show up to twelve texts with marked spans, such as entities that a model found.
+
+        `spans` has a list for each text, of `(start, end, name)` in its characters or
+        `{"span": (start, end), "name": "place", "truth": True}`, where `truth` is what is there and not what was found.
+        """
+        self._show(name, "texts", (texts, spans, captions, right), about)
+
     def log_picture(self, name: str, picture: Mapping[str, Any], *, step: int | None = None) -> None:
         """Show a picture as the files have it: `{"kind": "table", "columns": […], "rows": […]}` and the like."""
         self._show(name, "", (picture,), {"step": step})

@@ -32,6 +32,8 @@ MOST_IMAGES = 12
 MOST_BOXES = 24  # of one image
 MOST_SIDE = 4_096  # pixels
 MOST_PIXELS = 4_000_000  # of one image, so that all of a picture can be decoded in time
+MOST_TEXTS = 12
+MOST_SPANS = 60  # of one text
 MOST_TRIALS = 1_000
 
 _CONFIG = ConfigDict(extra="forbid", ser_json_inf_nan="strings")
@@ -48,8 +50,9 @@ def _bytes(given: object) -> object:
 
 
 PictureKind = Literal[
-    "table", "scatter", "lines", "bars", "histogram", "matrix", "images", "progress", "tree",
+    "table", "scatter", "lines", "bars", "histogram", "matrix", "images", "texts", "progress", "tree",
 ]  # fmt: skip
+WHOLE_SHEET: frozenset[PictureKind] = frozenset({"table", "images", "texts", "tree"})  # these stand alone on a sheet
 TrialState = Literal["kept", "discarded", "crashed", "running"]
 PictureName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -285,6 +288,40 @@ class Images(_Picture):
 
 
 @dataclass(frozen=True, slots=True, config=_CONFIG)
+class Span:
+    """Characters `start` up to `end` of a text and what they are, as an entity. `truth`: what is there, not found."""
+
+    start: Annotated[int, Field(ge=0, lt=MOST_CELL)]
+    end: Annotated[int, Field(gt=0, le=MOST_CELL)]
+    name: Name = ""
+    truth: bool = False
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if self.start >= self.end:
+            raise ValueError("a span must end after its start")
+        return self
+
+
+@dataclass(frozen=True, slots=True, config=_CONFIG)
+class Passage:
+    """A text with spans, what stands below, whether the model was right. Spans beyond the text are not shown."""
+
+    text: Cell
+    spans: Annotated[tuple[Span, ...], Field(max_length=MOST_SPANS)] = ()
+    caption: Name = ""
+    right: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, config=_CONFIG)
+class Texts(_Picture):
+    """Texts with marked spans: entities that a model found, beside those that are there. Takes a whole sheet."""
+
+    passages: Annotated[tuple[Passage, ...], Field(max_length=MOST_TEXTS)]
+    kind: Literal["texts"] = field(default="texts", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, config=_CONFIG)
 class Trial:
     """One experiment: its number from 1, what it reached (NaN where it crashed), what it cost, what it came from."""
 
@@ -324,7 +361,7 @@ def _kind_for_form(given: object) -> object:
     return given
 
 
-ResultPicture = Matrix | Lines | Scatter | Bars | Histogram | Table | Images | Progress | Tree
+ResultPicture = Matrix | Lines | Scatter | Bars | Histogram | Table | Images | Texts | Progress | Tree
 AnyPicture = Annotated[ResultPicture, Field(discriminator="kind"), BeforeValidator(_kind_for_form)]
 
 

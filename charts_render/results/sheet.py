@@ -16,11 +16,12 @@ from agent.domain.pictures import (
     ResultPicture,
     Scatter,
     Table,
+    Texts,
     Tree,
 )
 from charts_render.canvas import Sheet
 from charts_render.layout import GUTTER, MARGIN, SUBTITLE, TITLE, headline
-from charts_render.results import bars, histogram, images, lines, matrix, progress, scatter, table, tree
+from charts_render.results import bars, histogram, images, lines, matrix, progress, scatter, table, texts, tree
 from charts_render.results.part import Part
 from charts_render.scene import Ink
 from charts_render.theme import DESIGN_WIDTH_PX, MAX_PICTURES, PALETTES, Palette
@@ -65,7 +66,7 @@ def rows(pictures: Sequence[ResultPicture], *, narrow: bool) -> list[list[int]]:
     return found
 
 
-def paint(picture: ResultPicture, index: int, max_width: float, look: Palette) -> Part:
+def paint(picture: ResultPicture, index: int, max_width: float, look: Palette) -> Part:  # noqa: C901 - a case a kind
     """One picture, `room` units wide."""
     part = Part(look, index, max_width)
     match picture:
@@ -87,6 +88,8 @@ def paint(picture: ResultPicture, index: int, max_width: float, look: Palette) -
             tree.paint(part, picture)
         case Images():
             images.paint(part, picture)
+        case Texts():
+            texts.paint(part, picture)
     return part
 
 

@@ -1,4 +1,8 @@
-"""Rows of text: samples that a model wrote, mistakes that it made. Cells are wrapped, rows told apart by thin lines."""
+"""Rows of text: samples that a model wrote, mistakes that it made. Cells are wrapped, rows told apart by thin lines.
+
+Where several columns hold long texts, such as a text and what models made of it, the cells of a row stand below each
+other, each behind its column's name.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,6 +19,8 @@ _HEAD = Letters(NOTE.size_px, bold=True)
 _GAP, _LEAST, _MARK = 28.0, 84.0, 44.0
 _PITCH, _PAD = 34.0, 15.0
 _LINES_FEW, _LINES_MANY, _FEW = 5, 3, 5
+_MOST_STACKED, _LINES_STACKED = 5, 4
+_NAMES_SHARE = 0.22  # of the width that names take before stacked cells
 _SIGNS = {"good": "✓", "bad": "✗"}
 
 
@@ -23,13 +29,19 @@ def paint(part: Part, table: Table) -> None:
     columns = table.columns[:MOST_COLUMNS]
     count = len(columns)
     rows = [row[:count] for row in table.rows[:MOST_ROWS]]
+    marks = table.marks[:MOST_ROWS] or ("",) * len(rows)
+    left = _MARK if any(marks) else 0.0
+    most = _LINES_FEW if len(rows) <= _FEW else _LINES_MANY
+    wide = _widths(columns, rows, part.max_width - left) if rows else []
+    stacked = sum(_is_cut([row[i] for row in rows], room, most) for i, room in enumerate(wide)) > 1
+    rows = rows[:_MOST_STACKED] if stacked else rows
     part.head(table.heading, _notes(table, len(rows), count))
     if not rows:
         part.empty("no rows yet")
         return
-    marks = table.marks[:MOST_ROWS] or ("",) * len(rows)
-    left = _MARK if any(marks) else 0.0
-    wide = _widths(columns, rows, part.max_width - left)
+    if stacked:
+        _stack(part, columns, rows, marks, left)
+        return
     right = [_numbers([row[i] for row in rows]) for i in range(count)]
     starts = [left + sum(wide[:i]) + i * _GAP for i in range(count)]
     for i, name in enumerate(columns):
@@ -40,21 +52,23 @@ def paint(part: Part, table: Table) -> None:
         part.depth += 42
         pen = Pen(part.palette.muted, 2.0, layer=1.0)
         part.line([0, part.max_width], [-part.depth, -part.depth], pen, part.gid("head-line"))
-    most = _LINES_FEW if len(rows) <= _FEW else _LINES_MANY
     for number, row in enumerate(rows):
-        if number:
-            pen = Pen(part.palette.grid, 1.6, layer=1.0)
-            part.line([0, part.max_width], [-part.depth, -part.depth], pen, part.gid("row-line", number))
-        _row(part, number, row, marks[number], list(zip(starts, wide, right, strict=True)), most)
+        _separate(part, number, marks[number])
+        _row(part, number, row, list(zip(starts, wide, right, strict=True)), most)
 
 
-def _row(
-    part: Part, number: int, row: tuple[str, ...], mark: str, places: list[tuple[float, float, bool]], most: int
-) -> None:
-    look = part.palette
+def _separate(part: Part, number: int, mark: str) -> None:
+    """A line above every row but the first, and the row's mark."""
+    if number:
+        pen = Pen(part.palette.grid, 1.6, layer=1.0)
+        part.line([0, part.max_width], [-part.depth, -part.depth], pen, part.gid("row-line", number))
     if mark in _SIGNS:
-        colour = look.lines[0 if mark == "good" else 1]
+        colour = part.colour(0 if mark == "good" else 1)
         part.text(0, -part.depth - _PAD - 24, _SIGNS[mark], Ink(_HEAD, colour), part.gid("mark", number))
+
+
+def _row(part: Part, number: int, row: tuple[str, ...], places: list[tuple[float, float, bool]], most: int) -> None:
+    look = part.palette
     deepest = 1
     for i, (text, (x, wide, right)) in enumerate(zip(row, places, strict=True)):
         lines = flow(text, NOTE, wide, lines=most)
@@ -64,6 +78,32 @@ def _row(
             part.text(x + wide if right else x, base, line, ink, part.gid("cell", f"{number}-{i}-{k}"))
         deepest = max(deepest, len(lines))
     part.depth += deepest * _PITCH + 2 * _PAD - 4
+
+
+def _is_cut(cells: Sequence[str], wide: float, most: int) -> bool:
+    """Whether the end of a cell does not fit on so many lines."""
+    return any(len(flow(cell, NOTE, wide, lines=most + 1)) > most for cell in cells)
+
+
+def _stack(
+    part: Part, columns: Sequence[str], rows: Sequence[tuple[str, ...]], marks: Sequence[str], left: float
+) -> None:
+    """The cells of each row below each other."""
+    most = part.max_width * _NAMES_SHARE
+    names = [shorten(name, _HEAD, most) for name in columns]
+    x = left + max(width(name, _HEAD) for name in names) + _GAP
+    for number, row in enumerate(rows):
+        _separate(part, number, marks[number])
+        part.depth += _PAD
+        for i, (name, cell) in enumerate(zip(names, row, strict=True)):
+            ink = Ink(_HEAD, part.palette.muted)
+            part.text(left, -part.depth - 24, name, ink, part.gid("column", f"{number}-{i}"))
+            lines = flow(cell, NOTE, part.max_width - x, lines=_LINES_STACKED) or ["–"]
+            for k, line in enumerate(lines):
+                base = -part.depth - 24 - k * _PITCH
+                part.text(x, base, line, Ink(NOTE, part.palette.ink), part.gid("cell", f"{number}-{i}-{k}"))
+            part.depth += len(lines) * _PITCH + 6
+        part.depth += _PAD - 6
 
 
 def _widths(columns: Sequence[str], rows: Sequence[tuple[str, ...]], max_width: float) -> list[float]:

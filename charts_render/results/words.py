@@ -16,6 +16,7 @@ from agent.domain.pictures import (
     ResultPicture,
     Scatter,
     Table,
+    Texts,
     Tree,
     Trial,
 )
@@ -44,6 +45,8 @@ def sentence(picture: ResultPicture) -> str:
             return _table(picture)
         case Images():
             return _images(picture)
+        case Texts():
+            return _texts(picture)
         case Progress() | Tree():
             return _trials(picture)
 
@@ -172,6 +175,20 @@ def _images(images: Images) -> str:
     captions = [_short(tile.caption) for tile in images.tiles if tile.caption][:_NAMED]
     said += [f"first: {'; '.join(captions)}"] if captions else []
     return f"{_titled(images.heading, 'Images')}: {', '.join(said)}."
+
+
+def _texts(texts: Texts) -> str:
+    spans = [(number, span) for number, passage in enumerate(texts.passages) for span in passage.spans]
+    found, there = (
+        {(number, span.start, span.end, span.name) for number, span in spans if span.truth is truth}
+        for truth in (False, True)
+    )
+    said = [_many(len(texts.passages), "text")]
+    if there:
+        said.append(f"{len(found & there):,} of {_many(len(there), 'span')} found")
+    said += [f"{len(found - there):,} {'found that are not there' if there else 'found'}"] if found - there else []
+    said += [f"first: {_short(texts.passages[0].text)}"] if texts.passages else []
+    return f"{_titled(texts.heading, 'Texts')}: {', '.join(said)}."
 
 
 def _trials(picture: Progress | Tree) -> str:

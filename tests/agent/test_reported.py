@@ -166,7 +166,7 @@ async def test_they_are_shown_while_it_trains_by_name_and_together(harness: Harn
         assert len(sheet.pictures) == 4
         assert "reported by train.py at step 40" in sheet.subtitle
         assert labels(every) == [
-            "Confusion", "Forecast", "Lengths", "Mistakes", "Residuals", "Samples", "Scores", "Curves",
+            "Confusion", "Entities", "Forecast", "Lengths", "Mistakes", "Residuals", "Samples", "Scores", "Curves",
         ]  # fmt: skip
         for button in every.buttons[:-1]:
             one = card_of(await stage.asks(button.action, button.subject))
@@ -176,7 +176,7 @@ async def test_they_are_shown_while_it_trains_by_name_and_together(harness: Harn
         typed = await stage.asks("results", run.id, "residuals")
         assert card_of(typed).title == f"Residuals of {run.id}"
         missing = await stage.asks("results", run.id, "nothing")
-        assert "has no picture `nothing`. It logged `confusion`, `forecast`" in missing.text
+        assert "has no picture `nothing`. It logged `confusion`, `entities`, `forecast`" in missing.text
 
 
 async def test_the_live_card_leads_to_them_once_there_are_some(harness: Harness) -> None:

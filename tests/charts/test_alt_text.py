@@ -14,12 +14,15 @@ from agent.domain.pictures import (
     Line,
     Lines,
     Matrix,
+    Passage,
     PictureSpec,
     Points,
     Progress,
     ResultPicture,
     Scatter,
+    Span,
     Table,
+    Texts,
     Tile,
     Tree,
     Trial,
@@ -104,6 +107,10 @@ def test_no_data_raises(spec: ChartSpec) -> None:
         (
             Images("Mistakes", (Tile(b"", "a cat", False), Tile(b"", "", True))),
             "Mistakes: 2 images, 1 right, 1 wrong, first: a cat.",
+        ),
+        (
+            Texts("Entities", (Passage("Ada in Rome", (Span(0, 3, "who"), Span(0, 3, "who", True), Span(7, 11))),)),
+            "Entities: 1 text, 1 of 1 span found, 1 found that are not there, first: Ada in Rome.",
         ),
         (
             Progress("Search", (Trial(1, 0.5, "kept", "wider"), Trial(2, math.nan, "crashed")), "lower", "loss"),

@@ -20,6 +20,8 @@ from agent.domain.pictures import (
     MOST_NAME,
     MOST_POINTS,
     MOST_ROWS,
+    MOST_SPANS,
+    MOST_TEXTS,
     MOST_TITLE,
     MOST_TRIALS,
     BarGroup,
@@ -30,13 +32,16 @@ from agent.domain.pictures import (
     Line,
     Lines,
     Matrix,
+    Passage,
     PictureSpec,
     Points,
     Progress,
     Reported,
     ResultPicture,
     Scatter,
+    Span,
     Table,
+    Texts,
     Tile,
     Tree,
     Trial,
@@ -55,6 +60,7 @@ _trial = st.builds(
     st.one_of(st.none(), st.integers(-3, 12)), st.one_of(st.none(), _number),
 )  # fmt: skip
 _box = st.builds(Box, _name, _number, _number, _number, _number, st.booleans(), st.one_of(st.none(), _number))
+_right = st.sampled_from([None, True, False])
 _image = st.one_of(
     st.sampled_from([*BROKEN[:5], png(1, 1), png(1, 300, "RGBA"), png(30, 2, "I;16")]), st.binary(max_size=30)
 )
@@ -113,8 +119,17 @@ def _table(draw: st.DrawFn) -> Table:
     return Table(draw(_name), columns, rows, marks, left_out=draw(st.sampled_from([0, 5])))
 
 
+@st.composite
+def _passage(draw: st.DrawFn) -> Passage:
+    words = st.sampled_from([name for name in NAMES if "\ud800" not in name and "\x00" not in name])
+    text = " ".join(draw(st.lists(words, max_size=9)))[:MOST_CELL]
+    starts = draw(st.lists(st.integers(0, 99), max_size=6))
+    spans = tuple(Span(at, at + draw(st.integers(1, 30)), draw(_name), draw(st.booleans())) for at in starts)
+    return Passage(text, spans, draw(_name), draw(_right))
+
+
 _pair = st.one_of(st.none(), st.tuples(_number, _number))
-_guide, _right = st.sampled_from(["", "zero", "rising"]), st.sampled_from([None, True, False])
+_guide = st.sampled_from(["", "zero", "rising"])
 _since = st.one_of(st.none(), _number)
 _better = st.sampled_from(["lower", "higher"])
 KINDS = {
@@ -125,6 +140,7 @@ KINDS = {
     "histogram": _histogram(),
     "table": _table(),
     "images": st.builds(Images, _name, _tuples(st.builds(Tile, _image, _name, _right, _tuples(_box, 3)), 4)),
+    "texts": st.builds(Texts, _name, _tuples(_passage(), 3)),
     "progress": st.builds(Progress, _name, _tuples(_trial, 12), _better, _name),
     "tree": st.builds(Tree, _name, _tuples(_trial, 12), _better, _name),
 }
@@ -187,6 +203,8 @@ def _crowds() -> dict[str, ResultPicture]:
     tall = tuple(BarGroup(n, [abs(v) * 1e6 for v in values[:MOST_BINS]]) for n in names[:MOST_GROUPS])
     bars = values[:MOST_BARS]
     cell = ("word " * MOST_CELL)[:MOST_CELL]
+    spans = tuple(Span(at * 5, at * 5 + 4 + at % 30, names[at % 7], at % 3 == 0) for at in range(MOST_SPANS))
+    inside = tuple(Span(0, at, names[at], at % 2 == 0) for at in range(1, MOST_SPANS + 1))
     return {
         "matrix": Matrix(("m " * 80)[:MOST_TITLE], classes, classes, tuple(tuple(row) for row in large)),
         "matrix-of-ten": Matrix("m", names[:10], names[:10], tuple(tuple(row) for row in small)),
@@ -211,6 +229,7 @@ def _crowds() -> dict[str, ResultPicture]:
             "t", names[:MOST_COLUMNS], tuple(names[i : i + MOST_COLUMNS] for i in range(40)), ("good", "bad") * 20
         ),
         "table-of-texts": Table("t", names[:MOST_COLUMNS], ((cell,) * MOST_COLUMNS,) * MOST_ROWS),
+        "texts": Texts("e", tuple(Passage(cell, (spans, inside)[i % 2], names[6], i > 3) for i in range(MOST_TEXTS))),
         "images": Images("i", tuple(Tile(png(70 + i, 50), names[i], i % 2 == 0, boxes) for i in range(MOST_IMAGES))),
         "progress": Progress("p", trials, "lower", "m " * 60),
         "tree": Tree("t", trials, "lower", "m " * 60),

@@ -12,11 +12,14 @@ from agent.domain.pictures import (
     Line,
     Lines,
     Matrix,
+    Passage,
     PictureSpec,
     Points,
     Progress,
     Scatter,
+    Span,
     Table,
+    Texts,
     Tree,
     Trial,
 )
@@ -317,6 +320,53 @@ def test_a_table_wraps_long_cells_and_counts_what_it_leaves_out() -> None:
     assert said(sheet, "mark") == ["✓", "✗"]
     assert "+20 more rows" in notes(table)
     assert collisions(sheet) == []
+
+
+def test_texts_that_do_not_fit_side_by_side_stand_below_each_other() -> None:
+    row = ("word " * 60, "said " * 40, "short")
+    names = ("text", "this model", "reference")
+    sheet = drawn(Table("t", names, (row,) * 7, ("good", "bad", *[""] * 5)))
+    assert said(sheet, "column")[:3] == list(names)
+    assert len(said(sheet, "column")) == 3 * 5
+    assert len(texts(sheet, "cell:0:0-1-")) == 3
+    assert {words.x for words in texts(sheet, "cell:0:0-")} == {texts(sheet, "cell:0:0-0-0")[0].x}
+    assert "+2 more rows" in notes(Table("t", names, (row,) * 7))
+    one_long = drawn(Table("t", names, (("word " * 60, "a", "b"),)))
+    assert said(one_long, "column") == list(names)
+    assert len({words.base for words in texts(one_long, "column")}) == 1
+
+
+# Marked texts
+
+
+def test_what_was_found_is_shaded_and_what_was_missed_is_dashed() -> None:
+    spans = (Span(0, 3, "person"), Span(0, 3, "person", True), Span(7, 13, "work"), Span(7, 13, "place", True))
+    sheet = drawn(Texts("e", (Passage("Ada in London, 1843", spans),)))
+    right, wrong, missed = shape(sheet, "found:0:0-0-0"), shape(sheet, "found:0:0-0-2"), shape(sheet, "missed:0:0-0-1")
+    assert isinstance(right, Area)
+    assert isinstance(wrong, Area)
+    assert isinstance(missed, Stroke)
+    assert right.colour != wrong.colour
+    assert missed.pen.dash
+    assert (said(sheet, "name-above"), said(sheet, "name-below")) == (["person", "work"], ["place"])
+    assert said(sheet, "legend") == ["found", "found, not there", "there, not found"]
+    words = {text.text: text.x for text in texts(sheet, "word")}
+    assert list(words) == ["Ada", "in", "London", ",", "1843"]
+    assert wrong.edges[0] < words["London"] < wrong.edges[1] < words["1843"]
+
+
+def test_a_span_goes_on_over_lines_and_its_name_is_said_once() -> None:
+    text = "word " * 40
+    sheet = drawn(Texts("e", (Passage(text, (Span(10, 190, "thing"),)),)))
+    assert len([one for one in sheet.shapes if one.gid.startswith("found:")]) == 3
+    assert said(sheet, "name-above") == ["thing"]
+    assert said(sheet, "legend") == []  # nothing says what is there
+
+
+def test_a_span_beyond_its_text_is_not_drawn() -> None:
+    sheet = drawn(Texts("e", (Passage("short", (Span(2, 400, "a"), Span(5, 9, "b"))),)))
+    assert said(sheet, "name-above") == ["a"]
+    assert said(sheet, "word") == ["sh", "ort"]
 
 
 # Experiments

@@ -22,7 +22,9 @@ from agent.domain.pictures import (
     Matrix,
     Reported,
     Scatter,
+    Span,
     Table,
+    Texts,
 )
 from trainyard import TrainingRuntime, images, pictures
 
@@ -60,13 +62,14 @@ def log_each(rt: TrainingRuntime, **about: Any) -> list[str]:
     rt.log_histogram("lengths", {"train": [1, 2, 2, 9], "test": np.array([3])}, unit="tokens", **about)
     rt.log_matrix("confusion", np.eye(2), rows=["cat", "dog"], **about)
     rt.log_images("mistakes", [np.eye(8)], captions=["3, not 8"], right=[False], boxes=[[(0, 0, 4, 8)]], **about)
-    return ["samples", "residuals", "forecast", "scores", "lengths", "confusion", "mistakes"]
+    rt.log_texts("entities", ["Ada in London"], spans=[[(0, 3, "person")]], captions=["row 1"], right=[True], **about)
+    return ["samples", "residuals", "forecast", "scores", "lengths", "confusion", "mistakes", "entities"]
 
 
 def test_each_kind_keeps_to_the_form(rt: TrainingRuntime, capsys: pytest.CaptureFixture[str]) -> None:
     rt.log_metrics(step=12, loss=1.0)
     names = log_each(rt)
-    assert [shown(rt, name).step for name in names] == [12] * 7
+    assert [shown(rt, name).step for name in names] == [12] * 8
     assert sorted(path.stem for path in (rt.run_dir / "pictures").iterdir()) == sorted(names)
     table = shown(rt, "samples").picture
     assert table.kind == "table"
@@ -288,6 +291,23 @@ def test_arrays_are_taken_for_everything(rt: TrainingRuntime, capsys: pytest.Cap
     assert [len(tile.boxes) for tile in found.tiles] == [1, 0, 1]
     assert shown(rt, "s").picture.title == "7"
     assert (shown(rt, "b").step, shown(rt, "t").picture.kind) == (3, "table")
+
+
+def test_spans_are_characters_of_their_text(rt: TrainingRuntime, capsys: pytest.CaptureFixture[str]) -> None:
+    truth = {"span": np.array([7, 13]), "name": "place", "truth": True}
+    rt.log_texts(
+        "t", ["Ada in London", "x" * 900, *["more"] * 18], spans=[[(0, 3), truth], [(0, 900, "x")], *[None] * 18]
+    )
+    found = shown(rt, "t").picture
+    assert isinstance(found, Texts)
+    assert found.passages[0].spans == (Span(0, 3), Span(7, 13, "place", truth=True))
+    assert (len(found.passages[1].text), found.passages[1].spans) == (600, ())
+    assert (len(found.passages), found.left_out) == (12, 8)
+    for wrong in ((3, 3), (2, 1), (0, 14), (-1, 2), ("a", "b"), (1,)):
+        rt.log_texts("wrong", ["Ada in London"], spans=[[wrong]])
+    rt.log_texts("wrong", ["a", "b"], spans=[[]])
+    assert not (rt.run_dir / "pictures/wrong.json").exists()
+    assert "3 to 3 of 13 is none" in capsys.readouterr().err
 
 
 def test_many_groups_and_classes_are_folded(rt: TrainingRuntime) -> None:

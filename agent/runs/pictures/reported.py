@@ -13,7 +13,7 @@ from pathlib import Path
 from agent.domain.charts import Theme
 from agent.domain.content import Button
 from agent.domain.errors import UserError
-from agent.domain.pictures import LIMIT_BYTES, PictureSpec, Reported
+from agent.domain.pictures import LIMIT_BYTES, WHOLE_SHEET, PictureSpec, Reported
 from agent.domain.runs import Run, RunPicture
 from agent.ports import Blobs
 from agent.wire import Malformed, decode
@@ -41,7 +41,7 @@ def _read(path: Path) -> Reported:
 
 def on_a_sheet(pictures: Sequence[RunPicture]) -> Sequence[RunPicture]:
     """Those that are shown together where none is named: up to four, none of which needs a sheet of its own."""
-    return [one for one in pictures if one.form not in {"images", "table"}][:_SHEET] or pictures[:1]
+    return [one for one in pictures if one.form not in WHOLE_SHEET][:_SHEET] or pictures[:1]
 
 
 def sheet_of(

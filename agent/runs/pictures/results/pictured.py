@@ -2,11 +2,10 @@
 
 from pydantic import JsonValue
 
-from agent.domain.pictures import ResultPicture
+from agent.domain.pictures import WHOLE_SHEET, ResultPicture
 from agent.domain.results import Pictured, ResultView
 
 _SHEET = 4
-_WHOLE_SHEET = {"images", "table"}
 
 
 def views_of(found: Pictured) -> tuple[ResultView, ...]:
@@ -19,7 +18,7 @@ def pictures_of(found: Pictured, view: ResultView) -> list[ResultPicture]:
     if view != "overview":
         chosen = [shown for shown in found.pictures if shown.view == view]
     else:
-        chosen = [shown for shown in found.pictures if shown.picture.kind not in _WHOLE_SHEET][:_SHEET]
+        chosen = [shown for shown in found.pictures if shown.picture.kind not in WHOLE_SHEET][:_SHEET]
         chosen = chosen or list(found.pictures[:1])
     return [shown.picture for shown in chosen]
 
