@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,7 @@ async def test_a_shutdown_that_asks_every_process_lets_the_run_save(tmp_path: Pa
         host.start_worker()
         await host.launch(host.order("r-downs1", LISTENING_ONCE + SLOWLY))
         host.running("r-downs1")
+        time.sleep(0.5)  # until its supervisor has seen that it listens
         supervisor = host.supervisor_pid("r-downs1")
         asked = [supervisor, *descendants_of(supervisor)]
         assert len(asked) > (1 if sandbox == "none" else 3)
