@@ -102,7 +102,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     service = RunService(
         stores.runs, engines, clock, changed=changed, timings=options.timings, listening=options.listening
     )
-    files = DataFiles(stores.conversations, engines)
+    files = DataFiles(stores.conversations, engines, clock)
     control = Control(stores.runs, service, approvers=options.approvers)
     families: tuple[Toolset, ...] = (
         Data(files, stores.runs, engines, blobs),

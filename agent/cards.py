@@ -78,6 +78,8 @@ def data_card(report: DataReport) -> Card:
         Fact(name="Duplicates", value=f"{report.duplicate_rows:,}"),
         Fact(name="Size", value=size(report.dataset.size_bytes)),
     ]
+    if report.dataset.origin is not None:
+        facts.append(Fact(name="From", value=report.dataset.origin.shown))
     if report.target is not None:
         facts.append(Fact(name="Target", value=f"{report.target.column}: {_values(report.target)}"))
     return Card(

@@ -20,6 +20,8 @@ from agent.domain.inbound import Attachment, Inbound, Person, Platform, Thread
 from agent.domain.orders import (
     AttemptLabel,
     AttemptStatus,
+    Fetched,
+    FetchOrder,
     HostInfo,
     InspectOrder,
     LaunchOrder,
@@ -205,6 +207,9 @@ class DataService(Protocol):
 
     async def inspect(self, order: InspectOrder) -> DataReport:
         """Audit a data file. Raises `BadData` with the place in the file."""
+
+    async def fetch_data(self, order: FetchOrder) -> Fetched:
+        """Store data that an address names. Raises `BadData`, `NotAllowed`, `NotFound`."""
 
     async def predict(self, order: PredictOrder) -> Predictions:
         """Predict with a finished model. Raises `BadData` when the rows do not fit the model."""

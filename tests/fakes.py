@@ -10,14 +10,16 @@ from pathlib import Path
 
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Button, Content
-from agent.domain.datasets import ColumnReport, DataReport, TargetReport
-from agent.domain.errors import AppError, BadData, NotFound, Unavailable
+from agent.domain.datasets import ColumnReport, DataReport, DatasetRef, TargetReport
+from agent.domain.errors import AppError, BadData, NotAllowed, NotFound, Unavailable
 from agent.domain.events import WorkerEvent
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Attachment, Clicked, Commanded, Inbound, Person, Platform, Said, Thread
 from agent.domain.orders import (
     AttemptLabel,
     AttemptStatus,
+    Fetched,
+    FetchOrder,
     GpuInfo,
     HostInfo,
     InspectOrder,
@@ -29,6 +31,7 @@ from agent.domain.orders import (
     StopOrder,
 )
 from agent.domain.runs import DEFAULT_ENGINE, RunSpec
+from agent.domain.sources import PathSource
 from agent.ports import (
     Accept,
     Capabilities,
@@ -265,6 +268,14 @@ class FakeFleet:
             problems=self.problems,
             effort=self.effort,
         )
+
+    async def fetch_data(self, order: FetchOrder) -> Fetched:
+        """Every address but those of a path leads to a file, which is named as its end."""
+        if isinstance(order.source, PathSource):
+            raise NotAllowed(f"`{order.source.path}` is in no folder that this host gives data from.")
+        name = order.source.shown.rpartition("/")[2]
+        dataset = DatasetRef(sha256="d" * 64, name=name, size_bytes=12_000_000, origin=order.source)
+        return Fetched(dataset=dataset, notes=("It was large.",))
 
     async def predict(self, order: PredictOrder) -> Predictions:
         answer = LabelPrediction(label="yes", probabilities=(("yes", 0.9), ("no", 0.1)))

@@ -22,6 +22,7 @@ from worker.client.connect import connect
 from worker.client.queue import CONTROL_QUEUE, host_queue, make_app
 from worker.client.redis_url import shown
 from worker.consuming import Watch, is_consuming
+from worker.fetching.fetcher import Fetcher
 from worker.folders import HostFolder
 from worker.host import secrets
 from worker.host.disk import disk_is_low
@@ -53,7 +54,9 @@ def build(settings: Settings, *, tier: str) -> Celery:
     blobs = make_blobs(settings.blobs, home=settings.home, redis_url=settings.redis_url, cache=home.blobs)
     limits = {"inspect_s": settings.inspect_limit_s, "predict_s": settings.predict_limit_s}
     app = make_app("trainyard-worker", settings.redis_url, queues=(host_queue(settings.host_id),))
-    register(app, Launcher(settings, blobs, tier=tier), Scripts(blobs, home, tier=tier, **limits), settings, **limits)
+    scripts = Scripts(blobs, home, tier=tier, **limits)
+    fetcher = Fetcher(blobs, settings, rows=scripts.rows, home=home.path)
+    register(app, Launcher(settings, blobs, tier=tier), scripts, fetcher, settings)
     return app
 
 

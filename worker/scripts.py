@@ -29,6 +29,7 @@ from agent.domain.orders import (
     PredictOrder,
     StepPrediction,
 )
+from agent.domain.sources import HubSource
 from worker.client.blobs import BlobStore
 from worker.folders import HostFolder
 from worker.sandbox import Walls, handed_over, wrap
@@ -57,10 +58,11 @@ class Scripts:
         tier: str,
         inspect_s: float = 60.0,
         predict_s: float = 120.0,
+        rows_s: float = 300.0,
     ) -> None:
         """The limits are seconds of wall-clock time."""
         self._blobs, self._home, self._tier = blobs, home, tier
-        self._inspect_s, self._predict_s = inspect_s, predict_s
+        self._inspect_s, self._predict_s, self._rows_s = inspect_s, predict_s, rows_s
 
     def inspect(self, order: InspectOrder) -> DataReport:
         """Audit a file. Raises `BadData`, `NotFound`."""
@@ -110,6 +112,15 @@ class Scripts:
             answers = folder / "answers.csv"
             file = self._blobs.put_file(answers, name=f"{Path(order.dataset.name).stem}-predictions.csv")
             return _counted(_read_answers(answers, _kind_of(model))).model_copy(update={"file": file})
+
+    def rows(self, data: Path, source: HubSource, work: Path) -> Mapping[str, Any]:
+        """One file in `work` of a data set's folder, and what it says of it. Raises `BadData`."""
+        argv = [sys.executable, "-m", "worker.fetching.rows", str(data), "--name", source.name]
+        argv += ["--config", source.config] if source.config else []
+        argv += ["--split", source.split] if source.split else []
+        readable = [data, _PACKAGES / "worker"]
+        found = self._run(argv, work, readable=readable, limit_s=self._rows_s, what=f"Reading {source.name}")
+        return dict(found)
 
     def _steps_file(self, folder: Path, rows: Sequence[Prediction]) -> DatasetRef | None:
         """A forecast as a csv file; None for other answers."""

@@ -67,6 +67,13 @@ class Settings(BaseSettings):
     host_beat_s: float = 10.0
     inspect_limit_s: float = 60.0
     predict_limit_s: float = 120.0
+    fetch_limit_s: float = 600.0
+
+    data_folders: str = ""  # whose files people may name as data, with `:` between them; none: no file of this host
+    fetch_inside: str = ""  # networks that are not public and data may come from, as 10.1.0.0/16, with commas
+    hub: str = ""  # another address of the Hugging Face Hub; empty: the usual one
+    kaggle: str = "https://www.kaggle.com"
+    kaggle_token: str = ""  # an API token of a Kaggle account, for what is not public
 
     @field_validator("host_id")
     @classmethod

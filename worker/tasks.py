@@ -13,11 +13,12 @@ from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
 
 from agent.domain.errors import BadData
-from agent.domain.orders import InspectOrder, LaunchOrder, LookOrder, PredictOrder, StopOrder
+from agent.domain.orders import FetchOrder, InspectOrder, LaunchOrder, LookOrder, PredictOrder, StopOrder
 from agent.domain.value import Value
 from agent.wire import Malformed, decode
 from worker import consuming
 from worker.client.answers import answered
+from worker.fetching.fetcher import Fetcher
 from worker.folders import HostFolder
 from worker.launches import looking
 from worker.launches.launching import Launcher
@@ -25,19 +26,17 @@ from worker.launches.signatures import require_signature
 from worker.scripts import Scripts
 from worker.settings import Settings
 
-Question = TypeVar("Question", InspectOrder, PredictOrder, LookOrder)
+Question = TypeVar("Question", InspectOrder, PredictOrder, FetchOrder, LookOrder)
 
 _SPARE_S = 10  # for unpacking and downloads around a script's own limit
 
 log = logging.getLogger(__name__)
 
 
-def register(
-    app: Celery, launcher: Launcher, scripts: Scripts, settings: Settings, *, inspect_s: float, predict_s: float
-) -> None:
-    """Give `app` the tasks of a host. The two limits are those of the scripts."""
+def register(app: Celery, launcher: Launcher, scripts: Scripts, fetcher: Fetcher, settings: Settings) -> None:
+    """Give `app` the tasks of a host."""
 
-    def check(order: InspectOrder | PredictOrder | LookOrder) -> None:
+    def check(order: InspectOrder | PredictOrder | FetchOrder | LookOrder) -> None:
         home = HostFolder.of(settings.home, settings.host_id)
         require_signature(order, settings.public_key_path, host=settings.host_id, home=home)
 
@@ -62,17 +61,23 @@ def register(
 
         return _answered("look", looked)
 
-    limits = _limits(inspect_s)
+    limits = _limits(settings.inspect_limit_s)
 
     @app.task(name="trainyard.inspect", ignore_result=False, **limits)  # type: ignore[untyped-decorator]
     def inspect(text: str) -> dict[str, Any]:
         return _answered("inspect", lambda: scripts.inspect(_checked(decode(InspectOrder, text), check)))
 
-    limits = _limits(predict_s)
+    limits = _limits(settings.predict_limit_s)
 
     @app.task(name="trainyard.predict", ignore_result=False, **limits)  # type: ignore[untyped-decorator]
     def predict(text: str) -> dict[str, Any]:
         return _answered("predict", lambda: scripts.predict(_checked(decode(PredictOrder, text), check)))
+
+    limits = _limits(settings.fetch_limit_s)
+
+    @app.task(name="trainyard.fetch", ignore_result=False, **limits)  # type: ignore[untyped-decorator]
+    def fetch(text: str) -> dict[str, Any]:
+        return _answered("fetch", lambda: fetcher.fetch(_checked(decode(FetchOrder, text), check)))
 
 
 def _checked(order: Question, check: Callable[[Question], None]) -> Question:

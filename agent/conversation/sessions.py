@@ -25,7 +25,7 @@ from agent.conversation.signs import Signs
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.approvals import AGAIN_KEY, Approval
 from agent.domain.content import END_ANSWER, Content
-from agent.domain.datasets import DatasetRef
+from agent.domain.datasets import FILE_LIMIT_BYTES, DatasetRef
 from agent.domain.errors import AppError, BadData, BadRequest, Conflict, NotAllowed, NotFound, TransientError
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Attachment, Away, Clicked, Commanded, Inbound, Noticed, Person, Said, Thread
@@ -38,7 +38,6 @@ from agent.tools.tool import Caller
 log = logging.getLogger(__name__)
 IDLE_S = 600.0
 STORE_AWAY_S = (0.5, 30.0)  # first and longest pause while the database is away
-FILE_LIMIT_BYTES = 1_000_000_000
 BUTTON_COMMANDS = frozenset(
     {
         *("pause", "resume", "stop", "kill", "retry", "priority", "clone", "update"),

@@ -1,7 +1,8 @@
 """What was found in a data file, in values that fit into a prompt and a card."""
 
-from typing import Literal
+from typing import Final, Literal
 
+from agent.domain.sources import Source
 from agent.domain.tasks import TaskType
 from agent.domain.value import Value
 
@@ -10,12 +11,16 @@ ColumnKind = Literal[
 ]  # fmt: skip
 
 
+FILE_LIMIT_BYTES: Final = 1_000_000_000  # of one file of data, attached or fetched
+
+
 class DatasetRef(Value):
-    """A data file in the blob store."""
+    """A data file in the blob store. `origin` is where it was fetched, None where somebody attached it."""
 
     sha256: str
     name: str
     size_bytes: int
+    origin: Source | None = None
 
 
 class ColumnReport(Value):

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from agent.domain.datasets import DatasetRef
 from agent.domain.runs import DEFAULT_ENGINE, Network, Outcome, RunSpec
+from agent.domain.sources import Source
 from agent.domain.tasks import TaskType
 from agent.domain.value import Value
 
@@ -96,7 +97,22 @@ class PredictOrder(Value):
     signature: str = ""
 
 
-SignedOrder = LaunchOrder | StopOrder | InspectOrder | PredictOrder | LookOrder
+class FetchOrder(Value):
+    """Fetch data that nobody attached; more than `limit_bytes` is refused."""
+
+    source: Source
+    limit_bytes: int
+    signature: str = ""
+
+
+class Fetched(Value):
+    """The answer: a file, its `origin` with the exact revision, and what people should know, in sentences."""
+
+    dataset: DatasetRef
+    notes: tuple[str, ...] = ()
+
+
+SignedOrder = LaunchOrder | StopOrder | InspectOrder | PredictOrder | FetchOrder | LookOrder
 
 
 class LabelPrediction(Value):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from agent.domain.errors import BadRequest
 from agent.domain.ids import new_ulid
+from agent.domain.sources import address_in
 from agent.domain.tasks import TASKS, Answer
 from agent.llm.phrases import (
     ACT,
@@ -40,8 +41,8 @@ from agent.tools.training.programs import REQUIREMENTS, is_program
 
 NAME = "offline planner"
 UNDERSTANDS = (
-    "- **train**: attach a csv (json, parquet, xlsx, a zip of images) and say what to predict, e.g. “train a model "
-    "that predicts `churn`”\n"
+    "- **train**: attach a csv (json, parquet, xlsx, a zip of images) or give its address, and say what to predict, "
+    "e.g. “train a model that predicts `churn`”\n"
     "- **predict**: attach a csv with the same columns and say “predict on this”\n"
     "- **pause**, **resume**, **stop**, **retry**, **kill**; “train r-abc123 again with learning rate 0.1”\n"
     "- **chart**: “plot the loss of the last 500 steps on a log scale”; **results**: “what did it get wrong?”\n"
@@ -111,7 +112,7 @@ class OfflinePlanner:
         """One reply, at once."""
         del tools  # it knows the tools by name
         said = next((said for said in reversed(messages) if said.role is Role.USER), ModelMessage(Role.USER, ""))
-        asked = _Asked(shortened(said.text), tuple(file.name for file in said.files))
+        asked, address = _asked(said, messages)
         try:
             if messages[-1].role is Role.TOOL:
                 yield _after_tool(asked, messages)
@@ -119,10 +120,25 @@ class OfflinePlanner:
                 yield _say(NOTHING_TO_ADD)  # the card above has the rules' own words already
             elif said.refused:
                 yield _say(said.refused[0])
+            elif address is not None:
+                yield _call("fetch_data", "I fetch the data first.", address=address)
             else:
                 yield _to_request(asked, messages)
         except BadRequest as error:  # words or numbers that cannot be read
             yield _say(error.text)
+
+
+def _asked(said: ModelMessage, messages: Sequence[ModelMessage]) -> tuple[_Asked, str | None]:
+    """A request without the address of its data, whose file counts as its own once it was fetched; the address."""
+    files = tuple(file.name for file in said.files)
+    address = address_in(said.text)
+    if address is None:
+        return _Asked(shortened(said.text), files), None
+    begun = next(index for index in range(len(messages) - 1, -1, -1) if messages[index] is said)
+    calls = {call.id for later in messages[begun:] for call in later.calls if call.name == "fetch_data"}
+    answers = (_object(later.text) for later in messages[begun:] if later.call_id in calls)
+    fetched = tuple(answer["file"] for answer in answers if "file" in answer)
+    return _Asked(shortened(said.text.replace(address, " ")), (*fetched, *files)), address
 
 
 def _say(text: str) -> ModelReply:
@@ -285,6 +301,8 @@ def _after_tool(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
     if "error" in answer:
         return _say(answer["error"])
     tool = _tool_of(messages)
+    if tool == "fetch_data":
+        return _to_request(asked, messages)
     if tool == "inspect_dataset":
         plans = _wanted(asked, messages) in {"train", "again", "yes"} and not answer.get("problems")
         return _plan(asked, answer, messages) if plans else _what_next(answer)

@@ -13,6 +13,8 @@ from agent.domain.errors import BadRequest, TransientError
 from agent.domain.orders import (
     AttemptLabel,
     AttemptStatus,
+    Fetched,
+    FetchOrder,
     HostInfo,
     InspectOrder,
     LaunchOrder,
@@ -72,6 +74,10 @@ class Engines:
     async def inspect(self, order: InspectOrder) -> DataReport:
         """Audit a data file. Raises `BadData`, `Unavailable`."""
         return await self.first.data.inspect(order)
+
+    async def fetch_data(self, order: FetchOrder) -> Fetched:
+        """Store data that an address names. Raises `BadData`, `NotAllowed`, `NotFound`, `Unavailable`."""
+        return await self.first.data.fetch_data(order)
 
     async def predict(self, order: PredictOrder) -> Predictions:
         """Predict with a finished model. Raises `BadData`, `Unavailable`."""

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import data_card, number
+from agent.cards import data_card, number, size
 from agent.domain.content import Card, Document, Fact, Table
-from agent.domain.datasets import DataReport, DatasetRef
+from agent.domain.datasets import FILE_LIMIT_BYTES, DataReport, DatasetRef
 from agent.domain.errors import BadData, BadRequest, NotFound
 from agent.domain.orders import (
+    FetchOrder,
     InspectOrder,
     LabelPrediction,
     NumberPrediction,
@@ -19,14 +20,16 @@ from agent.domain.orders import (
 )
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunSpec, RunState
+from agent.domain.sources import FORMS, source_of
 from agent.domain.tasks import TASKS, Answer, TaskType
 from agent.llm.phrases import target_in
-from agent.ports import Blobs, DataService
+from agent.ports import Blobs, Clock, DataService
 from agent.stores import Conversations, Runs
 from agent.tools.finding import LOOKED_AT, named, of_thread
 from agent.tools.tool import Arguments, Caller, Result, Tool
 from agent.tools.training.programs import REQUIREMENTS, is_archive, is_program
 
+FETCH_LIMIT_S = 660.0
 INSPECT_LIMIT_S = 90.0
 PREDICT_LIMIT_S = 120.0
 ROWS_SHOWN = 10
@@ -38,8 +41,9 @@ SCRIPT_ENDING = ".py"
 class DataFiles:
     """The data files of a session, and their audits (kept, since a file under a sha256 never changes)."""
 
-    def __init__(self, conversations: Conversations, service: DataService) -> None:
-        """The audit runs on a host."""
+    def __init__(self, conversations: Conversations, service: DataService, clock: Clock) -> None:
+        """Audits run on a host."""
+        self._clock = clock
         self._conversations = conversations
         self._service = service
         self._reports: dict[InspectOrder, DataReport] = {}
@@ -61,10 +65,21 @@ class DataFiles:
         ] or [file for file in files if is_archive(file.name)]
         if not data:
             raise NotFound(
-                "There is no data file in this thread yet. Attach one to a message: csv, json, parquet, xlsx, text, "
-                "or a zip of images."
+                "There is no data file in this thread yet. Attach one to a message (csv, json, parquet, xlsx, text, "
+                "a zip of images), or say where it is, such as https://…/houses.csv or hf:owner/name."
             )
         return data[0]
+
+    async def fetch(self, session_id: str, address: str) -> tuple[DatasetRef, tuple[str, ...]]:
+        """Store what an address names as a file of the session; it, and what people should know.
+
+        Raises:
+            BadRequest, BadData, NotAllowed, NotFound, Unavailable: the text says what to do.
+        """
+        order = FetchOrder(source=source_of(address), limit_bytes=FILE_LIMIT_BYTES)
+        fetched = await self._service.fetch_data(order)
+        await self._conversations.add_file(session_id, fetched.dataset, self._clock.now())
+        return fetched.dataset, fetched.notes
 
     async def script(self, session_id: str, name: str | None) -> DatasetRef:
         """A Python file by name; the newest one when no name is given. Raises `NotFound`."""
@@ -141,6 +156,12 @@ class InspectArguments(Arguments):
     task: TaskType | None = Field(None, description="Task type, if it is clear from the request.")
 
 
+class FetchArguments(Arguments):
+    """Fetch data that nobody attached."""
+
+    address: str = Field(description=f"Where the data are: {FORMS}.")
+
+
 class PredictArguments(Arguments):
     """Predict with a finished run's model."""
 
@@ -174,6 +195,14 @@ class Data:
                 limit_s=INSPECT_LIMIT_S,
             ),
             Tool(
+                "fetch_data",
+                "Fetch data from the web, Hugging Face, Kaggle or a host's disk; then it is like an attached file.",
+                FetchArguments,
+                Effect.WRITE,
+                run=self.fetch,
+                limit_s=FETCH_LIMIT_S,
+            ),
+            Tool(
                 "predict",
                 "Predict with the model of a finished run, for the rows of an attached csv or for rows given here.",
                 PredictArguments,
@@ -196,6 +225,13 @@ class Data:
                 report = await self._files.report(dataset, meant, asked.task)
         self._files.shown(caller.session_id, report)
         return Result(report_text(report), _for_model(report), data_card(report))
+
+    async def fetch(self, caller: Caller, asked: FetchArguments) -> Result:
+        """Data from an address, as a file of the thread."""
+        dataset, notes = await self._files.fetch(caller.session_id, asked.address)
+        origin = dataset.origin.shown if dataset.origin else asked.address
+        text = " ".join((f"I fetched `{dataset.name}` ({size(dataset.size_bytes)}) from {origin}.", *notes))
+        return Result(text, {"file": dataset.name})
 
     async def predict(self, caller: Caller, asked: PredictArguments) -> Result:
         """Predictions for a file or for rows."""

@@ -293,6 +293,8 @@ async def test_every_command_has_a_tool_and_a_line_of_help(harness: Harness) -> 
             assert f"`{command.name}" in card.body
             assert command.group in GROUPS
         controlled = {command.tool for command in COMMANDS.values() if command.group != "look"} | {"start_script"}
+        controlled |= {"fetch_data"}  # said in words, in the thread that the data are for
+
         assert controlled == tools - {tool for tool in tools if dispatcher.effect(tool) is Effect.READ}
         assert len(card.body) < 4_000
 

@@ -21,6 +21,29 @@ async def test_a_file_that_cannot_be_fetched_is_said(harness: Harness) -> None:
         await harness.until(lambda: any("`gone.csv` cannot be fetched" in text for text in harness.adapter.texts()))
 
 
+async def test_data_at_an_address_are_fetched_looked_at_and_trained_on(harness: Harness) -> None:
+    async with harness.open() as brain:
+        await brain.router.accept(said("train a model that predicts visited_doctor on https://x.org/a/visits.csv."))
+        await harness.until(lambda: any(c.card and c.card.kind == "approval" for c in harness.adapter.shown))
+        assert any("I fetch the data first." in text for text in harness.adapter.texts())
+        (data,) = (c.card for c in harness.adapter.shown if c.card and c.card.kind == "data")
+        assert ("From", "https://x.org/a/visits.csv") in [(fact.name, fact.value) for fact in data.facts]
+        assert len([c for c in harness.adapter.shown if c.card and c.card.kind == "approval"]) == 1
+
+
+async def test_an_address_that_cannot_be_read_is_said(harness: Harness) -> None:
+    async with harness.open() as brain:
+        await brain.router.accept(said("predict price, the data are in /home/me/houses.csv"))
+        await harness.until(lambda: any("is in no folder" in text for text in harness.adapter.texts()))
+        assert not [c for c in harness.adapter.shown if c.card]
+
+
+async def test_an_address_alone_is_fetched_and_looked_at(harness: Harness) -> None:
+    async with harness.open() as brain:
+        await brain.router.accept(said("fetch hf:scikit-learn/iris please"))
+        await harness.until(lambda: any(c.card and c.card.kind == "data" for c in harness.adapter.shown))
+
+
 async def test_the_newest_file_of_a_name_counts(harness: Harness, tmp_path: Path) -> None:
     async with harness.open() as brain:
         for content in ("a\n1\n", "a\n2\n"):

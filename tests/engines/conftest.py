@@ -54,6 +54,7 @@ class Site:
 def hosts(home: Path) -> Iterator[Site]:
     """A real Redis and a real worker."""
     with opened(home) as yard:
+        yard.extra["TRAINYARD_DATA_FOLDERS"] = str(home / "data")
         yard.start_worker()
         yield Site("hosts", home, yard.host, yard.server.url, yard.env)
 
@@ -64,6 +65,7 @@ def local(home: Path) -> Iterator[Site]:
     home.mkdir(parents=True)
     own = {f"TRAINYARD_{name.upper()}": value for name, value in TIMINGS.items()}
     environment = {"PATH": os.environ["PATH"], "TRAINYARD_HOME": str(home), "TRAINYARD_SANDBOX": "none", **own}
+    environment["TRAINYARD_DATA_FOLDERS"] = str(home / "data")
     try:
         yield Site("local", home, "local", "", environment)
     finally:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.domain.errors import BadData, NotFound
-from agent.domain.orders import InspectOrder, StopOrder
+from agent.domain.errors import BadData, NotAllowed, NotFound
+from agent.domain.orders import FetchOrder, InspectOrder, StopOrder
 from agent.domain.runs import ExitClass, RunState
+from agent.domain.sources import PathSource
 from tests.engines.conftest import Rig, serving
 
 STEPS = """
@@ -141,6 +142,18 @@ async def test_data_are_looked_at(rig: Rig) -> None:
         await rig.parts.data.inspect(InspectOrder(dataset=rig.blobs.put_bytes(b"\x00\x01", name="noise.csv")))
     with pytest.raises(NotFound):
         await rig.parts.data.inspect(InspectOrder(dataset=data.model_copy(update={"sha256": "0" * 64})))
+
+
+async def test_data_are_fetched_from_a_folder_that_the_host_allows(rig: Rig) -> None:
+    folder = rig.site.home / "data"
+    folder.mkdir()
+    (folder / "people.csv").write_text("age,churn\n1,no\n")
+    source = PathSource(path=str(folder / "people.csv"))
+    fetched = await rig.parts.data.fetch_data(FetchOrder(source=source, limit_bytes=1000))
+    assert (fetched.dataset.name, fetched.dataset.origin) == ("people.csv", source)
+    assert (await rig.blobs.get(fetched.dataset.sha256)).read_text().startswith("age,churn")
+    with pytest.raises(NotAllowed, match="is in no folder that this host gives data from"):
+        await rig.parts.data.fetch_data(FetchOrder(source=PathSource(path="/etc/hosts.csv"), limit_bytes=1000))
 
 
 async def test_events_come_once_and_in_order_though_the_reader_is_restarted(rig: Rig, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from agent.domain.errors import AppError, BadData, NotFound, Unavailable
+from agent.domain.errors import AppError, BadData, NotAllowed, NotFound, Unavailable
 from agent.domain.value import Value
 from agent.wire import Malformed, decode
 
@@ -49,7 +49,7 @@ def failed(kind: str, text: str) -> dict[str, Any]:
 
 
 def opened(reply: dict[str, Any], answer: type[V]) -> V:
-    """What was answered. Raises `BadData`, `NotFound` or `Unavailable`, as the answer says."""
+    """What was answered. Raises `BadData`, `NotAllowed`, `NotFound` or `Unavailable`, as the answer says."""
     if "ok" in reply:
         try:
             return decode(answer, json.dumps(reply["ok"]))
@@ -60,6 +60,8 @@ def opened(reply: dict[str, Any], answer: type[V]) -> V:
     match refusal.get("kind"):
         case "BadData":
             raise BadData(text)
+        case "NotAllowed":
+            raise NotAllowed(text)
         case "NotFound":
             raise NotFound(text)
         case _:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from agent.domain.orders import InspectOrder, LaunchOrder, LookOrder, PredictOrder, SignedOrder, StopOrder
+from agent.domain.orders import FetchOrder, InspectOrder, LaunchOrder, LookOrder, PredictOrder, SignedOrder, StopOrder
 from agent.wire import signed_bytes
 
 
@@ -32,7 +32,7 @@ def load_or_create(folder: Path) -> Ed25519PrivateKey:
     return key
 
 
-Order = TypeVar("Order", LaunchOrder, StopOrder, InspectOrder, PredictOrder, LookOrder)
+Order = TypeVar("Order", LaunchOrder, StopOrder, InspectOrder, PredictOrder, FetchOrder, LookOrder)
 
 
 def sign(order: Order, key: Ed25519PrivateKey) -> Order:

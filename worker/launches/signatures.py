@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.domain.errors import AppError
-from agent.domain.orders import InspectOrder, LaunchOrder, LookOrder, PredictOrder, SignedOrder, StopOrder
+from agent.domain.orders import FetchOrder, InspectOrder, LaunchOrder, LookOrder, PredictOrder, SignedOrder, StopOrder
 from agent.domain.runs import ExitClass
 from worker.client.keys import is_signed
 from worker.folders import HostFolder, write_atomically
@@ -81,5 +81,6 @@ _WHAT: dict[type, str] = {
     StopOrder: "end this",
     InspectOrder: "look at this file",
     PredictOrder: "predict",
+    FetchOrder: "fetch data",
     LookOrder: "tell of this run",
 }

@@ -24,6 +24,8 @@ from agent.domain.errors import Unavailable
 from agent.domain.orders import (
     AttemptLabel,
     AttemptStatus,
+    Fetched,
+    FetchOrder,
     HostInfo,
     InspectOrder,
     LaunchOrder,
@@ -35,6 +37,7 @@ from agent.domain.orders import (
     StopOrder,
 )
 from agent.domain.runs import DEFAULT_ENGINE, RunSpec
+from agent.domain.sources import PathSource
 from agent.domain.value import Value
 from agent.ports import Blobs, Capabilities
 from agent.wire import decode, encode
@@ -50,6 +53,7 @@ _PUBLISH_LIMIT_S = 5.5  # a little more than the socket's own limit
 _PUBLISHERS = 4
 _EXPIRES_S = 60
 _POLL_S = (0.02, 0.25)
+_FETCH_S = 630.0  # a download, and making one file of it
 _LOOK_S = 5.0  # a host's word about an attempt
 
 V = TypeVar("V", bound=Value)
@@ -159,6 +163,15 @@ class CeleryFleet:
         """Predict on any host. Raises `BadData`, `Unavailable`."""
         await self._wait_for_a_host()
         return await self._ask("trainyard.predict", order, Predictions, limit_s=self._predict_s, queue=control_queue())
+
+    async def fetch_data(self, order: FetchOrder) -> Fetched:
+        """Fetch data on any host, or on the one whose disk is meant. Raises as the host says, and `Unavailable`."""
+        await self._wait_for_a_host()
+        host = order.source.host if isinstance(order.source, PathSource) else ""
+        if host and host not in {info.host for info in await self.hosts()}:
+            raise Unavailable(f"There is no host `{host}` now. `cluster info` lists them.")
+        queue = host_queue(host) if host else control_queue()
+        return await self._ask("trainyard.fetch", order, Fetched, limit_s=_FETCH_S, queue=queue)
 
     async def _signed(self, order: Order) -> Order:
         if self._key is None:

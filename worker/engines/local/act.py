@@ -9,11 +9,12 @@ import logging
 import sys
 from collections.abc import Callable
 
-from agent.domain.orders import AttemptLabel, HostInfo, InspectOrder, LaunchOrder, PredictOrder, StopOrder
+from agent.domain.orders import AttemptLabel, FetchOrder, HostInfo, InspectOrder, LaunchOrder, PredictOrder, StopOrder
 from agent.domain.value import Value
 from agent.wire import decode
 from worker.client.answers import Done, answered
 from worker.client.blobs import make_blobs
+from worker.fetching.fetcher import Fetcher
 from worker.folders import HostFolder
 from worker.host import secrets
 from worker.host.disk import disk_is_low
@@ -79,6 +80,11 @@ class Local:
     def predict(self, raw: bytes) -> Value:
         """Predict with a finished model."""
         return self._scripts().predict(decode(PredictOrder, raw))
+
+    def fetch(self, raw: bytes) -> Value:
+        """Fetch data that nobody attached."""
+        fetcher = Fetcher(self._blobs, self._settings, rows=self._scripts().rows, home=self._home.path)
+        return fetcher.fetch(decode(FetchOrder, raw))
 
     def _launcher(self) -> Launcher:
         return Launcher(self._settings, self._blobs, tier=self._tier)

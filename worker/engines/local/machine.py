@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from agent.domain.datasets import DataReport
 from agent.domain.errors import AppError, Unavailable
-from agent.domain.orders import HostInfo, InspectOrder, Predictions, PredictOrder
+from agent.domain.orders import Fetched, FetchOrder, HostInfo, InspectOrder, Predictions, PredictOrder
 from agent.domain.value import Value
 from agent.wire import encode
 from worker.client.answers import opened
@@ -27,7 +27,7 @@ from worker.host.disk import space
 HOST = "local"
 _ACT_S = 60.0  # for a launch, which may wait for an older attempt to end
 _DESCRIBE_S = 60.0  # for the self-test of the sandbox
-_INSPECT_S, _PREDICT_S = 75.0, 150.0
+_INSPECT_S, _PREDICT_S, _FETCH_S = 75.0, 150.0, 630.0
 _SAID_CHARS = 2000
 _AGAIN_S = 30.0  # from a description that failed to the next one
 
@@ -85,6 +85,10 @@ class LocalMachine:
     async def predict(self, order: PredictOrder) -> Predictions:
         """Predict with a finished model. Raises `BadData`, `NotFound`, `Unavailable`."""
         return await self.act("predict", order, Predictions, limit_s=_PREDICT_S)
+
+    async def fetch_data(self, order: FetchOrder) -> Fetched:
+        """Fetch data. Raises `BadData`, `NotAllowed`, `NotFound`, `Unavailable`."""
+        return await self.act("fetch", order, Fetched, limit_s=_FETCH_S)
 
     async def act(self, what: str, order: Value | None, answer: type[V], *, limit_s: float = _ACT_S) -> V:
         """Carry out an order in a process of its own. Raises `Unavailable`, and what the order's answer says."""

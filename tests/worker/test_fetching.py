@@ -1,0 +1,198 @@
+"""Data that nobody attached: fetched from real servers, at an exact revision, within limits, from allowed places."""
+
+import csv
+import gzip
+import io
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from agent.domain.errors import AppError, BadData, NotAllowed, NotFound, Unavailable
+from agent.domain.orders import Fetched, FetchOrder
+from agent.domain.sources import HubSource, KaggleSource, source_of
+from tests.worker.data_server import HOUSES, REVISION, DataServer, data_server, zipped
+from worker.client.blobs import FolderBlobs
+from worker.fetching.fetcher import Fetcher
+from worker.folders import HostFolder
+from worker.recipes.common.table import read_table
+from worker.scripts import Scripts
+from worker.settings import Settings
+
+CSV = "text/csv"
+
+
+@pytest.fixture
+def web() -> Iterator[DataServer]:
+    with data_server() as server:
+        server.files["/houses.csv"] = (CSV, HOUSES)
+        yield server
+
+
+class Host:
+    """A host without a queue."""
+
+    def __init__(self, home: Path, web: DataServer, **settings: Any) -> None:
+        given = Settings(**({"fetch_inside": "127.0.0.1/32", "hub": web.url, "kaggle": web.url} | settings))
+        self.blobs = FolderBlobs(home / "blobs")
+        folder = HostFolder.of(home, "here")
+        scripts = Scripts(self.blobs, folder, tier="none")
+        self.home = folder.path
+        self._fetcher = Fetcher(self.blobs, given, rows=scripts.rows, home=folder.path)
+
+    def fetch(self, address: str, *, limit_bytes: int = 1_000_000) -> Fetched:
+        return self._fetcher.fetch(FetchOrder(source=source_of(address), limit_bytes=limit_bytes))
+
+    def content(self, fetched: Fetched) -> bytes:
+        return self.blobs.get_file(fetched.dataset.sha256).read_bytes()
+
+
+@pytest.fixture
+def host(tmp_path: Path, web: DataServer) -> Host:
+    return Host(tmp_path, web)
+
+
+def test_a_file_from_the_web_with_its_name_and_where_it_is_from(host: Host, web: DataServer) -> None:
+    web.redirects["/moved"] = "/houses.csv"
+    for address in (f"{web.url}/houses.csv", f"{web.url}/moved"):
+        fetched = host.fetch(address)
+        assert host.content(fetched) == HOUSES
+        assert fetched.dataset.origin == source_of(address)
+    assert host.fetch(f"{web.url}/houses.csv").dataset.name == "houses.csv"
+    assert not list(host.home.glob("fetch-*"))  # nothing is left of the downloads
+
+
+@pytest.mark.parametrize(
+    ("packed", "name", "address"),
+    [
+        (gzip.compress(HOUSES), "houses.csv", "/houses.csv.gz"),
+        (zipped({"README.txt": b"x", "in/houses.csv": HOUSES}), "houses.csv", "/all.zip"),
+        (zipped({"a.csv": b"x,y\n1,2\n", "in/houses.csv": HOUSES}), "houses.csv", "/all.zip#houses.csv"),
+    ],
+)
+def test_what_is_packed_is_unpacked(host: Host, web: DataServer, packed: bytes, name: str, address: str) -> None:
+    web.files[address.partition("#")[0]] = ("application/octet-stream", packed)
+    fetched = host.fetch(web.url + address)
+    assert (fetched.dataset.name, host.content(fetched)) == (name, HOUSES)
+
+
+def test_an_archive_of_images_stays_one(host: Host, web: DataServer) -> None:
+    data = zipped({"cat/1.png": b"\x89PNG", "dog/2.png": b"\x89PNG", "labels.csv": b"a,b\n"})
+    web.files["/pets.zip"] = ("application/zip", data)
+    assert host.content(host.fetch(f"{web.url}/pets.zip")) == data
+
+
+def _wrong(web: DataServer) -> list[tuple[str, type[AppError], str]]:
+    web.files["/page.csv"] = ("text/html; charset=utf-8", b"<html>")
+    web.files["/large.csv"] = (CSV, b"x" * 1_000_001)
+    web.files["/bomb.csv.gz"] = ("application/gzip", gzip.compress(bytes(2_000_000)))
+    web.files["/two.zip"] = ("application/zip", zipped({"a.csv": b"x", "b.csv": b"x"}))
+    web.files["/broken.zip"] = ("application/zip", b"PK\x03\x04 and no more")
+    web.files["/cut.csv"], web.cut["/cut.csv"] = (CSV, HOUSES), 10
+    web.files["/empty.csv"] = (CSV, b"")
+    web.redirects |= {"/loop.csv": "/loop.csv", "/inside.csv": "http://127.0.0.2/x.csv", "/odd.csv": "file:///etc/x"}
+    return [
+        ("/nothing.csv", BadData, "There is nothing at"),
+        ("/page.csv", BadData, "is a web page, not a file of data"),
+        ("/large.csv", BadData, "up to 1 MB are fetched"),
+        ("/bomb.csv.gz", BadData, "unpacks to more than 1 MB"),
+        ("/two.zip", BadData, "has 2 files of data. Say which one: `a.csv`, `b.csv`"),
+        ("/two.zip#c.csv", BadData, "has no file `c.csv`"),
+        ("/broken.zip", BadData, "cannot be unpacked"),
+        ("/cut.csv", Unavailable, "could not be fetched|broke off"),
+        ("/empty.csv", BadData, "is empty"),
+        ("/loop.csv", BadData, "redirects more than 5 times"),
+        ("/inside.csv", NotAllowed, "127.0.0.2 is not a public address"),
+        ("/odd.csv", NotAllowed, "only http and https"),
+    ]
+
+
+def test_each_refusal_is_a_sentence(host: Host, web: DataServer) -> None:
+    for address, kind, words in _wrong(web):
+        with pytest.raises(kind, match=words):
+            host.fetch(web.url + address)
+    assert not list(host.home.glob("fetch-*"))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://127.0.0.1:{port}/houses.csv", "http://localhost:{port}/houses.csv", "http://[::1]:{port}/houses.csv",
+     "http://[::ffff:127.0.0.1]:{port}/houses.csv", "http://2130706433:{port}/houses.csv",
+     "http://169.254.169.254/latest.csv", "http://10.0.0.1/x.csv"],
+)  # fmt: skip
+def test_what_is_not_public_is_not_reached(tmp_path: Path, web: DataServer, address: str) -> None:
+    host = Host(tmp_path, web, fetch_inside="")
+    with pytest.raises((NotAllowed, Unavailable), match=r"is not a public address|There is no server"):
+        host.fetch(address.format(port=web.url.rpartition(":")[2]))
+    assert web.asked == []
+
+
+def test_a_data_set_of_the_hub_at_its_commit(host: Host, web: DataServer) -> None:
+    web.hub["o/houses"] = {
+        "README.md": b"---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: a.csv\n"
+        b"  - split: test\n    path: b.csv\n---\n",
+        "a.csv": HOUSES,
+        "b.csv": HOUSES,
+    }
+    fetched = host.fetch("hf:o/houses")
+    assert fetched.dataset.origin == HubSource(name="o/houses", split="train", revision=REVISION)
+    assert fetched.notes == ("The part `train` was taken, not `test`.",)
+    assert fetched.dataset.name == "houses-train.parquet"
+    table = read_table(host.blobs.get_file(fetched.dataset.sha256), name=fetched.dataset.name)
+    assert (table.names, table.rows) == (["rooms", "price"], 60)
+    assert fetched.dataset == host.fetch(f"hf:o/houses@{REVISION}").dataset
+    assert host.fetch("hf:o/houses:test").dataset.name == "houses-test.parquet"
+    for address, kind, words in (
+        ("hf:o/none", NotFound, "There is no data set `o/none`"),
+        ("hf:o/houses@v9", NotFound, "has no revision `v9`"),
+        ("hf:o/houses:dev", BadData, "has no part `dev`\\. It has train, test"),
+        ("hf:o/houses/small", BadData, "Say which: default"),
+    ):
+        with pytest.raises(kind, match=words):
+            host.fetch(address)
+    with pytest.raises(BadData, match="up to 0 MB are fetched"):
+        host.fetch("hf:o/houses", limit_bytes=500)
+
+
+def test_images_of_the_hub_become_an_archive_that_names_their_classes(host: Host, web: DataServer) -> None:
+    def image(shade: int) -> bytes:
+        made = io.BytesIO()
+        Image.new("RGB", (8, 8), (shade, 0, 0)).save(made, "png")
+        return made.getvalue()
+
+    web.hub["o/pets"] = {f"{kind}/{at}.png": image(9 * at) for kind in ("cat", "dog") for at in range(3)}
+    fetched = host.fetch("hf:o/pets")
+    assert fetched.dataset.name == "pets-train.zip"
+    with zipfile.ZipFile(host.blobs.get_file(fetched.dataset.sha256)) as archive:
+        rows = list(csv.DictReader(io.TextIOWrapper(archive.open("labels.csv"))))
+        assert [row["label"] for row in rows] == ["cat"] * 3 + ["dog"] * 3
+        assert set(archive.namelist()) == {"labels.csv", *(row["image"] for row in rows)}
+
+
+def test_a_file_of_kaggle_with_a_key_that_goes_no_further(tmp_path: Path, web: DataServer) -> None:
+    host = Host(tmp_path, web, kaggle_token="k-123")
+    web.kaggle["uciml/houses"] = zipped({"houses.csv": HOUSES, "more.csv": b"a\n1\n"})
+    fetched = host.fetch("kaggle:uciml/houses/houses.csv")
+    assert host.content(fetched) == HOUSES
+    assert fetched.dataset.origin == KaggleSource(name="uciml/houses", member="houses.csv")
+    assert [key for _, key in web.asked] == ["Bearer k-123", ""]
+
+
+def test_a_file_of_the_host_only_from_folders_that_it_allows(tmp_path: Path, web: DataServer) -> None:
+    allowed, other = tmp_path / "data", tmp_path / "private"
+    for folder in (allowed, other):
+        folder.mkdir()
+        (folder / "houses.csv").write_bytes(HOUSES)
+    (allowed / "link.csv").symlink_to(other / "houses.csv")
+    host = Host(tmp_path / "home", web, data_folders=str(allowed))
+    assert host.content(host.fetch(f"{allowed}/houses.csv")) == HOUSES
+    for path in (f"{other}/houses.csv", f"{allowed}/../private/houses.csv", f"{allowed}/link.csv"):
+        with pytest.raises(NotAllowed, match="is in no folder that this host gives data from"):
+            host.fetch(path)
+    with pytest.raises(NotFound, match="There is no file"):
+        host.fetch(f"{allowed}/none.csv")
+    with pytest.raises(NotAllowed, match="TRAINYARD_DATA_FOLDERS"):
+        Host(tmp_path / "home", web).fetch(f"{allowed}/houses.csv")
