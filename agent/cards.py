@@ -145,7 +145,7 @@ def approval_card(
     facts = [
         Fact(name="Task", value=spec.kind),
         Fact(name="Data", value=f"{spec.data_words}, {report.rows:,} rows"),
-        Fact(name="Target", value=str(spec.target)),
+        *([Fact(name="Target", value=spec.target)] if spec.target else []),
         *spec_facts(spec, priority=priority, limits=limits),
     ]
     body = "\n".join(f"{number_}. {step}" for number_, step in enumerate(plan, 1))

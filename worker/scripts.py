@@ -21,6 +21,7 @@ from pydantic import TypeAdapter
 from agent.domain.datasets import DataReport, DatasetRef
 from agent.domain.errors import BadData, Unavailable
 from agent.domain.orders import (
+    ClusterPrediction,
     InspectOrder,
     LabelPrediction,
     NumberPrediction,
@@ -192,7 +193,7 @@ def _counted(answers: Iterable[Prediction]) -> Predictions:
     total = 0
     for answer in answers:
         total += 1
-        if isinstance(answer, LabelPrediction):
+        if isinstance(answer, LabelPrediction | ClusterPrediction):
             counts[answer.label] += 1
         else:
             numbers.append(answer.value)
@@ -212,6 +213,9 @@ def _read_answers(path: Path, kind: str) -> Iterator[Prediction]:
         for row in reader:
             if kind == "number":
                 yield NumberPrediction(value=float(row[at]))
+                continue
+            if kind == "cluster":
+                yield ClusterPrediction(cluster=int(row[at]))
                 continue
             shares = sorted(zip(labels, map(float, row[at + 1 :]), strict=True), key=lambda pair: -pair[1])
             yield LabelPrediction(label=row[at], probabilities=tuple(shares[:_TOP]))

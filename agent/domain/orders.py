@@ -141,7 +141,21 @@ class StepPrediction(Value):
     high: float
 
 
-Prediction = Annotated[LabelPrediction | NumberPrediction | StepPrediction, Field(discriminator="kind")]
+class ClusterPrediction(Value):
+    """The number of a row's cluster, the largest has 1; 0 where it belongs to none."""
+
+    kind: Literal["cluster"] = "cluster"
+    cluster: int = Field(ge=0)
+
+    @property
+    def label(self) -> str:
+        """The cluster in words."""
+        return f"cluster {self.cluster}" if self.cluster else "no cluster"
+
+
+Prediction = Annotated[
+    LabelPrediction | NumberPrediction | StepPrediction | ClusterPrediction, Field(discriminator="kind")
+]
 
 
 class Predictions(Value):

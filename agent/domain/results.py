@@ -24,7 +24,7 @@ MOST_CELLS = 4
 
 ResultView = Literal[
     "overview", "confusion", "classes", "roc", "pr", "calibration", "importance", "lengths", "mistakes", "predicted",
-    "residuals", "errors", "scores", "samples", "forecast", "clusters", "boxes",
+    "residuals", "errors", "scores", "samples", "forecast", "clusters", "typical", "sizes", "boxes",
 ]  # fmt: skip
 Name = Annotated[str, Field(max_length=80)]
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]

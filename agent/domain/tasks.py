@@ -71,6 +71,11 @@ class Task(Value):
     words: tuple[str, ...] = ()
 
 
+# "cluster these rows", "find clusters", "into 5 segments": who predicts a column of clusters says none of these.
+CLUSTERED = (
+    r"(?:(?:cluster|segment) (?:this|these|those|the|my|our|it|them|all|into|data|rows|[\w-]+\.\w+|\w+ers)"
+    r"|(?:find|into|in) (?:the |\d+ )?(?:clusters|segments|groups))"
+)
 _SPLIT = "Split off a sealed test part that training never sees"
 _KEEP = "Keep whichever is better on the validation part, and measure it once on the sealed part"
 _CLASSES = (Metric(name="roc_auc", label="ROC AUC"), Metric(name="macro_f1", label="macro F1"))
@@ -180,6 +185,24 @@ TASKS: Final[dict[str, Task]] = {
             ),
             pace=Pace(base_s=25.0, row_s=0.06, on_gpu=1 / 20),
         ),
+        Task(
+            name="clustering",
+            label="clustering",
+            data="table",
+            answer=Answer.CLUSTER,
+            metrics=(Metric(name="silhouette", label="silhouette"),),
+            unit="candidate",
+            needs_target=False,
+            warm=("tabular",),
+            stages=(
+                "Split off a sealed test part, and with it the known groups where a column has some",
+                "Cluster with the baselines: random groups, k-means",
+                "Try Gaussian mixtures, Ward and HDBSCAN; k by silhouette, BIC and stability on resamples",
+                "Keep the simplest of the best, and measure it once on the sealed part",
+            ),
+            pace=Pace(base_s=8.0, cell_s=1.8e-4),
+            words=("clustering", CLUSTERED),
+        ),
     )
 }
 
@@ -193,7 +216,7 @@ def _known(name: str) -> str:
 TaskType = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": list(TASKS)})]
 
 
-_OTHERS: Final = {"rmse": "RMSE", "mae": "MAE", "mse": "MSE", "r2": "R²"}
+_OTHERS: Final = {"rmse": "RMSE", "mae": "MAE", "mse": "MSE", "r2": "R²", "ari": "ARI", "nmi": "NMI"}
 
 
 def metric_label(name: str) -> str:

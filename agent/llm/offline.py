@@ -21,6 +21,7 @@ from agent.llm.phrases import (
     card_arguments,
     changes_in,
     chart_arguments,
+    clusters_in,
     horizon_in,
     intent_of,
     left_out,
@@ -157,6 +158,8 @@ def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
         return _with_program(asked, program, run_id)
     wanted = _wanted(asked, messages)
     match wanted:
+        case "train" if (task := _task_in(asked.words, has_text=True)) and not TASKS[task].needs_target:
+            return _call("inspect_dataset", "I look at the data first.", file=asked.file, task=task)
         case "train" | "yes":
             target = quoted_target(asked.words) or _offered(messages)
             about = None if target else asked.words[:_MOST_ABOUT]
@@ -320,15 +323,18 @@ def _tool_of(messages: Sequence[ModelMessage]) -> str:
 def _plan(request: _Asked, report: dict[str, Any], messages: Sequence[ModelMessage]) -> ModelReply:
     intent, asked = _wanted(request, messages), request.words
     before = _last_plan(messages) if intent == "again" else {}
-    target, words = _target(asked, report, before)
-    if target is None:
+    task = _task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task")
+    target, words = (None, "") if task and not TASKS[task].needs_target else _target(asked, report, before)
+    if target is None and words:
         return _say(words)
     settings = (before.get("settings") or {}) | settings_in(asked)
     seed = settings.pop("seed", before.get("seed"))
     file = report.get("dataset", {}).get("name")
-    task = _task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task")
     place = _place(asked, before, str(file))
-    if TASKS[task or report.get("suggested_task") or "tabular_classification"].answer is Answer.SERIES:
+    answer = TASKS[task or report.get("suggested_task") or "tabular_classification"].answer
+    if answer is Answer.CLUSTER:
+        settings |= clusters_in(asked)
+    if answer is Answer.SERIES:
         horizon = horizon_in(asked)
         if horizon is not None:
             settings["horizon"] = horizon

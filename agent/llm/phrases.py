@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.domain.errors import BadRequest
+from agent.domain.tasks import CLUSTERED
 from agent.llm.chart_phrases import (
     CARD,
     PICTURES_OF,
@@ -59,6 +60,17 @@ _HORIZON = re.compile(
     re.IGNORECASE,
 )
 _STEPS_AHEAD = re.compile(r"\b(?:predict|forecast)\s+(\d{1,4})\b(?!\s*(?:rows?|lines?))", re.IGNORECASE)
+_CLUSTERS = re.compile(
+    r"\b(\d{1,4})\s+(?:clusters|groups|segments)\b|\bk\s*(?:=|:|of|is)?\s*(\d{1,4})\b", re.IGNORECASE
+)
+_METHOD = re.compile(r"\b(k-?means|gmm|gaussian mixtures?|ward|hdbscan)\b", re.IGNORECASE)
+_METHODS = {"km": "kmeans", "k-": "kmeans", "gm": "gmm", "ga": "gmm", "wa": "ward", "hd": "hdbscan"}
+_KNOWN_GROUPS = re.compile(
+    r"\b(?:labels?(?: column)?(?:\s*[=:]\s*| (?:are in|is in|in|are|is) )"
+    r"|(?:compared? (?:it |them )?(?:with|to)|against) )"
+    rf"(?:the )?(?:column )?(?:{_QUOTE}|(\w+))",
+    re.IGNORECASE,
+)
 _GPUS = re.compile(rf"{_NUMBER}\s*gpus?\b|\bgpus?\s*(?:=|:|to)\s*{_NUMBER}", re.IGNORECASE)
 _FILE_NAME = r"[\w.-]*\.(?:csv|tsv|parquet|jsonl?|xlsx?|txt|zip|gz|py)\b"
 _HOST = re.compile(
@@ -122,10 +134,17 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("run_chart", _words(rf"{ASKED}(?:plot|draw|graph|chart)\b|{YESTERDAY}")),
     ("compare_runs", _words(rf"{ASKED}compare\b|r-[0-9a-z]{{6}}\W+(?:vs\.?|versus|against)\W+r-[0-9a-z]{{6}}\b")),
     ("run_status", _words(rf"{ASKED}(?:show|see|open)\b[^.,;?!]{{0,20}}\bcard\W*(?:(?:of|for)\W+{RUN}\W*)?$")),
+    (
+        "train",
+        _words(
+            rf"{ASKED}(?:{CLUSTERED}|(?:do|make|run|try|start) (?:an? |the )?clustering"
+            r"|(?:group|split|divide|sort|put)\b[^.?!]{1,40}\b(?:in|into) (?:\d+ )?(?:clusters|segments|groups))\b"
+        ),
+    ),
     ("list_hosts", _words(r"\bcluster\W*(?:$|info|status|state|load)|\b(?:in|on|of) the cluster\b")),
     ("clone_run", _words(rf"{ASKED}(?:clone|copy|duplicate)\W+{RUN}")),
     ("run_script", _words(r"\b(?:show|see|read|print|what(?: is|'s) in)\b.*(?:\btrain\.py\b|\bscript\b|\bits code\b)")),
-    ("cannot", _words(rf"{ASKED}(?:pause|resume|deploy|cluster|delete|remove)\b")),
+    ("cannot", _words(rf"{ASKED}(?:pause|resume|deploy|delete|remove)\b")),
     ("again", _words(r"\b(?:re-?train|again|instead)\b")),
     ("predict", _words(r"\b(?:run|use|apply|try)\s+(?:the|this|that|my)\s+model\b")),
     ("train", _words(r"\b(train|fine-?tune|build|learn|fit)\b|\bmodel\b.*\b(predict|classif|tell)")),
@@ -307,6 +326,15 @@ def horizon_in(asked: str) -> int | None:
     """How many steps ahead a forecast is wanted: "for 24 months", "the next 12", "predict 12"."""
     found = _HORIZON.search(asked) or _STEPS_AHEAD.search(asked)
     return int(found.group(1)) if found else None
+
+
+def clusters_in(asked: str) -> dict[str, Any]:
+    """The settings of a clustering that a person stated: how many, by which method, what to compare them with."""
+    count, method, labels = _CLUSTERS.search(asked), _METHOD.search(asked), _KNOWN_GROUPS.search(asked)
+    found: dict[str, Any] = {"k": int(count.group(1) or count.group(2)) if count else None}
+    found["method"] = _METHODS[method.group(1).lower()[:2]] if method else None
+    found["labels"] = next(filter(None, labels.groups())) if labels else None
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def changes_in(asked: str) -> dict[str, Any]:

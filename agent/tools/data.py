@@ -9,6 +9,7 @@ from agent.domain.content import Card, Document, Fact, Table
 from agent.domain.datasets import FILE_LIMIT_BYTES, DataReport, DatasetRef
 from agent.domain.errors import BadData, BadRequest, NotFound
 from agent.domain.orders import (
+    ClusterPrediction,
     FetchOrder,
     InspectOrder,
     LabelPrediction,
@@ -338,4 +339,6 @@ def _step_cells(step: StepPrediction) -> tuple[str, ...]:
 def _cells(row: Prediction) -> tuple[str, ...]:
     if isinstance(row, NumberPrediction | StepPrediction):
         return (number(row.value),)
+    if isinstance(row, ClusterPrediction):
+        return (row.label,)
     return row.label, f"{row.probabilities[0][1]:.0%}" if row.probabilities else "–"

@@ -13,7 +13,7 @@ from agent.domain.errors import BadRequest
 from agent.domain.orders import InspectOrder
 from agent.domain.runs import RunState
 from agent.llm.offline import OfflinePlanner
-from agent.llm.phrases import intent_of, settings_in
+from agent.llm.phrases import clusters_in, intent_of, settings_in
 from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
@@ -130,7 +130,12 @@ def planned(**arguments: Any) -> Sequence[ModelMessage]:
         ("what is in train.py?", "run_script"),
         ("train on queue.csv, predict waiting", "train"),
         ("deploy it", "cannot"),
-        ("cluster these customers", "cannot"),
+        ("cluster these customers", "train"),
+        ("cluster iris.csv in 3 clusters", "train"),
+        ("please segment my customers", "train"),
+        ("find clusters in this", "train"),
+        ("group these into 4 segments", "train"),
+        ("is the clustering done?", "run_status"),
         ("hi", "help"),
         ("what can you do", "help"),
         ("purple monkey dishwasher", None),
@@ -227,6 +232,20 @@ def planned(**arguments: Any) -> Sequence[ModelMessage]:
 )
 def test_everyday_sentences(words: str, intent: str | None) -> None:
     assert intent_of(words) == intent
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        ("cluster these customers", {}),
+        ("cluster iris.csv in 5 clusters, labels=species", {"k": 5, "labels": "species"}),
+        ("segment my customers with k = 4 by k-means", {"k": 4, "method": "kmeans"}),
+        ("find 6 groups with a gaussian mixture and compare them with `true kind`",
+         {"k": 6, "method": "gmm", "labels": "true kind"}),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_clusters_is_read(words: str, settings: dict[str, object]) -> None:
+    assert clusters_in(words) == settings
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from bot.app import last_alive
 from tests.fakes import START
 from tests.platforms.discord_server import DiscordServer
 from tests.platforms.slack_server import SlackServer
+from tests.recipes.folders import sklearn_csv
 from tests.recipes.pictures_of import archive, digits
 from tests.system.conftest import EXAMPLES, HANG_S, LONG_RUN, Bot, Yard, approved, cards, seen, settled, whispered
 
@@ -109,6 +110,18 @@ async def test_from_a_series_to_a_forecast_of_the_months_to_come(slack: SlackSer
     await seen(slack, asked.ts, "Result of", "MASE", "95 % interval")
     alice.mention("predict 4", thread=asked.ts)
     await seen(slack, asked.ts, "Predictions of", "2011-01-01", "90 % interval")
+
+
+async def test_from_a_table_to_clusters_and_where_new_rows_belong(slack: SlackServer) -> None:
+    rows = slack.file("iris.csv", sklearn_csv("iris").encode())
+    alice = slack.user("alice")
+    asked = alice.mention("cluster iris.csv in 3 clusters by k-means, labels are in kind", files=[rows])
+    await seen(slack, asked.ts, "Approve", "clustering", "k = 3, method = kmeans, labels = kind")
+    (card,) = cards(slack, asked.ts, "Approve")
+    alice.click(card, "Approve")
+    await seen(slack, asked.ts, "Result of", "silhouette", "ARI")
+    alice.mention("predict on this", thread=asked.ts, files=[slack.file("new.csv", sklearn_csv("iris").encode())])
+    await seen(slack, asked.ts, "Predictions of", "cluster 1", "cluster 3")
 
 
 async def test_bad_input_gets_a_clear_sentence(slack: SlackServer, visits: bytes) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from worker.recipes.common.columns import EXAMPLE_CHARS, describe, find_column, text_column
 from worker.recipes.common.job import BadSettings, Job, job_of
 from worker.recipes.common.table import LIMIT_BYTES, BadData, Table, read_table
-from worker.recipes.recipe import names, part
+from worker.recipes.recipe import names, needs_target, part
 
 _TARGET_NAMES = ("target", "label", "labels", "class", "category", "y", "outcome", "churn", "churned", "default")
 _QUANTITY_NAMES = ("price", "amount", "value", "score", "sales", "cost", "revenue", "salary", "income", "demand")
@@ -33,6 +33,8 @@ def audit(
     """
     work = part(job.recipe, "inspect").effort(table, job) if job else 1.0
     columns = [describe(name, table.columns[name]) for name in table.names]
+    if task is not None and not needs_target(task):
+        return _without_target(table, columns, task, work)
     named = find_column(table, target) if target else None
     guess = named or suggest_target(columns, rows=table.rows)
     suggested = task or (suggest_task(table, columns, guess) if guess else None)
@@ -44,12 +46,7 @@ def audit(
         warnings += recipe.problems(table, guess)
     warnings += _warnings(table, columns, guess) + (recipe.warnings(table, guess) if guess else [])
     return {
-        "rows": table.rows,
-        "columns": columns,
-        "duplicate_rows": table.rows - len(set(zip(*table.columns.values(), strict=True))),
-        "encoding": table.encoding,
-        "delimiter": table.delimiter,
-        "preview": _preview(table),
+        **_facts(table, columns),
         "target": recipe.describe(table, guess) if guess else None,
         "suggested_task": suggested if guess else None,
         "suggested_target": guess,
@@ -58,6 +55,30 @@ def audit(
         "problems": problems,
         "warnings": warnings,
         "effort": work,
+    }
+
+
+def _without_target(table: Table, columns: list[dict[str, Any]], task: str, work: float) -> dict[str, Any]:
+    """The report for a task that predicts no column."""
+    recipe = part(task, "inspect")
+    return {
+        **_facts(table, columns),
+        "suggested_task": task,
+        "text_column": text_column(columns, leave_out=None, asked=recipe.READS_TEXT),
+        "problems": recipe.problems(table, ""),
+        "warnings": [*table.warnings, *_warnings(table, columns, None), *recipe.warnings(table, "")],
+        "effort": work,
+    }
+
+
+def _facts(table: Table, columns: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "rows": table.rows,
+        "columns": columns,
+        "duplicate_rows": table.rows - len(set(zip(*table.columns.values(), strict=True))),
+        "encoding": table.encoding,
+        "delimiter": table.delimiter,
+        "preview": _preview(table),
     }
 
 

@@ -2,6 +2,7 @@
 
 - `inspect`: `fits(table, columns, target) -> float` how well this task suits a file (0: not at all); `problems(table,
   target)`, `describe(table, target)`, `warnings(table, target)`, `leaks(table, target)`, `effort(table, job)`.
+  `NEEDS_TARGET = False` says that nothing is predicted; the target is then empty, and `describe` gives None.
 - `prepare`: `prepare(job, sealed_dir, *, keep_source)` splits the data and seals the answers of the test part.
 - `train`: `train(job, runtime)` leaves predictions and artifacts.
 - `score`: `score(job, sealed_dir, *, sealed)` measures predictions against the sealed answers.
@@ -22,6 +23,11 @@ PARTS = ("inspect", "prepare", "train", "score", "predict")
 def names() -> list[str]:
     """The recipes that are here, in the order of their names."""
     return sorted(path.parent.name for path in Path(__file__).parent.glob("*/train.py"))
+
+
+def needs_target(recipe: str) -> bool:
+    """Whether a column is predicted. Raises: BadSettings where there is no such recipe."""
+    return bool(getattr(part(recipe, "inspect"), "NEEDS_TARGET", True))
 
 
 def part(recipe: str, name: str) -> Any:

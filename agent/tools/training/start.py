@@ -131,10 +131,12 @@ class Training:
         card = approval_card(spec, report, plan=TASKS[task].stages, priority=priority, warnings=unseen, limits=limits)
         return await planned(self._artifacts, caller, exact, at_host(card, host))
 
-    async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str, TaskType, DataReport]:
+    async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str | None, TaskType, DataReport]:
         """Target, task and audit. Raises `BadRequest`, `BadData`, `NotFound` where they cannot be known or used."""
         dataset = await self._files.find(caller.session_id, asked.file)
         report = await self._files.report(dataset, asked.target, asked.task)
+        if asked.task is not None and not TASKS[asked.task].needs_target:
+            return None, asked.task, _without_target(asked, report)
         target = asked.target or report.suggested_target
         if target is None:
             names = ", ".join(f"`{column.name}`" for column in report.columns)
@@ -148,6 +150,15 @@ class Training:
     async def execute(self, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Create the approved run; a repetition with the same token finds it."""
         return await start(self._runs, self._service, caller, exact, token)
+
+
+def _without_target(asked: TrainArguments, report: DataReport) -> DataReport:
+    """The audit, where a task predicts no column. Raises: BadRequest, BadData."""
+    if asked.target is not None:
+        raise BadRequest(f"A {TASKS[str(asked.task)].label} predicts no column, so leave `{asked.target}` out.")
+    if report.problems:
+        raise BadData(" ".join(report.problems))
+    return report
 
 
 def _text_column(asked: TrainArguments, report: DataReport) -> str:

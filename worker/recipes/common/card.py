@@ -8,6 +8,7 @@ from typing import Any
 from worker.recipes.common.job import Job
 
 _LIBRARY = {"lightgbm": "lightgbm", "linear": "sklearn", "encoder": "transformers"}
+_NOT_ON_HUB = ("clustering", "image-regression")  # task types for which the Hub has no pipeline tag
 
 
 def write_card(job: Job, facts: dict[str, Any]) -> None:
@@ -17,14 +18,14 @@ def write_card(job: Job, facts: dict[str, Any]) -> None:
     front = [
         "---",
         f"library_name: {_LIBRARY.get(str(facts.get('chosen')), 'sklearn')}",
-        f"pipeline_tag: {task}",
-        "tags: [trainyard]",
+        *([] if task in _NOT_ON_HUB else [f"pipeline_tag: {task}"]),
+        f"tags: [trainyard{f', {task}' if task in _NOT_ON_HUB else ''}]",
         "---",
     ]
     parts = [
         *front,
         "",
-        f"# Predicts “{split['target']}”",
+        f"# Predicts “{split['target']}”" if split["target"] else f"# Model for {job.recipe.replace('_', ' ')}",
         "",
         facts.get("why", ""),
         "",

@@ -91,7 +91,7 @@ def job_of(config: Mapping[str, Any], run_dir: Path) -> Job:
         run_dir=run_dir,
         data=str(config.get("data", "data/source.csv")),
         recipe=str(spec["recipe"]),
-        target=str(spec["target"]),
+        target=str(spec.get("target") or ""),
         text_column=spec.get("text_column"),
         drop_columns=tuple(spec.get("drop_columns") or ()),
         settings=spec.get("settings") or {},

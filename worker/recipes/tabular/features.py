@@ -33,7 +33,8 @@ def choose_features(table: Table, target: str) -> tuple[list[Feature], list[str]
         else:
             features.append({"column": name, "kind": "category", "categories": _categories(table.columns[name])})
     if not features:
-        raise BadData(f"No column is left to predict “{target}” from: {'; '.join(ignored)}.")
+        purpose = f"predict “{target}” from" if target else "learn from"
+        raise BadData(f"No column is left to {purpose}: {'; '.join(ignored)}.")
     return features, ignored
 
 
