@@ -106,6 +106,8 @@ def _values(target: TargetReport) -> str:
     if target.spread is not None:
         low, middle, high = map(number, target.spread)
         return f"from {low} to {high}, median {middle}"
+    if target.about:
+        return target.about
     shown, total = target.classes[:CLASSES_SHOWN], sum(count for _, count in target.classes)
     words = ", ".join(f"{count:,} × {label}" for label, count in shown)
     if len(target.classes) > len(shown):

@@ -29,6 +29,7 @@ from agent.domain.orders import (
     Predictions,
     PredictOrder,
     StepPrediction,
+    TextPrediction,
 )
 from agent.domain.sources import HubSource
 from worker.client.blobs import BlobStore
@@ -45,6 +46,7 @@ _PACKAGES = Path(__file__).resolve().parent.parent  # the folder that holds our 
 _SAID_CHARS = 300
 _ROWS_KEPT = 1000  # of the answers; the file has all
 _TOP = 5
+_TEXT_CHARS = 1000  # of each text that is kept of a file
 _PREDICTION: TypeAdapter[Prediction] = TypeAdapter(Prediction)
 
 
@@ -195,7 +197,7 @@ def _counted(answers: Iterable[Prediction]) -> Predictions:
         total += 1
         if isinstance(answer, LabelPrediction | ClusterPrediction):
             counts[answer.label] += 1
-        else:
+        elif isinstance(answer, NumberPrediction | StepPrediction):
             numbers.append(answer.value)
         if len(first) < _ROWS_KEPT:
             first.append(answer)
@@ -204,7 +206,7 @@ def _counted(answers: Iterable[Prediction]) -> Predictions:
 
 
 def _read_answers(path: Path, kind: str) -> Iterator[Prediction]:
-    """The columns that predict.py added: `prediction`, then `p_<label>` for each label."""
+    """The columns that predict.py added: `prediction`, then `p_<label>` for each label. Long texts are cut."""
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.reader(file)
         header = next(reader)
@@ -216,6 +218,9 @@ def _read_answers(path: Path, kind: str) -> Iterator[Prediction]:
                 continue
             if kind == "cluster":
                 yield ClusterPrediction(cluster=int(row[at]))
+                continue
+            if kind == "text":
+                yield TextPrediction(text=row[at][:_TEXT_CHARS])
                 continue
             shares = sorted(zip(labels, map(float, row[at + 1 :]), strict=True), key=lambda pair: -pair[1])
             yield LabelPrediction(label=row[at], probabilities=tuple(shares[:_TOP]))

@@ -217,6 +217,7 @@ COMMANDS: Mapping[str, Command] = {
             options=(
                 _RUN,
                 Option("horizon", "steps ahead, of a forecast", Kind.WHOLE, shown="12"),
+                Option("text", "one text, for a model that reads texts", shown="“…”"),
                 Option("row", "such as age=30 health=good", Kind.ROW, argument="rows", shown="column=value …"),
             ),
             example="predict r-abc123 age=30 health=good",

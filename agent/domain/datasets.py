@@ -40,7 +40,8 @@ class TargetReport(Value):
     """What can be said once the column to predict is known.
 
     `classes` is label and count, most frequent first; `imbalance` is the most frequent class / the least frequent one.
-    `spread` is the least, the median and the greatest value of a quantity, which has no classes.
+    `spread` is the least, the median and the greatest value of a quantity, which has no classes; `about` says in a few
+    words what values of any other kind are.
     """
 
     column: str
@@ -48,6 +49,7 @@ class TargetReport(Value):
     missing: int
     imbalance: float = 0.0
     spread: tuple[float, float, float] | None = None
+    about: str = ""
 
 
 class Leak(Value):

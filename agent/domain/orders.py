@@ -153,8 +153,16 @@ class ClusterPrediction(Value):
         return f"cluster {self.cluster}" if self.cluster else "no cluster"
 
 
+class TextPrediction(Value):
+    """A text that the model wrote: a summary, a translation, what follows a prompt."""
+
+    kind: Literal["text"] = "text"
+    text: str
+
+
 Prediction = Annotated[
-    LabelPrediction | NumberPrediction | StepPrediction | ClusterPrediction, Field(discriminator="kind")
+    LabelPrediction | NumberPrediction | StepPrediction | ClusterPrediction | TextPrediction,
+    Field(discriminator="kind"),
 ]
 
 

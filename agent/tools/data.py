@@ -4,21 +4,11 @@ from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import data_card, number, size
-from agent.domain.content import Card, Document, Fact, Table
+from agent.cards import data_card, size
+from agent.domain.content import Document
 from agent.domain.datasets import FILE_LIMIT_BYTES, DataReport, DatasetRef
 from agent.domain.errors import BadData, BadRequest, NotFound
-from agent.domain.orders import (
-    ClusterPrediction,
-    FetchOrder,
-    InspectOrder,
-    LabelPrediction,
-    NumberPrediction,
-    Prediction,
-    Predictions,
-    PredictOrder,
-    StepPrediction,
-)
+from agent.domain.orders import FetchOrder, InspectOrder, Predictions, PredictOrder
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunSpec, RunState
 from agent.domain.sources import FORMS, source_of
@@ -26,6 +16,7 @@ from agent.domain.tasks import TASKS, Answer, TaskType
 from agent.llm.phrases import target_in
 from agent.ports import Blobs, Clock, DataService
 from agent.stores import Conversations, Runs
+from agent.tools.answers import ROWS_SHOWN, answer_words, predictions_card
 from agent.tools.finding import LOOKED_AT, named, of_thread
 from agent.tools.tool import Arguments, Caller, Result, Tool
 from agent.tools.training.programs import REQUIREMENTS, is_archive, is_program
@@ -33,7 +24,6 @@ from agent.tools.training.programs import REQUIREMENTS, is_archive, is_program
 FETCH_LIMIT_S = 660.0
 INSPECT_LIMIT_S = 90.0
 PREDICT_LIMIT_S = 120.0
-ROWS_SHOWN = 10
 WIDE = 40  # columns
 REPORTS_KEPT = 200
 SCRIPT_ENDING = ".py"
@@ -171,6 +161,7 @@ class PredictArguments(Arguments):
         None, description="Name of an attached file with the rows to predict, or an image or zip of them."
     )
     rows: tuple[dict[str, str], ...] = Field((), description="Rows as column name to value, instead of a file.")
+    text: str | None = Field(None, description="One text to answer for, with a model that reads texts.")
     horizon: int | None = Field(None, ge=1, description="How many steps ahead, with the model of a forecast.")
 
 
@@ -241,9 +232,7 @@ class Data:
             raise BadRequest(f"Run `{run.id}` left no model to predict with.")
         if run.spec.script and "predict.py" not in run.outcome.artifact.files:
             raise BadRequest(f"Run `{run.id}` left no `artifacts/predict.py`, so I cannot predict with its model.")
-        rows = asked.rows
-        if run.spec.task and TASKS[run.spec.task].answer is Answer.SERIES and asked.file is None:
-            rows = ({"horizon": str(asked.horizon or "")},)
+        rows = _rows(run, asked)
         dataset = None if rows else await self._files.find(caller.session_id, asked.file)
         order = PredictOrder(artifact_sha256=run.outcome.artifact.sha256, dataset=dataset, rows=rows)
         try:
@@ -253,9 +242,7 @@ class Data:
             raise BadData(
                 f"{error.text} {does} To learn from other data, say “train a model that predicts …”."
             ) from error
-        words = _values(predictions)
-        what = "steps" if any(isinstance(row, StepPrediction) for row in predictions.rows) else "rows"
-        text = f"Predicted `{run.spec.subject}` for {predictions.total:,} {what} with `{run.id}`: {words}."
+        text = answer_words(run, predictions)
         first: list[JsonValue] = [row.model_dump(mode="json") for row in predictions.rows[:ROWS_SHOWN]]
         card = predictions_card(run, predictions, dataset)
         return Result(text, {"run": run.id, "first_rows": first}, card, await self._handed(run, predictions))
@@ -268,6 +255,15 @@ class Data:
         path = await self._blobs.get(file.sha256)
         name = f"predictions-{run.id}.csv"
         return (Document(path=str(path), name=name, sha256=file.sha256, size_bytes=file.size_bytes),)
+
+
+def _rows(run: Run, asked: PredictArguments) -> tuple[dict[str, str], ...]:
+    """The rows to answer for that came with the request itself, none where a file has them."""
+    if asked.text and not asked.rows:
+        return ({run.spec.text_column or "text": asked.text},)
+    if not asked.rows and asked.file is None and run.spec.task and TASKS[run.spec.task].answer is Answer.SERIES:
+        return ({"horizon": str(asked.horizon or "")},)
+    return asked.rows
 
 
 async def finished_run(runs: Runs, caller: Caller, run_id: str | None) -> Run:
@@ -301,44 +297,3 @@ def report_text(report: DataReport) -> str:
     if report.problems:
         text += " It cannot be used as it is: the card says why."
     return text
-
-
-def _values(predictions: Predictions) -> str:
-    """What was predicted, of all rows."""
-    if predictions.spread is not None:
-        low, middle, high = map(number, predictions.spread)
-        return f"from {low} to {high}, median {middle}"
-    return ", ".join(f"{label} {count:,}" for label, count in predictions.counts[:5])
-
-
-def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | None) -> Card:
-    """The first predictions, each label with its probability."""
-    columns: tuple[str, ...] = ("row", run.spec.subject)
-    rows = tuple((str(place), *_cells(row)) for place, row in enumerate(predictions.rows[:ROWS_SHOWN], 1))
-    if any(isinstance(row, LabelPrediction) for row in predictions.rows):
-        columns = (*columns, "probability")
-    if any(isinstance(row, StepPrediction) for row in predictions.rows):
-        columns = ("moment", run.spec.subject, "90 % interval")
-        rows = tuple(_step_cells(row) for row in predictions.rows[:ROWS_SHOWN] if isinstance(row, StepPrediction))
-    facts = tuple(Fact(name=label, value=f"{count:,} rows") for label, count in predictions.counts[:6])
-    more = predictions.total - len(rows)
-    return Card(
-        kind="data",
-        title=f"Predictions of {run.id}" + (f" for {dataset.name}" if dataset else ""),
-        facts=facts or (Fact(name="Predicted", value=_values(predictions)),),
-        table=Table(columns=columns, rows=rows),
-        footer=f"and {more:,} more rows" + (", all in the file" if predictions.file else "") if more > 0 else "",
-    )
-
-
-def _step_cells(step: StepPrediction) -> tuple[str, ...]:
-    moment = f"{step.series} {step.moment}".strip()
-    return moment, number(step.value), f"{number(step.low)} to {number(step.high)}"
-
-
-def _cells(row: Prediction) -> tuple[str, ...]:
-    if isinstance(row, NumberPrediction | StepPrediction):
-        return (number(row.value),)
-    if isinstance(row, ClusterPrediction):
-        return (row.label,)
-    return row.label, f"{row.probabilities[0][1]:.0%}" if row.probabilities else "–"

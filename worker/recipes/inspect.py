@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from worker.recipes.common.columns import EXAMPLE_CHARS, describe, find_column, text_column
 from worker.recipes.common.job import BadSettings, Job, job_of
@@ -36,7 +36,7 @@ def audit(
     if task is not None and not needs_target(task):
         return _without_target(table, columns, task, work)
     named = find_column(table, target) if target else None
-    guess = named or suggest_target(columns, rows=table.rows)
+    guess = named or _found_by_a_recipe(table, task) or suggest_target(columns, rows=table.rows)
     suggested = task or (suggest_task(table, columns, guess) if guess else None)
     # Where no task fits, the first one says what is wrong with the target.
     recipe = part(suggested or names()[0], "inspect")
@@ -50,7 +50,7 @@ def audit(
         "target": recipe.describe(table, guess) if guess else None,
         "suggested_task": suggested if guess else None,
         "suggested_target": guess,
-        "text_column": text_column(columns, leave_out=guess, asked=bool(task) and recipe.READS_TEXT),
+        "text_column": _text_column(table, columns, guess, recipe, asked=bool(task)),
         "leaks": recipe.leaks(table, guess) if guess and not job and not (named and problems) else [],
         "problems": problems,
         "warnings": warnings,
@@ -80,6 +80,25 @@ def _facts(table: Table, columns: list[dict[str, Any]]) -> dict[str, Any]:
         "delimiter": table.delimiter,
         "preview": _preview(table),
     }
+
+
+def _found_by_a_recipe(table: Table, task: str | None) -> str | None:
+    """The target that a recipe finds by signs of its own; `task` is the one that was asked for."""
+    for name in [task] if task else names():
+        suggest = getattr(part(name, "inspect"), "suggest_target", None)
+        found = suggest(table, asked=bool(task)) if suggest else None
+        if found:
+            return str(found)
+    return None
+
+
+def _text_column(
+    table: Table, columns: list[dict[str, Any]], target: str | None, recipe: Any, *, asked: bool
+) -> str | None:
+    """The text that a recipe reads, as it says itself, else the longest."""
+    if target and hasattr(recipe, "source_of"):
+        return cast("str | None", recipe.source_of(table, target))
+    return text_column(columns, leave_out=target, asked=asked and recipe.READS_TEXT)
 
 
 def suggest_target(columns: list[dict[str, Any]], *, rows: int) -> str | None:

@@ -2,7 +2,9 @@
 
 - `inspect`: `fits(table, columns, target) -> float` how well this task suits a file (0: not at all); `problems(table,
   target)`, `describe(table, target)`, `warnings(table, target)`, `leaks(table, target)`, `effort(table, job)`.
-  `NEEDS_TARGET = False` says that nothing is predicted; the target is then empty, and `describe` gives None.
+  `NEEDS_TARGET = False` says that nothing is predicted; the target is then empty, and `describe` gives None. Where a
+  recipe knows better than the rules for all: `suggest_target(table, *, asked)`, a target found by signs of its own, and
+  `source_of(table, target)`, the text that it reads.
 - `prepare`: `prepare(job, sealed_dir, *, keep_source)` splits the data and seals the answers of the test part.
 - `train`: `train(job, runtime)` leaves predictions and artifacts.
 - `score`: `score(job, sealed_dir, *, sealed)` measures predictions against the sealed answers.

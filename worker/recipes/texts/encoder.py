@@ -122,11 +122,11 @@ def _from_scratch(texts: Sequence[str], classes: Sequence[str], settings: dict[s
 
 
 @contextlib.contextmanager
-def _threads(wanted: bool) -> Iterator[None]:
-    """Whether tokenizers work in several threads; what they give is the same."""
+def tokenizer_threads(texts: Sequence[str]) -> Iterator[None]:
+    """Lets tokenizers learn from many texts in several threads, from few in one; what they give is the same."""
     name = "TOKENIZERS_PARALLELISM"
     before = os.environ.get(name)
-    os.environ[name] = str(wanted).lower()
+    os.environ[name] = str(sum(map(len, texts)) >= _FEW).lower()
     try:
         yield
     finally:
@@ -151,7 +151,7 @@ def learned_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
         vocab_size=max(vocabulary, 256 + len(_SPECIAL)), min_frequency=2, special_tokens=list(_SPECIAL),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False,
     )  # fmt: skip
-    with _threads(sum(map(len, texts)) >= _FEW):
+    with tokenizer_threads(texts):
         tokenizer.train_from_iterator(texts, trainer)
     ends = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)

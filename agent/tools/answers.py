@@ -1,0 +1,102 @@
+"""What a model answered, in words and as a card; every kind of answer has its own. Called by `agent.tools.data`."""
+
+from collections.abc import Sequence
+
+from agent.cards import number
+from agent.domain.content import Card, Fact, Table
+from agent.domain.datasets import DatasetRef
+from agent.domain.orders import (
+    ClusterPrediction,
+    LabelPrediction,
+    NumberPrediction,
+    Prediction,
+    Predictions,
+    StepPrediction,
+    TextPrediction,
+)
+from agent.domain.runs import Run
+
+ROWS_SHOWN = 10
+_FACTS = 6
+_LABELS_SAID = 5
+_TEXT_CHARS, _ONE_TEXT_CHARS, _SAID_CHARS = 180, 3_000, 200
+
+
+def answer_words(run: Run, predictions: Predictions) -> str:
+    """What was predicted, of how many, in a sentence."""
+    steps = any(isinstance(row, StepPrediction) for row in predictions.rows)
+    what = "step" if steps else "row"
+    plural = "" if predictions.total == 1 else "s"
+    said = values_words(predictions)
+    return f"Predicted `{run.spec.subject}` for {predictions.total:,} {what}{plural} with `{run.id}`: {said}."
+
+
+def values_words(predictions: Predictions) -> str:
+    """The answers, of all rows."""
+    if predictions.spread is not None:
+        low, middle, high = map(number, predictions.spread)
+        return f"from {low} to {high}, median {middle}"
+    if predictions.counts:
+        return ", ".join(f"{label} {count:,}" for label, count in predictions.counts[:_LABELS_SAID])
+    texts = [row.text for row in predictions.rows if isinstance(row, TextPrediction)]
+    return f"“{_cut(texts[0], _SAID_CHARS)}”" + (", …" if len(texts) > 1 else "") if texts else "nothing"
+
+
+def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | None) -> Card:
+    """The first answers, and how often each where that says something."""
+    shown = predictions.rows[:ROWS_SHOWN]
+    counted = tuple(Fact(name=label, value=f"{count:,} rows") for label, count in predictions.counts[:_FACTS])
+    more = predictions.total - len(shown)
+    plain = Card(
+        kind="data",
+        title=f"Predictions of {run.id}" + (f" for {dataset.name}" if dataset else ""),
+        footer=f"and {more:,} more rows" + (", all in the file" if predictions.file else "") if more > 0 else "",
+    )
+    if predictions.total == 1 and isinstance(shown[0], TextPrediction):
+        return plain.model_copy(update={"body": quoted(shown[0].text)})
+    facts = counted if counted or _are_texts(shown) else (Fact(name="Predicted", value=values_words(predictions)),)
+    return plain.model_copy(update={"facts": facts, "table": _table(run, shown)})
+
+
+def quoted(text: str) -> str:
+    """A text as a block quotation; what stands in it is not read as Markdown."""
+    lines = _cut(text, _ONE_TEXT_CHARS, lines=True).splitlines() or ["–"]
+    return "\n".join(f"> {_escaped(line)}  " for line in lines)
+
+
+def _are_texts(rows: Sequence[Prediction]) -> bool:
+    return any(isinstance(row, TextPrediction) for row in rows)
+
+
+def _table(run: Run, rows: Sequence[Prediction]) -> Table:
+    """Numbered answers; a forecast has moments in place of numbers."""
+    subject = run.spec.subject
+    if any(isinstance(row, StepPrediction) for row in rows):
+        return Table(columns=("moment", subject, "90 % interval"), rows=tuple(_cells(row) for row in rows))
+    labels = any(isinstance(row, LabelPrediction) for row in rows)
+    columns = ("row", subject, "probability") if labels else ("row", subject)
+    return Table(columns=columns, rows=tuple((str(at), *_cells(row)) for at, row in enumerate(rows, 1)))
+
+
+def _cells(row: Prediction) -> tuple[str, ...]:
+    match row:
+        case StepPrediction():
+            interval = f"{number(row.low)} to {number(row.high)}"
+            return f"{row.series} {row.moment}".strip(), number(row.value), interval
+        case NumberPrediction():
+            return (number(row.value),)
+        case ClusterPrediction():
+            return (row.label,)
+        case TextPrediction():
+            return (_cut(row.text, _TEXT_CHARS) or "–",)
+        case LabelPrediction():
+            return row.label, f"{row.probabilities[0][1]:.0%}" if row.probabilities else "–"
+
+
+def _cut(text: str, most: int, *, lines: bool = False) -> str:
+    plain = text.strip() if lines else " ".join(text.split())
+    return plain if len(plain) <= most else plain[: most - 1] + "…"
+
+
+def _escaped(line: str) -> str:
+    return "".join(f"\\{char}" if char in "\\`*_{}[]<>#+-.!|~&@" else char for char in line)

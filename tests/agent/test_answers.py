@@ -1,0 +1,29 @@
+"""Answers that are texts: shown in the thread as they are, whatever stands in them."""
+
+from agent.domain.datasets import DatasetRef
+from agent.domain.orders import Predictions, TextPrediction
+from agent.domain.runs import Run, RunState
+from agent.tools.answers import answer_words, predictions_card
+from tests.agent.engine import SPEC
+from tests.fakes import START
+
+RUN = Run(id="r-abc123", session_id="s", requester="u", state=RunState.SUCCEEDED, spec=SPEC, created_at=START)
+FILE = DatasetRef(sha256="0" * 64, name="prompts.txt", size_bytes=1)
+
+
+def texts(*said: str) -> Predictions:
+    return Predictions(rows=tuple(TextPrediction(text=text) for text in said), total=len(said))
+
+
+def test_one_text_is_quoted_and_its_marks_are_no_markup() -> None:
+    card = predictions_card(RUN, texts("*Once*\n# upon"), None)
+    assert card.body.splitlines() == ["> \\*Once\\*  ", "> \\# upon  "]
+    assert "“*Once* # upon”" in answer_words(RUN, texts("*Once*\n# upon"))
+
+
+def test_several_texts_are_rows_of_a_table_and_cut() -> None:
+    card = predictions_card(RUN, texts("one\ntwo", "x" * 1000, ""), FILE)
+    assert card.table is not None
+    assert [row[1][:8] for row in card.table.rows] == ["one two", "x" * 8, "–"]
+    assert all(len(row[1]) <= 180 for row in card.table.rows)
+    assert card.facts == ()
