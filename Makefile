@@ -7,7 +7,7 @@ PEERS := .venv-bench
 # Compiled files are kept whatever the environment says: each process that is started would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo chat up test test-faults mutation soak check format bench test-peers gallery pictures clean
+.PHONY: help setup demo chat up test test-faults test-builds mutation soak check format bench test-peers gallery pictures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,8 +23,8 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
 	@touch $(READY)
 
-demo: $(READY)  ## play the main job on real data, no account needed
-	$(BIN)/trainyard demo
+demo: $(READY)  ## play the main job on real data, no account needed; TASK=forecasting for another task type
+	$(BIN)/trainyard demo $(if $(TASK),--task $(TASK))
 
 chat: $(READY)  ## talk to the bot in this terminal
 	$(BIN)/trainyard chat
@@ -38,6 +38,9 @@ format: $(READY)  ## format the code
 
 test: $(READY)  ## run the tests, or those of TESTS="tests/bot …"
 	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder $(TESTS)
+
+test-builds: $(READY)  ## each task type on real data, from a sentence to a score at its reference, or those of BUILDS="cluster …"
+	$(BIN)/pytest -m builds tests/builds $(if $(BUILDS),-k "$(BUILDS)") -s
 
 check: $(READY)  ## format, lint, import rules, types, tests: what CI runs
 	$(BIN)/ruff format --check agent bot worker charts_render trainyard tests examples

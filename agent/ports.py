@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Choice, Content
-from agent.domain.datasets import DataReport, DatasetRef
+from agent.domain.datasets import DataReport, DatasetRef, may_be_program
 from agent.domain.events import WorkerEvent
 from agent.domain.inbound import Attachment, Inbound, Person, Platform, Thread
 from agent.domain.orders import (
@@ -303,10 +303,16 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AttachedFile:
-    """A file that came with a message, as a model hears of it."""
+    """A file that came with a message, as a model hears of it; `program` as in `DatasetRef`."""
 
     name: str
     size_bytes: int
+    program: bool | None = None
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it can be run."""
+        return may_be_program(self.name) if self.program is None else self.program
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,15 +219,16 @@ def chart(  # noqa: PLR0913 - an argument an option
     raise SystemExit(_run(drawing.follow() if follow else drawing.once()))
 
 
-@app.command(epilog="Example: `trainyard demo --data examples/doctor_visits.csv`")
+@app.command(epilog="Example: `trainyard demo --task forecasting`")
 def demo(
     data: Annotated[Path, typer.Option(help="The csv to train on.")] = Path("examples/doctor_visits.csv"),
     fresh: Annotated[Path, typer.Option(help="The csv to predict.")] = Path("examples/new_visits.csv"),
+    task: Annotated[str, typer.Option(help="Another task type, such as forecasting, on its own data.")] = "",
     home: Annotated[Path, typer.Option(help="Emptied at the start.")] = Path(".trainyard/demo"),
     record: Annotated[Path | None, typer.Option(help="Folder that gets a picture of the thread and its chart.")] = None,
 ) -> None:
     """Play the main job on real data: ask, approve, train, compare, predict."""
-    from bot.demo import DemoFailed, play
+    from bot.demo import DemoFailed, play, story_of, visits
     from bot.logs import configure
     from bot.settings import Settings
 
@@ -236,7 +237,8 @@ def demo(
     log = home.parent / "demo.log"
     configure(settings.log_level, log)
     try:
-        raise SystemExit(_run(play(settings, data=data, fresh=fresh, record=record)))
+        story = story_of(task, home.parent / "demo-data") if task else visits(data, fresh)
+        raise SystemExit(_run(play(settings, story, record=record)))
     except DemoFailed as error:
         raise AppError(f"{error.text} The log is {log}.") from None
 

@@ -18,7 +18,7 @@ from agent.domain.policy import Effect
 from agent.ports import ModelMessage, ToolCall
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.tool import Caller
-from agent.tools.training.programs import REQUIREMENTS, is_program
+from agent.tools.training.programs import REQUIREMENTS
 
 
 def asks_people(words: Sequence[str], dispatcher: Dispatcher) -> bool:
@@ -55,7 +55,7 @@ def call_in(asked: ModelMessage, turn_id: str, dispatcher: Dispatcher) -> ToolCa
         return None
     files = [file.name for file in asked.files]
     if command.other is not None and command.meant(rest) is command:
-        rest = (*[name for name in files if is_program(name)][:1], *rest)
+        rest = (*[file.name for file in asked.files if file.is_program][:1], *rest)
     arguments = command.arguments(rest)
     tool = command.meant(rest).tool
     if tool == "start_script":

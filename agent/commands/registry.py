@@ -5,6 +5,7 @@ from typing import Any
 
 from agent.commands.command import Command
 from agent.commands.options import Completes, Kind, Option
+from agent.domain.datasets import may_be_program
 from agent.domain.errors import BadRequest
 from agent.domain.runs import PRIORITIES
 from agent.domain.tasks import TASKS
@@ -12,7 +13,6 @@ from agent.tools.cards.card_views import card_arguments
 from agent.tools.charts.chart_words import RESULT_WORDS, arguments_of
 from agent.tools.runs.log_views import view_in, view_of
 from agent.tools.runs.resulting import results_arguments
-from agent.tools.training.programs import is_program
 
 GROUPS = {"look": "Look", "control": "Control a run", "change": "Change (people approve first)", "answer": "Answer"}
 _VIEWS = ("gpu", "usage", "throughput", *dict.fromkeys(RESULT_WORDS.values()))
@@ -76,7 +76,11 @@ _START_SCRIPT = Command(
     "run a program of your own",
     options=(
         Option(
-            "file", "an attached file; unsaid, the newest one", completes=Completes.FILES, written="{}", fits=is_program
+            "file",
+            "an attached file; unsaid, the newest one",
+            completes=Completes.FILES,
+            written="{}",
+            fits=may_be_program,
         ),
         Option("entry", "the program within a zip"),
         Option("data", "files that a program reads", Kind.LIST, completes=Completes.FILES, shown="a.csv,b.csv"),
@@ -281,7 +285,7 @@ COMMANDS: Mapping[str, Command] = {
             example="start churn hours=2 lr=0.1",
             everyday=True,
             no_run="`start` makes a run of its own. For `{}` once more there are `retry` and `clone`.",
-            switch=is_program,
+            switch=may_be_program,
             other=_START_SCRIPT,
         ),
         Command(

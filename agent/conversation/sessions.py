@@ -34,6 +34,7 @@ from agent.ports import AttachedFile, Blobs, ChatAdapter, Clock, ModelMessage, R
 from agent.stores import InboxItem, Stores, Turn, TurnKind, TurnState
 from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Caller
+from agent.tools.training.programs import holds_program
 
 log = logging.getLogger(__name__)
 IDLE_S = 600.0
@@ -339,7 +340,7 @@ class InboxRouter:
                 refused.append(error.text)
                 continue
             await self._conversations.add_file(session_id, dataset, self._clock.now())
-            files.append(AttachedFile(dataset.name, dataset.size_bytes))
+            files.append(AttachedFile(dataset.name, dataset.size_bytes, dataset.program))
         return tuple(files), tuple(refused)
 
     async def _fetched(self, inbound: Inbound, file: Attachment) -> DatasetRef:
@@ -352,7 +353,9 @@ class InboxRouter:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "attachment"
             await self._adapters[inbound.thread.platform].fetch(file, path, limit_bytes=FILE_LIMIT_BYTES)
-            return await self._blobs.put(path, name=file.name)
+            dataset = await self._blobs.put(path, name=file.name)
+            program = await asyncio.to_thread(holds_program, path, file.name)
+            return dataset.model_copy(update={"program": program})
 
     async def _command(self, item: InboxItem, words: Sequence[str]) -> bool:
         """Carry out a command, in a turn of its own where people are asked about it; True, since it is done."""

@@ -11,16 +11,31 @@ ColumnKind = Literal[
 ]  # fmt: skip
 
 
+PROGRAM_ENDINGS: Final = (".py", ".zip")
 FILE_LIMIT_BYTES: Final = 1_000_000_000  # of one file of data, attached or fetched
 
 
 class DatasetRef(Value):
-    """A data file in the blob store. `origin` is where it was fetched, None where somebody attached it."""
+    """A file in the blob store. `origin` is where it was fetched, None where somebody attached it.
+
+    `program` says whether it holds a program; None where nobody has looked, then its name decides.
+    """
 
     sha256: str
     name: str
     size_bytes: int
     origin: Source | None = None
+    program: bool | None = None
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it can be run: a Python file, or an archive that holds one."""
+        return may_be_program(self.name) if self.program is None else self.program
+
+
+def may_be_program(name: str) -> bool:
+    """Whether a file of this name can be a program."""
+    return name.lower().endswith(PROGRAM_ENDINGS)
 
 
 class ColumnReport(Value):

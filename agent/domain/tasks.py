@@ -216,10 +216,22 @@ def _known(name: str) -> str:
 TaskType = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": list(TASKS)})]
 
 
-_OTHERS: Final = {"rmse": "RMSE", "mae": "MAE", "mse": "MSE", "r2": "R²", "ari": "ARI", "nmi": "NMI"}
+_OTHERS: Final = {
+    **{name: name.upper() for name in ("rmse", "mae", "mse", "ari", "nmi", "wql")},
+    "r2": "R²",
+    "smape": "sMAPE",
+}
+_ACRONYMS: Final = frozenset({"ets", "arima", "tfidf", "gmm", "hdbscan", "lightgbm"})
 
 
 def metric_label(name: str) -> str:
     """A metric as people write it."""
     known = {metric.name: metric.label for task in TASKS.values() for metric in task.metrics}
     return known.get(name) or _OTHERS.get(name) or name.replace("_", " ")
+
+
+def candidate_label(name: str) -> str:
+    """A candidate of a run, such as `seasonal_naive`, as people write it."""
+    known = {"tfidf": "TF-IDF", "lightgbm": "LightGBM"}
+    words = name.split("_")
+    return " ".join(known.get(word, word.upper()) if word in _ACRONYMS else word for word in words)

@@ -38,7 +38,7 @@ from agent.llm.phrases import (
     wants_csv,
 )
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
-from agent.tools.training.programs import REQUIREMENTS, is_program
+from agent.tools.training.programs import REQUIREMENTS
 
 NAME = "offline planner"
 UNDERSTANDS = (
@@ -93,10 +93,11 @@ _ABOUT_RUNS = frozenset(
 
 
 class _Asked(NamedTuple):
-    """A request: its words, and the names of the files that came with it."""
+    """A request: its words, and the names of the files and of the programs among them that came with it."""
 
     words: str
     files: tuple[str, ...]
+    programs: tuple[str, ...]
 
     @property
     def file(self) -> str | None:
@@ -132,14 +133,15 @@ class OfflinePlanner:
 def _asked(said: ModelMessage, messages: Sequence[ModelMessage]) -> tuple[_Asked, str | None]:
     """A request without the address of its data, whose file counts as its own once it was fetched; the address."""
     files = tuple(file.name for file in said.files)
+    programs = tuple(file.name for file in said.files if file.is_program)
     address = address_in(said.text)
     if address is None:
-        return _Asked(shortened(said.text), files), None
+        return _Asked(shortened(said.text), files, programs), None
     begun = next(index for index in range(len(messages) - 1, -1, -1) if messages[index] is said)
     calls = {call.id for later in messages[begun:] for call in later.calls if call.name == "fetch_data"}
     answers = (_object(later.text) for later in messages[begun:] if later.call_id in calls)
     fetched = tuple(answer["file"] for answer in answers if "file" in answer)
-    return _Asked(shortened(said.text.replace(address, " ")), (*fetched, *files)), address
+    return _Asked(shortened(said.text.replace(address, " ")), (*fetched, *files), programs), address
 
 
 def _say(text: str) -> ModelReply:
@@ -179,12 +181,10 @@ def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
 
 def _program_in(asked: _Asked) -> str | None:
     """The program that came with a request, or that it says to run by its name."""
-    images = _IMAGES.search(asked.words) is not None  # then a zip holds them
-    attached = [name for name in asked.files if is_program(name) and not (images and name.lower().endswith(".zip"))]
-    if attached:
-        return attached[0]
+    if asked.programs:
+        return asked.programs[0]
     named = _PROGRAM.search(asked.words)
-    if named and images and named.group(1).lower().endswith(".zip"):
+    if named and _IMAGES.search(asked.words) and named.group(1).lower().endswith(".zip"):
         return None
     return str(named.group(1)) if named and _RUN_IT.search(asked.words) else None
 
@@ -207,7 +207,7 @@ def _with_program(asked: _Asked, program: str, run_id: str | None) -> ModelReply
             f"`{program}` is your own program, so I cannot set {', '.join(settings)} in it. Give it a command line: "
             f"“run {program} --{next(iter(settings)).replace('_', '-')} …”."
         )
-    beside = [name for name in asked.files if not is_program(name)]
+    beside = [name for name in asked.files if name not in asked.programs]
     beside += [name for name in _DATA_FILE.findall(words) if name not in beside]
     return _call(
         "start_script",

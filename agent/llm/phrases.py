@@ -39,6 +39,7 @@ _NAMED = re.compile(
 _VERB = re.compile(
     r"\b(?:predicts?|predicting|classif(?:y|ies)|forecast|tells?|guess(?:es)?)\b(.*)", re.IGNORECASE | re.DOTALL
 )
+_INTO = re.compile(r"\bclassif(?:y|ies|ying)\b.*?\b(?:into|by|as)\b(.*)", re.IGNORECASE | re.DOTALL)
 # All that stands together with a number, so that no part of it is taken for the whole.
 _NUMBER = r"(?<![\w.,/+-])(?!\d+(?:st|nd|rd|th)\b)([-+]?\.?\d(?:[\w%]|[.,/+*^-](?=[\d-]))*(?:\s%)?)"
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
@@ -293,7 +294,7 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
     if said is not None:
         return next((name for name in names if name.lower() == said.lower()), said), True
     words = _LEFT_OUT.sub("", asked)
-    verb = _VERB.search(words)
+    verb = _INTO.search(words) or _VERB.search(words)
     spoken = _tokens(verb.group(1) if verb else words)
     best, score = None, 0.0
     for name in names:

@@ -67,7 +67,7 @@ def _as_message(row: Row[Any]) -> ModelMessage:
 def _facts(said: ModelMessage) -> str:
     """What there is to say of a message beside its words, as JSON; empty for nothing."""
     facts = {
-        "files": [[file.name, file.size_bytes] for file in said.files],
+        "files": [[file.name, file.size_bytes, file.program] for file in said.files],
         "refused": said.refused,
         "model": said.model,
         "offers": said.offers,

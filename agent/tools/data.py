@@ -19,7 +19,7 @@ from agent.stores import Conversations, Runs
 from agent.tools.answers import ROWS_SHOWN, answer_words, predictions_card
 from agent.tools.finding import LOOKED_AT, named, of_thread
 from agent.tools.tool import Arguments, Caller, Result, Tool
-from agent.tools.training.programs import REQUIREMENTS, is_archive, is_program
+from agent.tools.training.programs import REQUIREMENTS
 
 FETCH_LIMIT_S = 660.0
 INSPECT_LIMIT_S = 90.0
@@ -49,11 +49,7 @@ class DataFiles:
         files = await self._conversations.files(session_id)
         if name is not None and files:
             return _named(files, name)
-        data = [
-            file
-            for at, file in enumerate(files)
-            if file.name != REQUIREMENTS and (not is_program(file.name) or (at == 0 and is_archive(file.name)))
-        ] or [file for file in files if is_archive(file.name)]
+        data = [file for file in files if file.name != REQUIREMENTS and not file.is_program]
         if not data:
             raise NotFound(
                 "There is no data file in this thread yet. Attach one to a message (csv, json, parquet, xlsx, text, "
@@ -87,7 +83,7 @@ class DataFiles:
         files = await self._conversations.files(session_id)
         if name is not None and files:
             return _named(files, name)
-        programs = [file for file in files if is_program(file.name)]
+        programs = [file for file in files if file.is_program]
         if not programs:
             raise NotFound("There is no program in this thread yet. Attach a .py file, or a zip of your folder.")
         return programs[0]

@@ -243,7 +243,7 @@ async def test_an_ended_run_is_cloned_and_its_script_replaced_by_buttons(harness
 async def test_a_training_is_started_by_a_command_on_the_newest_data(harness: Harness, csv: Path) -> None:
     async with harness.open() as brain:
         stage = Stage(harness, brain)
-        assert "Attach one to a message: csv" in await stage.tells("/train start")
+        assert "Attach one to a message (csv" in await stage.tells("/train start")
         assert "there are `retry` and `clone`" in await stage.tells("/train start r-abc123")
         await brain.router.accept(said("look at it", files=attached(csv)))
         await harness.until(lambda: any("Shall I train a model" in text for text in harness.adapter.texts()))

@@ -13,7 +13,7 @@ from agent.domain.errors import BadRequest
 from agent.domain.orders import InspectOrder
 from agent.domain.runs import RunState
 from agent.llm.offline import OfflinePlanner
-from agent.llm.phrases import clusters_in, intent_of, settings_in
+from agent.llm.phrases import clusters_in, intent_of, settings_in, target_in
 from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
@@ -552,3 +552,21 @@ async def test_a_run_that_only_the_reason_names_is_left_alone(words: str, run: s
     answer = await reply(user(words))
     assert [json.loads(call.arguments)["run"] for call in answer.calls] == ([run] if run else [])
     assert run or "which run is meant" in answer.text
+
+
+async def test_an_archive_is_a_program_only_if_it_holds_one() -> None:
+    def asked(words: str, program: bool) -> ModelMessage:
+        return ModelMessage(Role.USER, words, files=(AttachedFile("all.zip", 9, program),))
+
+    (call,) = (await reply(asked("predict on this", False))).calls
+    assert call.name == "predict"
+    (call,) = (await reply(asked("train a classifier", False))).calls
+    assert call.name == "inspect_dataset"
+    (call,) = (await reply(asked("run this", True))).calls
+    assert call.name == "start_script"
+
+
+async def test_what_a_text_is_classified_into_is_the_target() -> None:
+    assert target_in("classify text into library", ["text", "library"]) == ("library", True)
+    assert target_in("classify the texts by kind", ["texts", "kind"]) == ("kind", True)
+    assert target_in("classify library", ["text", "library"]) == ("library", True)

@@ -11,7 +11,7 @@ from agent.cards import duration, gpus_words, number, score_words, size
 from agent.domain.content import Button, Card, Fact, Picture, Table, Tone
 from agent.domain.events import MetricRow
 from agent.domain.runs import LIVE, PRIORITIES, Attempt, Run, RunState, Scorecard
-from agent.domain.tasks import metric_label
+from agent.domain.tasks import TASKS, Answer, candidate_label, metric_label
 from agent.runs.cards.pace import seconds_left, steps_a_second
 
 LOG_LINES_SHOWN = 6
@@ -193,9 +193,9 @@ def result_card(
     table = Table(
         columns=("model", metric_label(score.metric)),
         rows=(
-            (f"{outcome.chosen or 'model'} (this run)", score_words(score.model.value)),
+            (f"{candidate_label(outcome.chosen or 'model')} (this run)", score_words(score.model.value)),
             *(
-                (f"baseline: {baseline.name}", score_words(baseline.value))
+                (f"baseline: {candidate_label(baseline.name)}", score_words(baseline.value))
                 for baseline in score.baselines
                 if baseline.name != outcome.chosen
             ),
@@ -216,8 +216,17 @@ def result_card(
         table=table,
         picture=picture,
         buttons=(*(ways or _ways(run)), *run_buttons(run)),
-        footer=f"Try it: predict with {run.id} and attach a csv with the same columns",
+        footer=_try_it(run),
     )
+
+
+def _try_it(run: Run) -> str:
+    """How to use the model."""
+    task = TASKS.get(run.spec.task or "")
+    if task and task.answer is Answer.SERIES:
+        return f"Try it: predict 12 with {run.id}"
+    what = "an image or a zip of images" if task and task.data == "images" else "a csv with the same columns"
+    return f"Try it: predict with {run.id} and attach {what}"
 
 
 def _unmeasured_card(run: Run, rows: Sequence[MetricRow], ways: Sequence[Button]) -> Card:
@@ -257,24 +266,25 @@ def _signed(interval: tuple[float, float] | None) -> str:
 def verdict(score: Scorecard, chosen: str) -> str:
     """Whether the model is worth having, in a sentence. `chosen` is the candidate that the recipe kept."""
     best = score.best_baseline
+    name = candidate_label(best.name)
     metric = metric_label(score.metric)
     measured = f"measured once on {score.test_rows:,} sealed test rows"
     if score.within_chance and chosen != best.name:
         return (
-            f"**Not distinguishable from the baseline {best.name}** ({score_words(best.value)} {metric}): on other "
+            f"**Not distinguishable from the baseline {name}** ({score_words(best.value)} {metric}): on other "
             f"rows like these the difference lies between {_signed(score.gain)}, {measured}. Take the simpler one."
         )
     if score.beats_baseline:
         gain = score_words(abs(score.model.value - best.value))
-        beaten = f"(**{best.name}**, {score_words(best.value)})"
+        beaten = f"(**{name}**, {score_words(best.value)})"
         sure = f" (95 %: between {_signed(score.gain)})" if score.gain else ""
         return f"Better than the best baseline {beaten} by **{gain}** {metric}{sure}, {measured}."
     if chosen == best.name:
         return (
-            f"The baseline **{best.name}** was kept as the model: nothing more complex beat it on the validation part. "
+            f"The baseline **{name}** was kept as the model: nothing more complex beat it on the validation part. "
             f"{metric[0].upper()}{metric[1:]} {score_words(score.model.value)}, {measured}."
         )
     return (
-        f"**Not better than the baseline {best.name}** ({score_words(best.value)} {metric}, {measured}): "
+        f"**Not better than the baseline {name}** ({score_words(best.value)} {metric}, {measured}): "
         "use the baseline, or give it more data."
     )

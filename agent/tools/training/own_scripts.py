@@ -23,7 +23,7 @@ from agent.tools.finding import LOOKED_AT, of_thread
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.changing import arguments_of, cost_of, program_facts, start
 from agent.tools.training.placing import choose_host, connected, default_network, ledger, priced
-from agent.tools.training.programs import REQUIREMENTS, entry_of, environment_in, files_of, is_program, requirements_in
+from agent.tools.training.programs import REQUIREMENTS, entry_of, environment_in, files_of, requirements_in
 from agent.tools.training.scripts import Diff, diff_of, shown_of
 
 PLAN_LIMIT_S = 120.0
@@ -146,7 +146,7 @@ class OwnScripts:
 
     async def _data_of(self, caller: Caller, names: Sequence[str]) -> tuple[DatasetRef, ...]:
         found = [await self._data.find(caller.session_id, name) for name in dict.fromkeys(names)]
-        return tuple(file for file in found if not is_program(file.name) or file.name.lower().endswith(".zip"))
+        return tuple(file for file in found if not file.is_program or file.name.lower().endswith(".zip"))
 
     async def _requirements(
         self, caller: Caller, asked: OwnScriptArguments, files: dict[str, bytes]

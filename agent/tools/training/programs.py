@@ -8,10 +8,10 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from agent.domain.datasets import may_be_program
 from agent.domain.errors import BadData, BadRequest
 from agent.tools.training.scripts import check
 
-ENDINGS = (".py", ".zip")
 MOST_FILES = 2_000
 MOST_BYTES = 100 * 1024**2  # of all files together, unpacked
 REQUIREMENTS = "requirements.txt"
@@ -29,14 +29,15 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _OWN_VARIABLES = ("TRAINYARD_", "LD_", "PYTHON", "CUDA_VISIBLE_DEVICES", "PATH", "HOME", "GLIBC_")
 
 
-def is_program(name: str) -> bool:
-    """Whether a file of this name can be one."""
-    return name.lower().endswith(ENDINGS)
-
-
-def is_archive(name: str) -> bool:
-    """Whether a file of this name holds several: the folder of a program, or images."""
-    return name.lower().endswith(".zip")
+def holds_program(path: Path, name: str) -> bool:
+    """Whether a file is a program, or an archive with one; an archive that cannot be read is none."""
+    if not name.lower().endswith(".zip"):
+        return may_be_program(name)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(entry.endswith(".py") and _wanted(entry) for entry in archive.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def files_of(path: Path, name: str) -> dict[str, bytes]:

@@ -127,8 +127,12 @@ def _tried(
                 write_json(file, done)
                 runtime.log_metrics(step=step, **{f"{method}/valid_mase": float(np.abs(done[key]).mean())})
             found.setdefault(method, []).append(np.array(done[key]))
-        runtime.log(f"{_NAMES[method].capitalize()}: MASE {float(np.abs(np.concatenate(found[method])).mean()):.4f}.")
+        runtime.log(f"{_upper(_NAMES[method])}: MASE {float(np.abs(np.concatenate(found[method])).mean()):.4f}.")
     return {name: np.concatenate(parts) for name, parts in found.items()}, False
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _choose(scores: dict[str, dict[str, float]], windows: int) -> tuple[str, str]:
@@ -136,8 +140,7 @@ def _choose(scores: dict[str, dict[str, float]], windows: int) -> tuple[str, str
     best = min(score["mase"] for score in scores.values())
     kind = next(name for name in METHODS if name in scores and scores[name]["mase"] <= best * (1 + _TIE))
     others = ", ".join(f"{_NAMES[name]} {score['mase']:.4f}" for name, score in scores.items() if name != kind)
-    what = _NAMES[kind][:1].upper() + _NAMES[kind][1:]
-    return kind, f"{what} is kept: MASE {scores[kind]['mase']:.4f} over {windows} windows ({others})."
+    return kind, f"{_upper(_NAMES[kind])} is kept: MASE {scores[kind]['mase']:.4f} over {windows} windows ({others})."
 
 
 def _save(job: Job, known: Known, kind: str, errors: NDArray[np.float64]) -> None:
