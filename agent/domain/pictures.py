@@ -53,7 +53,8 @@ PictureKind = Literal[
     "table", "scatter", "lines", "bars", "histogram", "matrix", "images", "texts", "progress", "tree",
 ]  # fmt: skip
 WHOLE_SHEET: frozenset[PictureKind] = frozenset({"table", "images", "texts", "tree"})  # these stand alone on a sheet
-TrialState = Literal["kept", "discarded", "crashed", "running"]
+TrialState = Literal["kept", "discarded", "pruned", "crashed", "running"]
+UNFINISHED: frozenset[TrialState] = frozenset({"crashed", "pruned"})  # what they reached is not compared
 PictureName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Title = Annotated[str, Field(max_length=MOST_TITLE)]
@@ -323,7 +324,10 @@ class Texts(_Picture):
 
 @dataclass(frozen=True, slots=True, config=_CONFIG)
 class Trial:
-    """One experiment: its number from 1, what it reached (NaN where it crashed), what it cost, what it came from."""
+    """One experiment: its number from 1, what it reached (NaN where it crashed), what it cost, what it came from.
+
+    A pruned one fell behind the others and was ended early.
+    """
 
     number: TrialNumber
     value: float

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from agent.domain.pictures import Progress, Trial
+from agent.domain.pictures import UNFINISHED, Progress, Trial
 from charts_render.curve import LARGEST, Floats, floats
 from charts_render.layout import END_GAP, NOTE
 from charts_render.lettering import Letters, shorten, width
@@ -49,11 +49,11 @@ def paint(part: Part, progress: Progress) -> None:
 
 
 def _values(trials: tuple[Trial, ...]) -> Floats:
-    """NaN for what crashed; infinite ones stay."""
+    """NaN for what crashed or was pruned; infinite ones stay."""
     given = floats([trial.value for trial in trials])
-    crashed = np.array([trial.state == "crashed" for trial in trials], dtype=bool)
+    unfinished = np.array([trial.state in UNFINISHED for trial in trials], dtype=bool)
     held = np.where(np.isinf(given), given, np.clip(given, -LARGEST, LARGEST))
-    return np.where(crashed, np.nan, held)
+    return np.where(unfinished, np.nan, held)
 
 
 def _notes(progress: Progress, best: list[Trial], values: Floats, ends: tuple[float, float]) -> list[str]:
@@ -98,7 +98,7 @@ def _dots(axes: Axes, trials: tuple[Trial, ...], numbers: Floats, values: Floats
             part.dots(xs, ys, look(part, state, grow=grow), part.gid("trials", state))
             axes.plot.dot(xs, ys)
         absent = of & np.isnan(values)
-        if absent.any() and state in {"crashed", "running"}:
+        if absent.any() and state in {*UNFINISHED, "running"}:
             xs = axes.places(numbers[absent], numbers[absent])[0]
             part.dots(xs, np.full(xs.shape, area.y0), look(part, state, grow=grow), part.gid("absent", state))
             axes.plot.dot(xs, np.full(xs.shape, area.y0 + 4))

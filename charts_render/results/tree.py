@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from agent.domain.pictures import Tree
+from agent.domain.pictures import UNFINISHED, Tree
 from charts_render.layout import NOTE
 from charts_render.lettering import Letters, shorten, width
 from charts_render.numerals import aligned_texts, step_text
@@ -32,7 +32,7 @@ def paint(part: Part, tree: Tree) -> None:
         return
     part.depth += 8
     top = part.depth + _PITCH / 2
-    numbers = [np.nan if row.trial.state == "crashed" else row.trial.value for row in rows]
+    numbers = [np.nan if row.trial.state in UNFINISHED else row.trial.value for row in rows]
     values = aligned_texts(numbers, none="", digits=4)
     for i, row in enumerate(rows):
         _link(part, i, row, rows, top)

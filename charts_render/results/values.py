@@ -12,7 +12,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.domain.pictures import Matrix, Trial
+from agent.domain.pictures import UNFINISHED, Matrix, Trial
 from charts_render.curve import LARGEST, Floats, floats
 
 MOST_CLASSES: Final = 20
@@ -126,8 +126,8 @@ def counted(values: Sequence[float]) -> Floats:
 
 
 def best_of(trials: Sequence[Trial], better: Literal["lower", "higher"]) -> Trial | None:
-    """The earliest best of those that did not crash and have a finite value."""
-    valid = [trial for trial in trials if math.isfinite(trial.value) and trial.state != "crashed"]
+    """The earliest best of those that went to their end and have a finite value."""
+    valid = [trial for trial in trials if math.isfinite(trial.value) and trial.state not in UNFINISHED]
     if not valid:
         return None
     return (min if better == "lower" else max)(valid, key=lambda trial: trial.value)
@@ -137,7 +137,7 @@ def steps_of(trials: Sequence[Trial], better: Literal["lower", "higher"]) -> lis
     """The trials that were better than all kept before them, in their order; of any that ended, where none was kept."""
     kept = [trial for trial in trials if trial.state == "kept"]
     found: list[Trial] = []
-    for trial in sorted(kept or [t for t in trials if t.state != "crashed"], key=lambda trial: trial.number):
+    for trial in sorted(kept or [t for t in trials if t.state not in UNFINISHED], key=lambda trial: trial.number):
         if not math.isfinite(trial.value):
             continue
         if not found or (trial.value < found[-1].value if better == "lower" else trial.value > found[-1].value):

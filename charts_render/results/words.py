@@ -196,7 +196,7 @@ def _trials(picture: Progress | Tree) -> str:
     title = _titled(picture.heading, "Experiments")
     if not trials:
         return f"{title}: no experiments yet."
-    states = [f"{n:,} {s}" for s in ("kept", "discarded", "crashed", "running") if (n := _count(trials, s))]
+    states = [f"{n:,} {s}" for s in ("kept", "discarded", "pruned", "crashed", "running") if (n := _count(trials, s))]
     best = best_of(trials, picture.better)
     metric = _short(picture.metric) or "value"
     said = f"{len(trials):,} {'experiment' if len(trials) == 1 else 'experiments'}, {', '.join(states)}"

@@ -56,7 +56,7 @@ _name = st.one_of(
 )
 _number = st.one_of(st.sampled_from(ODD), st.floats())
 _trial = st.builds(
-    Trial, st.integers(-3, 12), _number, st.sampled_from(["kept", "discarded", "crashed", "running"]), _name,
+    Trial, st.integers(-3, 12), _number, st.sampled_from(["kept", "discarded", "pruned", "crashed", "running"]), _name,
     st.one_of(st.none(), st.integers(-3, 12)), st.one_of(st.none(), _number),
 )  # fmt: skip
 _box = st.builds(Box, _name, _number, _number, _number, _number, st.booleans(), st.one_of(st.none(), _number))
@@ -191,7 +191,7 @@ def _crowds() -> dict[str, ResultPicture]:
     names = tuple(f"{'long ' * (i % 7)}name of class {i}" for i in range(MOST_TRIALS))
     x = rng.normal(size=MOST_POINTS // MOST_GROUPS).tolist()
     values = rng.normal(size=MOST_TRIALS).tolist()
-    states = ("kept", "discarded", "crashed", "running")
+    states = ("kept", "discarded", "pruned", "crashed", "running")
     trials = tuple(
         Trial(i, values[i], states[i % 4], "idea " * (i % 9), int(rng.integers(1, i)) if i > 1 else None)  # type: ignore[arg-type]
         for i in range(1, MOST_TRIALS)

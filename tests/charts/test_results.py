@@ -388,13 +388,14 @@ def test_steps_are_the_best_of_what_was_kept() -> None:
     assert [t.number for t in steps_of(trials[1:2], "higher")] == [2]
 
 
-def test_a_crash_stands_on_the_axis_and_not_at_a_value() -> None:
-    sheet = drawn(Progress("p", (trial(1, 0.5, "kept"), trial(2, 0.7, "crashed")), "higher"))
-    crash, axis = shape(sheet, "absent:0:crashed"), shape(sheet, "axis:0")
+@pytest.mark.parametrize("state", ["crashed", "pruned"])
+def test_what_did_not_end_stands_on_the_axis_and_not_at_a_value(state: str) -> None:
+    sheet = drawn(Progress("p", (trial(1, 0.5, "kept"), trial(2, 0.7, state)), "higher"))
+    crash, axis = shape(sheet, f"absent:0:{state}"), shape(sheet, "axis:0")
     assert isinstance(crash, Dots)
     assert isinstance(axis, Stroke)
     assert crash.ys[0] == axis.ys[0]
-    assert shape(sheet, "trials:0:crashed") is None
+    assert shape(sheet, f"trials:0:{state}") is None
 
 
 def test_a_tree_keeps_the_way_to_the_best_straight() -> None:
