@@ -68,7 +68,7 @@ _LEARNING = (
     Option("seed", "of what is drawn by chance", Kind.WHOLE, shown="7"),
     Option("test_frac", "share of the test part", Kind.NUMBER, shown="0.2"),
 )
-_SETTINGS = Option("settings", "such as lr=0.1 epochs=3", Kind.PAIRS, shown="key=value …")
+_SETTINGS = Option("settings", "such as lr=0.1 trials=20", Kind.PAIRS, shown="key=value …")
 _DATA_FILE = Option("file", "an attached file; unsaid, the newest one", completes=Completes.FILES)
 _START_SCRIPT = Command(
     "start",

@@ -103,6 +103,8 @@ class Script(Value):
 
 
 DEFAULT_ENGINE = "hosts"
+SEARCH_SETTINGS = ("trials", "minutes")
+SEARCH_STAGE = "Search settings on the training part: draw, try, and end early what falls behind"
 
 
 class RunSpec(Value):
@@ -182,8 +184,21 @@ class RunSpec(Value):
         return self.dataset.sha256 if self.dataset else "", self.target or "", self.seed, self.test_frac
 
     @property
+    def searches(self) -> bool:
+        """Whether a search of settings goes before its training, of so many `trials` or `minutes`."""
+        return self.task is not None and any(self.settings.get(name) for name in SEARCH_SETTINGS)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The steps that its approval card lists."""
+        stages = () if self.task is None else TASKS[self.task].stages
+        return (*stages[:-2], SEARCH_STAGE, *stages[-2:]) if self.searches else stages
+
+    @property
     def unit(self) -> str:
         """What a step of its training is."""
+        if self.searches:
+            return "trial"
         return "step" if self.task is None else TASKS[self.task].unit
 
     @property

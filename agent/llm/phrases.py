@@ -45,7 +45,12 @@ _NUMBER = r"(?<![\w.,/+-])(?!\d+(?:st|nd|rd|th)\b)([-+]?\.?\d(?:[\w%]|[.,/+*^-](
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 _NAME = rf"({NAME[3:]}"  # as a group of its own
 _SETTING = re.compile(rf"\b{_NAME}\b\s*(?:from\s+[\w.,-]+\s+to|of|=|:|is|to)?\s*{_NUMBER}", re.IGNORECASE)
-_COUNTED = re.compile(rf"{_NUMBER}\s+(epochs?|rounds?|max[ _]steps)\b", re.IGNORECASE)
+_COUNTED = re.compile(rf"{_NUMBER}\s+(epochs?|rounds?|max[ _]steps|trials)\b", re.IGNORECASE)
+_SEARCHED = re.compile(
+    r"\b(?:search\w*|(?<!fine-)(?<!fine )tun(?:e|ed|ing)|hyper-?parameters?)\b[^.;?!]{0,60}?\bfor (?:up to |at most )?"
+    rf"{_NUMBER}\s*min(?:ute)?s?\b|\bminutes\s*[=:]\s*{_NUMBER}",
+    re.IGNORECASE,
+)
 _MORE = re.compile(
     rf"{_NUMBER}\s+(?:(?:more|fewer|less|extra|additional)\s+{_NAME}|{_NAME}\s+(?:more|fewer|less|extra)\b)"
     rf"|\b{_NAME}\s+by\s+{_NUMBER}",
@@ -316,6 +321,7 @@ def settings_in(asked: str) -> dict[str, float | int]:
         raise BadRequest(f"“{more.group()[:60]}” can be read in two ways. Say the whole number, such as “20 epochs”.")
     said = [(name, value) for name, value in _SETTING.findall(asked)]
     said += [(name, value) for value, name in _COUNTED.findall(asked)]
+    said += [("minutes", searched.group(1) or searched.group(2))] if (searched := _SEARCHED.search(asked)) else []
     found: dict[str, float | int] = {}
     for name, value in said:
         key = name.lower().replace(" ", "_")

@@ -86,6 +86,19 @@ async def test_from_a_csv_to_a_measured_model_and_its_predictions_in_discord(
     await discord.wait_for(lambda: any("succeeded" in reply.text for reply in used.replies), within_s=HANG_S)
 
 
+async def test_a_search_of_settings_is_one_run_with_one_card(slack: SlackServer, visits: bytes) -> None:
+    words = "train a model that predicts visited_doctor with 4 trials and 30 rounds"
+    alice = slack.user("alice")
+    asked = alice.mention(words, files=[slack.file("visits.csv", visits)])
+    await seen(slack, asked.ts, "Approve", "Search settings on the training part", "trials = 4")
+    (card,) = cards(slack, asked.ts, "Approve")
+    alice.click(card, "Approve")
+    await seen(slack, asked.ts, "Result of", "ROC AUC")
+    await seen(slack, asked.ts, "succeeded", "of 4")
+    alice.mention("show the pictures", thread=asked.ts)
+    await seen(slack, asked.ts, "search of settings")
+
+
 async def test_from_images_to_a_classifier_and_what_it_says_of_one(slack: SlackServer) -> None:
     found = digits(160)
     files = archive([(f"digits/{label}/{at}.png", image) for at, (label, image) in enumerate(found)])

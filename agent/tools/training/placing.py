@@ -47,7 +47,9 @@ def estimate_s(report: DataReport, spec: RunSpec, host: HostInfo) -> float:
     """Rough training time from the size of the data and what the settings ask for. `report` is the plan's."""
     pace, cores = TASKS[str(spec.task)].pace, 2 / max(1, min(host.cpus, 8))
     rows_s = pace.row_s * report.rows * (pace.on_gpu if spec.gpus else cores)
-    return pace.base_s + (rows_s + pace.cell_s * report.rows * len(report.columns) * cores) * report.effort
+    work_s = (rows_s + pace.cell_s * report.rows * len(report.columns) * cores) * report.effort
+    minutes = float(str(spec.settings.get("minutes") or 0))  # of a search, which ends then at the latest
+    return pace.base_s + (min(work_s, 60 * minutes) if minutes else work_s)
 
 
 def priced(spec: RunSpec, engine: Engine) -> RunSpec:

@@ -128,7 +128,7 @@ class Training:
         exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
         unseen = self._files.unseen(caller.session_id, report)
         limits = host.limits_with(gpus)
-        card = approval_card(spec, report, plan=TASKS[task].stages, priority=priority, warnings=unseen, limits=limits)
+        card = approval_card(spec, report, plan=spec.stages, priority=priority, warnings=unseen, limits=limits)
         return await planned(self._artifacts, caller, exact, at_host(card, host))
 
     async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str | None, TaskType, DataReport]:

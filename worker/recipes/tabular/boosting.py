@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trainyard.adapters import LightGBMCallback, SavedBooster, sampled_anew
 from worker.recipes.common.job import Setting, read_settings, usable_cpus
+from worker.recipes.common.search import BUDGET, Budget, Range, ranges_left
 
 Rows = NDArray[np.float64]
 Answers = NDArray[np.int64] | NDArray[np.float64]
@@ -28,11 +29,30 @@ SETTINGS = {
     "bagging_fraction": Setting(1.0, 0.01, 1.0, ("subsample",)),
     "valid_frac": Setting(0.15, 0.05, 0.5),
 }
+RANGES = {
+    "learning_rate": Range(0.01, 0.3, log=True),
+    "num_leaves": Range(4, 128, log=True),
+    "min_data_in_leaf": Range(2, 100, log=True),
+    "lambda_l2": Range(1e-3, 30.0, log=True),
+    "feature_fraction": Range(0.4, 1.0),
+    "bagging_fraction": Range(0.5, 1.0),
+}
+_TOLD_EVERY = 20  # rounds
+
+
+def asked(given: Mapping[str, Any]) -> tuple[dict[str, Any], Budget]:
+    """The settings of a training, and the budget of a search before it. Raises: BadSettings."""
+    settings = read_settings(given, {**SETTINGS, **BUDGET})
+    budget = Budget(settings.pop("trials"), settings.pop("minutes"))
+    if budget.most:
+        ranges_left(given, SETTINGS, RANGES)
+    return settings, budget
 
 
 def effort(given: Mapping[str, Any]) -> float:
     """The work of a training, as a multiple of one with the recipe's own settings. Raises: BadSettings."""
-    return _work(read_settings(given, SETTINGS)) / _work(read_settings({}, SETTINGS))
+    settings, budget = asked(given)
+    return budget.work * _work(settings) / _work(read_settings({}, SETTINGS))
 
 
 def _work(settings: dict[str, Any]) -> float:
@@ -87,3 +107,36 @@ def boost(
         params, train, num_boost_round=rounds - start.rounds, init_model=start.file, valid_sets=[train, held],
         valid_names=["train", "valid"], callbacks=[sampled, watch],
     )  # fmt: skip
+
+
+def always(_rounds: int, _loss: float) -> bool:
+    """Go on, whatever a training came to."""
+    return True
+
+
+def try_out(
+    params: dict[str, Any],
+    learned: tuple[Rows, Answers],
+    valid: tuple[Rows, Answers],
+    *,
+    categories: list[int],
+    rounds: int,
+    patience: int,
+    go_on: Callable[[int, float], bool] = always,
+) -> tuple[Any, int, float]:
+    """A booster, stopped early, its best round and its loss there; `go_on(round, loss)` may end it before."""
+    import lightgbm
+    from lightgbm.callback import EarlyStopException
+
+    def ask(env: Any) -> None:
+        done = env.iteration + 1
+        if done % _TOLD_EVERY == 0 and not go_on(done, env.evaluation_result_list[0][2]):
+            raise EarlyStopException(env.iteration, env.evaluation_result_list)
+
+    extra = {"categorical_feature": categories or "auto", "params": {"verbosity": -1}}
+    train = lightgbm.Dataset(learned[0], label=learned[1], free_raw_data=False, **extra)
+    held = lightgbm.Dataset(valid[0], label=valid[1], reference=train, **extra)
+    early = lightgbm.early_stopping(patience, first_metric_only=True, verbose=False)
+    booster = lightgbm.train(params, train, num_boost_round=rounds, valid_sets=[held], callbacks=[ask, early])
+    loss = float(next(iter(booster.best_score["valid_0"].values())))
+    return booster, booster.best_iteration or booster.current_iteration(), loss

@@ -1,118 +1,35 @@
 """Trains on a table: a naive and a linear baseline first, then LightGBM, and keeps what is best.
 
 The choice is made on rows held out of the training part (on small data by five-fold cross-validation) and a tie goes to
-the simpler model. The sealed test part plays no role here. What is predicted, and how it is scored, is a `Problem`.
+the simpler model. Where it was asked for, LightGBM's settings are searched before. The sealed test part plays no role.
 """
 
 from __future__ import annotations
 
-import json
 import zipfile
-import zlib
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trainyard import TrainingRuntime
 from trainyard.adapters import LightGBMCallback, resume_booster
 from worker.recipes.common.finish import Finished, finish, read_parts
-from worker.recipes.common.job import Job, read_settings, write_json
-from worker.recipes.common.kept import kept
+from worker.recipes.common.job import Job, write_json
 from worker.recipes.common.scores import log_baseline
-from worker.recipes.common.split import split_rows
-from worker.recipes.tabular.boosting import SETTINGS, boost, parameters
-from worker.recipes.tabular.encoding import TRUSTED, Feature, encode, load_estimator
+from worker.recipes.common.search import KEPT, Plan, ranges_left, search
+from worker.recipes.tabular.boosting import RANGES, SETTINGS, asked, boost
+from worker.recipes.tabular.encoding import encode, load_estimator
 from worker.recipes.tabular.features import choose_features
 from worker.recipes.tabular.importance import gain
 from worker.recipes.tabular.linear import categorical_columns
+from worker.recipes.tabular.searching import attempt_on
+from worker.recipes.tabular.study import At, Places, Problem, Study
 
 _FOLDS = 5
+_SPLITS = 3  # of a trial on small data
 _CROSS_VALIDATED_ROWS = 3000
-
-Rows = NDArray[np.float64]
-Places = NDArray[np.int64]
-
-
-class Problem(Protocol):
-    """What a table is learned for. Answers are an array with a row for each row of the table."""
-
-    metric: str
-    lower: bool  # whether a lower value of the metric is better
-    naive: str  # the name of the baseline that looks at no column
-    linear: str  # what the linear baseline is, in words
-    strata: Sequence[str]  # of each row, for splits
-    wanted: NDArray[Any]  # what LightGBM and the linear model learn, a number for each row
-    description: Mapping[str, Any]  # what `model.json` needs beside features and file
-    limits: Sequence[str]
-    modules: Sequence[str]
-
-    def objective(self) -> Mapping[str, Any]:
-        """LightGBM's parameters of the objective and its metrics, the one for early stopping first."""
-
-    def fit_linear(self, rows: Rows, wanted: NDArray[Any], features: list[Feature]) -> Any:
-        """The linear baseline, a fitted sklearn pipeline."""
-
-    def naive_answers(self, fit: Places, count: int) -> Rows:
-        """What the naive baseline that learned from the rows `fit` says for `count` rows."""
-
-    def answers(self, estimator: Any, rows: Rows) -> Rows:
-        """What a booster or pipeline says for encoded rows."""
-
-    def score(self, answers: Rows, at: Places) -> dict[str, float]:
-        """Every metric of answers for the rows `at`."""
-
-    def leans(self, pipeline: Any, features: list[Feature], rows: Rows) -> dict[str, Any]:
-        """What a linear model leans on, for `importance.json`."""
-
-    def prediction_rows(self, row_ids: Sequence[str], answers: Rows) -> tuple[list[str], Iterator[Sequence[object]]]:
-        """Header and rows of a file of predictions."""
-
-
-@dataclass
-class Study:
-    """The training rows as numbers, and how they are split."""
-
-    job: Job
-    settings: dict[str, Any]
-    features: list[Feature]
-    problem: Problem
-    rows: Rows
-    groups: list[Hashable] | None
-
-    def split(self, frac: float, seed: int) -> tuple[Places, Places]:
-        """Rows to fit on, and rows held out."""
-        return split_rows(self.problem.strata, frac=frac, seed=seed, groups=self.groups)
-
-    def score(self, estimator: Any, at: Places) -> dict[str, float]:
-        return self.problem.score(self.problem.answers(estimator, self.rows[at]), at)
-
-    def parameters(self, rows: int) -> dict[str, Any]:
-        return parameters(self.settings, self.problem.objective(), rows=rows, seed=self.job.seed)
-
-    def boosting(self, at: Places, *, rounds: int) -> Any:
-        """A booster on these rows, without reports."""
-        learned = (self.rows[at], self.problem.wanted[at])
-        return boost(self.parameters(len(at)), learned, categories=categorical_columns(self.features), rounds=rounds)
-
-    def linear(self, at: Places, *, kept_as: str = "") -> Any:
-        """The linear baseline on these rows; with a name, the one that an earlier attempt fitted on the same."""
-
-        def fit() -> Any:
-            return self.problem.fit_linear(self.rows[at], self.problem.wanted[at], self.features)
-
-        return kept(self.job, kept_as, self.key(at), fit, trusted=TRUSTED) if kept_as else fit()
-
-    def key(self, at: Places) -> str:
-        """What a training on these rows depends on."""
-        data = zlib.crc32(self.problem.wanted[at].tobytes(), zlib.crc32(self.rows[at].tobytes()))
-        about = [self.settings, self.job.seed, self.features, self.problem.description, len(at), data]
-        return json.dumps(about, default=str)
-
-    def better(self, value: float, other: float) -> bool:
-        return value < other if self.problem.lower else value > other
 
 
 @dataclass
@@ -131,17 +48,23 @@ def train_table(job: Job, runtime: TrainingRuntime, problem_of: Any) -> None:
 
     `problem_of(job, values)` makes the `Problem` of the target's values, in the order of the training rows.
     """
-    settings = read_settings(job.settings, SETTINGS)
+    settings, budget = asked(job.settings)
     table, test, split = read_parts(job)
     features, ignored = choose_features(table, split["target"])
     rows = encode(table.columns, features)
     groups: list[Hashable] | None = list(map(bytes, rows)) if split["equal_inputs_kept_together"] else None
     problem: Problem = problem_of(job, table.columns[split["target"]])
     study = Study(job, settings, features, problem, rows, groups)
-    runtime.start("lightgbm", settings, total_steps=settings["rounds"])
+    steps = (budget.trials or None) if budget.most else settings["rounds"]
+    runtime.start("lightgbm", {**settings, **({"trials": budget.most} if budget.most else {})}, total_steps=steps)
     runtime.log(f"{table.rows:,} rows, {len(features)} columns used.")
     fit, held = study.split(settings["valid_frac"], job.seed)
-    found = _candidates(study, runtime, fit, held)
+    if budget.most:
+        ranges = ranges_left(job.settings, SETTINGS, RANGES)
+        plan = Plan(settings, ranges, problem.metric, problem.lower, budget)
+        study, found = _searched(study, runtime, plan, fit, held)
+    else:
+        found = _candidates(study, runtime, fit, held)
     kind, why = _choose(study, runtime, found)
     estimators = _final(study, runtime, found)
     saved_as = _save(study, kind, estimators[kind])
@@ -154,15 +77,18 @@ def train_table(job: Job, runtime: TrainingRuntime, problem_of: Any) -> None:
     row_ids = test.columns["row_id"]
     finish(
         job, runtime,
-        Finished(kind, why, settings, ignored, {"rows": len(held), **found.scores}, found.stopped,
+        Finished(kind, why, study.settings, ignored, {"rows": len(held), **found.scores}, found.stopped,
                  packages=("lightgbm", "numpy") if kind == "lightgbm" else ("scikit-learn", "skops", "numpy"),
                  modules=problem.modules, limits=problem.limits),
         {name: problem.prediction_rows(row_ids, said) for name, said in answers.items()},
     )  # fmt: skip
 
 
-def _candidates(study: Study, runtime: TrainingRuntime, fit: Places, held: Places) -> _Found:
-    problem, settings = study.problem, study.settings
+def _baselines(
+    study: Study, runtime: TrainingRuntime, fit: Places, held: Places
+) -> tuple[Any, dict[str, dict[str, float]]]:
+    """The linear baseline, and what both baselines score on the held-out rows."""
+    problem = study.problem
     metric, naive = problem.metric, problem.naive
     linear = study.linear(fit, kept_as="linear")
     scores = {
@@ -171,6 +97,34 @@ def _candidates(study: Study, runtime: TrainingRuntime, fit: Places, held: Place
     }
     runtime.log(f"Baselines on {len(held):,} held-out rows, {metric}: {naive} {scores[naive][metric]:.4f}, "
                 f"{problem.linear} {scores['linear'][metric]:.4f}.")  # fmt: skip
+    return linear, scores
+
+
+def _searched(study: Study, runtime: TrainingRuntime, plan: Plan, fit: Places, held: Places) -> tuple[Study, _Found]:
+    """The study with the best settings of a search, and its candidates."""
+    metric = plan.metric
+    linear, scores = _baselines(study, runtime, fit, held)
+    if not (study.job.run_dir / KEPT).exists():  # else an earlier attempt has said it
+        log_baseline(runtime, "linear", {metric: scores["linear"][metric]})
+    small = len(study.rows) < _CROSS_VALIDATED_ROWS
+    seeds = range(study.job.seed + 101, study.job.seed + 101 + _SPLITS)
+    parts = [study.split(1 / _FOLDS, seed) for seed in seeds] if small else [(fit, held)]
+    tried, stopped = search(study.job, runtime, plan, attempt_on(study, parts))
+    best = plan.best(tried)
+    if best is None:
+        return study, _candidates(study, runtime, fit, held)
+    early = sum(one.pruned for one in tried)
+    runtime.log(f"{len(tried)} trials, {early} of them ended early: {metric} {best.value:.4f} in trial {best.number} "
+                f"against {tried[0].value:.4f} with the recipe's own settings.")  # fmt: skip
+    study = replace(study, settings={**study.settings, **best.drawn})
+    boosted, _ = study.tried(fit, held)
+    scores["lightgbm"] = study.score(boosted, held)
+    return study, _Found({"linear": linear, "lightgbm": boosted}, scores, len(held), boosted.rounds, stopped)
+
+
+def _candidates(study: Study, runtime: TrainingRuntime, fit: Places, held: Places) -> _Found:
+    problem, settings, metric = study.problem, study.settings, study.problem.metric
+    linear, scores = _baselines(study, runtime, fit, held)
     key = study.key(fit)
     saved = resume_booster(runtime, key=key)
     if not saved.rounds:  # else an earlier attempt has said it, before its first round
@@ -188,21 +142,10 @@ def _candidates(study: Study, runtime: TrainingRuntime, fit: Places, held: Place
     )
     if not watch.stopped:  # a stop has just saved it
         watch.save(booster, booster.current_iteration())
-    best = _At(booster, watch.best_round)
+    best = At(booster, watch.best_round)
     scores["lightgbm"] = study.score(best, held)
     runtime.log(f"LightGBM: best round {watch.best_round}, {metric} {scores['lightgbm'][metric]:.4f}.")
     return _Found({"linear": linear, "lightgbm": best}, scores, len(held), watch.best_round, watch.stopped)
-
-
-@dataclass
-class _At:
-    """A booster as it was after a round."""
-
-    booster: Any
-    rounds: int
-
-    def predict(self, rows: Rows) -> Any:
-        return self.booster.predict(rows, num_iteration=self.rounds)
 
 
 def _choose(study: Study, runtime: TrainingRuntime, found: _Found) -> tuple[str, str]:
@@ -247,7 +190,7 @@ def _final(study: Study, runtime: TrainingRuntime, found: _Found) -> dict[str, A
     everything = np.arange(len(study.rows))
     linear = study.linear(everything, kept_as="linear_on_all")
     rounds = found.best_round
-    return {"linear": linear, "lightgbm": _At(study.boosting(everything, rounds=rounds), rounds)}
+    return {"linear": linear, "lightgbm": At(study.boosting(everything, rounds=rounds), rounds)}
 
 
 def _save(study: Study, kind: str, estimator: Any) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from worker.recipes.common.job import Job
 from worker.recipes.tabular.encoding import Feature
 from worker.recipes.tabular.importance import linear_weights
 from worker.recipes.tabular.linear import fit_logistic
-from worker.recipes.tabular.training import Places, Rows, train_table
+from worker.recipes.tabular.study import Places, Rows
+from worker.recipes.tabular.training import train_table
 
 
 class Classes:

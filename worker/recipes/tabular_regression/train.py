@@ -15,7 +15,8 @@ from worker.recipes.numbers.target import strata
 from worker.recipes.tabular.encoding import Feature
 from worker.recipes.tabular.importance import linear_weights
 from worker.recipes.tabular.linear import fit_ridge
-from worker.recipes.tabular.training import Places, Rows, train_table
+from worker.recipes.tabular.study import Places, Rows
+from worker.recipes.tabular.training import train_table
 
 
 class Quantity:

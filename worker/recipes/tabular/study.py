@@ -1,0 +1,125 @@
+"""The training rows of a table as numbers, what is predicted from them, and how both are split."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.recipes.common.job import Job
+from worker.recipes.common.kept import kept
+from worker.recipes.common.split import split_rows
+from worker.recipes.tabular.boosting import always, boost, parameters, try_out
+from worker.recipes.tabular.encoding import TRUSTED, Feature
+from worker.recipes.tabular.linear import categorical_columns
+
+Rows = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+
+class Problem(Protocol):
+    """What a table is learned for. Answers are an array with a row for each row of the table."""
+
+    metric: str
+    lower: bool  # whether a lower value of the metric is better
+    naive: str  # the name of the baseline that looks at no column
+    linear: str  # what the linear baseline is, in words
+    strata: Sequence[str]  # of each row, for splits
+    wanted: NDArray[Any]  # what LightGBM and the linear model learn, a number for each row
+    description: Mapping[str, Any]  # what `model.json` needs beside features and file
+    limits: Sequence[str]
+    modules: Sequence[str]
+
+    def objective(self) -> Mapping[str, Any]:
+        """LightGBM's parameters of the objective and its metrics, the one for early stopping first."""
+
+    def fit_linear(self, rows: Rows, wanted: NDArray[Any], features: list[Feature]) -> Any:
+        """The linear baseline, a fitted sklearn pipeline."""
+
+    def naive_answers(self, fit: Places, count: int) -> Rows:
+        """What the naive baseline that learned from the rows `fit` says for `count` rows."""
+
+    def answers(self, estimator: Any, rows: Rows) -> Rows:
+        """What a booster or pipeline says for encoded rows."""
+
+    def score(self, answers: Rows, at: Places) -> dict[str, float]:
+        """Every metric of answers for the rows `at`."""
+
+    def leans(self, pipeline: Any, features: list[Feature], rows: Rows) -> dict[str, Any]:
+        """What a linear model leans on, for `importance.json`."""
+
+    def prediction_rows(self, row_ids: Sequence[str], answers: Rows) -> tuple[list[str], Iterator[Sequence[object]]]:
+        """Header and rows of a file of predictions."""
+
+
+@dataclass
+class At:
+    """A booster as it was after a round."""
+
+    booster: Any
+    rounds: int
+
+    def predict(self, rows: Rows) -> Any:
+        return self.booster.predict(rows, num_iteration=self.rounds)
+
+
+@dataclass
+class Study:
+    """The training rows as numbers, and how they are split."""
+
+    job: Job
+    settings: dict[str, Any]
+    features: list[Feature]
+    problem: Problem
+    rows: Rows
+    groups: list[Hashable] | None
+
+    def split(self, frac: float, seed: int) -> tuple[Places, Places]:
+        """Rows to fit on, and rows held out."""
+        return split_rows(self.problem.strata, frac=frac, seed=seed, groups=self.groups)
+
+    def score(self, estimator: Any, at: Places) -> dict[str, float]:
+        return self.problem.score(self.problem.answers(estimator, self.rows[at]), at)
+
+    def parameters(self, rows: int) -> dict[str, Any]:
+        return parameters(self.settings, self.problem.objective(), rows=rows, seed=self.job.seed)
+
+    def boosting(self, at: Places, *, rounds: int) -> Any:
+        """A booster on these rows, without reports."""
+        learned = (self.rows[at], self.problem.wanted[at])
+        return boost(self.parameters(len(at)), learned, categories=categorical_columns(self.features), rounds=rounds)
+
+    def tried(self, fit: Places, held: Places, go_on: Callable[[int, float], bool] = always) -> tuple[At, float]:
+        """A booster, stopped early on the held-out rows, and its loss there."""
+        booster, rounds, loss = try_out(
+            self.parameters(len(fit)),
+            (self.rows[fit], self.problem.wanted[fit]),
+            (self.rows[held], self.problem.wanted[held]),
+            categories=categorical_columns(self.features),
+            rounds=self.settings["rounds"],
+            patience=self.settings["early_stopping_patience"],
+            go_on=go_on,
+        )
+        return At(booster, rounds), loss
+
+    def linear(self, at: Places, *, kept_as: str = "") -> Any:
+        """The linear baseline on these rows; with a name, the one that an earlier attempt fitted on the same."""
+
+        def fit() -> Any:
+            return self.problem.fit_linear(self.rows[at], self.problem.wanted[at], self.features)
+
+        return kept(self.job, kept_as, self.key(at), fit, trusted=TRUSTED) if kept_as else fit()
+
+    def key(self, at: Places) -> str:
+        """What a training on these rows depends on."""
+        data = zlib.crc32(self.problem.wanted[at].tobytes(), zlib.crc32(self.rows[at].tobytes()))
+        about = [self.settings, self.job.seed, self.features, self.problem.description, len(at), data]
+        return json.dumps(about, default=str)
+
+    def better(self, value: float, other: float) -> bool:
+        return value < other if self.problem.lower else value > other
