@@ -157,6 +157,15 @@ def test_kinds_of_columns(tmp_path: Path) -> None:
     assert any("identifier" in warning and "customer_id" in warning for warning in report["warnings"])
 
 
+def test_a_target_that_no_task_fits_is_still_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text(
+        "id,kind\n" + "".join(f"{n},{'' if n == 5 else 'ab'[n % 2]}\n" for n in range(1, 60))
+    )
+    found = audit(read_table(tmp_path / "data.csv"), target="kind")
+    assert found["suggested_task"] is None
+    assert found["problems"] == ["The target “kind” has no value in 1 of 59 rows: line 6. Fill them in or remove them."]
+
+
 def test_an_unknown_target_names_the_columns_and_guesses(tmp_path: Path) -> None:
     with pytest.raises(BadData, match=r"no target column “kindd”\. Did you mean “kind”\? The columns are: a, b, kind"):
         report_of(GOOD, tmp_path, target="kindd")

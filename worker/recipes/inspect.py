@@ -21,6 +21,7 @@ from worker.recipes.recipe import names, needs_target, part
 _TARGET_NAMES = ("target", "label", "labels", "class", "category", "y", "outcome", "churn", "churned", "default")
 _QUANTITY_NAMES = ("price", "amount", "value", "score", "sales", "cost", "revenue", "salary", "income", "demand")
 _PREVIEW_ROWS = 5
+_USUAL = "tabular_classification"  # says what is wrong with a target where no task fits
 
 
 def audit(
@@ -38,8 +39,7 @@ def audit(
     named = find_column(table, target) if target else None
     guess = named or _found_by_a_recipe(table, task) or suggest_target(columns, rows=table.rows)
     suggested = task or (suggest_task(table, columns, guess) if guess else None)
-    # Where no task fits, the first one says what is wrong with the target.
-    recipe = part(suggested or names()[0], "inspect")
+    recipe = part(suggested or _USUAL, "inspect")
     problems = recipe.problems(table, named) if named else []
     warnings = list(table.warnings)
     if not named and guess:
