@@ -102,6 +102,23 @@ def contents(folder: Path) -> dict[str, bytes]:
     return found
 
 
+def test_of_a_model_that_the_evaluation_runs_only_data_comes_in(tmp_path: Path) -> None:
+    folder = HostFolder.of(tmp_path, "h1").run("r-model00")
+    model = folder.path / "predictions/model"
+    model.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors", "chat_template.jinja", "modeling.py", "training_args.bin"):
+        (model / name).write_text(name)
+    workspace.furnish(folder, {}, b"{}")
+    assert outputs.has_predictions(folder.path)
+    workspace.bring_predictions(folder)
+    there = {path.name for path in (folder.workspace / "predictions/model").iterdir()}
+    assert there == {"config.json", "model.safetensors", "chat_template.jinja"}
+    os.mkfifo(model / "more.json")
+    workspace.furnish(folder, {}, b"{}")
+    with pytest.raises(outputs.BadOutput, match="no plain file"):
+        workspace.bring_predictions(folder)
+
+
 def test_what_is_sealed_is_for_this_user_alone(tmp_path: Path) -> None:
     folder = HostFolder.of(tmp_path, "h1").run("r-shut000")
     workspace.furnish(folder, {}, b"{}")

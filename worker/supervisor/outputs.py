@@ -185,8 +185,9 @@ def check_training(folder: Path) -> str:
 
 
 def has_predictions(folder: Path) -> bool:
-    """Whether train.py left predictions, which are what can be measured."""
-    return (folder / "predictions" / "model.csv").is_file()
+    """Whether train.py left what can be measured: predictions, or a model that the evaluation runs itself."""
+    left = folder / "predictions"
+    return (left / "model.csv").is_file() or any((left / "model").glob("*.json"))
 
 
 def read_scorecard(folder: Path) -> Scorecard:

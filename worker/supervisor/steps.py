@@ -97,11 +97,10 @@ def gpu_count(order: LaunchOrder) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What the training gets and no other step does: secrets by name, GPU devices, the socket of the way out.
+    """What the training gets and no other step does: secrets by name, the socket of the way out.
 
-    `index` is the address of the package index, where it is another than the usual one.
-
-    `minors` are the numbers of the device files; True is all that this host has.
+    `minors` are the numbers of the GPUs' device files (True is all that this host has); what comes after the training
+    gets them too, as it may run the model. `index` is the address of the package index, where it is not the usual one.
     """
 
     secrets: Mapping[str, str] = field(default_factory=dict)
@@ -129,7 +128,7 @@ def command_for(
             *(path for path in folder.spools() if path.parent == at and path.name not in _OURS),  # of earlier attempts
         ),
         network=order.spec.network if step.trains else "open" if step.installs else "none",
-        gpus=granted.minors if step.trains else (),
+        gpus=granted.minors if step.trains or step.sealed else (),
         env=env,
         egress=granted.egress if step.trains else None,
     )

@@ -24,6 +24,8 @@ _FACTS = {
 }
 _RESULTS = ("scorecard.json", "artifacts/metrics.json", "artifacts/README.md")
 _PREDICTION_BYTES = 4 * 1024**3  # of one file; a file with holes would fill the disk
+_MODEL_BYTES = 64 * 1024**3
+_MODEL_FILES = frozenset({".json", ".safetensors", ".jinja"})  # data; what else lies beside a model stays there
 
 
 def furnish(folder: RunFolder, bundle: Mapping[str, bytes], config: bytes) -> None:
@@ -54,13 +56,24 @@ def take_split(folder: RunFolder, spec: RunSpec) -> None:
 
 
 def bring_predictions(folder: RunFolder) -> None:
-    """What the training left for the evaluation. Raises `BadOutput` for predictions that are no usable file."""
-    for path in sorted((folder.path / "predictions").glob("*.csv")):
-        name = f"predictions/{path.name}"
-        if not _copied(path, folder.workspace / name):
-            raise outputs.BadOutput(f"train.py left {name}, which is no plain file or larger than 4 GiB.")
+    """What the training left for the evaluation: predictions, and models that the evaluation runs itself.
+
+    Raises `BadOutput` for what is no usable file.
+    """
+    left = folder.path / "predictions"
+    for path in sorted(left.glob("*.csv")):
+        _bring(path, f"predictions/{path.name}", folder.workspace, _PREDICTION_BYTES)
+    for path in sorted(left.glob("*/*")):
+        if path.suffix in _MODEL_FILES:
+            _bring(path, f"predictions/{path.parent.name}/{path.name}", folder.workspace, _MODEL_BYTES)
     for name, most in _FACTS.items():
         _copied(folder.path / name, folder.workspace / name, most)
+
+
+def _bring(path: Path, name: str, workspace: Path, most: int) -> None:
+    (workspace / name).parent.mkdir(exist_ok=True)
+    if not _copied(path, workspace / name, most):
+        raise outputs.BadOutput(f"train.py left {name}, which is no plain file or larger than {most // 1024**3} GiB.")
 
 
 def take_results(folder: RunFolder) -> None:
