@@ -50,8 +50,9 @@ class Task(Value):
     """One task type.
 
     `metrics` are those that may decide; the data say which (two classes or more), the first is the usual one.
-    `data` is what it learns from, `needs_text` that one column holds the text. `unit` is what one step of its training
-    is. `uses_gpu`: it is quicker on a GPU, and gets one where one is free. `warm` names the sets of libraries that its
+    `data` is what it learns from, `finds_target` that its recipe finds the column to learn by itself, so that only a
+    quoted one is another, `needs_text` that one column holds the text. `unit` is what one step of its training is.
+    `uses_gpu`: it is quicker on a GPU, and gets one where one is free. `warm` names the sets of libraries that its
     training starts from (`worker.warm`). `stages` are the steps that an approval card lists. `words` are the phrases,
     in lower case, by which people ask for it.
     """
@@ -63,12 +64,18 @@ class Task(Value):
     metrics: tuple[Metric, ...] = Field(min_length=1)
     unit: str = "step"
     needs_target: bool = True
+    finds_target: bool = False
     needs_text: bool = False
     uses_gpu: bool = False
     warm: tuple[str, ...] = ()
     stages: tuple[str, ...]
     pace: Pace
     words: tuple[str, ...] = ()
+
+    @property
+    def asks_for_target(self) -> bool:
+        """Whether a request has to say what is predicted."""
+        return self.needs_target and not self.finds_target
 
 
 # "cluster these rows", "find clusters", "into 5 segments": who predicts a column of clusters says none of these.
@@ -152,6 +159,24 @@ TASKS: Final[dict[str, Task]] = {
             ),
             pace=Pace(base_s=15.0, row_s=0.004),
             words=("forecast", "forecasting", "forecasts", "time series"),
+        ),
+        Task(
+            name="text_generation",
+            label="text generation",
+            data="table",
+            answer=Answer.TEXT,
+            finds_target=True,
+            metrics=(Metric(name="bits_per_byte", label="bits per byte", better="lower"),),
+            uses_gpu=True,
+            warm=("transformers",),
+            stages=(
+                "Split off sealed texts (of one text its end) that training never sees",
+                "Measure the baselines on them: LZMA, zlib, byte n-grams",
+                "Train a causal language model",
+                "Measure it once on the sealed texts, by an evaluator that alone has them",
+            ),
+            pace=Pace(base_s=40.0, row_s=0.5, on_gpu=1 / 20),
+            words=("language model", "text generation", "text generator", "generate text", "generates text", "gpt"),
         ),
         Task(
             name="image_classification",

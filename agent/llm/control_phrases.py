@@ -17,7 +17,10 @@ RUN = (
 )
 ACTS = r"(?:stop|cancel|abort|end|kill|pause|hold|resume|unpause|continue|retry|restart|clone|copy|duplicate)"
 NOT_DONE = rf"{ASKED}(?:don['’]?t|do not|never)\s+(?:ever\s+)?{ACTS}\b"
-NAME = r"(?:learning[ _]rate|lr|epochs?|rounds?|batch[ _]size|seed|num[ _]leaves|max[ _]steps|patience|trials)"
+NAME = (
+    r"(?:learning[ _]rate|lr|epochs?|rounds?|batch[ _]size|seed|num[ _]leaves|max[ _](?:steps|length|new[ _]tokens)"
+    r"|patience|trials|block[ _]length|lora[ _](?:r|alpha)|hidden[ _]size)"
+)
 
 # Sounds like a condition, or like another setting, and is none.
 _HARMLESS = (

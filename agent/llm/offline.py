@@ -21,6 +21,7 @@ from agent.llm.phrases import (
     card_arguments,
     changes_in,
     chart_arguments,
+    choices_in,
     clusters_in,
     horizon_in,
     intent_of,
@@ -35,6 +36,7 @@ from agent.llm.phrases import (
     settings_in,
     shortened,
     target_in,
+    text_in,
     wants_csv,
 )
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
@@ -160,8 +162,9 @@ def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
         return _with_program(asked, program, run_id)
     wanted = _wanted(asked, messages)
     match wanted:
-        case "train" if (task := _task_in(asked.words, has_text=True)) and not TASKS[task].needs_target:
-            return _call("inspect_dataset", "I look at the data first.", file=asked.file, task=task)
+        case "train" if (task := _task_in(asked.words, has_text=True)) and not TASKS[task].asks_for_target:
+            target = quoted_target(asked.words) if TASKS[task].needs_target else None
+            return _call("inspect_dataset", "I look at the data first.", file=asked.file, target=target, task=task)
         case "train" | "yes":
             target = quoted_target(asked.words) or _offered(messages)
             about = None if target else asked.words[:_MOST_ABOUT]
@@ -169,7 +172,8 @@ def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
         case "again":
             return _again(asked, messages)
         case "predict":
-            return _call("predict", run=run_id, file=asked.file, horizon=horizon_in(asked.words))
+            text = None if asked.file else text_in(asked.words)
+            return _call("predict", run=run_id, file=asked.file, horizon=horizon_in(asked.words), text=text)
         case "inspect_dataset":
             return _call("inspect_dataset", file=asked.file)
         case str() if wanted in _ABOUT_RUNS:
@@ -324,7 +328,13 @@ def _plan(request: _Asked, report: dict[str, Any], messages: Sequence[ModelMessa
     intent, asked = _wanted(request, messages), request.words
     before = _last_plan(messages) if intent == "again" else {}
     task = _task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task")
-    target, words = (None, "") if task and not TASKS[task].needs_target else _target(asked, report, before)
+    found = quoted_target(asked) or before.get("target") or report.get("suggested_target")
+    if task and not TASKS[task].needs_target:
+        target, words = None, ""
+    elif found and task and not TASKS[task].asks_for_target:
+        target, words = found, ""
+    else:
+        target, words = _target(asked, report, before)
     if target is None and words:
         return _say(words)
     settings = (before.get("settings") or {}) | settings_in(asked)
@@ -334,6 +344,8 @@ def _plan(request: _Asked, report: dict[str, Any], messages: Sequence[ModelMessa
     answer = TASKS[task or report.get("suggested_task") or "tabular_classification"].answer
     if answer is Answer.CLUSTER:
         settings |= clusters_in(asked)
+    if answer is Answer.TEXT:
+        settings |= choices_in(asked)
     if answer is Answer.SERIES:
         horizon = horizon_in(asked)
         if horizon is not None:

@@ -56,6 +56,14 @@ _MORE = re.compile(
     rf"|\b{_NAME}\s+by\s+{_NUMBER}",
     re.IGNORECASE,
 )
+_BASE = re.compile(
+    r"\b(?:fine-?tune|tune|model|base|backbone)\s*(?:=|:|is)?\s*[`\"“]?"
+    r"([A-Za-z][\w.-]*/[\w.-]*\w|/[\w./-]*\w)(?!\w)",
+    re.IGNORECASE,
+)
+_TUNED_BY = re.compile(r"\b(sft|dpo|grpo)\b", re.IGNORECASE)
+_LORA_4BIT = re.compile(r"\bqlora\b", re.IGNORECASE)
+_ONE_TEXT = re.compile(r"[“\"](.+)[”\"]", re.DOTALL)
 _HOURS = re.compile(
     rf"\b(?:with|for|to|and|most)\s+{_NUMBER}\s*(?:hours?|h)\b|\bhours?\s*(?:=|:|to)\s*{_NUMBER}", re.IGNORECASE
 )
@@ -327,6 +335,23 @@ def settings_in(asked: str) -> dict[str, float | int]:
         key = name.lower().replace(" ", "_")
         found[_SETTING_NAMES.get(key, key)] = _number(value)
     return found
+
+
+def choices_in(asked: str) -> dict[str, str]:
+    """Settings that are names: the model to begin with (a Hub id or a folder), how an LLM is tuned."""
+    model, method = _BASE.search(asked), _TUNED_BY.search(asked)
+    found = {
+        "model": model.group(1) if model else "",
+        "method": method.group(1).lower() if method else "",
+        "quantization": "4bit" if _LORA_4BIT.search(asked) else "",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def text_in(asked: str) -> str | None:
+    """A text in quotation marks that a model is to answer for."""
+    found = _ONE_TEXT.search(asked)
+    return found.group(1).strip() or None if found else None
 
 
 def horizon_in(asked: str) -> int | None:

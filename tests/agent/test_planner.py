@@ -13,7 +13,7 @@ from agent.domain.errors import BadRequest
 from agent.domain.orders import InspectOrder
 from agent.domain.runs import RunState
 from agent.llm.offline import OfflinePlanner
-from agent.llm.phrases import clusters_in, intent_of, settings_in, target_in
+from agent.llm.phrases import choices_in, clusters_in, intent_of, settings_in, target_in, text_in
 from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
@@ -570,3 +570,31 @@ async def test_what_a_text_is_classified_into_is_the_target() -> None:
     assert target_in("classify text into library", ["text", "library"]) == ("library", True)
     assert target_in("classify the texts by kind", ["texts", "kind"]) == ("kind", True)
     assert target_in("classify library", ["text", "library"]) == ("library", True)
+
+
+async def test_a_language_model_is_asked_for_without_a_column() -> None:
+    asked = user("train a language model on this, block length 128", "book.jsonl")
+    (look,) = (await reply(asked)).calls
+    assert json.loads(look.arguments) == {"file": "book.jsonl", "task": "text_generation"}
+    columns = [{"name": "file"}, {"name": "text"}]
+    report = {"text": "", "dataset": {"name": "book.jsonl"}, "columns": columns, "suggested_target": "text"}
+    (plan,) = (await reply(asked, called("inspect_dataset"), answered(report))).calls
+    said = json.loads(plan.arguments)
+    assert (said["task"], said["target"], said["settings"]) == ("text_generation", "text", {"block_length": 128})
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        ("fine-tune Qwen/Qwen3-0.6B on these prompts", {"model": "Qwen/Qwen3-0.6B"}),
+        ("qlora with model=/models/llama and dpo", {"model": "/models/llama", "method": "dpo", "quantization": "4bit"}),
+        ("fine-tune an llm on the prompts/answers", {}),
+    ],
+)
+def test_what_is_said_of_a_language_model_is_read(words: str, settings: dict[str, str]) -> None:
+    assert choices_in(words) == settings
+
+
+def test_a_text_in_quotation_marks_is_answered_for() -> None:
+    assert text_in("predict “Once upon a *time*”") == "Once upon a *time*"
+    assert text_in("predict on this") is None

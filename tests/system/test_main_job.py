@@ -137,6 +137,19 @@ async def test_from_a_table_to_clusters_and_where_new_rows_belong(slack: SlackSe
     await seen(slack, asked.ts, "Predictions of", "cluster 1", "cluster 3")
 
 
+async def test_from_a_text_to_a_language_model_and_what_it_writes(slack: SlackServer) -> None:
+    book = slack.file("book.txt", (EXAMPLES.parent / "ARCHITECTURE.md").read_bytes())
+    alice = slack.user("alice")
+    words = "train a language model on this with 4 max steps, batch size 4, block length 64, hidden size 32"
+    asked = alice.mention(words, files=[book])
+    await seen(slack, asked.ts, "Approve", "text generation", "LZMA")
+    (card,) = cards(slack, asked.ts, "Approve")
+    alice.click(card, "Approve")
+    await seen(slack, asked.ts, "Result of", "bits per byte", "95 % interval")
+    alice.mention("predict “The bot ”", thread=asked.ts)
+    await seen(slack, asked.ts, "Predictions of")
+
+
 async def test_bad_input_gets_a_clear_sentence(slack: SlackServer, visits: bytes) -> None:
     alice = slack.user("alice")
     cases = {

@@ -7,7 +7,8 @@ from typing import Any
 
 from worker.recipes.common.job import Job
 
-_LIBRARY = {"lightgbm": "lightgbm", "linear": "sklearn", "encoder": "transformers"}
+_LIBRARY = {"lightgbm": "lightgbm", "linear": "sklearn", "encoder": "transformers", "language_model": "transformers",
+            "adapter": "peft"}  # fmt: skip
 _NOT_ON_HUB = ("clustering", "image-regression")  # task types for which the Hub has no pipeline tag
 
 

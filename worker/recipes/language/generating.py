@@ -1,0 +1,48 @@
+"""Loads a causal language model from a folder, and continues texts with it. Copied beside the model.
+
+Needs torch and transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+FOLDER = "language_model"
+
+
+def load_causal(folder: Path | str) -> tuple[Any, Any]:
+    """Network and tokenizer; no code of the folder is run. On a GPU where there is one."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # of a bar for each file
+    network = AutoModelForCausalLM.from_pretrained(folder, use_safetensors=True)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return network.to(device).eval(), AutoTokenizer.from_pretrained(folder)
+
+
+def continuations(
+    network: Any, tokenizer: Any, prompts: Sequence[str], *, most: int, temperature: float, seed: int, longest: int
+) -> list[str]:
+    """What the model writes after each prompt: up to `most` tokens; the likeliest ones at temperature 0."""
+    import torch
+
+    torch.manual_seed(seed)
+    ends = tokenizer.eos_token_id
+    start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else ends
+    drawn: dict[str, Any] = {"do_sample": True, "temperature": temperature, "top_k": 50} if temperature else {}
+    most = min(most, longest - 1)
+    found = []
+    for prompt in prompts:
+        tokens = [start, *tokenizer(prompt, add_special_tokens=False, verbose=False)["input_ids"]]
+        seen = torch.tensor([tokens[-(longest - most) :]]).to(network.device)
+        with torch.inference_mode():
+            said = network.generate(
+                seen, attention_mask=torch.ones_like(seen), max_new_tokens=most, pad_token_id=ends, eos_token_id=ends,
+                **({"do_sample": False, "temperature": None, "top_k": None, "top_p": None} | drawn),
+            )  # fmt: skip
+        found.append(tokenizer.decode(said[0, seen.shape[1] :], skip_special_tokens=True))
+    return found

@@ -1,0 +1,36 @@
+"""The finished language model: the beginning of a text in, what follows out. Needs torch and transformers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from worker.recipes.language.generating import FOLDER, continuations, load_causal
+from worker.recipes.texts.answers import ADDED, Texts
+
+
+class Model:
+    """`needs` is the beginning of a text; the answer is what the model writes after it."""
+
+    needs: Sequence[str] = ["text"]
+    added: Sequence[str] = ADDED
+
+    def __init__(self, folder: Path, about: dict[str, Any]) -> None:
+        self._about = about
+        self._network, self._tokenizer = load_causal(folder / FOLDER)
+
+    def answers(self, columns: Mapping[str, Sequence[str]]) -> Texts:
+        """An answer for each row."""
+        about = self._about
+        said = continuations(
+            self._network, self._tokenizer, columns["text"], most=about["max_new_tokens"],
+            temperature=about["temperature"], seed=about["seed"], longest=about["longest"],
+        )  # fmt: skip
+        return Texts(said)
+
+
+def load(folder: Path) -> Model:
+    """The model that training left in `folder`."""
+    return Model(folder, json.loads((folder / "model.json").read_text(encoding="utf-8")))
