@@ -105,7 +105,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     files = DataFiles(stores.conversations, engines, clock)
     control = Control(stores.runs, service, approvers=options.approvers)
     families: tuple[Toolset, ...] = (
-        Data(files, stores.runs, engines, blobs),
+        Data(files, stores.runs, engines, blobs, artifacts),
         Training(files, stores.runs, service, engines, bundles, artifacts),
         OwnScripts(files, stores.runs, service, engines, bundles, blobs, artifacts),
         control,

@@ -12,8 +12,10 @@ import argparse
 import csv
 import io
 import json
+import keyword
 import random
 import sysconfig
+import tokenize
 import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -133,6 +135,38 @@ def text_generation(folder: Path, *, most_bytes: int = 1_200_000) -> Path:
     return path
 
 
+def token_classification(folder: Path, *, lines: int = 4_000) -> Path:
+    """Lines of Python's own library and what `tokenize` finds in them: names, strings, comments and others."""
+    files = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
+    programs = [_tokenized(file.read_text(encoding="utf-8", errors="replace")) for file in files]
+    found: dict[str, list[dict[str, Any]]] = {}
+    for at in range(max(map(len, programs))):  # a line of each file in turn, so that many styles are seen
+        for program in programs:
+            if at < len(program) and len(found) < lines:
+                text, spans = program[(at * 7919) % len(program)]
+                found.setdefault(text, spans)
+    path = folder / "code.jsonl"
+    rows = (json.dumps({"text": text, "spans": spans}, ensure_ascii=False) for text, spans in found.items())
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def _tokenized(source: str) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The lines of a program that hold whole tokens, of at most 160 characters, with these tokens."""
+    kinds = {tokenize.STRING: "string", tokenize.NUMBER: "number", tokenize.COMMENT: "comment", tokenize.OP: "operator"}
+    lines: dict[int, tuple[str, list[dict[str, Any]]]] = {}
+    broken: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        (first, start), (last, end) = token.start, token.end
+        if first != last:
+            broken.update(range(first, last + 1))
+        elif token.type in kinds or token.type == tokenize.NAME:
+            kind = kinds.get(token.type) or ("keyword" if keyword.iskeyword(token.string) else "name")
+            spans = lines.setdefault(first, (token.line.rstrip("\n"), []))[1]
+            spans.append({"start": start, "end": end, "label": kind})
+    return [found for line, found in lines.items() if line not in broken and len(found[0]) <= 160]
+
+
 def _pairs(digits: Any) -> list[tuple[int, Any]]:
     return list(zip(map(int, digits.target), digits.images, strict=True))
 
@@ -171,6 +205,9 @@ EXAMPLES: dict[str, Example] = {
     ),
     "text_classification": Example(
         text_classification, "classify text into library @{file}", reference=0.74, source="TF-IDF with logistic"
+    ),
+    "token_classification": Example(
+        token_classification, "train a token classifier on this @{file}", then="predict “x = max(1, len(name))  # why”"
     ),
     "image_classification": Example(
         image_classification, "train an image classifier @{file}", reference=0.97, source="scikit-learn's example"

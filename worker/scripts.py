@@ -28,6 +28,7 @@ from agent.domain.orders import (
     Prediction,
     Predictions,
     PredictOrder,
+    SpansPrediction,
     StepPrediction,
     TextPrediction,
 )
@@ -197,6 +198,8 @@ def _counted(answers: Iterable[Prediction]) -> Predictions:
         total += 1
         if isinstance(answer, LabelPrediction | ClusterPrediction):
             counts[answer.label] += 1
+        elif isinstance(answer, SpansPrediction):
+            counts.update(span.label for span in answer.spans)
         elif isinstance(answer, NumberPrediction | StepPrediction):
             numbers.append(answer.value)
         if len(first) < _ROWS_KEPT:
@@ -218,6 +221,10 @@ def _read_answers(path: Path, kind: str) -> Iterator[Prediction]:
                 continue
             if kind == "cluster":
                 yield ClusterPrediction(cluster=int(row[at]))
+                continue
+            if kind == "spans":
+                text = row[header.index("text")]
+                yield SpansPrediction.model_validate({"text": text, "spans": json.loads(row[at])})
                 continue
             if kind == "text":
                 yield TextPrediction(text=row[at][:_TEXT_CHARS])

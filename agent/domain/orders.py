@@ -160,8 +160,25 @@ class TextPrediction(Value):
     text: str
 
 
+class FoundSpan(Value):
+    """Characters `start` up to `end` of a text and what they are."""
+
+    start: int
+    end: int
+    label: str
+    text: str = ""
+
+
+class SpansPrediction(Value):
+    """A text with the spans that the model found in it, in their order."""
+
+    kind: Literal["spans"] = "spans"
+    text: str
+    spans: tuple[FoundSpan, ...] = ()
+
+
 Prediction = Annotated[
-    LabelPrediction | NumberPrediction | StepPrediction | ClusterPrediction | TextPrediction,
+    LabelPrediction | NumberPrediction | StepPrediction | ClusterPrediction | TextPrediction | SpansPrediction,
     Field(discriminator="kind"),
 ]
 

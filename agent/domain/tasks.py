@@ -83,6 +83,10 @@ CLUSTERED = (
     r"(?:(?:cluster|segment) (?:this|these|those|the|my|our|it|them|all|into|data|rows|[\w-]+\.\w+|\w+ers)"
     r"|(?:find|into|in) (?:the |\d+ )?(?:clusters|segments|groups))"
 )
+# "find entities", "a named entity recogniser", "a part-of-speech tagger": who predicts a column of tags says none.
+_TAGGED = (
+    r"(?:token classif\w+|(?:named )?entit(?:y|ies)|ner|(?:part[- ]of[- ]speech|pos|word|sequence) tagg\w+|tagger)"
+)
 _SPLIT = "Split off a sealed test part that training never sees"
 _KEEP = "Keep whichever is better on the validation part, and measure it once on the sealed part"
 _CLASSES = (Metric(name="roc_auc", label="ROC AUC"), Metric(name="macro_f1", label="macro F1"))
@@ -142,6 +146,24 @@ TASKS: Final[dict[str, Task]] = {
             # The part of the time that a GPU takes is an assumption.
             pace=Pace(base_s=25.0, row_s=0.02, on_gpu=1 / 20),
             words=("text", "bert", "transformer", "encoder"),
+        ),
+        Task(
+            name="token_classification",
+            label="token classification",
+            data="table",
+            answer=Answer.SPANS,
+            finds_target=True,
+            metrics=(Metric(name="span_f1", label="span F1"),),
+            uses_gpu=True,
+            warm=("transformers",),
+            stages=(
+                "Split off a sealed test part of whole sentences, equal ones on one side",
+                "Count the baseline: the most frequent tag of each word",
+                "Train a transformer encoder with a tag for each word",
+                _KEEP,
+            ),
+            pace=Pace(base_s=25.0, row_s=0.004, on_gpu=1 / 20),
+            words=(_TAGGED,),
         ),
         Task(
             name="time_series_forecasting",

@@ -11,9 +11,11 @@ from agent.domain.orders import (
     NumberPrediction,
     Prediction,
     Predictions,
+    SpansPrediction,
     StepPrediction,
     TextPrediction,
 )
+from agent.domain.pictures import MOST_CELL, MOST_SPANS, MOST_TEXTS, Passage, PictureSpec, Span, Texts
 from agent.domain.runs import Run
 
 ROWS_SHOWN = 10
@@ -54,8 +56,36 @@ def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | N
     )
     if predictions.total == 1 and isinstance(shown[0], TextPrediction):
         return plain.model_copy(update={"body": quoted(shown[0].text)})
+    if isinstance(shown[0], SpansPrediction):
+        facts = tuple(Fact(name=label, value=f"{count:,}") for label, count in predictions.counts[:_FACTS])
+        return plain.model_copy(update={"facts": facts, "table": _spans_table(run, shown)})
     facts = counted if counted or _are_texts(shown) else (Fact(name="Predicted", value=values_words(predictions)),)
     return plain.model_copy(update={"facts": facts, "table": _table(run, shown)})
+
+
+def predictions_picture(run: Run, predictions: Predictions) -> PictureSpec | None:
+    """The answers as a picture, where they are of a kind that is seen better than read."""
+    marked = [row for row in predictions.rows[:MOST_TEXTS] if isinstance(row, SpansPrediction) and row.text.strip()]
+    if not marked:
+        return None
+    passages = tuple(Passage(row.text[:MOST_CELL], _marks(row)) for row in marked)
+    left_out = predictions.total - len(passages)
+    return PictureSpec(title=f"{run.spec.subject} · {run.id}", pictures=(Texts("found", passages, left_out=left_out),))
+
+
+def _marks(row: SpansPrediction) -> tuple[Span, ...]:
+    """The spans that lie within what is shown."""
+    inside = (span for span in row.spans if span.start < span.end <= min(MOST_CELL, len(row.text)))
+    return tuple(Span(span.start, span.end, span.label[:80]) for span in list(inside)[:MOST_SPANS])
+
+
+def _spans_table(run: Run, rows: Sequence[Prediction]) -> Table | None:
+    """The spans of one text, or of several those of each."""
+    (first, *others) = rows
+    if others or not isinstance(first, SpansPrediction):
+        return _table(run, rows)
+    spans = tuple((_cut(span.text, _TEXT_CHARS), span.label) for span in first.spans[:ROWS_SHOWN])
+    return Table(columns=("span", run.spec.subject), rows=spans) if spans else None
 
 
 def quoted(text: str) -> str:
@@ -87,6 +117,9 @@ def _cells(row: Prediction) -> tuple[str, ...]:
             return (number(row.value),)
         case ClusterPrediction():
             return (row.label,)
+        case SpansPrediction():
+            said = "; ".join(f"{span.text} = {span.label}" for span in row.spans)
+            return (_cut(said, _TEXT_CHARS) or "–",)
         case TextPrediction():
             return (_cut(row.text, _TEXT_CHARS) or "–",)
         case LabelPrediction():

@@ -15,8 +15,9 @@ from agent.domain.sources import FORMS, source_of
 from agent.domain.tasks import TASKS, Answer, TaskType
 from agent.llm.phrases import target_in
 from agent.ports import Blobs, Clock, DataService
+from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Conversations, Runs
-from agent.tools.answers import ROWS_SHOWN, answer_words, predictions_card
+from agent.tools.answers import ROWS_SHOWN, answer_words, predictions_card, predictions_picture
 from agent.tools.finding import LOOKED_AT, named, of_thread
 from agent.tools.tool import Arguments, Caller, Result, Tool
 from agent.tools.training.programs import REQUIREMENTS
@@ -164,8 +165,11 @@ class PredictArguments(Arguments):
 class Data:
     """The tools of this family."""
 
-    def __init__(self, files: DataFiles, runs: Runs, service: DataService, blobs: Blobs) -> None:
-        """Everything is read on a host; `blobs` has what a host wrote for people."""
+    def __init__(
+        self, files: DataFiles, runs: Runs, service: DataService, blobs: Blobs, artifacts: ArtifactWriter
+    ) -> None:
+        """Everything is read on a host; `blobs` has what a host wrote for people, `artifacts` draws."""
+        self._artifacts = artifacts
         self._files = files
         self._runs = runs
         self._service = service
@@ -241,6 +245,9 @@ class Data:
         text = answer_words(run, predictions)
         first: list[JsonValue] = [row.model_dump(mode="json") for row in predictions.rows[:ROWS_SHOWN]]
         card = predictions_card(run, predictions, dataset)
+        if (spec := predictions_picture(run, predictions)) is not None:
+            picture = await self._artifacts.draw(spec, about=f"predictions/{run.id}")
+            card = card.model_copy(update={"picture": picture})
         return Result(text, {"run": run.id, "first_rows": first}, card, await self._handed(run, predictions))
 
     async def _handed(self, run: Run, predictions: Predictions) -> tuple[Document, ...]:

@@ -150,6 +150,22 @@ async def test_from_a_text_to_a_language_model_and_what_it_writes(slack: SlackSe
     await seen(slack, asked.ts, "Predictions of")
 
 
+async def test_from_tagged_sentences_to_a_tagger_and_the_spans_of_a_sentence(slack: SlackServer) -> None:
+    people, places = ["Ada", "Grace", "Alan"], ["Paris", "Oslo", "Rome", "Bonn"]
+    rows = [f"{who} B-PER\nsaw O\n{where} B-LOC\n{at} O\n\n" for at in range(5) for who in people for where in places]
+    alice = slack.user("alice")
+    words = "train a token classifier on this with max steps 30, hidden size 32, heads 2 and layers 1"
+    asked = alice.mention(words, files=[slack.file("trips.conll", "".join(rows).encode())])
+    await seen(slack, asked.ts, "Approve", "token classification")
+    (card,) = cards(slack, asked.ts, "Approve")
+    alice.click(card, "Approve")
+    await seen(slack, asked.ts, "Result of", "span F1", "95 % interval")
+    alice.mention("predict “Ada saw Rome”", thread=asked.ts)
+    await seen(slack, asked.ts, "Predictions of", "Rome", "LOC")
+    (answer,) = cards(slack, asked.ts, "Predictions of")
+    assert answer.pictures
+
+
 async def test_bad_input_gets_a_clear_sentence(slack: SlackServer, visits: bytes) -> None:
     alice = slack.user("alice")
     cases = {

@@ -24,7 +24,10 @@ from worker.recipes.common.table import BadData, Table, read_table, write_rows
 
 
 def load_model(folder: Path) -> Any:
-    """The model of an artifacts folder: `needs`, `added` and `answers(columns)`, which has `cells` and `said`."""
+    """The model of an artifacts folder: `needs`, `added` and `answers(columns)`, which has `cells` and `said`.
+
+    `takes` names columns that it looks at where they are there; `read(table)` makes its rows of a file's.
+    """
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))  # where `model.py` finds what it imports
     for path in folder.glob("*.py"):  # of another model that this process has loaded
@@ -43,11 +46,14 @@ def predict_file(folder: Path, rows: Path, out: Path) -> int:
     """Write the rows with the answers added; the number of rows. Raises: BadData."""
     model = load_model(folder)
     table = read_table(rows)
+    if hasattr(model, "read"):
+        table = model.read(table)
     _refuse_missing(model.needs, set(table.names), f"{rows.name} has")
     taken = [name for name in model.added if name in table.columns]
     if taken:
         raise BadData(f"{rows.name} already has a column {taken[0]}; rename it, so that nothing is overwritten.")
-    columns = {name: table.columns[name] for name in model.needs}
+    taken = [name for name in getattr(model, "takes", ()) if name in table.columns]
+    columns = {name: table.columns[name] for name in (*model.needs, *taken)}
     with tempfile.TemporaryDirectory() as unpacked:
         if table.form == FORM:
             columns[IMAGE] = unpack(rows, table.columns[IMAGE], Path(unpacked))

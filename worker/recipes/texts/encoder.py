@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from worker.recipes.common.job import BadSettings, Setting, read_settings, usable_cpus
 from worker.recipes.networks.loop import SETTINGS as LOOP
@@ -26,6 +26,7 @@ _SCRATCH_RATE, _PRETRAINED_RATE = 1e-3, 3e-5  # where nobody said another
 _MOST_THREADS = 8
 _SMALL = 5_000_000  # below this many parameters a second thread costs more than it gives
 _FEW = 250_000  # with fewer characters to learn from, several threads take longer than one (two cores, measured)
+Head = Literal["Sequence", "Token"]
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
@@ -68,14 +69,27 @@ def encoder_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def build(texts: Sequence[str], classes: Sequence[str], settings: dict[str, Any], *, seed: int) -> Encoder:
-    """The encoder to train. Sets the learning rate where nobody said one. Raises: BadSettings."""
+def build(
+    texts: Sequence[str],
+    classes: Sequence[str],
+    settings: dict[str, Any],
+    *,
+    seed: int,
+    head: Head = "Sequence",
+    cased: bool = False,
+) -> Encoder:
+    """The encoder to train, with a class for each text or for each token. Sets the learning rate where nobody said one.
+
+    `cased`: one from scratch tells upper case from lower case. Raises: BadSettings.
+    """
     import torch
 
     torch.manual_seed(seed)
     named = settings["model"]
     settings["learning_rate"] = settings["learning_rate"] or (_PRETRAINED_RATE if named else _SCRATCH_RATE)
-    network, tokenizer = _pretrained(named, classes) if named else _from_scratch(texts, classes, settings)
+    network, tokenizer = (
+        _pretrained(named, classes, head) if named else _from_scratch(texts, classes, settings, head, cased=cased)
+    )
     longest = min(settings["max_tokens"], getattr(network.config, "max_position_embeddings", settings["max_tokens"]))
     tokenizer.no_padding()
     tokenizer.enable_truncation(longest)
@@ -86,11 +100,12 @@ def build(texts: Sequence[str], classes: Sequence[str], settings: dict[str, Any]
     return Encoder(network.to(device), tokenizer, origin, device)
 
 
-def _pretrained(name: str, classes: Sequence[str]) -> tuple[Any, Any]:
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+def _pretrained(name: str, classes: Sequence[str], head: Head) -> tuple[Any, Any]:
+    import transformers
+    from transformers import AutoTokenizer
 
     try:
-        network = AutoModelForSequenceClassification.from_pretrained(
+        network = getattr(transformers, f"AutoModelFor{head}Classification").from_pretrained(
             name, num_labels=len(classes), id2label=dict(enumerate(classes)), ignore_mismatched_sizes=True
         )
         tokenizer = AutoTokenizer.from_pretrained(name).backend_tokenizer
@@ -100,13 +115,18 @@ def _pretrained(name: str, classes: Sequence[str]) -> tuple[Any, Any]:
             f"The model “{name}” cannot be loaded here ({reason}). Name a folder on the host or a Hub model that the "
             "run may reach, or leave `model` out to train a small encoder from scratch."
         ) from error
+    if head == "Token" and hasattr(tokenizer.pre_tokenizer, "add_prefix_space"):
+        tokenizer.pre_tokenizer.add_prefix_space = True  # words come one by one
     return network, tokenizer
 
 
-def _from_scratch(texts: Sequence[str], classes: Sequence[str], settings: dict[str, Any]) -> tuple[Any, Any]:
-    from transformers import BertConfig, BertForSequenceClassification
+def _from_scratch(
+    texts: Sequence[str], classes: Sequence[str], settings: dict[str, Any], head: Head, *, cased: bool
+) -> tuple[Any, Any]:
+    import transformers
+    from transformers import BertConfig
 
-    tokenizer = learned_tokenizer(texts, settings["vocabulary"])
+    tokenizer = learned_tokenizer(texts, settings["vocabulary"], cased=cased)
     config = BertConfig(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=settings["hidden_size"],
@@ -118,7 +138,7 @@ def _from_scratch(texts: Sequence[str], classes: Sequence[str], settings: dict[s
         num_labels=len(classes),
         id2label=dict(enumerate(classes)),
     )
-    return BertForSequenceClassification(config), tokenizer
+    return getattr(transformers, f"BertFor{head}Classification")(config), tokenizer
 
 
 @contextlib.contextmanager
@@ -136,15 +156,15 @@ def tokenizer_threads(texts: Sequence[str]) -> Iterator[None]:
             os.environ[name] = before
 
 
-def learned_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
-    """A lower-casing byte-level BPE tokenizer learned from the training texts.
+def learned_tokenizer(texts: Sequence[str], vocabulary: int, *, cased: bool = False) -> Any:
+    """A byte-level BPE tokenizer learned from the training texts, lower-casing where it is not `cased`.
 
     Not WordPiece: its trainer numbers the pieces in hash order, so that no two trainings are alike.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
     tokenizer = Tokenizer(models.BPE(unk_token="[UNK]"))  # noqa: S106 - a token of text, not a secret
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=not cased)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
