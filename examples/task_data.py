@@ -167,6 +167,16 @@ def _tokenized(source: str) -> list[tuple[str, list[dict[str, Any]]]]:
     return [found for line, found in lines.items() if line not in broken and len(found[0]) <= 160]
 
 
+def llm_finetuning(folder: Path) -> Path:
+    """400 of the docstrings as prompts, and the library that each belongs to as the answer."""
+    with (HERE / "docstrings.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))[:400]
+    path = folder / "prompts.jsonl"
+    lines = [json.dumps({"prompt": row["text"], "completion": row["library"]}) for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
 def _pairs(digits: Any) -> list[tuple[int, Any]]:
     return list(zip(map(int, digits.target), digits.images, strict=True))
 
@@ -228,6 +238,11 @@ EXAMPLES: dict[str, Example] = {
         reference=2.29,
         source="byte n-grams; on two cores LZMA stays ahead",
         wins=False,
+    ),
+    "llm_finetuning": Example(
+        llm_finetuning,
+        "fine-tune an llm on these with max length 128, 2 epochs @{file}",
+        then="predict “Compute the mean of an array.”",
     ),
 }
 

@@ -233,21 +233,36 @@ def _put_state(generator: Any, state: Any) -> None:
         generator.set_state(state.cpu())
 
 
-def trainer_callback(runtime: TrainingRuntime, *, model_id: str = "transformers") -> Any:
+def trainer_callback(runtime: TrainingRuntime, *, model_id: str = "transformers", begins_and_ends: bool = True) -> Any:
     """A `transformers.TrainerCallback` that starts, logs, stops and finishes through `runtime`.
 
-    Each checkpoint of the Trainer also becomes one of the run (hard links, no second copy), so that the next attempt
-    continues bit for bit with `trainer.train(resume_from_checkpoint=last_checkpoint(runtime))`.
+    With `begins_and_ends` off, who calls the Trainer starts and finishes the runtime. Each checkpoint of the Trainer
+    also becomes one of the run (hard links, no second copy), so that the next attempt continues bit for bit with
+    `trainer.train(resume_from_checkpoint=last_checkpoint(runtime))`.
     """
-    from transformers import TrainerCallback
-    from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+    reporting = _reporting_callback(runtime)
+    if not begins_and_ends:
+        return reporting()
 
-    class TrainyardCallback(TrainerCallback):  # type: ignore[misc]  # the parent ships no types
+    class TrainyardCallback(reporting):  # type: ignore[misc,valid-type]  # made at run time
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             del control, kwargs
             runtime.register_graceful_shutdown()  # the Trainer saves more than a runtime could
             runtime.start(model_id=model_id, config=args.to_dict(), total_steps=int(state.max_steps))
 
+        def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            del args, state, control, kwargs
+            runtime.finish("stopped" if runtime.should_stop else "completed")
+
+    return TrainyardCallback()
+
+
+def _reporting_callback(runtime: TrainingRuntime) -> Any:
+    """The class of a callback that logs, saves and stops."""
+    from transformers import TrainerCallback
+    from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+    class ReportingCallback(TrainerCallback):  # type: ignore[misc]  # the parent ships no types
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
             del args, control, kwargs
             if logs and state.is_world_process_zero:
@@ -266,11 +281,7 @@ def trainer_callback(runtime: TrainingRuntime, *, model_id: str = "transformers"
             if state.is_world_process_zero and saved.is_dir():
                 runtime.save_checkpoint(lambda folder: _link_tree(saved, folder), step=int(state.global_step))
 
-        def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            del args, state, control, kwargs
-            runtime.finish("stopped" if runtime.should_stop else "completed")
-
-    return TrainyardCallback()
+    return ReportingCallback
 
 
 def last_checkpoint(runtime: TrainingRuntime) -> str | None:

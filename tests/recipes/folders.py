@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -103,6 +104,22 @@ class RunFolder:
         child.terminate()
         said, _ = child.communicate(timeout=LIMIT_S)
         return child.returncode, said
+
+    def stop_here_after(self, steps: int) -> int:
+        """Train within this process, which stops itself by SIGTERM once `steps` rows are written; the exit code."""
+
+        def watch() -> None:
+            patience = time.monotonic() + LIMIT_S
+            while len(self.metrics()) < steps and time.monotonic() < patience:
+                time.sleep(0.005)
+            if getattr(signal.getsignal(signal.SIGTERM), "__name__", "") == "_on_term":  # the runtime listens
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        code = self.train_here()
+        watcher.join()
+        return code
 
     def copy(self, to: Path) -> RunFolder:
         shutil.copytree(self.dir, to / "run")

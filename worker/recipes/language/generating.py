@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = "language_model"
+_BATCH = 16  # prompts that are continued together
 
 
 def load_causal(folder: Path | str) -> tuple[Any, Any]:
@@ -35,14 +36,20 @@ def continuations(
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else ends
     drawn: dict[str, Any] = {"do_sample": True, "temperature": temperature, "top_k": 50} if temperature else {}
     most = min(most, longest - 1)
-    found = []
-    for prompt in prompts:
-        tokens = [start, *tokenizer(prompt, add_special_tokens=False, verbose=False)["input_ids"]]
-        seen = torch.tensor([tokens[-(longest - most) :]]).to(network.device)
+    found: list[str] = []
+    for at in range(0, len(prompts), _BATCH):
+        rows = [
+            [start, *tokenizer(prompt, add_special_tokens=False, verbose=False)["input_ids"]][-(longest - most) :]
+            for prompt in prompts[at : at + _BATCH]
+        ]
+        wide = max(map(len, rows))
+        seen = torch.tensor([[ends] * (wide - len(row)) + row for row in rows])  # (B, T), filled up on the left
+        mask = torch.tensor([[0] * (wide - len(row)) + [1] * len(row) for row in rows])
         with torch.inference_mode():
             said = network.generate(
-                seen, attention_mask=torch.ones_like(seen), max_new_tokens=most, pad_token_id=ends, eos_token_id=ends,
+                input_ids=seen.to(network.device), attention_mask=mask.to(network.device), max_new_tokens=most,
+                pad_token_id=ends, eos_token_id=ends,
                 **({"do_sample": False, "temperature": None, "top_k": None, "top_p": None} | drawn),
             )  # fmt: skip
-        found.append(tokenizer.decode(said[0, seen.shape[1] :], skip_special_tokens=True))
+        found += tokenizer.batch_decode(said[:, wide:], skip_special_tokens=True)
     return found

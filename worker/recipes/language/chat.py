@@ -1,0 +1,47 @@
+"""How a conversation becomes the text that a language model reads. Copied beside the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+Message = dict[str, str]
+
+# For a model that brings none; what an assistant said is marked for libraries that learn from whole conversations.
+TEMPLATE = (
+    "{% for message in messages %}{% if message['role'] == 'assistant' %}<|assistant|>\n"
+    "{% generation %}{{ message['content'] + eos_token }}{% endgeneration %}\n"
+    "{% else %}<|{{ message['role'] }}|>\n{{ message['content'] }}\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
+)
+
+
+def with_template(tokenizer: Any) -> Any:
+    """The tokenizer, with our template where it has none."""
+    if not tokenizer.chat_template:
+        tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+def prompt_text(tokenizer: Any, messages: Sequence[Message]) -> str:
+    """The conversation so far, up to where the answer begins; without the mark that begins every text."""
+    said = str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True))
+    return said.removeprefix(tokenizer.bos_token or "")
+
+
+def asked(text: str) -> list[Message]:
+    """A conversation that begins with this."""
+    return [{"role": "user", "content": text}]
+
+
+def conversation(text: str) -> list[Message]:
+    """What a cell asks: a chat as a JSON list up to its last question, or a plain prompt."""
+    try:
+        found = json.loads(text) if text.lstrip().startswith("[{") else []
+        messages = [{"role": str(one["role"]), "content": str(one["content"])} for one in found]
+    except (ValueError, KeyError, TypeError):
+        return asked(text)
+    while messages and messages[-1]["role"] == "assistant":
+        messages.pop()
+    return messages or asked(text)

@@ -1,0 +1,144 @@
+"""What an LLM is tuned on: conversations with an answer, which files write as pairs, as chats or as preferences.
+
+- a prompt and an answer: columns `prompt` and `completion` (or instruction, question; response, output, answer), or any
+  other two; a third column `input` or `context` goes below the prompt
+- chats: a column `messages` with a JSON list of `{"role": …, "content": …}`; every answer in it is learned
+- preferences: `prompt`, `chosen` and `rejected`
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from worker.recipes.common.columns import describe, text_column
+from worker.recipes.common.table import BadData, Table
+from worker.recipes.language.chat import Message, asked
+
+_PROMPTS = ("prompt", "instruction", "question", "query")
+_ANSWERS = ("completion", "response", "output", "answer", "answers")
+_CHATS = ("messages", "conversations", "conversation", "chat")
+_BELOW = ("input", "context")
+_CHOSEN, _REJECTED = "chosen", "rejected"
+_ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool",
+          "human": "user", "gpt": "assistant"}  # fmt: skip
+FEWEST = 20
+
+
+@dataclass(frozen=True)
+class Example:
+    """A conversation, the answer to it, the worse one where there are two, and the row that it comes from."""
+
+    prompt: list[Message]
+    answer: str
+    worse: str
+    row: int
+
+    def written(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+
+def read_example(text: str) -> Example:
+    """What `written` wrote."""
+    return Example(**json.loads(text))
+
+
+def answer_column(table: Table, *, asked_for: bool) -> str | None:
+    """The column with the answers, by the names that such files have."""
+    names = {name.lower(): name for name in table.names}
+    for chat in _CHATS:
+        if chat in names and _is_chat(table.columns[names[chat]][0]):
+            return names[chat]
+    if _CHOSEN in names and _REJECTED in names:
+        return names[_CHOSEN]
+    prompts, answers = [n for n in _PROMPTS if n in names], [n for n in _ANSWERS if n in names]
+    if prompts and answers:
+        return names[answers[0]]
+    columns = [describe(name, table.columns[name]) for name in table.names]
+    return str(columns[-1]["name"]) if asked_for and len(columns) > 1 else None
+
+
+def prompt_column(table: Table, target: str) -> str | None:
+    """The column with the prompts; the target itself where it holds whole chats; None where there is none."""
+    names = {name.lower(): name for name in table.names if name != target}
+    named = next((names[name] for name in _PROMPTS if name in names), None)
+    if named is None and _is_chat(table.columns[target][0]):
+        return target
+    columns = [describe(name, table.columns[name]) for name in table.names if name.lower() != _REJECTED]
+    return named or text_column(columns, leave_out=target, asked=True)
+
+
+def examples_of(table: Table, target: str, prompts: str | None) -> list[Example]:
+    """What can be learned from each row, in their order. Raises: BadData with the line."""
+    names = {name.lower(): name for name in table.names}
+    worse = names.get(_REJECTED) if target.lower() == _CHOSEN else None
+    below = next((names[name] for name in _BELOW if name in names and names[name] not in {target, prompts}), None)
+    if prompts is None:
+        raise BadData(f"There is no column with prompts beside “{target}”. The columns are: {', '.join(table.names)}.")
+    found: list[Example] = []
+    for row, line in enumerate(table.lines):
+        where = f"Line {line}"
+        answer, said = table.columns[target][row], table.columns[prompts][row].strip()
+        before = [] if prompts == target else _messages(said, where) if _is_chat(said) else asked(said)
+        other = table.columns[worse][row].strip() if worse else ""
+        if _is_chat(answer):
+            found += _turns(before, answer, other, row, where)
+            continue
+        more = table.columns[below][row].strip() if below else ""
+        if not said or not answer.strip() or (worse and not other):
+            empty = prompts if not said else target if not answer.strip() else worse
+            raise BadData(f"{where}: “{empty}” is empty. Fill it in or remove the row.")
+        found.append(Example(asked(f"{said}\n\n{more}") if more else before, answer.strip(), other, row))
+    if len({example.row for example in found}) < FEWEST:
+        raise BadData(f"There are only {len(table.lines)} rows; at least {FEWEST} are needed to train and to measure.")
+    return found
+
+
+def together(examples: Sequence[Example]) -> list[Hashable]:
+    """What examples stay on one side of a split with: those of one row, and those of equal prompts."""
+    first: dict[str, int] = {}
+    row_of: dict[int, int] = {}
+    for example in examples:
+        row_of.setdefault(example.row, first.setdefault(json.dumps(example.prompt), example.row))
+    return [row_of[example.row] for example in examples]
+
+
+def _is_chat(cell: str) -> bool:
+    return cell.lstrip().startswith("[{")
+
+
+def _turns(before: list[Message], cell: str, worse: str, row: int, where: str) -> list[Example]:
+    """An example for each answer of a chat; of two chats that differ in their last answer, one for that.
+
+    `before` is the prompt, where the chat has only what follows it.
+    """
+    messages = _messages(cell, where)
+    if len(messages) == 1:
+        messages = [*before, *messages]
+    if worse:
+        other = _messages(worse, where)[-1]["content"] if _is_chat(worse) else worse
+        return [Example(messages[:-1], messages[-1]["content"], other, row)]
+    answers = [at for at, message in enumerate(messages) if message["role"] == "assistant" and at]
+    if not answers:
+        raise BadData(f"{where}: the chat has no answer of an “assistant” after a message of a “user”.")
+    return [Example(messages[:at], messages[at]["content"], "", row) for at in answers]
+
+
+def _messages(cell: str, where: str) -> list[Message]:
+    try:
+        found: Any = json.loads(cell)
+    except ValueError as error:
+        raise BadData(f"{where}: a chat must be a JSON list of messages ({error}).") from error
+    messages = [
+        (str(m.get("role", m.get("from"))), m.get("content", m.get("value"))) for m in found if isinstance(m, dict)
+    ]
+    odd = next((role for role, said in messages if role not in _ROLES or not isinstance(said, str)), None)
+    if not messages or len(messages) < len(found) or odd is not None:
+        raise BadData(
+            f'{where}: a message is {{"role": "user" or "assistant" or "system", "content": "…"}}'
+            f"{f', not of “{odd}”' if odd else ''}."
+        )
+    return [{"role": _ROLES[role], "content": str(said)} for role, said in messages]
