@@ -270,7 +270,7 @@ TASKS: Final[dict[str, Task]] = {
                 "Try Gaussian mixtures, Ward and HDBSCAN; k by silhouette, BIC and stability on resamples",
                 "Keep the simplest of the best, and measure it once on the sealed part",
             ),
-            pace=Pace(base_s=8.0, cell_s=1.8e-4),
+            pace=Pace(base_s=5.0, row_s=0.012, cell_s=5e-5),
             words=("clustering", CLUSTERED),
         ),
     )

@@ -132,7 +132,7 @@ async def test_from_a_table_to_clusters_and_where_new_rows_belong(slack: SlackSe
     await seen(slack, asked.ts, "Approve", "clustering", "k = 3, method = kmeans, labels = kind")
     (card,) = cards(slack, asked.ts, "Approve")
     alice.click(card, "Approve")
-    await seen(slack, asked.ts, "Result of", "silhouette", "ARI")
+    await seen(slack, asked.ts, "Result of", "silhouette", "ARI", "Scores")
     alice.mention("predict on this", thread=asked.ts, files=[slack.file("new.csv", sklearn_csv("iris").encode())])
     await seen(slack, asked.ts, "Predictions of", "cluster 1", "cluster 3")
 

@@ -3,6 +3,7 @@
 Owns argument lists, environments and walls. Executes nothing. Called by `worker.supervisor.attempt`.
 """
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -165,6 +166,7 @@ def basic_environment(folder: Path) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",  # SIGABRT and crashes print where each thread stands
         "PYTHONDONTWRITEBYTECODE": "1",
+        "LOKY_MAX_CPU_COUNT": str(os.cpu_count() or 1),  # joblib fails to count them in a sandbox, and warns at length
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # of transformers too; a log would get a line for each move of a bar
         # Large tensors in pages of 2 MB, where the kernel gives them to those who ask: at 4 KB each, a small encoder's
         # first forward pass spends a third of its time on page faults. An older C library, or another, ignores it.

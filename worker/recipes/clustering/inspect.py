@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from worker.recipes.clusters.methods import MOST_TRIED
 from worker.recipes.clusters.reading import asked_of, known_groups
 from worker.recipes.common.columns import describe as describe_column
 from worker.recipes.common.job import Job
@@ -51,4 +52,5 @@ def effort(table: Table, job: Job) -> float:
     """The work of this run, as a multiple of one with the recipe's own settings. Raises: BadData, BadSettings."""
     asked = asked_of(table, job)
     tried = len(asked.counts(table.rows)) * len(asked.methods)
-    return tried / 36 * (1 + float(asked.settings["resamples"])) / 6
+    part = min(1.0, 1.25 * MOST_TRIED / table.rows)
+    return part * tried / 36 * (1 + float(asked.settings["resamples"])) / 6

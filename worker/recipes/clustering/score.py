@@ -42,7 +42,8 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
 
     def facts() -> dict[str, Any]:
         cells = test_table(job.run_dir / "data/test.csv", row_ids)
-        tried = small_object(job.artifacts / "tried.json").get("candidates")
+        validation = small_object(job.artifacts / "metrics.json").get("validation")
+        tried = validation.get("candidates") if isinstance(validation, dict) else None
         labels = small_object(job.run_dir / "data/split.json").get("labels")
         measured = Measured(points, said[MODEL], each[MODEL], groups if known else None, str(labels))
         return pictured(measured, cells, tried, beaten=beaten)

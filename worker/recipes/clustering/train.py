@@ -1,6 +1,6 @@
 """Finds clusters in a table: k-means first, then Gaussian mixtures, Ward and HDBSCAN, and keeps what fits best.
 
-Each candidate (a method with a number of clusters) is judged on the training rows: by silhouette, by how well it comes
+Each candidate (a method with a number of clusters) is judged on some training rows: by silhouette, by how well it comes
 back on resamples of the rows, and a mixture by BIC too. k-means is kept unless another is clearly better. The sealed
 rows play no role here.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from trainyard import TrainingRuntime
 from worker.recipes.clustering.predict import load
 from worker.recipes.clusters.measuring import agreement, silhouettes
-from worker.recipes.clusters.methods import NAMES, find
+from worker.recipes.clusters.methods import MOST_TRIED, NAMES, find, sample
 from worker.recipes.clusters.reading import Asked, settings_of
 from worker.recipes.clusters.rules import Labels, Rule
 from worker.recipes.clusters.space import Points, Space, space_of
@@ -49,7 +49,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Study:
-    """The training rows as points, and those among them that candidates are judged on."""
+    """The points that candidates are found in, and those among them that they are judged on."""
 
     points: Points
     seen: Points
@@ -83,9 +83,9 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     asked = Asked(settings_of(job.settings), split["features"], split["ignored"], split["labels"])
     space = space_of(table.columns, asked.features)
     points = space.points(table.columns)
-    some = np.random.default_rng(job.seed).permutation(len(points))[:_MOST_MEASURED]
-    study = Study(points, points[some], job.seed, asked.settings["resamples"])
-    wanted = list(_wanted(asked, len(points)))
+    some = sample(points, MOST_TRIED, job.seed)
+    study = Study(some, sample(some, _MOST_MEASURED, job.seed), job.seed, asked.settings["resamples"])
+    wanted = list(_wanted(asked, len(some)))
     runtime.start("clustering", asked.settings, total_steps=len(wanted))
     runtime.log(
         f"{len(points):,} rows, {len(asked.features)} columns as {points.shape[1]} numbers; {len(wanted)} candidates."
@@ -98,7 +98,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     chosen, why = _choose(best, asked.settings["method"])
     runtime.log(why)
     rules = {one.method: _rule(points, one, job.seed) for one in (best["kmeans"], chosen)}
-    _save(job, space, rules[chosen.method], chosen, tried)
+    _save(job, space, rules[chosen.method], chosen)
     there = space.points(test.columns)
     row_ids = test.columns["row_id"]
     answers = {
@@ -106,13 +106,13 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
         "kmeans": rules["kmeans"].assign(there),
         "random": np.random.default_rng(job.seed).integers(1, chosen.k + 1, len(there)),
     }
-    validation = {one.method: {"silhouette": one.silhouette, "stability": one.stability} for one in best.values()}
+    validation = {"rows": len(study.seen), "candidates": [asdict(one) for one in tried]}
     finish(
         job, runtime,
         Finished(chosen.method, why, {**asked.settings, "k": chosen.k, "method": chosen.method}, asked.ignored,
-                 {"rows": len(study.seen), **validation}, stopped, packages=("numpy",),
+                 validation, stopped, packages=("numpy",),
                  modules=("clusters.rules", "clusters.space", "tabular.encoding"),
-                 limits=_limits(chosen, 0 if asked.settings["k"] else max(asked.counts(len(points))))),
+                 limits=_limits(chosen, 0 if asked.settings["k"] else max(asked.counts(len(some))))),
         {name: _rows(row_ids, numbers) for name, numbers in answers.items()},
     )  # fmt: skip
 
@@ -191,12 +191,11 @@ def _rule(points: Points, one: Tried, seed: int) -> Rule:
     return found.rule
 
 
-def _save(job: Job, space: Space, rule: Rule, chosen: Tried, tried: Sequence[Tried]) -> None:
+def _save(job: Job, space: Space, rule: Rule, chosen: Tried) -> None:
     job.artifacts.mkdir(exist_ok=True)
     rule.save(job.artifacts)
     about = {"answer": "cluster", "kind": chosen.method, "clusters": chosen.k, "space": space.described()}
     write_json(job.artifacts / "model.json", about)
-    write_json(job.artifacts / "tried.json", {"candidates": [asdict(one) for one in tried]})
 
 
 def _limits(chosen: Tried, most: int) -> list[str]:

@@ -12,7 +12,9 @@ from worker.recipes.clusters.space import Points
 
 NAMES = {"kmeans": "k-means", "gmm": "Gaussian mixture", "ward": "Ward", "hdbscan": "HDBSCAN"}
 METHODS = tuple(NAMES)  # the simplest first
-_MOST_ROWS = {"kmeans": 100_000, "gmm": 50_000, "ward": 5_000, "hdbscan": 10_000}  # beyond which it takes too long
+MOST_TRIED = 3_000  # rows of a candidate
+_MOST_ROWS = {"kmeans": 100_000, "gmm": 50_000, "ward": MOST_TRIED, "hdbscan": MOST_TRIED}  # more take too long
+_MIXTURE_STARTS = 2  # each takes long
 _ROWS_A_COLUMN = 5  # of a cluster, from which its Gaussian may have a full covariance
 
 
@@ -29,14 +31,13 @@ def find(method: str, points: Points, size: int, *, seed: int, starts: int = 5) 
 
     `size` is how many clusters there are to be; of HDBSCAN, which counts them itself, the least points of one.
     """
-    if len(points) > _MOST_ROWS[method]:
-        points = points[np.random.default_rng(seed).permutation(len(points))[: _MOST_ROWS[method]]]
+    points = sample(points, _MOST_ROWS[method], seed)
     if method == "hdbscan":
         return _dense(points, size)
     if len(points) <= size:
         return None
     if method == "gmm":
-        return _mixture(points, size, seed, starts)
+        return _mixture(points, size, seed, min(starts, _MIXTURE_STARTS))
     if method == "kmeans":
         from sklearn.cluster import KMeans
 
@@ -45,6 +46,11 @@ def find(method: str, points: Points, size: int, *, seed: int, starts: int = 5) 
 
     labels = AgglomerativeClustering(size, linkage="ward").fit(points).labels_
     return _around(np.array([points[labels == label].mean(axis=0) for label in range(size)]), points)
+
+
+def sample(points: Points, most: int, seed: int) -> Points:
+    """At most so many of the points; a smaller sample is the beginning of a larger one."""
+    return points if len(points) <= most else points[np.random.default_rng(seed).permutation(len(points))[:most]]
 
 
 def _around(centroids: Points, points: Points) -> Found:
