@@ -97,6 +97,7 @@ def test_a_text_file_suggests_a_language_model(tmp_path: Path) -> None:
     (tmp_path / "book.txt").write_text(PROSE)
     report = audit(read_table(tmp_path / "book.txt"))
     assert (report["suggested_target"], report["suggested_task"]) == ("text", "text_generation")
+    assert "characters to learn to write" in report["target"]["about"]
     assert any("its last part is sealed" in warning for warning in report["warnings"])
 
 

@@ -32,7 +32,9 @@ def fits(table: Table, columns: list[dict[str, Any]], target: str) -> float:
 def describe(table: Table, target: str) -> dict[str, Any]:
     """The fields of a TargetReport."""
     texts = table.columns[target]
-    return {"column": target, "classes": [], "missing": sum(not text.strip() for text in texts), "imbalance": 0.0}
+    full = [text for text in texts if text.strip()]
+    about = f"{sum(map(len, full)):,} characters to learn to write"
+    return {"column": target, "classes": [], "missing": len(texts) - len(full), "imbalance": 0.0, "about": about}
 
 
 def warnings(table: Table, target: str) -> list[str]:

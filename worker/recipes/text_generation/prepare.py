@@ -66,9 +66,9 @@ def _baselines(documents: Documents, train: list[int], test: list[int], *, seed:
         "byte_ngrams": [counted.bits(text) for text in sealed],
     }
     samples = []
-    for row in test[:: max(1, len(test) // _SHOWN)][:_SHOWN]:
+    for at, row in enumerate(test[:: max(1, len(test) // _SHOWN)][:_SHOWN]):
         prompt = prompt_of(documents.texts[row])
-        said = counted.continuation(prompt.encode(), _WRITTEN_BYTES, seed=seed)
+        said = counted.continuation(prompt.encode(), _WRITTEN_BYTES, seed=seed + at)
         samples.append({"prompt": prompt, "byte_ngrams": said.decode("utf-8", "replace")})
     return {"bits": bits, "samples": samples}
 

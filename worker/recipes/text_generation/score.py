@@ -23,7 +23,7 @@ from worker.recipes.language.generating import continuations, load_causal
 from worker.recipes.text_generation.settings import generation_settings
 
 _NAMES = {"lzma": "LZMA", "zlib": "zlib", "byte_ngrams": "byte n-grams"}
-_SAID_CHARS = 400
+_BEGUN_CHARS, _SAID_CHARS = 120, 400
 
 
 def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
@@ -91,8 +91,9 @@ def _facts(
 
 
 def _passage(prompt: str, said: str, name: str) -> dict[str, Any]:
-    """The beginning with what was written after it, which is marked."""
-    start = short(prompt, 120)
+    """The end of the beginning with what was written after it, which is marked."""
+    line = " ".join(prompt.split())
+    start = line if len(line) <= _BEGUN_CHARS else "…" + line[-_BEGUN_CHARS:]
     text = f"{start} {short(said, _SAID_CHARS) or '–'}"
     span = {"start": len(start) + 1, "end": len(text), "name": ""}
     return {"text": text, "spans": [span], "caption": f"by the {name}", "right": None}
