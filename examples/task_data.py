@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib
+import inspect
 import io
 import json
 import keyword
 import random
+import sys
 import sysconfig
 import tokenize
 import zipfile
@@ -22,7 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+_LIBRARIES = (
+    "numpy", "scipy.stats", "scipy.signal", "scipy.optimize", "scipy.linalg", "sklearn.linear_model",
+    "sklearn.ensemble", "sklearn.metrics", "sklearn.preprocessing", "sklearn.cluster", "sklearn.decomposition",
+    "sklearn.model_selection", "sklearn.datasets", "sklearn.svm", "sklearn.utils", "pandas",
+)  # fmt: skip
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from examples import number_words  # noqa: E402 - the folder above has to be on the path where this runs alone
 
 
 @dataclass(frozen=True)
@@ -177,6 +188,34 @@ def llm_finetuning(folder: Path) -> Path:
     return path
 
 
+def summarization(folder: Path) -> Path:
+    """What the documentation of numpy, scipy and scikit-learn says, and the summary line of each entry."""
+    return _table(folder / "documentation.csv", ["text", "summary"], documented(*_LIBRARIES))
+
+
+def documented(*libraries: str) -> list[tuple[str, str]]:
+    """What the documentation of these packages' public members says below its summary line, and that line."""
+    found: dict[str, str] = {}
+    for library in libraries:
+        module = importlib.import_module(library)
+        for name in sorted(name for name in dir(module) if not name.startswith("_")):
+            member = getattr(module, name, None)
+            of_class = sorted(dir(member)) if inspect.isclass(member) else []
+            for told in (member, *(getattr(member, one, None) for one in of_class if not one.startswith("_"))):
+                text = "" if inspect.ismodule(told) else inspect.getdoc(told) or ""
+                summary, body = (" ".join(part.split()) for part in text.partition("\n\n")[::2])
+                if 3 <= len(summary.split()) <= 30 and len(body) >= 100:
+                    found.setdefault(body[:1500], summary)
+    return list(found.items())
+
+
+def translation(folder: Path) -> Path:
+    """3,000 numbers below 100,000 in English and in French words (generated)."""
+    numbers = random.Random(1).sample(range(1, 100_000), 3000)
+    rows = [(number_words.english(number), number_words.french(number)) for number in numbers]
+    return _table(folder / "numbers.csv", ["english", "french"], rows)
+
+
 def _pairs(digits: Any) -> list[tuple[int, Any]]:
     return list(zip(map(int, digits.target), digits.images, strict=True))
 
@@ -230,6 +269,8 @@ EXAMPLES: dict[str, Example] = {
         reference=0.25,
         source="AutoARIMA",
     ),
+    "summarization": Example(summarization, "summarize text @{file}", reference=0.161, source="LEAD-1"),
+    "translation": Example(translation, "translate english to french @{file}"),
     "clustering": Example(clustering, "cluster the wines, labels are in grower @{file}"),
     "text_generation": Example(
         text_generation,

@@ -88,6 +88,7 @@ _TAGGED = (
     r"(?:token classif\w+|(?:named )?entit(?:y|ies)|ner|(?:part[- ]of[- ]speech|pos|word|sequence) tagg\w+|tagger)"
 )
 _SPLIT = "Split off a sealed test part that training never sees"
+_SPLIT_TEXTS = f"{_SPLIT}; equal texts stay on one side"
 _KEEP = "Keep whichever is better on the validation part, and measure it once on the sealed part"
 _CLASSES = (Metric(name="roc_auc", label="ROC AUC"), Metric(name="macro_f1", label="macro F1"))
 
@@ -224,6 +225,55 @@ TASKS: Final[dict[str, Task]] = {
             words=("llm", "lora", "qlora", "sft", "dpo", "grpo", "instruction tuning", "chat model", "chatbot"),
         ),
         Task(
+            name="summarization",
+            label="summarization",
+            data="table",
+            answer=Answer.TEXT,
+            finds_target=True,
+            metrics=(Metric(name="rouge_l", label="ROUGE-L"),),
+            needs_text=True,
+            uses_gpu=True,
+            warm=("transformers",),
+            stages=(
+                _SPLIT_TEXTS,
+                "Measure the baseline: the first sentences of each text",
+                "Train a sequence-to-sequence network",
+                _KEEP,
+            ),
+            pace=Pace(base_s=40.0, row_s=0.5, on_gpu=1 / 20),
+            words=(
+                "summarize",
+                "summarise",
+                "summarizes",
+                "summarises",
+                "summarizer",
+                "summariser",
+                "summarization",
+                "summarisation",
+                "summary",
+                "summaries",
+            ),
+        ),
+        Task(
+            name="translation",
+            label="translation",
+            data="table",
+            answer=Answer.TEXT,
+            finds_target=True,
+            metrics=(Metric(name="chrf", label="chrF"),),
+            needs_text=True,
+            uses_gpu=True,
+            warm=("transformers",),
+            stages=(
+                _SPLIT_TEXTS,
+                "Measure the baselines: a copy, a learned dictionary",
+                "Train a sequence-to-sequence network",
+                _KEEP,
+            ),
+            pace=Pace(base_s=40.0, row_s=0.25, on_gpu=1 / 20),
+            words=("translate", "translates", "translating", "translation", "translations", "translator"),
+        ),
+        Task(
             name="image_classification",
             label="image classification",
             data="images",
@@ -290,6 +340,9 @@ _OTHERS: Final = {
     **{name: name.upper() for name in ("rmse", "mae", "mse", "ari", "nmi", "wql")},
     "r2": "R²",
     "smape": "sMAPE",
+    "rouge_1": "ROUGE-1",
+    "rouge_2": "ROUGE-2",
+    "bleu": "BLEU",
 }
 _ACRONYMS: Final = frozenset({"ets", "arima", "tfidf", "gmm", "hdbscan", "lightgbm"})
 

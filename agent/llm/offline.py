@@ -18,6 +18,7 @@ from agent.llm.phrases import (
     ACT,
     RUN_ID,
     TRAIN_WORD,
+    WRITING,
     card_arguments,
     changes_in,
     chart_arguments,
@@ -255,6 +256,8 @@ def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
 def _wanted(asked: _Asked, messages: Sequence[ModelMessage]) -> str | None:
     """What a request is about, where it also depends on what was said and done before."""
     intent = intent_of(asked.words, with_file=bool(asked.files))
+    if intent in (None, "inspect_dataset") and WRITING.search(asked.words):
+        return "train" if asked.files else "predict"
     if intent == "again" and RUN_ID.search(asked.words.lower()):
         return "clone_run"
     if intent == "again" and not _last_plan(messages):
@@ -387,10 +390,11 @@ def _target(asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple
 
 
 def _task_in(asked: str, *, has_text: bool) -> str | None:
-    """The task type that a request names, of those that the data allow."""
+    """The task type that a request names, of those that the data allow; the longest word says most."""
     fitting = (task for task in TASKS.values() if has_text or not task.needs_text)
     words = asked.lower()
-    return next((task.name for task in fitting if any(re.search(rf"\b{word}\b", words) for word in task.words)), None)
+    said = [(len(word), task.name) for task in fitting for word in task.words if re.search(rf"\b{word}\b", words)]
+    return max(said, key=lambda pair: pair[0])[1] if said else None
 
 
 def _place(asked: str, before: dict[str, Any], file: str) -> dict[str, Any]:

@@ -198,6 +198,8 @@ _INTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 
+# With a file of pairs it is what is to be learned, without one what a model is to do.
+WRITING = re.compile(rf"{ASKED}(?:translate|summari[sz]e|write (?:\w+ )?summar(?:y|ies))\b", re.IGNORECASE)
 _FOR = re.compile(r"\b(?:for|with|containing|about|mention(?:s|ing)?)\s+([\w.\-/:]+)\W*$", re.IGNORECASE)
 _CSV = re.compile(r"\bcsv\b|\bparquet\b|\bas (?:a )?file\b|\bdownload\b|\bexport\b", re.IGNORECASE)
 _OLDER = re.compile(r"\b(?:older|earlier|previous)\b", re.IGNORECASE)

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from bot.app import last_alive
+from examples.number_words import english, french
 from tests.fakes import START
 from tests.platforms.discord_server import DiscordServer
 from tests.platforms.slack_server import SlackServer
@@ -164,6 +165,19 @@ async def test_from_tagged_sentences_to_a_tagger_and_the_spans_of_a_sentence(sla
     await seen(slack, asked.ts, "Predictions of", "Rome", "LOC")
     (answer,) = cards(slack, asked.ts, "Predictions of")
     assert answer.pictures
+
+
+async def test_from_pairs_of_texts_to_a_translator(slack: SlackServer) -> None:
+    rows = "".join(f"{english(number)},{french(number)}\n" for number in range(1000, 1120))
+    pairs = slack.file("numbers.csv", f"english,french\n{rows}".encode())
+    alice = slack.user("alice")
+    asked = alice.mention("translate english to french with 6 max steps, hidden size 32", files=[pairs])
+    await seen(slack, asked.ts, "Approve", "translation", "a learned dictionary")
+    (card,) = cards(slack, asked.ts, "Approve")
+    alice.click(card, "Approve")
+    await seen(slack, asked.ts, "Result of", "chrF", "95 % interval")
+    alice.mention("predict “one thousand and two”", thread=asked.ts)
+    await seen(slack, asked.ts, "Predictions of")
 
 
 async def test_bad_input_gets_a_clear_sentence(slack: SlackServer, visits: bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,13 +26,16 @@ class Rules:
 
     Each stratum has rows on both sides of the split. `reads_text`: one column holds the text. `lay(source, table,
     folder, sealed_dir, test)` lays what the cells name beside the parts and gives the table with where it lies; `test`
-    are the rows of the test part, in the order of their numbers.
+    are the rows of the test part, in the order of their numbers. `text_of(table, target)` is the text column where
+    nobody named one, if not the longest; `groups(table, text)` what rows belong together, if not those of equal inputs.
     """
 
     problems: Callable[[Table, str], list[str]]
     strata: Callable[[Sequence[str]], list[str]] = list
     reads_text: bool = False
     lay: Callable[[Path, Table, Path, Path, list[int]], Table] | None = None
+    text_of: Callable[[Table, str], str | None] | None = None
+    groups: Callable[[Table, str], Sequence[Hashable]] | None = None
 
 
 def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool = False) -> None:
@@ -49,7 +52,7 @@ def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool =
     if "row_id" in whole and "row_id" not in (*table.names, *job.drop_columns):
         print("The column row_id is left out: the split numbers its rows under this name.")
     labels = [cell.strip() for cell in table.columns[target]]
-    groups = inputs(table, target) if repeated_entities(table, target) else None
+    groups = _groups(table, target, text, rules)
     train, test = split_rows(rules.strata(labels), frac=job.test_frac, seed=job.seed, groups=groups)
     test = np.random.default_rng(job.seed).permutation(test)  # the order of the file must not tell the class
     if rules.lay is not None:
@@ -80,7 +83,7 @@ def usable(table: Table, job: Job, rules: Rules) -> tuple[Table, str, str | None
     target = find_column(table, job.target)
     _refuse(rules.problems(table, target))
     table = _without(table, job, target)
-    return table, target, _text_column(table, job, target) if rules.reads_text else None
+    return table, target, _text_column(table, job, target, rules) if rules.reads_text else None
 
 
 def is_split(job: Job, source: Path, sealed_dir: Path) -> bool:
@@ -120,14 +123,22 @@ def _without(table: Table, job: Job, target: str) -> Table:
     return Table(names, columns, table.lines, table.encoding, table.delimiter, table.warnings, table.form)
 
 
-def _text_column(table: Table, job: Job, target: str) -> str:
+def _text_column(table: Table, job: Job, target: str, rules: Rules) -> str:
     if job.text_column:
         return find_column(table, job.text_column, role="text")
     described = [describe(name, table.columns[name]) for name in table.names]
-    found = text_column(described, leave_out=target, asked=True)
+    found = rules.text_of(table, target) if rules.text_of else text_column(described, leave_out=target, asked=True)
     if found is None:
-        raise BadData(f"There is no column with text to classify; the columns are: {', '.join(table.names)}.")
+        raise BadData(f"There is no column with text to learn from; the columns are: {', '.join(table.names)}.")
     return found
+
+
+def _groups(table: Table, target: str, text: str | None, rules: Rules) -> Sequence[Hashable] | None:
+    """What each row belongs to, None where rows stand alone."""
+    if rules.groups is not None:
+        found = rules.groups(table, text or target)
+        return found if len(set(found)) < table.rows else None
+    return inputs(table, target) if repeated_entities(table, target) else None
 
 
 def _write(job: Job, table: Table, target: str, parts: tuple[list[int], list[int]], sealed_dir: Path) -> None:
