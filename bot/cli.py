@@ -165,6 +165,21 @@ def worker() -> None:
     os.execv(sys.executable, [sys.executable, "-m", "worker"])  # noqa: S606 - no shell: argv is a list
 
 
+@app.command(epilog="Example: `trainyard serve r-abc123 --port 8080`")
+def serve(
+    model: Annotated[str, typer.Argument(help="A run, or the folder or tar of its artifact.")],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port.")] = 8080,
+) -> None:
+    """Serve a finished model over HTTP, behind a token, with its interface at /docs (needs the extra `worker`)."""
+    from bot.serve import artifact_of
+    from bot.settings import Settings
+
+    path = Path(model) if Path(model).exists() else asyncio.run(artifact_of(Settings(), model))
+    argv = [sys.executable, "-m", "worker.serving", str(path), "--host", host, "--port", str(port)]
+    os.execv(sys.executable, argv)  # noqa: S606 - no shell: argv is a list
+
+
 @app.command(epilog="Example: `trainyard doctor`")
 def doctor() -> None:
     """Say what is configured, reachable and missing, with the command that mends each."""

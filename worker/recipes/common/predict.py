@@ -42,9 +42,8 @@ def load_model(folder: Path) -> Any:
     return module.load(folder)
 
 
-def predict_file(folder: Path, rows: Path, out: Path) -> int:
+def predict_file(model: Any, rows: Path, out: Path) -> int:
     """Write the rows with the answers added; the number of rows. Raises: BadData."""
-    model = load_model(folder)
     table = read_table(rows)
     if hasattr(model, "read"):
         table = model.read(table)
@@ -62,9 +61,8 @@ def predict_file(folder: Path, rows: Path, out: Path) -> int:
     return table.rows
 
 
-def predict_rows(folder: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def predict_rows(model: Any, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One answer per row, in order. Raises: BadData."""
-    model = load_model(folder)
     for number, row in enumerate(rows, start=1):
         _refuse_missing(model.needs, set(row), f"Row {number} has")
     if not rows:
@@ -106,9 +104,9 @@ def main(arguments: list[str] | None = None, folder: Path | None = None) -> int:
     folder = folder or Path(__file__).resolve().parent
     try:
         if given.json:
-            print(json.dumps(predict_rows(folder, _rows_of(given.json)), ensure_ascii=False))
+            print(json.dumps(predict_rows(load_model(folder), _rows_of(given.json)), ensure_ascii=False))
         elif given.file:
-            print(f"{predict_file(folder, given.file, given.out)} rows -> {given.out}", file=sys.stderr)
+            print(f"{predict_file(load_model(folder), given.file, given.out)} rows -> {given.out}", file=sys.stderr)
         else:
             parser.error("name a CSV file, or --json rows.json")
     except (BadData, FileNotFoundError) as error:
