@@ -216,6 +216,42 @@ def translation(folder: Path) -> Path:
     return _table(folder / "numbers.csv", ["english", "french"], rows)
 
 
+def object_detection(folder: Path, *, images: int = 400) -> Path:
+    """Written digits (scikit-learn) at known places on noisy ground, with COCO annotations."""
+    import numpy as np
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    chance, digits = np.random.default_rng(0), _pairs(load_digits())
+    files: list[tuple[str, bytes]] = []
+    notes: list[dict[str, Any]] = []
+    for number in range(images):
+        ground = chance.integers(0, 70, (96, 96)).astype(np.uint8)
+        taken = np.zeros((96, 96), dtype=bool)
+        for _ in range(int(chance.integers(1, 5))):
+            kind, image = digits[int(chance.integers(len(digits)))]
+            rows, columns = np.flatnonzero(image.max(axis=1) > 4), np.flatnonzero(image.max(axis=0) > 4)
+            inner = image[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+            scale = chance.uniform(2.5, 4.5)
+            width, height = (round(side * scale) for side in inner.shape[::-1])
+            left, top = int(chance.integers(0, 96 - width)), int(chance.integers(0, 96 - height))
+            place = np.s_[top : top + height, left : left + width]
+            if taken[place].any():
+                continue
+            taken[place] = True
+            large = Image.fromarray((inner * 15.9).astype(np.uint8)).resize((width, height), Image.Resampling.BICUBIC)
+            ground[place] = np.maximum(ground[place], np.asarray(large))
+            notes.append({"id": len(notes) + 1, "image_id": number, "category_id": kind,
+                          "bbox": [left, top, width, height]})  # fmt: skip
+        files.append((f"images/{number}.png", _png(ground)))
+    about = {
+        "images": [{"id": number, "file_name": f"{number}.png"} for number in range(images)],
+        "categories": [{"id": kind, "name": str(kind)} for kind in range(10)],
+        "annotations": notes,
+    }
+    return _archive(folder / "scattered.zip", [("annotations.json", json.dumps(about).encode()), *files])
+
+
 def _pairs(digits: Any) -> list[tuple[int, Any]]:
     return list(zip(map(int, digits.target), digits.images, strict=True))
 
@@ -262,6 +298,7 @@ EXAMPLES: dict[str, Example] = {
         image_classification, "train an image classifier @{file}", reference=0.97, source="scikit-learn's example"
     ),
     "image_regression": Example(image_regression, "train an image model that predicts angle @{file}"),
+    "object_detection": Example(object_detection, "train an object detector @{file}"),
     "time_series_forecasting": Example(
         time_series_forecasting,
         "forecast co2 for 24 months @{file}",

@@ -21,7 +21,9 @@ from pydantic import TypeAdapter
 from agent.domain.datasets import DataReport, DatasetRef
 from agent.domain.errors import BadData, Unavailable
 from agent.domain.orders import (
+    BoxesPrediction,
     ClusterPrediction,
+    FoundBox,
     InspectOrder,
     LabelPrediction,
     NumberPrediction,
@@ -47,6 +49,7 @@ _PACKAGES = Path(__file__).resolve().parent.parent  # the folder that holds our 
 _SAID_CHARS = 300
 _ROWS_KEPT = 1000  # of the answers; the file has all
 _TOP = 5
+_IMAGES_BYTES = 2 * 1024**2
 _TEXT_CHARS = 1000  # of each text that is kept of a file
 _PREDICTION: TypeAdapter[Prediction] = TypeAdapter(Prediction)
 
@@ -115,7 +118,8 @@ class Scripts:
                 raise BadData(error.text.replace(data.name, f"`{order.dataset.name}`", 1)) from error
             answers = folder / "answers.csv"
             file = self._blobs.put_file(answers, name=f"{Path(order.dataset.name).stem}-predictions.csv")
-            return _counted(_read_answers(answers, _kind_of(model))).model_copy(update={"file": file})
+            found = _counted(_read_answers(answers, _kind_of(model)))
+            return found.model_copy(update={"file": file, "rows": _with_images(found.rows, folder)})
 
     def rows(self, data: Path, source: HubSource, work: Path) -> Mapping[str, Any]:
         """One file in `work` of a data set's folder, and what it says of it. Raises `BadData`."""
@@ -183,6 +187,19 @@ class Scripts:
         return final
 
 
+def _with_images(rows: Sequence[Prediction], folder: Path) -> tuple[Prediction, ...]:
+    """The answers with the small images that predict.py laid beside them, where it did."""
+    path = folder / "answers.images.json"
+    if not path.is_file() or path.stat().st_size > _IMAGES_BYTES:
+        return tuple(rows)
+    images = json.loads(path.read_text(encoding="utf-8"))
+    shown = [
+        row.model_copy(update={"size": tuple(one["size"]), "thumbnail": one["image"]})
+        for row, one in zip(rows, images, strict=False)
+    ]
+    return (*shown, *rows[len(shown) :])
+
+
 def _kind_of(model: Path) -> str:
     """What a model answers; those that were trained before there was another kind answer labels."""
     about = model / "model.json"
@@ -198,6 +215,8 @@ def _counted(answers: Iterable[Prediction]) -> Predictions:
         total += 1
         if isinstance(answer, LabelPrediction | ClusterPrediction):
             counts[answer.label] += 1
+        elif isinstance(answer, BoxesPrediction):
+            counts.update(box.label for box in answer.boxes)
         elif isinstance(answer, SpansPrediction):
             counts.update(span.label for span in answer.spans)
         elif isinstance(answer, NumberPrediction | StepPrediction):
@@ -222,6 +241,9 @@ def _read_answers(path: Path, kind: str) -> Iterator[Prediction]:
             if kind == "cluster":
                 yield ClusterPrediction(cluster=int(row[at]))
                 continue
+            if kind == "boxes":
+                yield BoxesPrediction(boxes=tuple(_box(one) for one in json.loads(row[at])))
+                continue
             if kind == "spans":
                 text = row[header.index("text")]
                 yield SpansPrediction.model_validate({"text": text, "spans": json.loads(row[at])})
@@ -231,6 +253,11 @@ def _read_answers(path: Path, kind: str) -> Iterator[Prediction]:
                 continue
             shares = sorted(zip(labels, map(float, row[at + 1 :]), strict=True), key=lambda pair: -pair[1])
             yield LabelPrediction(label=row[at], probabilities=tuple(shares[:_TOP]))
+
+
+def _box(one: Mapping[str, Any]) -> FoundBox:
+    left, top, width, height = one["box"]
+    return FoundBox(label=one["label"], left=left, top=top, width=width, height=height, score=one["score"])
 
 
 def _answer(code: int, said: bytes, complaint: bytes, *, what: str) -> Any:

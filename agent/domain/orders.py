@@ -177,8 +177,34 @@ class SpansPrediction(Value):
     spans: tuple[FoundSpan, ...] = ()
 
 
+class FoundBox(Value):
+    """A rectangle in pixels of its image, what is in it, and how sure that is."""
+
+    label: str
+    left: float
+    top: float
+    width: float
+    height: float
+    score: float
+
+
+class BoxesPrediction(Value):
+    """What was found on an image, the surest first; `thumbnail` is the image, small, as base64, of the first images."""
+
+    kind: Literal["boxes"] = "boxes"
+    boxes: tuple[FoundBox, ...] = ()
+    size: tuple[int, int] = (0, 0)  # of the image, in pixels; 0 where nobody says
+    thumbnail: str = ""
+
+
 Prediction = Annotated[
-    LabelPrediction | NumberPrediction | StepPrediction | ClusterPrediction | TextPrediction | SpansPrediction,
+    LabelPrediction
+    | NumberPrediction
+    | StepPrediction
+    | ClusterPrediction
+    | TextPrediction
+    | SpansPrediction
+    | BoxesPrediction,
     Field(discriminator="kind"),
 ]
 

@@ -306,6 +306,24 @@ TASKS: Final[dict[str, Task]] = {
             pace=Pace(base_s=25.0, row_s=0.06, on_gpu=1 / 20),
         ),
         Task(
+            name="object_detection",
+            label="object detection",
+            data="images",
+            answer=Answer.BOXES,
+            finds_target=True,
+            metrics=(Metric(name="map", label="mAP"),),
+            uses_gpu=True,
+            warm=("transformers",),
+            stages=(
+                _SPLIT,
+                "Count the baseline: the mean box of each label",
+                "Train a detector",
+                _KEEP,
+            ),
+            pace=Pace(base_s=25.0, row_s=0.3, on_gpu=1 / 20),
+            words=(r"object detect\w+", "detects? (?:the )?objects", "bounding box(?:es)?"),
+        ),
+        Task(
             name="clustering",
             label="clustering",
             data="table",
@@ -343,6 +361,7 @@ _OTHERS: Final = {
     "rouge_1": "ROUGE-1",
     "rouge_2": "ROUGE-2",
     "bleu": "BLEU",
+    "map50": "mAP50",
 }
 _ACRONYMS: Final = frozenset({"ets", "arima", "tfidf", "gmm", "hdbscan", "lightgbm"})
 

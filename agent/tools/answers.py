@@ -1,12 +1,15 @@
 """What a model answered, in words and as a card; every kind of answer has its own. Called by `agent.tools.data`."""
 
+import base64
 from collections.abc import Sequence
 
 from agent.cards import number
 from agent.domain.content import Card, Fact, Table
 from agent.domain.datasets import DatasetRef
 from agent.domain.orders import (
+    BoxesPrediction,
     ClusterPrediction,
+    FoundBox,
     LabelPrediction,
     NumberPrediction,
     Prediction,
@@ -15,7 +18,20 @@ from agent.domain.orders import (
     StepPrediction,
     TextPrediction,
 )
-from agent.domain.pictures import MOST_CELL, MOST_SPANS, MOST_TEXTS, Passage, PictureSpec, Span, Texts
+from agent.domain.pictures import (
+    MOST_BOXES,
+    MOST_CELL,
+    MOST_IMAGES,
+    MOST_SPANS,
+    MOST_TEXTS,
+    Box,
+    Images,
+    Passage,
+    PictureSpec,
+    Span,
+    Texts,
+    Tile,
+)
 from agent.domain.runs import Run
 
 ROWS_SHOWN = 10
@@ -56,7 +72,7 @@ def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | N
     )
     if predictions.total == 1 and isinstance(shown[0], TextPrediction):
         return plain.model_copy(update={"body": quoted(shown[0].text)})
-    if isinstance(shown[0], SpansPrediction):
+    if isinstance(shown[0], SpansPrediction | BoxesPrediction):
         facts = tuple(Fact(name=label, value=f"{count:,}") for label, count in predictions.counts[:_FACTS])
         return plain.model_copy(update={"facts": facts, "table": _spans_table(run, shown)})
     facts = counted if counted or _are_texts(shown) else (Fact(name="Predicted", value=values_words(predictions)),)
@@ -65,12 +81,33 @@ def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | N
 
 def predictions_picture(run: Run, predictions: Predictions) -> PictureSpec | None:
     """The answers as a picture, where they are of a kind that is seen better than read."""
+    seen = [row for row in predictions.rows[:MOST_IMAGES] if isinstance(row, BoxesPrediction) and row.thumbnail]
+    if seen:
+        tiles = tuple(
+            Tile(base64.b64decode(row.thumbnail), _counted_boxes(len(row.boxes)), boxes=_drawn(row)) for row in seen
+        )
+        pictures = (Images("found", tiles, left_out=predictions.total - len(tiles)),)
+        return PictureSpec(title=f"{run.spec.subject} · {run.id}", pictures=pictures)
     marked = [row for row in predictions.rows[:MOST_TEXTS] if isinstance(row, SpansPrediction) and row.text.strip()]
     if not marked:
         return None
     passages = tuple(Passage(row.text[:MOST_CELL], _marks(row)) for row in marked)
     left_out = predictions.total - len(passages)
     return PictureSpec(title=f"{run.spec.subject} · {run.id}", pictures=(Texts("found", passages, left_out=left_out),))
+
+
+def _counted_boxes(count: int) -> str:
+    return f"{count:,} found" if count else "nothing found"
+
+
+def _drawn(row: BoxesPrediction) -> tuple[Box, ...]:
+    """The boxes in parts of the image."""
+    wide, high = (max(1, side) for side in row.size)
+    return tuple(
+        Box(one.label[:80], one.left / wide, one.top / high, (one.left + one.width) / wide,
+            (one.top + one.height) / high, score=one.score)
+        for one in row.boxes[:MOST_BOXES]
+    )  # fmt: skip
 
 
 def _marks(row: SpansPrediction) -> tuple[Span, ...]:
@@ -82,6 +119,9 @@ def _marks(row: SpansPrediction) -> tuple[Span, ...]:
 def _spans_table(run: Run, rows: Sequence[Prediction]) -> Table | None:
     """The spans of one text, or of several those of each."""
     (first, *others) = rows
+    if not others and isinstance(first, BoxesPrediction):
+        boxes = tuple((one.label, f"{one.score:.0%}", _place(one)) for one in first.boxes[:ROWS_SHOWN])
+        return Table(columns=("label", "sure", "left, top, width, height"), rows=boxes) if boxes else None
     if others or not isinstance(first, SpansPrediction):
         return _table(run, rows)
     spans = tuple((_cut(span.text, _TEXT_CHARS), span.label) for span in first.spans[:ROWS_SHOWN])
@@ -117,6 +157,9 @@ def _cells(row: Prediction) -> tuple[str, ...]:
             return (number(row.value),)
         case ClusterPrediction():
             return (row.label,)
+        case BoxesPrediction():
+            said = ", ".join(f"{box.label} {box.score:.0%}" for box in row.boxes)
+            return (_cut(said, _TEXT_CHARS) or "–",)
         case SpansPrediction():
             said = "; ".join(f"{span.text} = {span.label}" for span in row.spans)
             return (_cut(said, _TEXT_CHARS) or "–",)
@@ -124,6 +167,10 @@ def _cells(row: Prediction) -> tuple[str, ...]:
             return (_cut(row.text, _TEXT_CHARS) or "–",)
         case LabelPrediction():
             return row.label, f"{row.probabilities[0][1]:.0%}" if row.probabilities else "–"
+
+
+def _place(box: FoundBox) -> str:
+    return ", ".join(f"{side:.0f}" for side in (box.left, box.top, box.width, box.height))
 
 
 def _cut(text: str, most: int, *, lines: bool = False) -> str:

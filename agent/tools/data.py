@@ -243,7 +243,9 @@ class Data:
                 f"{error.text} {does} To learn from other data, say “train a model that predicts …”."
             ) from error
         text = answer_words(run, predictions)
-        first: list[JsonValue] = [row.model_dump(mode="json") for row in predictions.rows[:ROWS_SHOWN]]
+        first: list[JsonValue] = [
+            row.model_dump(mode="json", exclude={"thumbnail"}) for row in predictions.rows[:ROWS_SHOWN]
+        ]
         card = predictions_card(run, predictions, dataset)
         if (spec := predictions_picture(run, predictions)) is not None:
             picture = await self._artifacts.draw(spec, about=f"predictions/{run.id}")

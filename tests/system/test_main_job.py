@@ -17,6 +17,7 @@ from tests.platforms.discord_server import DiscordServer
 from tests.platforms.slack_server import SlackServer
 from tests.recipes.folders import sklearn_csv
 from tests.recipes.pictures_of import archive, digits
+from tests.recipes.test_object_detection import squares
 from tests.system.conftest import EXAMPLES, HANG_S, LONG_RUN, Bot, Yard, approved, cards, seen, settled, whispered
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -149,6 +150,20 @@ async def test_from_a_text_to_a_language_model_and_what_it_writes(slack: SlackSe
     await seen(slack, asked.ts, "Result of", "bits per byte", "95 % interval")
     alice.mention("predict “The bot ”", thread=asked.ts)
     await seen(slack, asked.ts, "Predictions of")
+
+
+async def test_from_boxes_to_a_detector_and_what_it_finds_on_an_image(slack: SlackServer) -> None:
+    alice = slack.user("alice")
+    words = "train an object detector on this with 15 epochs, width 8 and batch size 8"
+    asked = alice.mention(words, files=[slack.file("shapes.zip", squares(60))])
+    await seen(slack, asked.ts, "Approve", "object detection")
+    (card,) = cards(slack, asked.ts, "Approve")
+    alice.click(card, "Approve")
+    await seen(slack, asked.ts, "Result of", "mAP")
+    alice.mention("predict on this", thread=asked.ts, files=[slack.file("new.zip", squares(2))])
+    await seen(slack, asked.ts, "Predictions of", "new.zip")
+    (answer,) = cards(slack, asked.ts, "Predictions of")
+    assert answer.pictures
 
 
 async def test_from_tagged_sentences_to_a_tagger_and_the_spans_of_a_sentence(slack: SlackServer) -> None:

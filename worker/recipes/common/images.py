@@ -231,8 +231,12 @@ def _twice(parts: Mapping[str, zipfile.ZipInfo], cells: Cells) -> list[str]:
     """What is said of images that are there twice, judged by checksum and size."""
     labels: dict[tuple[int, int], set[str]] = {}
     copies = 0
+    seen: set[str] = set()
     for row in cells.rows:
         part = parts[row[0]]
+        if row[0] in seen:  # an image may have several boxes, a row each
+            continue
+        seen.add(row[0])
         key = (part.CRC, part.file_size)
         copies += key in labels
         labels.setdefault(key, set()).update(row[1:2])

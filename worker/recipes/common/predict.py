@@ -58,6 +58,8 @@ def predict_file(model: Any, rows: Path, out: Path) -> int:
             columns[IMAGE] = unpack(rows, table.columns[IMAGE], Path(unpacked))
         answers = model.answers(columns)
         write_rows(out, [*table.names, *model.added], _answered(table, answers.cells()))
+        if hasattr(answers, "pictures"):  # the first images, small, for who shows the answers
+            out.with_suffix(".images.json").write_text(json.dumps(answers.pictures()), encoding="utf-8")
     return table.rows
 
 
