@@ -286,3 +286,36 @@ def test_the_work_of_a_plan_follows_its_settings(
 ) -> None:
     spec = {"recipe": recipe, "settings": settings, "text_column": "b" if recipe.startswith("text") else None}
     assert planned(GOOD, tmp_path, capsys, **spec)["effort"] == pytest.approx(effort)
+
+
+PERSONAL = {
+    "e-mail addresses": ("contact", "write to ada@example.org", "no mail"),
+    "telephone numbers": ("tel", "+49 30 1234567", "0049 30 765432-1"),
+    "bank accounts (IBAN)": ("pay", "DE89 3704 0044 0532 0130 00", "GB29NWBK60161331926819"),
+    "social security numbers": ("number", "078-05-1120", "219-09-9999"),
+    "numbers of payment cards": ("paid_with", "4111 1111 1111 1111", "5500-0000-0000-0004"),
+    "names": ("Last Name", "Lovelace", "Hopper"),
+    "dates of birth": ("date_of_birth", "1815-12-10", "1906-12-09"),
+    "addresses": ("street_address", "12 St James's Square", "1 Navy Yard"),
+}
+
+
+@pytest.mark.parametrize("kind", PERSONAL)
+def test_personal_data_are_said(kind: str, tmp_path: Path) -> None:
+    name, *cells = PERSONAL[kind]
+    rows = "".join(f'{at},"{cells[at % 2]}",{"yes" if at % 3 else "no"}\n' for at in range(40))
+    (tmp_path / "people.csv").write_text(f"age,{name},bought\n{rows}")
+    said = audit(read_table(tmp_path / "people.csv"))["warnings"]
+    assert not any("decimal comma" in warning for warning in said)
+    assert any(f"“{name}” ({kind})" in warning and f"“without {name}”" in warning for warning in said), said
+
+
+def test_ordinary_numbers_and_words_are_not_personal(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{at},2026-01-{at % 28 + 1:02d},{1234567890123 + at},A-{at},{100.5 * at},{'yes' if at % 3 else 'no'}\n"
+        for at in range(40)
+    )
+    (tmp_path / "rows.csv").write_text(f"id,date,ean,product_name,price,bought\n{rows}")
+    assert not [said for said in audit(read_table(tmp_path / "rows.csv"))["warnings"] if "personal" in said]
+    for name in ("doctor_visits.csv", "docstrings.csv"):
+        assert not [said for said in audit(read_table(Path("examples") / name))["warnings"] if "personal" in said]

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from worker.recipes.common.columns import EXAMPLE_CHARS, describe, find_column, text_column
 from worker.recipes.common.job import BadSettings, Job, job_of
+from worker.recipes.common.personal import personal
 from worker.recipes.common.table import LIMIT_BYTES, BadData, Table, read_table
 from worker.recipes.recipe import names, needs_target, part
 
@@ -141,6 +142,12 @@ def _warnings(table: Table, columns: list[dict[str, Any]], target: str | None) -
         for c in columns
         if c["kind"] != "empty" and c["name"] != target and c["missing"] > table.rows / 2
     ]
+    private = personal(table)
+    if private:
+        named = ", ".join(f"“{name}” ({kind})" for name, kind in list(private.items())[:10])
+        found.append(
+            f"Looks like personal data: {named}. Leave out what is not needed: “without {next(iter(private))}”."
+        )
     found += [_decimal_commas(c) for c in columns if c["kind"] in {"category", "identifier"} and _has_comma(c, table)]
     return found
 
@@ -148,7 +155,9 @@ def _warnings(table: Table, columns: list[dict[str, Any]], target: str | None) -
 def _has_comma(column: dict[str, Any], table: Table) -> bool:
     cells = [cell for cell in table.columns[column["name"]][:200] if cell.strip()]
     parts = [cell.strip().lstrip("+-").split(",") for cell in cells]
-    return bool(parts) and all(len(part) <= 2 and all(p.isdigit() for p in part) for part in parts)
+    return any(len(part) == 2 for part in parts) and all(
+        len(part) <= 2 and all(p.isdigit() for p in part) for part in parts
+    )
 
 
 def _decimal_commas(column: dict[str, Any]) -> str:
