@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from worker.recipes.clusters.reading import asked_of
 from worker.recipes.clusters.space import space_of
-from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.job import Job
+from worker.recipes.common.sealing import seal
 from worker.recipes.common.split import split_rows
 from worker.recipes.common.table import read_table, write_rows
-from worker.recipes.common.tables import asked, is_split
 
 
 def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
     """Split and seal. Raises: BadData, BadSettings."""
-    source = job.run_dir / job.data
-    if is_split(job, source, sealed_dir):
-        print("The data is split already.")
-        if not keep_source:
-            source.unlink(missing_ok=True)
-        return
+    seal(job, sealed_dir, lambda source: _split(job, source, sealed_dir), keep_source=keep_source)
+
+
+def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
+    """Write the parts; what `split.json` keeps of them."""
     table = read_table(source, name=job.dataset_name)
     wanted = asked_of(table, job)
     names = [feature["column"] for feature in wanted.features]
@@ -38,24 +37,14 @@ def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
     rows = ([number, *(cells[name][row] for name in names)] for number, row in enumerate(test))
     write_rows(job.run_dir / "data/test.csv", ["row_id", *names], rows)
     write_rows(job.run_dir / "data/train.csv", names, ([cells[name][row] for name in names] for row in train))
-    write_json(
-        job.run_dir / "data/split.json",
-        {
-            "target": "",
-            "text_column": None,
-            "labels": wanted.labels,
-            "features": wanted.features,
-            "ignored": wanted.ignored,
-            "train_rows": len(train),
-            "test_rows": len(test),
-            "equal_inputs_kept_together": False,
-            "seed": job.seed,
-            "asked": asked(job),
-            "source_sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
-        },
-    )
-    if not keep_source:
-        source.unlink()
     print(f"Split {table.rows:,} rows: {len(train):,} to find clusters in, {len(test):,} sealed to measure.")
     if wanted.labels:
         print(f"The groups in “{wanted.labels}” are sealed: clusters are compared with them, and never learn them.")
+    return {
+        "target": "",
+        "labels": wanted.labels,
+        "features": wanted.features,
+        "ignored": wanted.ignored,
+        "train_rows": len(train),
+        "test_rows": len(test),
+    }

@@ -6,16 +6,16 @@ target, shuffled), `data/split.json` and `S/labels.csv`, then removes the source
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from worker.recipes.common.columns import describe, find_column, text_column
-from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.job import Job
+from worker.recipes.common.sealing import seal
 from worker.recipes.common.split import inputs, repeated_entities, split_rows
 from worker.recipes.common.table import BadData, Table, read_table, write_rows
 
@@ -40,12 +40,11 @@ class Rules:
 
 def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool = False) -> None:
     """Split and seal. Does nothing when it was done before. Raises: BadData."""
-    source = job.run_dir / job.data
-    if is_split(job, source, sealed_dir):
-        print("The data is split already.")
-        if not keep_source:
-            source.unlink(missing_ok=True)
-        return
+    seal(job, sealed_dir, lambda source: _split(job, source, sealed_dir, rules), keep_source=keep_source)
+
+
+def _split(job: Job, source: Path, sealed_dir: Path, rules: Rules) -> dict[str, Any]:
+    """Write the parts; what `split.json` keeps of them."""
     table = read_table(source, name=job.dataset_name)
     whole = table.names
     table, target, text = usable(table, job, rules)
@@ -59,23 +58,15 @@ def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool =
         sealed_dir.mkdir(parents=True, exist_ok=True)
         table = rules.lay(source, table, job.run_dir, sealed_dir, test.tolist())
     _write(job, table, target, (train.tolist(), test.tolist()), sealed_dir)
-    write_json(
-        job.run_dir / "data/split.json",
-        {
-            "target": target,
-            "text_column": text,
-            "train_rows": len(train),
-            "test_rows": len(test),
-            "equal_inputs_kept_together": groups is not None,
-            "seed": job.seed,
-            "asked": asked(job),
-            "source_sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
-        },
-    )
-    if not keep_source:
-        source.unlink()
     together = "; rows with equal inputs stay on one side" if groups is not None else ""
     print(f"Split {table.rows:,} rows: {len(train):,} to train, {len(test):,} sealed to measure{together}.")
+    return {
+        "target": target,
+        "text_column": text,
+        "train_rows": len(train),
+        "test_rows": len(test),
+        "equal_inputs_kept_together": groups is not None,
+    }
 
 
 def usable(table: Table, job: Job, rules: Rules) -> tuple[Table, str, str | None]:
@@ -84,24 +75,6 @@ def usable(table: Table, job: Job, rules: Rules) -> tuple[Table, str, str | None
     _refuse(rules.problems(table, target))
     table = _without(table, job, target)
     return table, target, _text_column(table, job, target, rules) if rules.reads_text else None
-
-
-def is_split(job: Job, source: Path, sealed_dir: Path) -> bool:
-    """Whether an earlier attempt finished the split: of this source, if there is one. `split.json` is written last."""
-    folder = job.run_dir / "data"
-    parts = (folder / "train.csv", folder / "test.csv", folder / "split.json", sealed_dir / "labels.csv")
-    if not all(path.is_file() for path in parts):
-        return False
-    if not source.exists():
-        return True
-    known = json.loads((folder / "split.json").read_text(encoding="utf-8"))
-    same = known["seed"] == job.seed and known.get("asked") == asked(job)
-    return bool(same and known["source_sha256"] == hashlib.sha256(source.read_bytes()).hexdigest())
-
-
-def asked(job: Job) -> list[object]:
-    """What of a request the split depends on, beyond the seed."""
-    return [job.recipe, job.target, job.text_column, list(job.drop_columns), job.test_frac]
 
 
 def _refuse(problems: list[str]) -> None:

@@ -6,13 +6,12 @@ lies with the sealed texts in `baselines.json`: the bits of each text, and what 
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
 from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.sealing import seal
 from worker.recipes.common.table import write_rows
-from worker.recipes.common.tables import asked, is_split
 from worker.recipes.language.compressing import lzma_bits, zlib_bits
 from worker.recipes.language.documents import Documents, read_documents
 from worker.recipes.language.ngrams import ByteNgrams
@@ -22,12 +21,11 @@ _SHOWN, _PROMPT_CHARS, _WRITTEN_BYTES = 3, 160, 240
 
 def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
     """Split and seal; `data/train.csv` has the texts, the test part only numbers. Raises: BadData."""
-    source = job.run_dir / job.data
-    if is_split(job, source, sealed_dir):
-        print("The data is split already.")
-        if not keep_source:
-            source.unlink(missing_ok=True)
-        return
+    seal(job, sealed_dir, lambda source: _split(job, source, sealed_dir), keep_source=keep_source)
+
+
+def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
+    """Write the parts; what `split.json` keeps of them."""
     documents = read_documents(source, job)
     train, test = documents.split(job.test_frac, job.seed)
     sealed_dir.mkdir(parents=True, exist_ok=True)
@@ -36,24 +34,14 @@ def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
     write_json(sealed_dir / "baselines.json", _baselines(documents, train, test, seed=job.seed))
     write_rows(job.run_dir / "data/test.csv", ["row_id"], ([at] for at in range(len(test))))
     write_rows(job.run_dir / "data/train.csv", ["text"], ([texts[row]] for row in train))
-    write_json(
-        job.run_dir / "data/split.json",
-        {
-            "target": job.target,
-            "text_column": None,
-            "one_text": documents.one,
-            "train_rows": len(train),
-            "test_rows": len(test),
-            "equal_inputs_kept_together": not documents.one,
-            "seed": job.seed,
-            "asked": asked(job),
-            "source_sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
-        },
-    )
-    if not keep_source:
-        source.unlink()
     what = "parts of one text, in its order" if documents.one else "texts"
     print(f"Split {len(texts):,} {what}: {len(train):,} to train, {len(test):,} sealed to measure.")
+    return {
+        "one_text": documents.one,
+        "train_rows": len(train),
+        "test_rows": len(test),
+        "equal_inputs_kept_together": not documents.one,
+    }
 
 
 def _baselines(documents: Documents, train: list[int], test: list[int], *, seed: int) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
+from typing import Any
 
 from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.sealing import seal
 from worker.recipes.common.table import read_table, write_rows
-from worker.recipes.common.tables import asked, is_split
 from worker.recipes.series.forecasting import usual_change
 from worker.recipes.series.reading import facts_of, series_of
 
@@ -16,12 +16,11 @@ _SHOWN, _MOST_SHOWN = 120, 3  # values before a forecast in a picture, and of ho
 
 def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
     """Split and seal; `data/train.csv` has series, period, moment and value, the test part no values."""
-    source = job.run_dir / job.data
-    if is_split(job, source, sealed_dir):
-        print("The data is split already.")
-        if not keep_source:
-            source.unlink(missing_ok=True)
-        return
+    seal(job, sealed_dir, lambda source: _split(job, source, sealed_dir), keep_source=keep_source)
+
+
+def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
+    """Write the parts; what `split.json` keeps of them."""
     many = series_of(read_table(source, name=job.dataset_name), job)
     known: list[list[object]] = []
     ahead: list[list[object]] = []
@@ -49,25 +48,14 @@ def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
             "tails": [values[-shown:].tolist() for values in past[:_MOST_SHOWN]],
         },
     )
-    write_json(
-        job.run_dir / "data/split.json",
-        {
-            "target": job.target,
-            "text_column": None,
-            "train_rows": len(known),
-            "test_rows": len(ahead),
-            "equal_inputs_kept_together": False,
-            "seed": job.seed,
-            "asked": asked(job),
-            "source_sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
-            **facts_of(many),
-        },
-    )
-    if not keep_source:
-        source.unlink()
     count = f"{len(many.series):,} series" if len(many.series) > 1 else "One series"
     print(
         f"{count} by {many.rhythm.unit}, season {many.season}: the last {many.horizon} of each are sealed to measure."
     )
     for sentence in many.said:
         print(sentence)
+    return {
+        "train_rows": len(known),
+        "test_rows": len(ahead),
+        **facts_of(many),
+    }
