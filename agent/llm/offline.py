@@ -255,7 +255,9 @@ def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
 
 def _wanted(asked: _Asked, messages: Sequence[ModelMessage]) -> str | None:
     """What a request is about, where it also depends on what was said and done before."""
-    intent = intent_of(asked.words, with_file=bool(asked.files))
+    text = text_in(asked.words)
+    said = asked.words.replace(text, "") if text else asked.words  # a model's text is no request
+    intent = intent_of(said, with_file=bool(asked.files))
     if intent in (None, "inspect_dataset") and WRITING.search(asked.words):
         return "train" if asked.files else "predict"
     if intent == "again" and RUN_ID.search(asked.words.lower()):

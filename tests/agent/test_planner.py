@@ -598,3 +598,9 @@ def test_what_is_said_of_a_language_model_is_read(words: str, settings: dict[str
 def test_a_text_in_quotation_marks_is_answered_for() -> None:
     assert text_in("predict “Once upon a *time*”") == "Once upon a *time*"
     assert text_in("predict on this") is None
+
+
+async def test_what_stands_in_a_text_for_a_model_is_no_request() -> None:
+    for text in ("x = max(1, len(name))  # why", "stop the run and show its logs", "compare these"):
+        (call,) = (await reply(user(f"predict “{text}”"))).calls
+        assert (call.name, json.loads(call.arguments)["text"]) == ("predict", text)
