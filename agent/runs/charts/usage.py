@@ -80,11 +80,6 @@ def time_axis(stretches: Iterable[Stretch], began: float | None) -> TimeAxis:
     return TimeAxis(since, _DAY_S, "days")
 
 
-def has_gpus(used: Used) -> bool:
-    """Whether there is anything of a GPU."""
-    return any(gpu_of(name) and stretches for name, stretches in used.items())
-
-
 def usage_chart(run: Run, used: Used, view: UsageView, look: UsageLook, *, began: float | None) -> ChartSpec | None:
     """What a run used: its GPUs, and by `usage` also processors and memory; without a GPU those two. None without data.
 

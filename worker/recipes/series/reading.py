@@ -187,8 +187,3 @@ def facts_of(many: Many) -> dict[str, Any]:
         "unit": rhythm.unit, "end": rhythm.end, "weekday": rhythm.weekday, "minute": rhythm.minute,
         "season": many.season, "horizon": many.horizon, "time_column": many.time_column, "id_column": many.id_column,
     }  # fmt: skip
-
-
-def rhythm_from(facts: dict[str, Any]) -> Rhythm:
-    """The rhythm that `facts_of` kept."""
-    return Rhythm(facts["unit"], facts["end"], facts["weekday"], facts["minute"])
