@@ -9,6 +9,7 @@ from agent.commands.completion import Completion
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.loop import TurnLoop
 from agent.conversation.sessions import InboxRouter
+from agent.conversation.tool_calls import ToolCalls
 from agent.delivery.outbox import OutboxDelivery
 from agent.ports import Blobs, Bundles, Charts, ChatAdapter, Clock, Complete, Model
 from agent.runs.cards.live import LiveCards
@@ -128,7 +129,8 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         approvers=options.approvers,
         lifetime=options.approval_lifetime,
     )
-    loop = TurnLoop(stores.conversations, model, dispatcher, approvals, delivery, answer_s=options.answer_s)
+    calls = ToolCalls(stores.conversations, dispatcher, approvals, delivery)
+    loop = TurnLoop(stores.conversations, model, dispatcher, calls, delivery, answer_s=options.answer_s)
     router = InboxRouter(stores, loop, approvals, dispatcher, delivery, blobs, adapters, clock)
     completion = Completion(stores, engines, workspace=options.runs_open)
     monitor = None

@@ -319,8 +319,9 @@ class AttachedFile:
 class ModelMessage:
     """One entry of a conversation. `text` is what was said and nothing else; facts about it are fields.
 
-    Of a user: `speaker` is whose words they are; `noticed` says that they are nobody's but the monitor's; `files` came
-    with them, `refused` says why others that came were not taken. Of an assistant: `model` said it, and `offers` is the
+    Of a user: `speaker` is whose words they are, `steers` the key of who said them while their turn was at work;
+    `noticed` says that they are nobody's but the monitor's; `files` came with them, `refused` says why others that came
+    were not taken. Of an assistant: `model` said it, and `offers` is the
     column that it offered to train for. `call_id` is of the call that a tool message answers.
     """
 
@@ -329,6 +330,7 @@ class ModelMessage:
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     speaker: str = ""
+    steers: str = ""
     noticed: bool = False
     files: tuple[AttachedFile, ...] = ()
     refused: tuple[str, ...] = ()
@@ -345,9 +347,12 @@ class ToolSchema:
     parameters: dict[str, object]
 
 
+OFFLINE = "offline planner"  # as what the planner of rules answers
+
+
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """A whole answer of `model`. `offers` is the column that its words offer to train for."""
+    """A whole answer, of `model` or the planner of rules. `offers` is the column that its words offer to train for."""
 
     text: str
     calls: tuple[ToolCall, ...]

@@ -154,6 +154,9 @@ class Conversations(Protocol):
     async def append(self, turn: Turn, messages: Sequence[ModelMessage]) -> None:
         """Add messages to a running turn."""
 
+    async def steer(self, turn: Turn, item_id: int, said: ModelMessage) -> None:
+        """Take an inbox item's words into a running turn: the message and the item's end, in one transaction."""
+
     async def end_turn(self, turn: Turn, last: ModelMessage, *, key: str, content: Content) -> int:
         """The answer, the turn's end, its inbox item and its outbox row, in one transaction; that row's version."""
 

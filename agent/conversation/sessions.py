@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import tempfile
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,8 +21,9 @@ from agent.commands.words import joined
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.backlog import Backlog
 from agent.conversation.decisions import Decisions
-from agent.conversation.loop import Interrupt, TurnLoop
+from agent.conversation.loop import TurnLoop
 from agent.conversation.signs import Signs
+from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.approvals import AGAIN_KEY, Approval
 from agent.domain.content import END_ANSWER, Content
@@ -53,6 +55,7 @@ PASTED = (
 )
 ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
 STOPPED = "I stopped that answer."
+WAITED_FOR = "{} is at work and changes something, so I wait for its end; then I stop."
 NOT_YOURS = "Guests of another organisation end only answers to themselves."
 Work = InboxItem | Turn
 
@@ -84,7 +87,7 @@ class InboxRouter:
         self._clock = clock
         self._acts: dict[str, _Actor] = {}  # by thread: what acts at once
         self._turns: dict[str, _Actor] = {}  # by thread: turns, one after the other
-        self._answering: dict[str, Interrupt] = {}  # by thread: the turn that is carried out
+        self._answering: dict[str, TurnControl] = {}  # by thread: the turn that is carried out
         self._backlog = Backlog(self._store)
         self._signs = Signs(adapters)
         self._taken: set[int] = set()  # inbox items that an actor has, or whose turn one has
@@ -211,7 +214,7 @@ class InboxRouter:
     async def _act(self, work: Work) -> bool:
         """Do at once what needs no model; False where it became a turn that waits for those before it."""
         if isinstance(work, Turn):
-            await self._resume(work, Interrupt(work.person))
+            await self._resume(work, self._control(work.person, []))
             return True
         return await self._act_on(work)
 
@@ -235,7 +238,7 @@ class InboxRouter:
                 typed = _typed(inbound)
                 if typed is not None and not (may_be_talk(typed) and not await self._decisions.open_in(inbound.thread)):
                     return await self._command(item, typed)
-                if ends_answer(text) and self._interrupt(inbound):
+                if ends_answer(text) and await self._stops(item):
                     return True
             case Noticed():
                 pass
@@ -266,12 +269,12 @@ class InboxRouter:
             self._signs.begin(_item_id(work), thread, asked)
         if isinstance(work, InboxItem) and await self._decides(work):
             return True
-        with self._interruptible(thread, person) as interrupt:
+        with self._controlled(thread, person) as control:
             if isinstance(work, InboxItem):
                 kind = TurnKind.NOTICED if isinstance(work.inbound.act, Noticed) else TurnKind.ASKED
-                await self._begin_turn(work, kind, interrupt)
+                await self._begin_turn(work, kind, control)
             else:
-                await self._resume(work, interrupt)
+                await self._resume(work, control)
         return True
 
     async def _decides(self, item: InboxItem) -> bool:
@@ -284,35 +287,74 @@ class InboxRouter:
         await self._decide_typed(item, words)
         return True
 
-    async def _resume(self, turn: Turn, interrupt: Interrupt) -> None:
+    async def _resume(self, turn: Turn, control: TurnControl) -> None:
         """Go on with a turn, unless it has ended since somebody handed it on."""
         context = await self._conversations.resume_turn(turn)
         if context is not None:
-            await self._loop.run(turn, context, interrupt)
+            await self._loop.run(turn, context, control)
+
+    def _control(self, person: Person, heard: list[int]) -> TurnControl:
+        """Over a turn of this person's; `heard` gets the inbox items that become part of it."""
+        return TurnControl(person, partial(self._hear, heard))
 
     @contextlib.contextmanager
-    def _interruptible(self, thread: Thread, person: Person) -> Iterator[Interrupt]:
-        self._answering[thread.key] = interrupt = Interrupt(person)
+    def _controlled(self, thread: Thread, person: Person) -> Iterator[TurnControl]:
+        heard: list[int] = []
+        self._answering[thread.key] = control = self._control(person, heard)
         try:
-            yield interrupt
+            yield control
         finally:
             del self._answering[thread.key]
+            for item_id in heard:
+                self._signs.end(item_id)
 
-    def _interrupt(self, inbound: Inbound) -> bool:
-        """End the answer that is being given in this thread, and keep what was said; False where there is none.
+    async def _hear(self, heard: list[int], turn: Turn) -> list[ModelMessage]:
+        """What people have said in a turn's thread since it began, taken from those that wait and made part of it.
+
+        It counts as taken with the commit that stores the message and ends the inbox item: a crash before that leaves
+        it waiting, after that it is in the turn.
+        """
+        messages: list[ModelMessage] = []
+        waiting = self._turns.get(turn.thread.key)
+        while waiting is not None and isinstance(item := waiting.first(), InboxItem) and _steers(item.inbound, turn):
+            words, person = _said(item.inbound), item.inbound.person
+            files, refused = await self._take_files(item, words)
+            said = ModelMessage(
+                Role.USER, words.text, files=files, refused=refused, speaker=person.shown, steers=person.key
+            )
+            await self._conversations.steer(turn, item.id, said)
+            waiting.take()
+            heard.append(item.id)
+            self._taken.discard(item.id)
+            messages.append(said)
+        return messages
+
+    def _interrupt(self, inbound: Inbound) -> Sequence[str] | None:
+        """End the turn that is carried out in this thread, and keep what it did; None where there is none.
+
+        Gives the tools that are waited for.
 
         Raises:
             NotAllowed: a guest ends answers to others.
         """
-        interrupt = self._answering.get(inbound.thread.key)
-        if interrupt is None:
-            return False
-        if inbound.person.external and inbound.person.key != interrupt.person.key:
+        control = self._answering.get(inbound.thread.key)
+        if control is None:
+            return None
+        if inbound.person.external and inbound.person.key != control.person.key:
             raise NotAllowed(NOT_YOURS)
-        interrupt.press(inbound.person)
+        return control.press(inbound.person)
+
+    async def _stops(self, item: InboxItem) -> bool:
+        """Whether a turn is carried out in the thread; then it ends, and people hear of what is waited for."""
+        waited = self._interrupt(item.inbound)
+        if waited is None:
+            return False
+        if waited:
+            text = WAITED_FOR.format(", ".join(f"`{tool}`" for tool in waited))
+            await self._delivery.put(f"stopping:{item.id}", item.inbound.thread, Content(text=text), urgent=True)
         return True
 
-    async def _begin_turn(self, item: InboxItem, kind: TurnKind, interrupt: Interrupt) -> None:
+    async def _begin_turn(self, item: InboxItem, kind: TurnKind, control: TurnControl) -> None:
         inbound = item.inbound
         said = _said(inbound)
         turn = Turn(f"t-{new_ulid()}", "", item.id, inbound.thread, inbound.person, kind=kind)
@@ -320,9 +362,9 @@ class InboxRouter:
         asked = ModelMessage(Role.USER, said.text, files=files, refused=refused)
         begun = await self._conversations.begin_turn(turn, asked)
         if begun is not None:
-            await self._loop.run(*begun, interrupt)
+            await self._loop.run(*begun, control)
         elif found := await self._conversations.turn_of_item(item.id):  # from before a restart
-            await self._resume(found, interrupt)
+            await self._resume(found, control)
 
     async def _take_files(self, item: InboxItem, said: Said) -> tuple[tuple[AttachedFile, ...], tuple[str, ...]]:
         """Download what came with a message, unless it has a turn already; the files, and why others were not taken."""
@@ -365,7 +407,7 @@ class InboxRouter:
                 return self._queue(inbound.thread, item)  # it may be about what is still being planned
             await self._decide_typed(item, words)
             return True
-        if ends_answer(" ".join(words)) and self._interrupt(inbound):
+        if ends_answer(" ".join(words)) and await self._stops(item):
             await self._whisper(item, Content(text=STOPPED))
             return True
         if asks_people(words, self._dispatcher):
@@ -391,7 +433,7 @@ class InboxRouter:
     async def _ask(self, item: InboxItem) -> bool:
         """Ask people about a command."""
         await self._whisper(item, Content(text=ON_ITS_WAY))  # a slash command is owed an answer of its own
-        await self._begin_turn(item, TurnKind.COMMANDED, Interrupt(item.inbound.person))
+        await self._begin_turn(item, TurnKind.COMMANDED, self._control(item.inbound.person, []))
         return True
 
     async def _warn_of_secrets(self, item: InboxItem) -> None:
@@ -414,7 +456,7 @@ class InboxRouter:
             await self._decide(item, click.subject, approve=click.action == "approve", digest=click.digest)
             return True
         if click.action == END_ANSWER.action:
-            if not self._interrupt(item.inbound):
+            if not await self._stops(item):
                 raise Conflict("No answer is being given here any more.")
             return True
         if click.action == "continue":
@@ -439,6 +481,16 @@ def _typed(inbound: Inbound) -> Sequence[str] | None:
             return words_of(text)
         case _:
             return None
+
+
+def _steers(inbound: Inbound, turn: Turn) -> bool:
+    """Whether words that wait belong to a turn at work: said by its person or the team, and no command."""
+    return (
+        turn.kind is TurnKind.ASKED
+        and isinstance(inbound.act, Said)
+        and _typed(inbound) is None
+        and (not inbound.person.external or inbound.person.key == turn.person.key)
+    )
 
 
 def _said(inbound: Inbound) -> Said:
@@ -510,37 +562,52 @@ class _Actor:
         """`ended` is called in the moment from which nothing more is taken."""
         self._handle = handle
         self._ended = ended
-        self._waiting: asyncio.Queue[Work] = asyncio.Queue()
-        self._open = 0
+        self._waiting: deque[Work] = deque()
+        self._came, self._quiet = asyncio.Event(), asyncio.Event()
+        self._carries = False
         self.task = asyncio.create_task(self._run())
 
     def put(self, work: Work) -> None:
-        self._open += 1
-        self._waiting.put_nowait(work)
+        self._waiting.append(work)
+        self._came.set()
+        self._quiet.clear()
+
+    def first(self) -> Work | None:
+        """What comes next, which stays there."""
+        return self._waiting[0] if self._waiting else None
+
+    def take(self) -> Work:
+        """What comes next, which nothing else gets."""
+        return self._waiting.popleft()
 
     @property
     def busy(self) -> bool:
-        return self._open > 0
+        return self._carries or bool(self._waiting)
 
     async def idle(self) -> None:
-        await self._waiting.join()
+        await self._quiet.wait()
 
     async def _run(self) -> None:
         try:
-            while (work := await self._next()) is not None:
-                await self._carry(work)
-                self._open -= 1
-                self._waiting.task_done()
+            while await self._comes():
+                self._carries = True
+                await self._carry(self.take())
+                self._carries = False
+                if not self._waiting:
+                    self._quiet.set()
         finally:
             self._ended()
 
-    async def _next(self) -> Work | None:
-        """The next piece of work; None after a quiet time."""
-        try:
-            async with asyncio.timeout(IDLE_S):
-                return await self._waiting.get()
-        except TimeoutError:
-            return None if self._waiting.empty() else self._waiting.get_nowait()  # it may have come in this moment
+    async def _comes(self) -> bool:
+        """Wait for work; False after a quiet time."""
+        while not self._waiting:
+            self._came.clear()
+            try:
+                async with asyncio.timeout(IDLE_S):
+                    await self._came.wait()
+            except TimeoutError:
+                return bool(self._waiting)  # it may have come in this moment
+        return True
 
     async def _carry(self, work: Work) -> None:
         """Handle it; while not even an error can be stored, try again, so that nothing behind it overtakes it."""

@@ -40,10 +40,9 @@ from agent.llm.phrases import (
     text_in,
     wants_csv,
 )
-from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
+from agent.ports import OFFLINE, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from agent.tools.training.programs import REQUIREMENTS
 
-NAME = "offline planner"
 UNDERSTANDS = (
     "- **train**: attach a csv (json, parquet, xlsx, a zip of images) or give its address, and say what to predict, "
     "e.g. “train a model that predicts `churn`”\n"
@@ -148,12 +147,12 @@ def _asked(said: ModelMessage, messages: Sequence[ModelMessage]) -> tuple[_Asked
 
 
 def _say(text: str) -> ModelReply:
-    return ModelReply(text, (), NAME)
+    return ModelReply(text, (), OFFLINE)
 
 
 def _call(name: str, text: str = "", /, **arguments: Any) -> ModelReply:
     said = {key: value for key, value in arguments.items() if value not in (None, {}, ())}
-    return ModelReply(text, (ToolCall(f"call-{new_ulid()}", name, json.dumps(said)),), NAME)
+    return ModelReply(text, (ToolCall(f"call-{new_ulid()}", name, json.dumps(said)),), OFFLINE)
 
 
 def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:

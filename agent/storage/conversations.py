@@ -56,12 +56,13 @@ def _as_message(row: Row[Any]) -> ModelMessage:
         refused=tuple(facts.get("refused", ())),
         model=facts.get("model", ""),
         offers=facts.get("offers", ""),
+        steers=facts.get("steers", ""),
     )
     if said.role is not Role.USER or not row.person:
         return said
     if row.kind == TurnKind.NOTICED:
         return replace(said, noticed=True)
-    return replace(said, speaker=wire.decode(Person, row.person).shown)
+    return replace(said, speaker=facts.get("speaker") or wire.decode(Person, row.person).shown)
 
 
 def _facts(said: ModelMessage) -> str:
@@ -71,6 +72,8 @@ def _facts(said: ModelMessage) -> str:
         "refused": said.refused,
         "model": said.model,
         "offers": said.offers,
+        "steers": said.steers,
+        "speaker": said.speaker if said.steers else "",  # else it is the turn's person
     }
     kept = {name: fact for name, fact in facts.items() if fact}
     return json.dumps(kept) if kept else ""
@@ -207,6 +210,15 @@ class SqlConversations:
         def store(connection: Connection) -> None:
             for said in messages:
                 add_message(connection, turn_, said)
+
+        await self._database.write(store)
+
+    async def steer(self, turn_: Turn, item_id: int, said: ModelMessage) -> None:
+        """Take an inbox item's words into a running turn: the message and the item's end, in one transaction."""
+
+        def store(connection: Connection) -> None:
+            add_message(connection, turn_, said)
+            connection.execute(_END_ITEM, {"item": item_id})
 
         await self._database.write(store)
 

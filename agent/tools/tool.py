@@ -23,8 +23,9 @@ class Arguments(BaseModel):
 class Caller:
     """On whose behalf a tool runs. `turn_id` is empty for commands and buttons.
 
-    `unattended` says that nobody asked: the monitor noticed something, and may propose but change nothing. `workspace`
-    says that runs are open to all channels of the workspace.
+    `unattended` says that nobody asked: the monitor noticed something, and may propose but change nothing. `shared`
+    says that others have spoken in this turn too, so that nothing is done on this person's name alone. `workspace` says
+    that runs are open to all channels of the workspace.
     """
 
     person: Person
@@ -32,6 +33,7 @@ class Caller:
     thread: Thread
     turn_id: str = ""
     unattended: bool = False
+    shared: bool = False
     workspace: bool = False
 
 

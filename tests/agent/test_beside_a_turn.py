@@ -148,7 +148,7 @@ async def test_a_tool_that_runs_is_not_undone_when_its_turn_is_stopped(harness: 
         await brain.router.accept(said("stop"))
         await harness.until(lambda: all(answer.by for answer in brain.router._answering.values()))
         go_on.set()
-        await harness.until(lambda: "_Stopped by alice._" in harness.adapter.texts())
+        await harness.until(lambda: "_Stopped by alice. `pause_run` was finished first._" in harness.adapter.texts())
         assert (await brain.stores.runs.get(run.id)).state is RunState.PAUSING
         assert len(model.asked) == 1
         assert await brain.stores.conversations.running_turns() == []

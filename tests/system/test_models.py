@@ -77,6 +77,20 @@ async def test_an_answer_grows_in_the_thread_and_is_stopped_there(slack: SlackSe
     await seen(slack, asked.ts, "word0 word1", "Stopped by")
 
 
+async def test_what_is_said_during_a_turn_reaches_its_next_step(slack: SlackServer, server: ModelServer) -> None:
+    rest = asyncio.Event()
+    look = Reply("I look what there is.", calls=[Call("list_runs", {})], wait_for=rest, hold_after=2)
+    server.script(look, Reply("Nothing runs, and blue it is."))
+    asked = slack.user("alice").mention("what is going on here")
+    await seen(slack, asked.ts, "I look")
+    slack.user("bob").say("paint it blue, too", thread=asked.ts)
+    await settled()
+    rest.set()
+    await seen(slack, asked.ts, "and blue it is.")
+    assert len(server.requests) == 2
+    assert server.requests[1].messages[-1] == {"role": "user", "content": '[from "Bob"]\npaint it blue, too'}
+
+
 async def test_a_model_plans_a_training(slack: SlackServer, server: ModelServer, visits: bytes) -> None:
     plan = {"file": "visits.csv", "target": "visited_doctor"}
     server.script(

@@ -99,10 +99,10 @@ class Control:
         return await self._done(run, await self._service.resume(run.id))
 
     async def plan_stop(self, caller: Caller, asked: ControlArguments) -> Plan | Result:
-        """Stop it where its owner, or an approver, named it; ask about any other."""
+        """Stop it where its owner, or an approver, named it and nobody else spoke; ask about any other."""
         run = await self._meant(caller, asked, "stop")
         owns = await self._owns(caller, run)
-        if run.state not in MEANT["stop"] or (owns and asked.run):
+        if run.state not in MEANT["stop"] or (owns and asked.run and not caller.shared):
             return await self._done(run, await self._service.stop(run.id, by=caller.person.shown))
         return _question(run, "Stop", "It saves a checkpoint first, and `retry` goes on from that.", owns=owns)
 

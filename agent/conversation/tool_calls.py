@@ -1,0 +1,139 @@
+"""Carries out the calls of a model's reply: neighbours that may run together do, and each result is a row of its own.
+
+Where people end the turn, a tool that only reads is cancelled, and one that changes something is waited for; what has
+finished stays. Called by the turn loop.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from agent.conversation.approvals import ApprovalService
+from agent.conversation.turn_control import TurnControl
+from agent.delivery.outbox import OutboxDelivery
+from agent.domain.content import Content
+from agent.domain.policy import Effect
+from agent.ports import ModelMessage, Role, ToolCall
+from agent.stores import Conversations, Turn, TurnKind
+from agent.tools.dispatch import Dispatcher, NeedsApproval, failure_of
+from agent.tools.tool import Caller, Result
+
+UNKNOWN_OUTCOME = (
+    '{"error": "This call was begun before a restart and its outcome is unknown. '
+    'Check the state before you repeat it."}'
+)
+NOT_ASKED = '{"text": "People stopped this turn before they were asked about the call. Nothing was done."}'
+CANCELLED = '{"text": "People stopped this turn before the call had ended. It only reads, so nothing was changed."}'
+
+
+class ToolCalls:
+    """The way from a turn to the dispatcher."""
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        dispatcher: Dispatcher,
+        approvals: ApprovalService,
+        delivery: OutboxDelivery,
+    ) -> None:
+        """It keeps no state between calls."""
+        self._conversations = conversations
+        self._dispatcher = dispatcher
+        self._approvals = approvals
+        self._delivery = delivery
+
+    async def answer(self, turn: Turn, history: list[ModelMessage], control: TurnControl) -> bool:
+        """Carry out calls that have no answer yet, which `history` gets; whether one of them waits for people."""
+        waits = False
+        for together in self._batches(unanswered(history)):
+            if control.by:
+                break
+            work = (self._answer(turn, call, history, control) for call in together)
+            for asked in await asyncio.gather(*work, return_exceptions=True):
+                if isinstance(asked, BaseException):
+                    raise asked
+                waits = waits or asked
+        return waits
+
+    def _batches(self, calls: Sequence[ToolCall]) -> Sequence[Sequence[ToolCall]]:
+        """The calls in their order; neighbours that may run at the same time are in one batch."""
+        batches: list[list[ToolCall]] = []
+        for call in calls:
+            beside = self._dispatcher.runs_beside(call.name)
+            if beside and batches and self._dispatcher.runs_beside(batches[-1][-1].name):
+                batches[-1].append(call)
+            else:
+                batches.append([call])
+        return batches
+
+    async def _answer(self, turn: Turn, call: ToolCall, history: list[ModelMessage], control: TurnControl) -> bool:
+        """Carry out one call and store what it gave as soon as it is there; whether it waits for people."""
+        caller = Caller(
+            turn.person,
+            turn.session_id,
+            turn.thread,
+            turn.id,
+            unattended=turn.kind is TurnKind.NOTICED,
+            shared=any(said.steers not in {"", turn.person.key} for said in since_request(history)),
+        )
+        answer = await self._carry_out(turn, call, caller, control)
+        if answer is None:
+            return True
+        if isinstance(answer, Result):
+            await self._show(turn, call, answer)
+            answer = self._dispatcher.answer(call.name, answer)
+        said = ModelMessage(Role.TOOL, answer, call_id=call.id)
+        await self._conversations.append(turn, [said])
+        history.append(said)
+        return False
+
+    async def _carry_out(self, turn: Turn, call: ToolCall, caller: Caller, control: TurnControl) -> Result | str | None:
+        """What a call gave, or the answer for the model where it could not be done; None where people are asked."""
+        asks, reads = self._dispatcher.asks(call.name), self._dispatcher.effect(call.name) is Effect.READ
+        if asks and await self._approvals.waits(turn, call):
+            return None
+        if not (asks or reads) and not await self._conversations.start_call(turn.id, call.id):
+            return UNKNOWN_OUTCOME
+        try:
+            if reads:
+                result = await control.wait(self._dispatcher.call(caller, call))
+            else:
+                with control.finishing(call.name):
+                    result = await self._dispatcher.call(caller, call)
+        except Exception as error:  # noqa: BLE001 - a failing tool answers its call; the turn goes on
+            return CANCELLED if reads and control.by and isinstance(error, TimeoutError) else failure_of(error, call)
+        if isinstance(result, NeedsApproval):
+            if control.by:
+                return NOT_ASKED
+            await self._approvals.ask(turn, call, result)
+            return None
+        return result
+
+    async def _show(self, turn: Turn, call: ToolCall, result: Result) -> None:
+        """What a tool has for people's eyes: its card and its files."""
+        if result.card is not None or result.files:
+            text = "" if result.card else result.text
+            content = Content(text=text, card=result.card, files=result.files)
+            await self._delivery.put(f"card:{turn.id}:{call.id}", turn.thread, content, urgent=True)
+
+
+def unanswered(history: Sequence[ModelMessage]) -> list[ToolCall]:
+    """Calls of the last assistant message that no tool message answers; none where people have spoken since."""
+    answered: set[str] = set()
+    for said in reversed(history):
+        if said.role is Role.TOOL:
+            answered.add(said.call_id)
+        elif said.role is Role.ASSISTANT:
+            return [call for call in said.calls if call.id not in answered]
+        else:
+            return []
+    return []
+
+
+def since_request(history: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
+    """What a turn, the last of a session, has said and done so far, its request first."""
+    start = next((n for n in range(len(history) - 1, -1, -1) if _begins(history[n])), 0)
+    return history[start:]
+
+
+def _begins(said: ModelMessage) -> bool:
+    return said.role is Role.USER and not said.steers

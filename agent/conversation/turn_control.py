@@ -1,0 +1,65 @@
+"""What people do to a turn that is being carried out: they end it, or say something that it hears at its next step.
+
+Made by the inbox router for each time that a turn is carried out; lost with the process, as nothing in here is needed
+to go on.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from typing import TypeVar
+
+from agent.domain.inbound import Person
+from agent.ports import ModelMessage
+from agent.stores import Turn
+
+T = TypeVar("T")
+Hear = Callable[[Turn], Awaitable[Sequence[ModelMessage]]]
+
+
+class TurnControl:
+    """The router's hand on one turn. `by` is who ended it."""
+
+    def __init__(self, person: Person, hear: Hear) -> None:
+        """`person` is whose turn it is; `hear` takes what people have said since and stores it as part of the turn."""
+        self.person = person
+        self.hear = hear
+        self.by: Person | None = None
+        self.finishes: list[str] = []  # tools with an effect that are at work now
+        self.finished: list[str] = []  # of those, what ended after somebody had ended the turn
+        self._limits: set[asyncio.Timeout] = set()
+
+    def press(self, by: Person) -> Sequence[str]:
+        """End the turn now; the names of tools that change something and are waited for."""
+        self.by = self.by or by
+        for limit in self._limits:
+            limit.reschedule(_now_s())
+        return tuple(dict.fromkeys(self.finishes))
+
+    async def wait(self, coming: Awaitable[T], *, until_s: float | None = None) -> T:
+        """What comes next. Raises `TimeoutError` when somebody ends the turn, and at `until_s` on the loop's clock."""
+        if self.by is not None:
+            if isinstance(coming, Coroutine):
+                coming.close()
+            raise TimeoutError
+        async with asyncio.timeout_at(until_s) as limit:
+            self._limits.add(limit)
+            try:
+                return await coming
+            finally:
+                self._limits.discard(limit)
+
+    @contextlib.contextmanager
+    def finishing(self, tool: str) -> Iterator[None]:
+        """A tool that changes something is at work, so it is waited for whatever people say."""
+        self.finishes.append(tool)
+        try:
+            yield
+        finally:
+            self.finishes.remove(tool)
+            if self.by is not None:
+                self.finished.append(tool)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

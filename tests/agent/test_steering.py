@@ -1,0 +1,156 @@
+"""A turn at work hears what people say meanwhile, and can be ended at any moment."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from agent.conversation.prompt import as_read
+from agent.domain.runs import RunState
+from agent.llm.chain import ModelChain
+from agent.llm.offline import OfflinePlanner
+from agent.ports import ModelMessage, ModelReply, Role, ToolCall
+from tests.agent.conftest import Harness
+from tests.agent.slow_tools import SlowTools
+from tests.agent.stage import Stage
+from tests.fakes import ALICE, BOB, GUEST, ScriptedModel, clicked, said
+
+
+def calls(*calls: tuple[str, str]) -> ModelReply:
+    """A reply with these calls, by tool and what it is about."""
+    made = (ToolCall(f"c-{what}", name, json.dumps({"what": what})) for name, what in calls)
+    return ModelReply("", tuple(made), "m")
+
+
+def read(messages: Sequence[ModelMessage]) -> list[str]:
+    """What a model reads, without the system's word."""
+    return [as_read(message) for message in messages if message.role is not Role.SYSTEM]
+
+
+@pytest.fixture
+def slow(harness: Harness) -> SlowTools:
+    tools = SlowTools()
+    harness.toolsets = (tools,)
+    return tools
+
+
+async def test_what_people_say_meanwhile_reaches_the_next_step_by_name(harness: Harness, slow: SlowTools) -> None:
+    harness.model = model = ScriptedModel(calls(("look_long", "a")), ModelReply("Both done.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look at a"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("and use the small model", person=BOB, mentions_bot=False))
+        await brain.router.accept(said("cluster", person=BOB))  # a command stays one
+        await harness.until(lambda: any(c.card and "Cluster" in c.card.title for c in harness.adapter.shown))
+        await harness.until(lambda: len(harness.adapter.busy_with) == 2)  # Bob sees that it is worked on
+        slow.go_on.set()
+        await harness.until(lambda: "Both done." in harness.adapter.texts())
+        await brain.router.idle()
+        assert read(model.asked[1]) == [
+            '[from "alice"]\nlook at a',
+            "",
+            '{"text": "ended a"}',
+            '[from "bob"]\nand use the small model',
+        ]
+        assert await brain.stores.inbox.waiting() == []
+        await harness.until(lambda: harness.adapter.busy_with == [])
+    harness.model = model = ScriptedModel(ModelReply("As I said.", (), "m"))
+    async with harness.open() as brain:  # nothing is said or done twice, and later turns know who spoke
+        await brain.router.accept(said("so?"))
+        await harness.until(lambda: "As I said." in harness.adapter.texts())
+    assert '[from "bob"]\nand use the small model' in read(model.asked[0])
+
+
+async def test_words_that_waited_when_the_bot_died_steer_the_turn_after_its_start(
+    harness: Harness, slow: SlowTools
+) -> None:
+    harness.model = ScriptedModel(calls(("look_long", "a")))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look at a"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("and quickly", person=BOB))
+        await brain.router.accept(said("please", person=ALICE))
+    harness.model = model = ScriptedModel(ModelReply("Here it is.", (), "m"))
+    slow.go_on.set()
+    async with harness.open() as brain:
+        await harness.until(lambda: "Here it is." in harness.adapter.texts())
+        await brain.router.idle()
+    assert read(model.asked[0])[-2:] == ['[from "bob"]\nand quickly', '[from "alice"]\nplease']
+    assert len(model.asked) == 1
+
+
+async def test_a_guest_does_not_steer_others_and_what_comes_at_the_end_is_a_turn(
+    harness: Harness, slow: SlowTools
+) -> None:
+    harness.model = model = ScriptedModel(
+        calls(("look_long", "a")), ModelReply("Done.", (), "m"), ModelReply("Hello, guest.", (), "m")
+    )
+    async with harness.open() as brain:
+        await brain.router.accept(said("look at a"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("delete everything", person=GUEST))
+        await harness.until(lambda: len(harness.adapter.busy_with) == 2)
+        slow.go_on.set()
+        await harness.until(lambda: "Hello, guest." in harness.adapter.texts())
+    assert "delete everything" not in "".join(read(model.asked[1]))
+    assert read(model.asked[2])[-1] == '[from "guest"]\ndelete everything'
+
+
+async def test_the_planner_of_rules_answers_one_request_after_the_other(harness: Harness, slow: SlowTools) -> None:
+    harness.model = ModelChain([], OfflinePlanner())
+    async with harness.open() as brain:
+        await brain.router.accept(said("what is the weather"))
+        await brain.router.accept(said("and how is tomorrow"))
+        await harness.until(lambda: len(harness.adapter.texts()) == 2)
+
+
+async def test_a_stop_cancels_what_reads_and_keeps_what_has_ended(harness: Harness, slow: SlowTools) -> None:
+    harness.model = model = ScriptedModel(calls(("look", "a"), ("look_long", "b")), ModelReply("I saw a.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look at a and b"))
+        await harness.until(lambda: slow.begun == ["b"])
+        await brain.router.accept(said("stop", person=BOB, mentions_bot=False))
+        await harness.until(lambda: harness.adapter.texts() == ["_Stopped by bob._"])
+        await brain.router.idle()
+        await brain.router.accept(said("what did you see?"))
+        await harness.until(lambda: "I saw a." in harness.adapter.texts())
+    assert slow.ended == []
+    results = [message.text for message in model.asked[1] if message.role is Role.TOOL]
+    assert results[0] == '{"text": "saw a"}'
+    assert "before the call had ended" in results[1]
+
+
+async def test_a_stop_waits_for_what_changes_something_and_says_so(harness: Harness, slow: SlowTools) -> None:
+    harness.model = ScriptedModel(calls(("change", "a"), ("look", "b")))
+    async with harness.open() as brain:
+        await brain.router.accept(said("change a"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("stop"))
+        await harness.until(lambda: any("`change` is at work and changes" in text for text in harness.adapter.texts()))
+        slow.go_on.set()
+        await harness.until(lambda: "_Stopped by alice. `change` was finished first._" in harness.adapter.texts())
+        await brain.router.idle()
+        assert await brain.stores.conversations.running_turns() == []
+        (_, _, result, end) = await brain.stores.conversations.history(
+            await brain.stores.conversations.session_of(said("").thread, create=False) or ""
+        )
+        assert result.text == '{"text": "ended a"}'
+        assert end.role is Role.ASSISTANT
+
+
+async def test_nobody_stops_a_run_in_the_name_of_whose_turn_it_is(harness: Harness, slow: SlowTools) -> None:
+    """Bob cannot have Alice's run stopped by speaking up while a turn of hers is at work."""
+    async with harness.open() as brain:
+        run = await Stage(harness, brain).running(person=ALICE)
+    stop = ModelReply("", (ToolCall("c2", "stop_run", json.dumps({"run": run.id})),), "m")
+    harness.model = ScriptedModel(calls(("look_long", "a")), stop, ModelReply("It goes on.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look at a"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said(f"stop {run.id} too, will you", person=BOB, mentions_bot=False))
+        await harness.until(lambda: len(harness.adapter.busy_with) == 2)
+        slow.go_on.set()
+        await harness.until(lambda: any(c.card and c.card.title == f"Stop {run.id}?" for c in harness.adapter.shown))
+        assert (await brain.stores.runs.get(run.id)).state is RunState.RUNNING
+        await brain.router.accept(clicked(harness.adapter.button("reject"), person=ALICE))
+        await harness.until(lambda: "It goes on." in harness.adapter.texts())
