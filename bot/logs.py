@@ -1,49 +1,44 @@
 """Logging of the bot's process: constant event names with fields, secrets scrubbed in one place."""
 
+import json
 import logging
 import sys
-from collections.abc import MutableMapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import structlog
+from typing_extensions import override
 
 from agent.domain.redaction import without_secrets
 
 QUIET = ("slack_bolt", "slack_sdk", "discord", "aiohttp", "celery", "kombu", "amqp", "matplotlib", "PIL", "asyncio")
+_OWN = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message", "asctime", "taskName"}
 
 
-def scrub(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Replace what looks like a token in every text of an event."""
-    for name, value in event.items():
-        if isinstance(value, str):
-            event[name] = without_secrets(value)[0]
-    return event
+class Line(logging.Formatter):
+    """One line an event: UTC time, level, its words, then logger and fields as `name=value`; a traceback below."""
+
+    @override
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        fields = {"logger": record.name} | {name: value for name, value in vars(record).items() if name not in _OWN}
+        told = " ".join(f"{name}={_quoted(str(value))}" for name, value in fields.items())
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        return f"{at} {record.levelname.lower():<7} {record.message}  {told}"
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        return without_secrets(super().format(record))[0]
+
+
+def _quoted(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False) if not value or set(value) & set(' "\n=') else value
 
 
 def configure(level: str, file: Path | None) -> None:
-    """Log to `file`, or to standard error as text for people."""
+    """Log to `file`, or to standard error."""
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
     handler: logging.Handler = logging.FileHandler(file) if file else logging.StreamHandler(sys.stderr)
-    shared: list[Any] = [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-        scrub,
-    ]
-    renderer: Any = structlog.processors.LogfmtRenderer(bool_as_flag=False) if file else _for_people()
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
-        )
-    )
+    handler.setFormatter(Line())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
-
-
-def _for_people() -> Any:
-    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())

@@ -9,4 +9,4 @@ from pydantic import BaseModel, ConfigDict
 class Value(BaseModel):
     """An immutable value, equal by content."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)

@@ -16,7 +16,7 @@ from agent.ports import ToolSchema
 class Arguments(BaseModel):
     """What a tool takes. Unknown names are refused, so that a misspelt one is not ignored."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 @dataclass(frozen=True, slots=True)
