@@ -130,7 +130,9 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         lifetime=options.approval_lifetime,
     )
     calls = ToolCalls(stores.conversations, dispatcher, approvals, delivery)
-    loop = TurnLoop(stores.conversations, model, dispatcher, calls, delivery, answer_s=options.answer_s)
+    loop = TurnLoop(
+        stores.conversations, model, dispatcher, calls, delivery, stores.usage, clock, answer_s=options.answer_s
+    )
     router = InboxRouter(stores, loop, approvals, dispatcher, delivery, blobs, adapters, clock)
     completion = Completion(stores, engines, workspace=options.runs_open)
     monitor = None

@@ -352,14 +352,17 @@ OFFLINE = "offline planner"  # as what the planner of rules answers
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """A whole answer, of `model` or the planner of rules. `offers` is the column that its words offer to train for."""
+    """A whole answer, of `model` or the planner of rules. `offers` is the column that its words offer to train for.
+
+    `cost_usd` is None where nobody knows a price; nothing was asked of a provider where there are no tokens either.
+    """
 
     text: str
     calls: tuple[ToolCall, ...]
     model: str
     tokens_in: int = 0
     tokens_out: int = 0
-    cost_usd: float = 0.0
+    cost_usd: float | None = None
     offers: str = ""
 
 

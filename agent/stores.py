@@ -3,7 +3,7 @@
 What is remembered of runs is in `agent.run_store`, and its names can be had from here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -29,6 +29,8 @@ __all__ = [
     "Lease",
     "LogPage",
     "LogQuery",
+    "ModelCall",
+    "ModelUsage",
     "Note",
     "Outbox",
     "Place",
@@ -36,6 +38,7 @@ __all__ = [
     "PostState",
     "Runs",
     "Script",
+    "Spent",
     "Stores",
     "Turn",
     "TurnKind",
@@ -258,6 +261,49 @@ class Outbox(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One answer of a language model, and what it cost; `usd` is None where nobody knows the price."""
+
+    turn: Turn
+    model: str
+    tokens_in: int
+    tokens_out: int
+    usd: float | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What calls of language models used. `usd` is the sum of the known prices; `unpriced` calls have none."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float = 0.0
+    unpriced: int = 0
+
+
+class ModelUsage(Protocol):
+    """What language models cost: one row a call, by turn, session, person and channel.
+
+    The sums of a month are those with `since=agent.clock.month_began(now)`; filters that are left out hold for all.
+    """
+
+    async def add(self, call: ModelCall) -> None:
+        """Store it; its session, person and channel are those of its turn."""
+
+    async def spent(
+        self, *, session_id: str = "", person: str = "", channel: str = "", since: datetime | None = None
+    ) -> Spent:
+        """The sum. `person` is a `Person.key`, `channel` a `Thread.channel_key`."""
+
+    async def by_model(
+        self, *, session_id: str = "", person: str = "", channel: str = "", since: datetime | None = None
+    ) -> Mapping[str, Spent]:
+        """The same by the model's name, the one with most tokens first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stores:
     """All that the brain remembers."""
 
@@ -266,3 +312,4 @@ class Stores:
     approvals: Approvals
     runs: Runs
     outbox: Outbox
+    usage: ModelUsage

@@ -14,8 +14,8 @@ from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Button, Card, Content
 from agent.domain.datasets import DatasetRef
-from agent.ports import OFFLINE, Model, ModelMessage, ModelReply, Role
-from agent.stores import Context, Conversations, Turn
+from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelReply, Role
+from agent.stores import Context, Conversations, ModelCall, ModelUsage, Turn
 from agent.tools.dispatch import Dispatcher
 
 MOST_MODEL_CALLS = 16
@@ -32,13 +32,15 @@ class _CutOffError(Exception):
 class TurnLoop:
     """Carries turns through."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the loop joins these parts
         self,
         conversations: Conversations,
         model: Model,
         dispatcher: Dispatcher,
         calls: ToolCalls,
         delivery: OutboxDelivery,
+        usage: ModelUsage,
+        clock: Clock,
         *,
         answer_s: float,
     ) -> None:
@@ -48,6 +50,8 @@ class TurnLoop:
         self._dispatcher = dispatcher
         self._calls = calls
         self._delivery = delivery
+        self._usage = usage
+        self._clock = clock
         self._answer_s = answer_s
 
     async def run(self, turn: Turn, context: Context, control: TurnControl) -> None:
@@ -97,6 +101,7 @@ class TurnLoop:
         async with self._delivery.open(key, turn.thread) as live:
             try:
                 reply = await self._ask(conversation(history, files), live, control)
+                await self._bill(turn, reply)
                 content = Content(text=reply.text)
             except _CutOffError as cut:
                 content = self._cut_off(turn, cut.said, control)
@@ -130,6 +135,13 @@ class TurnLoop:
         except TimeoutError:
             raise _CutOffError(said) from None
         return reply or ModelReply("The language model ended without an answer. Ask again.", (), "none")
+
+    async def _bill(self, turn: Turn, reply: ModelReply) -> None:
+        """Store what a reply cost, before the reply itself: a reply that is lost was paid for too."""
+        if reply.tokens_in or reply.tokens_out:
+            now = self._clock.now()
+            call = ModelCall(turn, reply.model, reply.tokens_in, reply.tokens_out, reply.cost_usd, now)
+            await self._usage.add(call)
 
     def _cut_off(self, turn: Turn, said: str, control: TurnControl) -> Content:
         """What stays of an answer that was ended, and why."""

@@ -25,6 +25,11 @@ class Thread(Value):
         """One string for the whole address."""
         return "/".join((self.platform, self.tenant, self.channel, self.thread_id))
 
+    @property
+    def channel_key(self) -> str:
+        """One string for the channel that the thread is in."""
+        return "/".join((self.platform, self.tenant, self.channel))
+
 
 def one_line(text: str) -> str:
     """A name that somebody chose, as one line of at most 100 characters: its beginning, and its end with the ending.

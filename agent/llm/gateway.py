@@ -130,15 +130,15 @@ class Gateway:
         bill = {"tokens_in": tokens_in, "tokens_out": tokens_out, "cost_usd": cost}
         return {"done": {"text": text, "calls": calls, **bill}}
 
-    def _bill(self, whole: "_Whole", request: Mapping[str, Any]) -> tuple[int, int, float]:
-        """Tokens and cost; a model without a known price costs 0."""
+    def _bill(self, whole: "_Whole", request: Mapping[str, Any]) -> tuple[int, int, float | None]:
+        """Tokens and cost; the cost of a model without a known price is not known."""
         tokens = 0, 0
         try:
             reply = self._litellm.stream_chunk_builder(whole.chunks, messages=request["messages"])
             tokens = int(reply.usage.prompt_tokens or 0), int(reply.usage.completion_tokens or 0)
             cost = self._litellm.completion_cost(completion_response=reply, model=request["model"])
         except Exception:  # noqa: BLE001 - an answer is worth more than its bill
-            return *tokens, 0.0
+            return *tokens, None
         return *tokens, float(cost)
 
     def _missing_keys(self, request: Mapping[str, Any]) -> str:

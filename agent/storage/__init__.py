@@ -4,6 +4,7 @@ from agent.storage.approvals import SqlApprovals
 from agent.storage.conversations import SqlConversations
 from agent.storage.database import Database
 from agent.storage.inbox import SqlInbox
+from agent.storage.model_usage import SqlModelUsage
 from agent.storage.outbox import SqlOutbox
 from agent.storage.runs import SqlRuns
 from agent.stores import Stores
@@ -17,4 +18,5 @@ def sql_stores(database: Database) -> Stores:
         approvals=SqlApprovals(database),
         runs=SqlRuns(database),
         outbox=SqlOutbox(database),
+        usage=SqlModelUsage(database),
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
 
-NEWEST = "0008"
+NEWEST = "0009"
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

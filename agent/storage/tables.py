@@ -66,6 +66,8 @@ session = Table(
     metadata,
     Column("id", String(32), primary_key=True),
     Column("created_at", Moment, nullable=False),
+    Column("model", String(255), nullable=False, server_default=""),  # that its people chose; empty: the usual one
+    Column("effort", String(16), nullable=False, server_default=""),
 )
 
 binding = Table(
@@ -110,6 +112,23 @@ started_call = Table(
     metadata,
     Column("turn_id", String(32), ForeignKey("turn.id"), primary_key=True),
     Column("call_id", String(255), primary_key=True),
+)
+
+model_call = Table(
+    "model_call",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("turn_id", String(32), ForeignKey("turn.id"), nullable=False),
+    Column("session_id", String(32), ForeignKey("session.id"), nullable=False),
+    Column("person", String(255), nullable=False),
+    Column("channel", String(255), nullable=False),
+    Column("model", String(255), nullable=False),
+    Column("tokens_in", Integer, nullable=False),
+    Column("tokens_out", Integer, nullable=False),
+    Column("usd", Float),  # none: nobody knows the price
+    Column("at", Moment, nullable=False),
+    Index(None, "session_id"),
+    Index(None, "at"),
 )
 
 file = Table(

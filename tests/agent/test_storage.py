@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, insert, select
 
 from agent import wire
+from agent.clock import month_began
 from agent.domain.approvals import Approval, ApprovalState
 from agent.domain.content import Content
 from agent.domain.errors import Unavailable
@@ -23,7 +25,7 @@ from agent.ports import AttachedFile, MessageRef, ModelMessage, Role, ToolCall, 
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.storage.tables import metadata, session
-from agent.stores import Stores, Turn, TurnKind
+from agent.stores import ModelCall, Spent, Stores, Turn, TurnKind
 from tests.agent.engine import ENDING, a_run
 from tests.fakes import ALICE, START, THREAD, said
 
@@ -188,6 +190,23 @@ async def test_new_content_gives_a_dead_message_another_chance(stores: Stores) -
     assert list(await stores.outbox.due(THREAD.key)) == []
     await stores.outbox.put("k", THREAD, Content(text="can be shown"), whisper=None, urgent=False)
     assert [(post.key, post.state) for post in await stores.outbox.due(THREAD.key)] == [("k", "new")]
+
+
+async def test_what_models_cost_adds_up(stores: Stores) -> None:
+    turn = await a_turn(stores)
+    elsewhere = replace(
+        turn, person=ALICE.model_copy(update={"id": "U-bob"}), thread=THREAD.model_copy(update={"channel": "C2"})
+    )
+    now = START.replace(day=15)
+    await stores.usage.add(ModelCall(turn, "m/a", 1000, 200, 0.25, now))
+    await stores.usage.add(ModelCall(turn, "m/b", 10, 2, None, now))
+    await stores.usage.add(ModelCall(elsewhere, "m/a", 500, 100, 0.5, month_began(now) - timedelta(seconds=1)))
+    assert await stores.usage.spent() == Spent(3, 1510, 302, 0.75, 1)
+    assert await stores.usage.spent(since=month_began(now)) == Spent(2, 1010, 202, 0.25, 1)
+    assert await stores.usage.spent(person=ALICE.key, session_id=turn.session_id) == Spent(2, 1010, 202, 0.25, 1)
+    assert await stores.usage.spent(channel=elsewhere.thread.channel_key) == Spent(1, 500, 100, 0.5, 0)
+    assert await stores.usage.spent(person="slack/T1/nobody") == Spent()
+    assert await stores.usage.by_model() == {"m/a": Spent(2, 1500, 300, 0.75, 0), "m/b": Spent(1, 10, 2, 0.0, 1)}
 
 
 def test_what_has_ended_well_stays_ended() -> None:

@@ -16,6 +16,7 @@ from agent.domain.runs import RunState
 from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
 from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
+from agent.stores import Spent
 from tests.agent.conftest import Harness
 from tests.fakes import ALICE, BOB, GUEST, THREAD, ScriptedModel, clicked, commanded, host, said
 
@@ -37,6 +38,21 @@ async def test_a_message_gets_one_streamed_answer(harness: Harness) -> None:
     assert len(harness.adapter.messages) == 1
     (history,) = harness.adapter.messages.values()
     assert [content.text for content in history][:2] == ["Hello ", "Hello there, "]
+
+
+async def test_what_each_answer_cost_is_stored(harness: Harness) -> None:
+    look = ToolCall("1", "list_hosts", "{}")
+    harness.model = ScriptedModel(
+        ModelReply("", (look,), "m", 900, 30, 0.01), ModelReply("One host.", (), "m", 1000, 5)
+    )
+    async with harness.open() as brain:
+        await brain.router.accept(said("which machines have you got"))
+        await harness.until(lambda: "One host." in harness.adapter.texts())
+        session_id = await brain.stores.conversations.session_of(THREAD, create=False)
+        assert await brain.stores.usage.spent(session_id=session_id or "none") == Spent(2, 1900, 35, 0.01, unpriced=1)
+        await brain.router.accept(commanded("status"))
+        await brain.router.idle()
+        assert (await brain.stores.usage.spent()).calls == 2
 
 
 async def test_a_model_reads_the_facts_of_a_message_in_lines_around_its_words() -> None:

@@ -18,6 +18,8 @@ from agent.stores import (
     Conversations,
     Inbox,
     InboxItem,
+    ModelCall,
+    ModelUsage,
     Outbox,
     Post,
     PostState,
@@ -131,6 +133,13 @@ class MemoryOutbox:
             self.posts.pop(key, None)
 
 
+class MemoryUsage:
+    """Forgets what models cost."""
+
+    async def add(self, call: ModelCall) -> None:
+        """Nothing is kept."""
+
+
 def memory_stores() -> Stores:
     """All of them over one set of posts."""
     posts: dict[str, Post] = {}
@@ -141,4 +150,5 @@ def memory_stores() -> Stores:
         approvals=cast(Approvals, missing),
         runs=cast(Runs, missing),
         outbox=cast(Outbox, MemoryOutbox(posts)),
+        usage=cast(ModelUsage, MemoryUsage()),
     )

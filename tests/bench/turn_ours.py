@@ -19,6 +19,7 @@ from agent.clock import SystemClock
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.loop import TurnLoop
 from agent.conversation.sessions import InboxRouter
+from agent.conversation.tool_calls import ToolCalls
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.ids import new_ulid
@@ -226,7 +227,8 @@ async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTu
             approvers=frozenset(),
             lifetime=timedelta(hours=1),
         )
-        loop = TurnLoop(stores.conversations, model, dispatcher, approvals, delivery, answer_s=300.0)
+        calls = ToolCalls(stores.conversations, dispatcher, approvals, delivery)
+        loop = TurnLoop(stores.conversations, model, dispatcher, calls, delivery, stores.usage, clock, answer_s=300.0)
         router = InboxRouter(
             stores, loop, approvals, dispatcher, delivery, FolderBlobs(folder / "blobs"), adapters, clock
         )

@@ -75,7 +75,7 @@ async def test_calls_without_ids_or_with_equal_ids_get_ids_of_their_own(
 async def test_tokens_and_cost(gateway: GatewayProcess, server: ModelServer) -> None:
     server.script(Reply("yes", usage=(1000, 200)), Reply("yes", usage=(1000, 200)), Reply("yes", usage=None))
     _, unknown = await answer(gateway.model(server))
-    assert (unknown.tokens_in, unknown.tokens_out, unknown.cost_usd) == (1000, 200, 0.0)
+    assert (unknown.tokens_in, unknown.tokens_out, unknown.cost_usd) == (1000, 200, None)
     _, known = await answer(gateway.model(server, "gpt-4o-mini"))
     assert known.cost_usd == pytest.approx(1000 * 0.15e-6 + 200 * 0.6e-6)
     assert known.model == "openai/gpt-4o-mini"
