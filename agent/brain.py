@@ -1,12 +1,13 @@
 """Puts the brain together from what it needs; names no adapter. Used by the bot's composition root and by tests."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
 from agent.commands.completion import Completion
 from agent.conversation.approvals import ApprovalService
+from agent.conversation.guards import TurnLimits
 from agent.conversation.loop import TurnLoop
 from agent.conversation.sessions import InboxRouter
 from agent.conversation.tool_calls import ToolCalls
@@ -42,6 +43,7 @@ class Options:
     runs_open: bool = False  # whether people of other channels of a workspace see and control runs
     approval_lifetime: timedelta = timedelta(hours=24)
     answer_s: float = 300.0  # for one answer of a model, from the request to its last word
+    limits: TurnLimits = field(default_factory=TurnLimits)
     edit_gap_s: Mapping[str, float] | None = None
     card_pace_s: float = 1.0
     timings: Timings | None = None
@@ -131,7 +133,15 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     )
     calls = ToolCalls(stores.conversations, dispatcher, approvals, delivery)
     loop = TurnLoop(
-        stores.conversations, model, dispatcher, calls, delivery, stores.usage, clock, answer_s=options.answer_s
+        stores.conversations,
+        model,
+        dispatcher,
+        calls,
+        delivery,
+        stores.usage,
+        clock,
+        limits=options.limits,
+        answer_s=options.answer_s,
     )
     router = InboxRouter(stores, loop, approvals, dispatcher, delivery, blobs, adapters, clock)
     completion = Completion(stores, engines, workspace=options.runs_open)

@@ -321,8 +321,9 @@ class ModelMessage:
 
     Of a user: `speaker` is whose words they are, `steers` the key of who said them while their turn was at work;
     `noticed` says that they are nobody's but the monitor's; `files` came with them, `refused` says why others that came
-    were not taken. Of an assistant: `model` said it, and `offers` is the
-    column that it offered to train for. `call_id` is of the call that a tool message answers.
+    were not taken. Of an assistant: `model` said it, and `offers` is the column that it offered to train for; `tokens`
+    is what it read and wrote for that, `cost_usd` what that cost. `call_id` is of the call that a tool message answers;
+    `note` is the bot's own word with it.
     """
 
     role: Role
@@ -336,6 +337,9 @@ class ModelMessage:
     refused: tuple[str, ...] = ()
     model: str = ""
     offers: str = ""
+    tokens: int = 0
+    cost_usd: float = 0.0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

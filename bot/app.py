@@ -14,6 +14,7 @@ import redis.asyncio
 
 from agent.brain import Options, build
 from agent.clock import SystemClock
+from agent.conversation.guards import TurnLimits
 from agent.domain.errors import AppError, Conflict, NotFound, Unavailable
 from agent.domain.runs import DEFAULT_ENGINE
 from agent.llm.chain import GatewayModel, ModelChain
@@ -200,6 +201,7 @@ class App:
                 runs_open=settings.runs == "workspace",
                 approval_lifetime=settings.approval_lifetime,
                 answer_s=settings.answer_s,
+                limits=TurnLimits(settings.turn_steps, settings.turn_tokens, settings.turn_usd, settings.turn_minutes),
                 edit_gap_s=settings.edit_gap_s,
                 card_pace_s=settings.card_pace_s,
                 monitor=settings.monitor,

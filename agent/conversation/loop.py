@@ -8,17 +8,17 @@ from collections.abc import Sequence
 
 from agent.cards import duration
 from agent.commands.calls import call_in, command_answer, command_call_id
+from agent.conversation.going_on import REPLY_KEY, go_on_card
+from agent.conversation.guards import TurnLimits, circles, reached
 from agent.conversation.prompt import conversation
 from agent.conversation.tool_calls import ToolCalls, since_request
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import LiveReply, OutboxDelivery
-from agent.domain.content import Button, Card, Content
+from agent.domain.content import Card, Content
 from agent.domain.datasets import DatasetRef
 from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelReply, Role
 from agent.stores import Context, Conversations, ModelCall, ModelUsage, Turn
 from agent.tools.dispatch import Dispatcher
-
-MOST_MODEL_CALLS = 16
 
 
 class _CutOffError(Exception):
@@ -42,6 +42,7 @@ class TurnLoop:
         usage: ModelUsage,
         clock: Clock,
         *,
+        limits: TurnLimits,
         answer_s: float,
     ) -> None:
         """One loop serves every session; it keeps no state between calls. `answer_s` is the most for one answer."""
@@ -52,23 +53,26 @@ class TurnLoop:
         self._delivery = delivery
         self._usage = usage
         self._clock = clock
+        self._limits = limits
         self._answer_s = answer_s
 
     async def run(self, turn: Turn, context: Context, control: TurnControl) -> None:
         """Go on with a turn until its answer, an approval that waits, or a limit."""
-        history = list(context.history)
-        for _ in range(MOST_MODEL_CALLS):
+        history, begun_s = list(context.history), _now_s()
+        while True:
             if await self._calls.answer(turn, history, control) or await self._command(turn, history, control):
                 return
-            if _led_by_model(history) and control.by is None:
+            so_far = since_request(history)
+            if why := circles(so_far) or reached(self._limits, so_far, seconds=_now_s() - begun_s):
+                await self._end(turn, history, Content(text=why, card=go_on_card(turn.id, len(history))))
+                return
+            if _led_by_model(so_far) and control.by is None:
                 history += await control.hear(turn)
             if await self._step(turn, history, context.files, control):
                 return
-        text = f"I stopped after {MOST_MODEL_CALLS} steps without an end in sight."
-        await self._end(turn, f"reply:{turn.id}:limit", Content(text=text, card=_go_on(turn)))
 
-    async def _end(self, turn: Turn, key: str, content: Content) -> None:
-        said = ModelMessage(Role.ASSISTANT, content.text)
+    async def _end(self, turn: Turn, history: Sequence[ModelMessage], content: Content) -> None:
+        said, key = ModelMessage(Role.ASSISTANT, content.text), REPLY_KEY.format(turn.id, len(history))
         await self._conversations.end_turn(turn, said, key=key, content=content)
         self._delivery.wake(turn.thread.key)
 
@@ -90,23 +94,23 @@ class TurnLoop:
             last = history[-1]
         if last.call_id != command_call_id(turn.id):
             return False
-        await self._end(turn, f"reply:{turn.id}:{len(history)}", Content(text=command_answer(last.text)))
+        await self._end(turn, history, Content(text=command_answer(last.text)))
         return True
 
     async def _step(
         self, turn: Turn, history: list[ModelMessage], files: Sequence[DatasetRef], control: TurnControl
     ) -> bool:
         """Ask the model once and store its reply; whether that was the answer."""
-        key = f"reply:{turn.id}:{len(history)}"
+        key = REPLY_KEY.format(turn.id, len(history))
         async with self._delivery.open(key, turn.thread) as live:
             try:
                 reply = await self._ask(conversation(history, files), live, control)
                 await self._bill(turn, reply)
                 content = Content(text=reply.text)
             except _CutOffError as cut:
-                content = self._cut_off(turn, cut.said, control)
+                content = self._cut_off(go_on_card(turn.id, len(history)), cut.said, control)
                 reply = ModelReply(content.text, (), "")
-            said = ModelMessage(Role.ASSISTANT, reply.text, reply.calls, model=reply.model, offers=reply.offers)
+            said = _stored(reply)
             history.append(said)
             if not reply.calls:
                 version = await self._conversations.end_turn(turn, said, key=key, content=content)
@@ -143,18 +147,18 @@ class TurnLoop:
             call = ModelCall(turn, reply.model, reply.tokens_in, reply.tokens_out, reply.cost_usd, now)
             await self._usage.add(call)
 
-    def _cut_off(self, turn: Turn, said: str, control: TurnControl) -> Content:
+    def _cut_off(self, go_on: Card, said: str, control: TurnControl) -> Content:
         """What stays of an answer that was ended, and why."""
         if control.by is not None:
             done = "".join(f" `{tool}` was finished first." for tool in control.finished)
             return Content(text=f"{said.rstrip()}\n\n_Stopped by {control.by.shown}.{done}_".lstrip())
         why = f"I ended this answer: it took longer than {duration(self._answer_s)}."
-        return Content(text=f"{said.rstrip()}\n\n_{why}_".lstrip(), card=_go_on(turn))
+        return Content(text=f"{said.rstrip()}\n\n_{why}_".lstrip(), card=go_on)
 
 
-def _led_by_model(history: Sequence[ModelMessage]) -> bool:
+def _led_by_model(turn: Sequence[ModelMessage]) -> bool:
     """Whether a language model carries this turn: the planner of rules reads one request and nothing beside it."""
-    replies = (said.model for said in reversed(since_request(history)) if said.role is Role.ASSISTANT)
+    replies = (said.model for said in reversed(turn) if said.role is Role.ASSISTANT)
     return next(replies, "") not in {"", OFFLINE}
 
 
@@ -162,6 +166,13 @@ def _now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _go_on(turn: Turn) -> Card:
-    button = Button(action="continue", subject=turn.id, label="Continue", style="primary")
-    return Card(kind="notice", title="Go on?", tone="warn", buttons=(button,))
+def _stored(reply: ModelReply) -> ModelMessage:
+    return ModelMessage(
+        Role.ASSISTANT,
+        reply.text,
+        reply.calls,
+        model=reply.model,
+        offers=reply.offers,
+        tokens=reply.tokens_in + reply.tokens_out,
+        cost_usd=reply.cost_usd or 0.0,
+    )

@@ -58,4 +58,5 @@ def as_read(said: ModelMessage) -> str:
     lines.append(f"[monitor] {said.text}" if said.noticed else said.text)
     lines += [f"[file: {file.name}, {file.size_bytes} bytes]" for file in said.files]
     lines += [f"[file refused: {why}]" for why in said.refused]
+    lines += [f"[note of Trainyard: {said.note}]"] if said.note else []
     return "\n".join(lines)

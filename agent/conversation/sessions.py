@@ -21,6 +21,7 @@ from agent.commands.words import joined
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.backlog import Backlog
 from agent.conversation.decisions import Decisions
+from agent.conversation.going_on import CONTINUE, LEAVE, answered_once, show_answer
 from agent.conversation.loop import TurnLoop
 from agent.conversation.signs import Signs
 from agent.conversation.turn_control import TurnControl
@@ -104,7 +105,7 @@ class InboxRouter:
         return await self._backlog.store(inbound)
 
     async def _store(self, inbound: Inbound) -> bool:
-        inbound = _without_secrets(inbound)
+        inbound = answered_once(_without_secrets(inbound))
         item = await self._inbox.add(inbound) or await self._inbox.left(inbound)
         if item is None or item.id in self._taken:
             return False
@@ -459,8 +460,9 @@ class InboxRouter:
             if not await self._stops(item):
                 raise Conflict("No answer is being given here any more.")
             return True
-        if click.action == "continue":
-            return self._queue(item.inbound.thread, item)
+        if click.action in {CONTINUE, LEAVE}:
+            await show_answer(self._delivery, item.inbound, click)
+            return click.action == LEAVE or self._queue(item.inbound.thread, item)
         if click.action in BUTTON_COMMANDS:
             return await self._command(item, (click.action, click.subject))
         log.warning("unknown button", extra={"action": click.action, "address": item.inbound.thread.key})
@@ -502,7 +504,7 @@ def _said(inbound: Inbound) -> Said:
             return Said(text=text)
         case Commanded(words=words):
             return Said(text=joined(("/train", *words)))
-        case Clicked(action="continue"):
+        case Clicked(action=action) if action == CONTINUE:
             return Said(text="Go on.")
         case Clicked(action=action, subject=subject):
             return Said(text=f"/train {action} {subject}")

@@ -6,8 +6,10 @@ finished stays. Called by the turn loop.
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agent.conversation.approvals import ApprovalService
+from agent.conversation.guards import note_on
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
@@ -82,6 +84,7 @@ class ToolCalls:
             await self._show(turn, call, answer)
             answer = self._dispatcher.answer(call.name, answer)
         said = ModelMessage(Role.TOOL, answer, call_id=call.id)
+        said = replace(said, note=note_on([*since_request(history), said]))
         await self._conversations.append(turn, [said])
         history.append(said)
         return False

@@ -83,6 +83,11 @@ class OutboxDelivery:
         """Whether something is to be shown under `key`, or was."""
         return await self._outbox.get(key) is not None
 
+    async def content(self, key: str) -> Content | None:
+        """What is to be shown under `key`."""
+        post = await self._outbox.get(key)
+        return post.content if post else None
+
     def wake(self, thread_key: str) -> None:
         """There is something to deliver in a thread."""
         if thread_key not in self._senders:

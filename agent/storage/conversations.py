@@ -57,6 +57,9 @@ def _as_message(row: Row[Any]) -> ModelMessage:
         model=facts.get("model", ""),
         offers=facts.get("offers", ""),
         steers=facts.get("steers", ""),
+        tokens=facts.get("tokens", 0),
+        cost_usd=facts.get("cost_usd", 0.0),
+        note=facts.get("note", ""),
     )
     if said.role is not Role.USER or not row.person:
         return said
@@ -73,6 +76,9 @@ def _facts(said: ModelMessage) -> str:
         "model": said.model,
         "offers": said.offers,
         "steers": said.steers,
+        "tokens": said.tokens,
+        "cost_usd": said.cost_usd,
+        "note": said.note,
         "speaker": said.speaker if said.steers else "",  # else it is the turn's person
     }
     kept = {name: fact for name, fact in facts.items() if fact}

@@ -320,16 +320,6 @@ async def test_a_guest_reads_but_starts_nothing(harness: Harness, csv: Path) -> 
         await harness.until(lambda: any("Guests of another organisation" in text for text in harness.adapter.texts()))
 
 
-async def test_the_step_limit_is_said_and_can_be_continued(harness: Harness) -> None:
-    endless = [ModelReply("", (ToolCall(f"c{n}", "list_runs", "{}"),), "m") for n in range(16)]
-    harness.model = ScriptedModel(*endless, ModelReply("Now I am done.", (), "m"))
-    async with harness.open() as brain:
-        await brain.router.accept(said("look around for ever"))
-        await harness.until(lambda: any("I stopped after 16 steps" in text for text in harness.adapter.texts()))
-        await brain.router.accept(clicked(harness.adapter.button("continue")))
-        await harness.until(lambda: "Now I am done." in harness.adapter.texts())
-
-
 async def test_the_chain_fails_over_and_ends_in_the_planner(harness: Harness) -> None:
     refused = ScriptedModel(ModelError("The key for m1 was refused."))
     answers = ScriptedModel(ModelReply("I am the second.", (), "m2"), Unavailable("m2 is away."))

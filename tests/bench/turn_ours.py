@@ -17,6 +17,7 @@ import aiohttp
 
 from agent.clock import SystemClock
 from agent.conversation.approvals import ApprovalService
+from agent.conversation.guards import TurnLimits
 from agent.conversation.loop import TurnLoop
 from agent.conversation.sessions import InboxRouter
 from agent.conversation.tool_calls import ToolCalls
@@ -228,7 +229,17 @@ async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTu
             lifetime=timedelta(hours=1),
         )
         calls = ToolCalls(stores.conversations, dispatcher, approvals, delivery)
-        loop = TurnLoop(stores.conversations, model, dispatcher, calls, delivery, stores.usage, clock, answer_s=300.0)
+        loop = TurnLoop(
+            stores.conversations,
+            model,
+            dispatcher,
+            calls,
+            delivery,
+            stores.usage,
+            clock,
+            limits=TurnLimits(),
+            answer_s=300.0,
+        )
         router = InboxRouter(
             stores, loop, approvals, dispatcher, delivery, FolderBlobs(folder / "blobs"), adapters, clock
         )

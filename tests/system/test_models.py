@@ -91,6 +91,18 @@ async def test_what_is_said_during_a_turn_reaches_its_next_step(slack: SlackServ
     assert server.requests[1].messages[-1] == {"role": "user", "content": '[from "Bob"]\npaint it blue, too'}
 
 
+async def test_an_endless_loop_is_noted_and_then_asked_about(slack: SlackServer, server: ModelServer) -> None:
+    server.script(*[Reply(calls=[Call("look_everywhere", {"again": True})])] * 4)
+    asked = slack.user("alice").mention("find it")
+    await seen(slack, asked.ts, "I go round in circles", "`look_everywhere`", "Continue", "Stop")
+    assert "[note of Trainyard: You made the same calls" in server.requests[3].messages[-1]["content"]
+    server.script(Reply("There is nothing to find."))
+    (question,) = [message for message in slack.thread(asked.ts) if "Continue" in message.buttons]
+    slack.user("bob").click(question, "Continue")
+    await seen(slack, asked.ts, "There is nothing to find.")
+    await seen(slack, asked.ts, "I go round in circles", "Continued by Bob")
+
+
 async def test_a_model_plans_a_training(slack: SlackServer, server: ModelServer, visits: bytes) -> None:
     plan = {"file": "visits.csv", "target": "visited_doctor"}
     server.script(

@@ -1,0 +1,141 @@
+"""Turns that do not end by themselves: limits and circles, each said, with a question whether to go on."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from agent.conversation.guards import TurnLimits, circles, note_on
+from agent.conversation.prompt import as_read
+from agent.ports import ModelMessage, ModelReply, Role, ToolCall
+from tests.agent.conftest import Harness
+from tests.agent.stage import Stage, rows
+from tests.fakes import BOB, ScriptedModel, clicked, said
+
+
+def call(number: int, tool: str = "list_runs", arguments: str = "{}", **more: object) -> ModelReply:
+    return ModelReply("", (ToolCall(f"c{number}", tool, arguments),), "m", **more)  # type: ignore[arg-type]
+
+
+def looking(count: int, **more: object) -> list[ModelReply]:
+    """Calls that all have another result."""
+    return [call(n, "run_status", f'{{"run": "r-{n:06}"}}', **more) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "why"),
+    [
+        (TurnLimits(steps=16), {}, "I stopped after 16 steps without an end in sight."),
+        (TurnLimits(tokens=160), {"tokens_in": 9, "tokens_out": 1}, "used 160 tokens of a language model, and 160"),
+        (TurnLimits(usd=0.8), {"cost_usd": 0.05}, "has cost $0.80, and $0.80 are its most."),
+    ],
+)
+async def test_a_limit_is_said_and_people_may_go_on(
+    harness: Harness, limits: TurnLimits, used: dict[str, object], why: str
+) -> None:
+    harness.options = replace(harness.options, limits=limits)
+    harness.model = ScriptedModel(*looking(16, **used), ModelReply("Now I am done.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look around for ever"))
+        await harness.until(lambda: any(why in text for text in harness.adapter.texts()))
+        go_on = harness.adapter.button("continue")
+        await brain.router.accept(clicked(go_on))
+        await brain.router.accept(clicked(go_on))  # a double click is one
+        await brain.router.accept(clicked(go_on.model_copy(update={"action": "leave"}), person=BOB))  # and too late
+        await harness.until(lambda: "Now I am done." in harness.adapter.texts())
+        await brain.router.idle()
+        await brain.delivery.idle()
+        (card,) = [content.card for content in harness.adapter.shown if content.card]
+        assert (card.buttons, card.footer) == ((), "Continued by alice")
+
+
+async def test_minutes_are_a_limit_too_and_it_may_be_left_at_that(harness: Harness) -> None:
+    harness.options = replace(harness.options, limits=TurnLimits(minutes=0.0))
+    harness.model = ScriptedModel()
+    async with harness.open() as brain:
+        await brain.router.accept(said("look around"))
+        await harness.until(lambda: any("has taken 0 minutes" in text for text in harness.adapter.texts()))
+        await brain.router.accept(clicked(harness.adapter.button("leave"), person=BOB))
+        await harness.until(lambda: any(c.card and c.card.footer for c in harness.adapter.shown))
+        (card,) = [content.card for content in harness.adapter.shown if content.card]
+        assert (card.buttons, card.footer) == ((), "Left at that by bob")
+
+
+async def test_circles_are_noted_once_and_then_asked_about(harness: Harness) -> None:
+    harness.model = model = ScriptedModel(*(call(n, "look_up") for n in range(4)), ModelReply("Better now.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("what is up"))
+        await harness.until(lambda: any("I go round in circles" in text for text in harness.adapter.texts()))
+        notes = [[as_read(message).count("[note of Trainyard: ") for message in asked] for asked in model.asked]
+        assert [sum(note) for note in notes] == [0, 0, 0, 1]
+        assert "You made the same calls with the same results 3 times: `look_up`" in as_read(model.asked[3][-1])
+        assert len(model.asked) == 4
+        await brain.router.accept(clicked(harness.adapter.button("continue")))
+        await harness.until(lambda: "Better now." in harness.adapter.texts())
+
+
+async def test_asking_again_how_a_run_is_doing_is_no_circle(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        run = await stage.running()
+        for step in range(1, 9):
+            await stage.says(run, rows(step))
+
+    def asks(number: int) -> ModelReply:
+        return call(number, "run_status", f'{{"run": "{run.id}"}}')
+
+    harness.model = model = ScriptedModel(*map(asks, range(6)), ModelReply("It learns.", (), "m"))
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        stage._seqs[run.id, 1] = 10
+        stream, steps = model.stream, iter(range(20, 40))
+
+        async def moves(messages: Sequence[ModelMessage], tools: object) -> object:  # type: ignore[misc]
+            await stage.says(run, rows(next(steps)))
+            async for piece in stream(messages, ()):
+                yield piece
+
+        model.stream = moves  # type: ignore[method-assign, assignment]
+        await brain.router.accept(said("watch it"))
+        await harness.until(lambda: "It learns." in harness.adapter.texts())
+    assert not [message for message in model.asked[-1] if message.note]
+
+
+def turn_of(*steps: tuple[str, str], notes: Sequence[int] = ()) -> list[ModelMessage]:
+    """A turn with these calls, each by its tool and what it gave; after those numbers of calls there was a note."""
+    said = [ModelMessage(Role.USER, "go")]
+    for number, (tool, result) in enumerate(steps, 1):
+        said.append(ModelMessage(Role.ASSISTANT, "", (ToolCall("c", tool, '{"b": 1, "a": null}'),), model="m"))
+        said.append(ModelMessage(Role.TOOL, result, call_id="c", note="n" if number in notes else ""))
+    return said
+
+
+A, B, C = ("a", "1"), ("b", "2"), ("c", "3")
+
+
+@pytest.mark.parametrize(
+    ("steps", "named"),
+    [
+        ([A, A], ""),
+        ([A, A, A], "`a`"),
+        ([B, A, A, A], "`a`"),
+        ([A, ("a", "2"), A], ""),
+        ([A, B] * 2, ""),
+        ([C, *[A, B] * 3], "`a`, `b`"),
+        ([A, B, C] * 3, "`a`, `b`, `c`"),
+        ([A, B, ("a", "x"), B, A, B], ""),
+    ],
+)
+def test_what_is_a_circle(steps: list[tuple[str, str]], named: str) -> None:
+    note = note_on(turn_of(*steps))
+    assert (f" times: {named}. " in note) if named else not note
+    assert not circles(turn_of(*steps))
+
+
+def test_a_circle_is_noted_once_and_ended_after_another_round() -> None:
+    noted = turn_of(A, A, A, notes=[3])
+    assert not note_on(noted)
+    assert not circles(noted)
+    assert circles(turn_of(A, A, A, A, notes=[3]))
+    assert not circles(turn_of(A, A, A, B, A, notes=[3]))
+    assert circles(turn_of(*[A, B] * 4, notes=[6]))
