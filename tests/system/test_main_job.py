@@ -101,6 +101,7 @@ async def test_a_search_of_settings_is_one_run_with_one_card(slack: SlackServer,
     await seen(slack, asked.ts, "search of settings")
 
 
+@pytest.mark.builds
 async def test_from_images_to_a_classifier_and_what_it_says_of_one(slack: SlackServer) -> None:
     found = digits(160)
     files = archive([(f"digits/{label}/{at}.png", image) for at, (label, image) in enumerate(found)])
@@ -139,6 +140,7 @@ async def test_from_a_table_to_clusters_and_where_new_rows_belong(slack: SlackSe
     await seen(slack, asked.ts, "Predictions of", "cluster 1", "cluster 3")
 
 
+@pytest.mark.builds
 async def test_from_a_text_to_a_language_model_and_what_it_writes(slack: SlackServer) -> None:
     book = slack.file("book.txt", (EXAMPLES.parent / "ARCHITECTURE.md").read_bytes())
     alice = slack.user("alice")
@@ -152,6 +154,7 @@ async def test_from_a_text_to_a_language_model_and_what_it_writes(slack: SlackSe
     await seen(slack, asked.ts, "Predictions of")
 
 
+@pytest.mark.builds
 async def test_from_boxes_to_a_detector_and_what_it_finds_on_an_image(slack: SlackServer) -> None:
     alice = slack.user("alice")
     words = "train an object detector on this with 15 epochs, width 8 and batch size 8"
@@ -182,6 +185,7 @@ async def test_from_tagged_sentences_to_a_tagger_and_the_spans_of_a_sentence(sla
     assert answer.pictures
 
 
+@pytest.mark.builds
 async def test_from_pairs_of_texts_to_a_translator(slack: SlackServer) -> None:
     rows = "".join(f"{english(number)},{french(number)}\n" for number in range(1000, 1120))
     pairs = slack.file("numbers.csv", f"english,french\n{rows}".encode())
