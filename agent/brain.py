@@ -9,6 +9,7 @@ from agent.commands.completion import Completion
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.guards import TurnLimits
 from agent.conversation.loop import TurnLoop
+from agent.conversation.questions import QuestionService
 from agent.conversation.sessions import InboxRouter
 from agent.conversation.tool_calls import ToolCalls
 from agent.delivery.outbox import OutboxDelivery
@@ -19,6 +20,7 @@ from agent.runs.life.service import RunService, Timings
 from agent.runs.monitoring.monitor import Monitor
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Stores
+from agent.tools.asking import Asking
 from agent.tools.cards.card_views import CardViews
 from agent.tools.charts.charting import Charting
 from agent.tools.charts.experiments import Experimenting
@@ -119,6 +121,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         Resulting(stores.runs, artifacts, blobs),
         CardViews(stores.runs, clock, cards.changed),
         Experimenting(stores.runs, artifacts),
+        Asking(),
         *toolsets,
     )
     dispatcher = Dispatcher(families, workspace=options.runs_open)
@@ -131,7 +134,10 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         approvers=options.approvers,
         lifetime=options.approval_lifetime,
     )
-    calls = ToolCalls(stores.conversations, dispatcher, approvals, delivery)
+    questions = QuestionService(
+        stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime
+    )
+    calls = ToolCalls(stores.conversations, dispatcher, approvals, questions, delivery)
     loop = TurnLoop(
         stores.conversations,
         model,
@@ -143,7 +149,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         limits=options.limits,
         answer_s=options.answer_s,
     )
-    router = InboxRouter(stores, loop, approvals, dispatcher, delivery, blobs, adapters, clock)
+    router = InboxRouter(stores, loop, approvals, questions, dispatcher, delivery, blobs, adapters, clock)
     completion = Completion(stores, engines, workspace=options.runs_open)
     monitor = None
     if options.monitor:

@@ -13,6 +13,7 @@ from agent.domain.approvals import Approval, ApprovalState
 from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.inbound import Inbound, Person, Thread
+from agent.domain.questions import Question
 from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
 from agent.run_store import START, Applied, Ending, Lease, LogPage, LogQuery, Note, Place, Runs, Script, Verdict
 
@@ -36,6 +37,7 @@ __all__ = [
     "Place",
     "Post",
     "PostState",
+    "Questions",
     "Runs",
     "Script",
     "Spent",
@@ -206,6 +208,28 @@ class Approvals(Protocol):
         """All approvals in these states, the oldest first."""
 
 
+class Questions(Protocol):
+    """Questions that a turn waits for."""
+
+    async def ask(self, question: Question, card: Content) -> bool:
+        """Store a question, pause its turn and show its card; False when this call was asked about before."""
+
+    async def get(self, question_id: str) -> Question:
+        """Raises `NotFound`."""
+
+    async def open_in(self, thread: Thread) -> Sequence[Question]:
+        """The open questions of a thread, the oldest first."""
+
+    async def expired(self, now: datetime) -> Sequence[Question]:
+        """Open questions that nobody answered in time."""
+
+    async def close(self, question: Question, said: ModelMessage, card: Content, *, item_id: int | None) -> bool:
+        """Answer the question's call, let its turn go on, end the inbox item that answered; False when it is closed.
+
+        One transaction.
+        """
+
+
 class PostState(StrEnum):
     """Whether a post is on its platform. Of `begun` (an answer that grows) and `sending` that is not known."""
 
@@ -310,6 +334,7 @@ class Stores:
     inbox: Inbox
     conversations: Conversations
     approvals: Approvals
+    questions: Questions
     runs: Runs
     outbox: Outbox
     usage: ModelUsage

@@ -23,6 +23,7 @@ from agent.conversation.backlog import Backlog
 from agent.conversation.decisions import Decisions
 from agent.conversation.going_on import CONTINUE, LEAVE, answered_once, show_answer
 from agent.conversation.loop import TurnLoop
+from agent.conversation.questions import ANSWER, QuestionService
 from agent.conversation.signs import Signs
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
@@ -69,6 +70,7 @@ class InboxRouter:
         stores: Stores,
         loop: TurnLoop,
         approvals: ApprovalService,
+        questions: QuestionService,
         dispatcher: Dispatcher,
         delivery: OutboxDelivery,
         blobs: Blobs,
@@ -81,6 +83,7 @@ class InboxRouter:
         self._decisions = Decisions(stores, approvals, adapters)
         self._loop = loop
         self._approvals = approvals
+        self._questions = questions
         self._dispatcher = dispatcher
         self._delivery = delivery
         self._blobs = blobs
@@ -159,7 +162,7 @@ class InboxRouter:
 
     async def expire(self) -> None:
         """Close questions that nobody answered in time, and finish what was decided and cut off."""
-        for turn in await self._approvals.expire():
+        for turn in [*await self._approvals.expire(), *await self._questions.expire()]:
             self._hand(turn.thread, turn)
 
     async def idle(self) -> None:
@@ -239,11 +242,24 @@ class InboxRouter:
                 typed = _typed(inbound)
                 if typed is not None and not (may_be_talk(typed) and not await self._decisions.open_in(inbound.thread)):
                     return await self._command(item, typed)
-                if ends_answer(text) and await self._stops(item):
+                if (ends_answer(text) and await self._stops(item)) or await self._answers(item):
                     return True
             case Noticed():
                 pass
         return self._queue(inbound.thread, item)
+
+    async def _answers(self, item: InboxItem) -> bool:
+        """Whether words answer an open question; then its turn goes on."""
+        inbound = item.inbound
+        question = None if inbound.to_others else await self._questions.open_for(inbound.thread, inbound.person)
+        if question is None:
+            return False
+        said = _said(inbound)
+        files, refused = await self._take_files(item, said)
+        words = " ".join((said.text, *refused))
+        turn = await self._questions.answer(item, question, words, files)
+        self._hand(turn.thread, turn)
+        return True
 
     def _is_busy(self, thread: Thread) -> bool:
         return thread.key in self._turns and self._turns[thread.key].busy
@@ -459,6 +475,10 @@ class InboxRouter:
         if click.action == END_ANSWER.action:
             if not await self._stops(item):
                 raise Conflict("No answer is being given here any more.")
+            return True
+        if click.action == ANSWER:
+            turn = await self._questions.click(item, click)
+            self._hand(turn.thread, turn)
             return True
         if click.action in {CONTINUE, LEAVE}:
             await show_answer(self._delivery, item.inbound, click)

@@ -10,13 +10,14 @@ from dataclasses import replace
 
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.guards import note_on
+from agent.conversation.questions import QuestionService
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.policy import Effect
 from agent.ports import ModelMessage, Role, ToolCall
 from agent.stores import Conversations, Turn, TurnKind
-from agent.tools.dispatch import Dispatcher, NeedsApproval, failure_of
+from agent.tools.dispatch import Dispatcher, failure_of
 from agent.tools.tool import Caller, Result
 
 UNKNOWN_OUTCOME = (
@@ -35,12 +36,14 @@ class ToolCalls:
         conversations: Conversations,
         dispatcher: Dispatcher,
         approvals: ApprovalService,
+        questions: QuestionService,
         delivery: OutboxDelivery,
     ) -> None:
         """It keeps no state between calls."""
         self._conversations = conversations
         self._dispatcher = dispatcher
         self._approvals = approvals
+        self._questions = questions
         self._delivery = delivery
 
     async def answer(self, turn: Turn, history: list[ModelMessage], control: TurnControl) -> bool:
@@ -104,19 +107,22 @@ class ToolCalls:
                     result = await self._dispatcher.call(caller, call)
         except Exception as error:  # noqa: BLE001 - a failing tool answers its call; the turn goes on
             return CANCELLED if reads and control.by and isinstance(error, TimeoutError) else failure_of(error, call)
-        if isinstance(result, NeedsApproval):
-            if control.by:
-                return NOT_ASKED
+        if isinstance(result, Result) and not result.choices:
+            return result
+        if control.by:
+            return NOT_ASKED
+        if isinstance(result, Result):
+            await self._questions.ask(turn, call, result)
+        else:
             await self._approvals.ask(turn, call, result)
-            return None
-        return result
+        return None
 
     async def _show(self, turn: Turn, call: ToolCall, result: Result) -> None:
         """What a tool has for people's eyes: its card and its files."""
         if result.card is not None or result.files:
             text = "" if result.card else result.text
             content = Content(text=text, card=result.card, files=result.files)
-            await self._delivery.put(f"card:{turn.id}:{call.id}", turn.thread, content, urgent=True)
+            await self._delivery.put(f"card:{turn.id}:{result.post or call.id}", turn.thread, content, urgent=True)
 
 
 def unanswered(history: Sequence[ModelMessage]) -> list[ToolCall]:

@@ -6,6 +6,7 @@ from agent.storage.database import Database
 from agent.storage.inbox import SqlInbox
 from agent.storage.model_usage import SqlModelUsage
 from agent.storage.outbox import SqlOutbox
+from agent.storage.questions import SqlQuestions
 from agent.storage.runs import SqlRuns
 from agent.stores import Stores
 
@@ -16,6 +17,7 @@ def sql_stores(database: Database) -> Stores:
         inbox=SqlInbox(database),
         conversations=SqlConversations(database),
         approvals=SqlApprovals(database),
+        questions=SqlQuestions(database),
         runs=SqlRuns(database),
         outbox=SqlOutbox(database),
         usage=SqlModelUsage(database),

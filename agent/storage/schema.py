@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
 
-NEWEST = "0009"
+NEWEST = "0010"
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

@@ -162,6 +162,21 @@ approval = Table(
     Index(None, "state"),
 )
 
+question = Table(  # that a turn waits for
+    "question",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("session_id", String(32), ForeignKey("session.id"), nullable=False),
+    Column("turn_id", String(32), ForeignKey("turn.id"), nullable=False),
+    Column("call_id", String(255), nullable=False),
+    Column("thread_key", String(255), nullable=False),
+    Column("asked", Text, nullable=False),
+    Column("open", Boolean, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    UniqueConstraint("turn_id", "call_id"),
+    Index(None, "thread_key", "open"),
+)
+
 run = Table(
     "run",
     metadata,

@@ -39,12 +39,18 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`text` is fit for people; `data` has what a model needs beyond it; a `card` and `files` are shown."""
+    """`text` is fit for people; `data` has what a model needs beyond it; a `card` and `files` are shown.
+
+    A card with a `post` replaces the one of that name that its turn has shown before. With `choices` the text is a
+    question: the turn waits until people answer it, and what they answer is the result.
+    """
 
     text: str
     data: dict[str, JsonValue] = field(default_factory=dict)
     card: Card | None = None
     files: tuple[Document, ...] = ()
+    post: str = ""
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,15 @@ from agent.domain.content import Content
 from agent.domain.errors import Unavailable
 from agent.domain.events import Ended, Logged, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.ids import is_run_id, new_run_id, new_ulid
+from agent.domain.questions import Question
 from agent.domain.runs import ENDED, TRANSITIONS, Outcome, Run, RunState, may_become
 from agent.ports import AttachedFile, MessageRef, ModelMessage, Role, ToolCall, Whisper
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.storage.tables import metadata, session
-from agent.stores import ModelCall, Spent, Stores, Turn, TurnKind
+from agent.stores import ModelCall, Spent, Stores, Turn, TurnKind, TurnState
 from tests.agent.engine import ENDING, a_run
-from tests.fakes import ALICE, START, THREAD, said
+from tests.fakes import ALICE, BOB, START, THREAD, said
 
 
 @pytest.fixture
@@ -235,3 +236,24 @@ def test_garbage_on_the_wire_is_kept_for_the_log() -> None:
 def test_run_ids_have_one_form(text: str) -> None:
     assert is_run_id(new_run_id())
     assert not is_run_id(text) or (len(text) == 8 and text.isascii() and "/" not in text)
+
+
+async def test_questions_on_both_databases(stores: Stores) -> None:
+    turn = await a_turn(stores)
+    fields = {"id": f"q-{new_ulid()}", "session_id": turn.session_id, "turn_id": turn.id, "call_id": "c1"}
+    question = Question(**fields, thread=THREAD, person=ALICE, text="?", choices=("a", "b"), expires_at=START)
+    assert await stores.questions.ask(question, Content(text="card"))
+    assert not await stores.questions.ask(question.model_copy(update={"id": "q-2"}), Content(text="card"))
+    assert (await stores.conversations.turn(turn.id)).state is TurnState.PAUSED
+    assert await stores.questions.open_in(THREAD) == [question]
+    assert await stores.questions.expired(START - timedelta(seconds=1)) == []
+    assert await stores.questions.expired(START) == [question] == [await stores.questions.get(question.id)]
+    answer = ModelMessage(Role.TOOL, "b", call_id="c1", steers=BOB.key)
+    item = await stores.inbox.add(said("b"))
+    assert item is not None
+    closed = [await stores.questions.close(question, answer, Content(text="closed"), item_id=item.id) for _ in range(2)]
+    assert closed == [True, False]
+    assert await stores.inbox.waiting() == []
+    assert await stores.questions.open_in(THREAD) == []
+    assert (await stores.conversations.turn(turn.id)).state is TurnState.RUNNING
+    assert (await stores.conversations.history(turn.session_id))[-1] == answer

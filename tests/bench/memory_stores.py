@@ -11,6 +11,7 @@ from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Inbound, Thread
+from agent.domain.questions import Question
 from agent.ports import MessageRef, ModelMessage, Whisper
 from agent.stores import (
     Approvals,
@@ -23,6 +24,7 @@ from agent.stores import (
     Outbox,
     Post,
     PostState,
+    Questions,
     Runs,
     Stores,
     Turn,
@@ -140,6 +142,14 @@ class MemoryUsage:
         """Nothing is kept."""
 
 
+class MemoryQuestions:
+    """Nobody is asked."""
+
+    async def open_in(self, thread: Thread) -> Sequence[Question]:
+        """There are none."""
+        return ()
+
+
 def memory_stores() -> Stores:
     """All of them over one set of posts."""
     posts: dict[str, Post] = {}
@@ -148,6 +158,7 @@ def memory_stores() -> Stores:
         inbox=cast(Inbox, MemoryInbox()),
         conversations=cast(Conversations, MemoryConversations(posts)),
         approvals=cast(Approvals, missing),
+        questions=cast(Questions, MemoryQuestions()),
         runs=cast(Runs, missing),
         outbox=cast(Outbox, MemoryOutbox(posts)),
         usage=cast(ModelUsage, MemoryUsage()),

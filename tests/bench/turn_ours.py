@@ -19,6 +19,7 @@ from agent.clock import SystemClock
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.guards import TurnLimits
 from agent.conversation.loop import TurnLoop
+from agent.conversation.questions import QuestionService
 from agent.conversation.sessions import InboxRouter
 from agent.conversation.tool_calls import ToolCalls
 from agent.delivery.outbox import OutboxDelivery
@@ -228,7 +229,10 @@ async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTu
             approvers=frozenset(),
             lifetime=timedelta(hours=1),
         )
-        calls = ToolCalls(stores.conversations, dispatcher, approvals, delivery)
+        questions = QuestionService(
+            stores.questions, stores.conversations, delivery, clock, lifetime=timedelta(hours=1)
+        )
+        calls = ToolCalls(stores.conversations, dispatcher, approvals, questions, delivery)
         loop = TurnLoop(
             stores.conversations,
             model,
@@ -241,7 +245,7 @@ async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTu
             answer_s=300.0,
         )
         router = InboxRouter(
-            stores, loop, approvals, dispatcher, delivery, FolderBlobs(folder / "blobs"), adapters, clock
+            stores, loop, approvals, questions, dispatcher, delivery, FolderBlobs(folder / "blobs"), adapters, clock
         )
         try:
             yield OurTurn(router, model, adapter, delivery)

@@ -103,6 +103,23 @@ async def test_an_endless_loop_is_noted_and_then_asked_about(slack: SlackServer,
     await seen(slack, asked.ts, "I go round in circles", "Continued by Bob")
 
 
+async def test_a_model_asks_people_with_buttons_and_waits(bot: Bot, slack: SlackServer, server: ModelServer) -> None:
+    ask = {"question": "Which of the two?", "choices": ["the small one", "the large one"]}
+    plan = {"items": [{"text": "ask", "state": "done"}, {"text": "answer"}]}
+    server.script(Reply(calls=[Call("plan", plan), Call("ask_user", ask)]))
+    asked = slack.user("alice").mention("take a model")
+    await seen(slack, asked.ts, "Plan: 1 of 2 done", "✓ ask")
+    await seen(slack, asked.ts, "A question for Alice", "Which of the two?", "the large one")
+    await bot.kill()
+    await bot.start()
+    server.script(Reply("The large one it is."))
+    (question,) = [message for message in slack.thread(asked.ts) if "the large one" in message.buttons]
+    slack.user("bob").click(question, "the large one")
+    await seen(slack, asked.ts, "The large one it is.")
+    await seen(slack, asked.ts, "A question for Alice", "Bob: the large one")
+    assert server.requests[1].messages[-1]["content"] == '{"text": "Bob answered: the large one"}'
+
+
 async def test_a_model_plans_a_training(slack: SlackServer, server: ModelServer, visits: bytes) -> None:
     plan = {"file": "visits.csv", "target": "visited_doctor"}
     server.script(

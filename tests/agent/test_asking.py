@@ -1,0 +1,96 @@
+"""A model asks people and waits for them, over restarts; and shows its plan in one card."""
+
+import json
+from datetime import timedelta
+
+from agent.domain.content import Card
+from agent.ports import ModelReply, Role, ToolCall
+from tests.agent.conftest import Harness
+from tests.fakes import ALICE, BOB, GUEST, ScriptedModel, clicked, said
+
+ASKS = {"question": "Which column should I predict?", "choices": ["age", "health"]}
+
+
+def call(tool: str, arguments: object, number: int = 1) -> ModelReply:
+    return ModelReply("", (ToolCall(f"c{number}", tool, json.dumps(arguments)),), "m")
+
+
+def question_of(harness: Harness) -> Card:
+    return next(c.card for c in harness.adapter.shown if c.card and c.card.title.startswith("A question for"))
+
+
+async def asked(harness: Harness) -> None:
+    await harness.until(lambda: any(c.card and "A question" in c.card.title for c in harness.adapter.shown))
+
+
+async def test_a_question_waits_over_a_restart_and_a_button_answers_it_once(harness: Harness) -> None:
+    harness.model = ScriptedModel(call("ask_user", ASKS))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train something"))
+        await asked(harness)
+        await brain.router.idle()
+    card = question_of(harness)
+    assert (card.title, card.body) == ("A question for alice", "Which column should I predict?")
+    assert [button.label for button in card.buttons] == ["age", "health"]
+    harness.model = model = ScriptedModel(ModelReply("health it is.", (), "m"))
+    async with harness.open() as brain:
+        assert await brain.stores.conversations.running_turns() == []
+        await brain.router.accept(clicked(card.buttons[1], person=GUEST))
+        await harness.until(lambda: len(harness.adapter.whispers) == 1)
+        assert "Guests of another organisation answer only" in harness.adapter.whispers[0][1].text
+        await brain.router.accept(clicked(card.buttons[1], person=BOB))
+        await brain.router.accept(clicked(card.buttons[0], person=ALICE))
+        await harness.until(lambda: "health it is." in harness.adapter.texts())
+        await harness.until(lambda: len(harness.adapter.whispers) == 2)
+        assert "answered before" in harness.adapter.whispers[1][1].text
+        await brain.delivery.idle()
+    assert [(m.text, m.call_id) for m in model.asked[0] if m.role is Role.TOOL] == [
+        ('{"text": "bob answered: health"}', "c1")
+    ]
+    assert (question_of(harness).buttons, question_of(harness).footer) == ((), "bob: health")
+
+
+async def test_words_of_who_was_asked_are_an_answer_and_those_of_others_are_not(harness: Harness) -> None:
+    harness.model = model = ScriptedModel(
+        call("ask_user", ASKS), ModelReply("It waits for alice.", (), "m"), ModelReply("Both then.", (), "m")
+    )
+    async with harness.open() as brain:
+        await brain.router.accept(said("train something"))
+        await asked(harness)
+        await brain.router.accept(said("what is it waiting for?", person=BOB))
+        await harness.until(lambda: "It waits for alice." in harness.adapter.texts())
+        await brain.router.accept(said("no", person=ALICE, mentions_bot=False))  # a word that also decides approvals
+        await harness.until(lambda: "Both then." in harness.adapter.texts())
+        await brain.router.idle()
+        assert await brain.stores.inbox.waiting() == []
+    told = [message.text for message in model.asked[2] if message.role is Role.TOOL]
+    assert told == ['{"text": "alice answered: no"}']
+    assert question_of(harness).footer == "alice: no"
+
+
+async def test_a_question_that_nobody_answers_expires_and_the_turn_goes_on(harness: Harness) -> None:
+    harness.model = model = ScriptedModel(call("ask_user", ASKS), ModelReply("Then I leave it.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train something"))
+        await asked(harness)
+        await brain.router.idle()
+        harness.clock.forward(timedelta(hours=25).total_seconds())
+        await brain.router.expire()
+        await harness.until(lambda: "Then I leave it." in harness.adapter.texts())
+        await brain.router.expire()
+    assert model.asked[1][-1].text == '{"text": "Nobody answered in time."}'
+    assert (question_of(harness).buttons, question_of(harness).footer) == ((), "Nobody answered in time.")
+
+
+async def test_a_plan_is_one_card_that_changes(harness: Harness) -> None:
+    steps = [{"text": "look"}, {"text": "train"}]
+    later = [{"text": "look", "state": "done"}, {"text": "train", "state": "doing"}]
+    harness.model = ScriptedModel(
+        call("plan", {"items": steps}), call("plan", {"items": later}, 2), ModelReply("On it.", (), "m")
+    )
+    async with harness.open() as brain:
+        await brain.router.accept(said("do it step by step"))
+        await harness.until(lambda: "On it." in harness.adapter.texts())
+        await brain.delivery.idle()
+    (card,) = [content.card for content in harness.adapter.shown if content.card]
+    assert (card.title, card.body, card.progress) == ("Plan: 1 of 2 done", "✓ look\n▸ train", 0.5)
