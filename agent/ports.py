@@ -359,6 +359,7 @@ class ModelReply:
     """A whole answer, of `model` or the planner of rules. `offers` is the column that its words offer to train for.
 
     `cost_usd` is None where nobody knows a price; nothing was asked of a provider where there are no tokens either.
+    `note` is what people are told of how it came about: it is shown before the words and is none of them.
     """
 
     text: str
@@ -368,6 +369,22 @@ class ModelReply:
     tokens_out: int = 0
     cost_usd: float | None = None
     offers: str = ""
+    note: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The words as people see them."""
+        return f"_{self.note}_\n\n{self.text}" if self.note and self.text else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNotice:
+    """People are told why an answer begins anew; what was said of it so far is void."""
+
+    text: str
+
+
+Piece = str | ModelNotice | ModelReply
 
 
 class Model(Protocol):
@@ -377,10 +394,10 @@ class Model(Protocol):
         self,
         messages: Sequence[ModelMessage],
         tools: Sequence[ToolSchema],
-    ) -> AsyncIterator[str | ModelReply]:
+    ) -> AsyncIterator[Piece]:
         """Pieces of text as they come, then one `ModelReply` as the last item.
 
         Raises:
-            ModelError: it refused, or its answer cannot be used.
+            ModelError: it refused, or its answer cannot be used; `TooLong` where a shorter conversation helps.
             TransientError: it may answer later.
         """

@@ -181,11 +181,16 @@ class App:
         self._socket = self.settings.home / "gateway.sock"
         self._socket.unlink(missing_ok=True)
         argv = ["-m", "agent.llm.gateway", "--socket", str(self._socket)]
+        for option in ("first_token_s", "gap_s", "answer_s"):
+            argv += [f"--{option.replace('_', '-')}", str(getattr(self.settings, option))]
         self.children.start("gateway", argv, gateway_environment())
 
     def _wire(self) -> None:
         settings = self.settings
-        models = [GatewayModel(name, self._socket) for name in settings.model_names]
+        names, patience_s = settings.model_names, settings.model_patience_s
+        models = (
+            GatewayModel(names, self._socket, patience_s=patience_s, silence_s=settings.silence_s) if names else None
+        )
         self.brain = build(
             stores=self.stores,
             adapters=self.adapters,

@@ -188,7 +188,7 @@ async def _models(settings: Settings) -> Sequence[Line]:
         children.start("gateway", ["-m", "agent.llm.gateway", "--socket", str(socket)], gateway_environment())
         try:
             with contextlib.suppress(AppError):
-                await GatewayModel("none", socket).probe()  # answered, with a refusal, once LiteLLM is loaded
+                await GatewayModel(("none",), socket).probe()  # answered, with a refusal, once LiteLLM is loaded
             return await asyncio.gather(*(_model(name, socket) for name in settings.model_names))
         finally:
             await children.stop()
@@ -196,7 +196,7 @@ async def _models(settings: Settings) -> Sequence[Line]:
 
 async def _model(name: str, socket: Path) -> Line:
     """What one model of the chain answers to a question of a few tokens."""
-    model = GatewayModel(name, socket)
+    model = GatewayModel((name,), socket)
     label = f"model {model.name}"
     if (found := _WITHOUT_SCHEME.fullmatch(name)) is not None:
         mend = f"Write the server's whole address, such as {found[1]}@http://{found[2]}/v1."

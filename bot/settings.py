@@ -108,6 +108,9 @@ class Settings(BaseSettings):
     turn_tokens: int = Field(5_000_000, ge=1)
     turn_usd: Finite = Field(5.0, gt=0)
     turn_minutes: Finite = Field(60.0, gt=0)
+    first_token_s: Finite = Field(120.0, gt=0, le=86_400)  # to its first word or thought
+    gap_s: Finite = Field(60.0, gt=0, le=86_400)  # between two of them
+    model_patience_s: Finite = Field(30.0, ge=0, le=3600)  # from when all models failed until the rules answer
     tick_s: Finite = Field(2.0, gt=0)
     card_pace_s: Finite = Field(1.0, gt=0)
     monitor: bool = True  # watch live runs and give advice in their threads
@@ -138,6 +141,11 @@ class Settings(BaseSettings):
     def model_names(self) -> tuple[str, ...]:
         """The chain of models."""
         return _listed(self.models)
+
+    @property
+    def silence_s(self) -> float:
+        """The longest wait for a sign of the language-model process, whose own limits have the better words."""
+        return max(self.first_token_s, self.gap_s, self.model_patience_s) + 10
 
     @property
     def engine_names(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Card, Content
 from agent.domain.datasets import DatasetRef
-from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelReply, Role
+from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelNotice, ModelReply, Role
 from agent.stores import Context, Conversations, ModelCall, ModelUsage, Turn
 from agent.tools.dispatch import Dispatcher
 
@@ -106,7 +106,7 @@ class TurnLoop:
             try:
                 reply = await self._ask(conversation(history, files), live, control)
                 await self._bill(turn, reply)
-                content = Content(text=reply.text)
+                content = Content(text=reply.shown)
             except _CutOffError as cut:
                 content = self._cut_off(go_on_card(turn.id, len(history)), cut.said, control)
                 reply = ModelReply(content.text, (), "")
@@ -133,6 +133,9 @@ class TurnLoop:
             while (piece := await control.wait(anext(pieces, None), until_s=until_s)) is not None:
                 if isinstance(piece, ModelReply):
                     reply = piece
+                elif isinstance(piece, ModelNotice):
+                    said = ""
+                    await live.append(f"\n\n_{piece.text}_\n\n")
                 elif piece:
                     said += piece
                     await live.append(piece)

@@ -63,3 +63,7 @@ class RateLimited(TransientError):
 
 class ModelError(AppError):
     """A language model refused, or answered something that cannot be used."""
+
+
+class TooLong(ModelError):
+    """The conversation does not fit into the window of any model; a shorter one would."""

@@ -1,21 +1,22 @@
-"""The chain of models: each is asked in turn until one answers; the offline planner is the last and always answers.
+"""The chain of models: those that the gateway asks, then the planner of rules, which always answers.
 
-`GatewayModel` reaches one model through the gateway's socket; it imports no vendor.
+`GatewayModel` reaches the gateway's process through its socket; it imports no vendor. Who is asked when, and again, is
+decided there (`agent.llm.asking`).
 """
 
 import asyncio
 import itertools
 import json
 import logging
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agent.conversation.prompt import as_read
-from agent.domain.errors import AppError, ModelError, Unavailable
-from agent.ports import Model, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
+from agent.domain.errors import AppError, ModelError, TooLong, Unavailable
+from agent.llm.names import split_name
+from agent.ports import Model, ModelMessage, ModelNotice, ModelReply, Piece, Role, ToolCall, ToolSchema
 
 log = logging.getLogger(__name__)
 LINE_LIMIT_BYTES = 16_000_000
@@ -24,22 +25,29 @@ START_WAIT_S = 5.0  # a gateway listens before it imports anything heavy
 PROBE_TOKENS = 16  # the fewest that every provider takes
 NO_ANSWER_YET = '{"text": "No answer yet: this call waits for people or was overtaken by a newer message."}'
 BY_RULES = "So I go by rules:"
-_WITH_URL = re.compile(r"(.+?)@(https?://.+)")
+CUT = "This answer was cut off at the model's limit; say `go on` for the rest."
 
 
 class GatewayModel:
-    """One model, by its LiteLLM name; `name@url` names an OpenAI-compatible server, e.g. `openai/qwen3@http://…/v1`."""
+    """The models that the gateway asks, in their order, by LiteLLM's names.
 
-    def __init__(self, name: str, socket: Path, *, silence_s: float = SILENCE_S) -> None:
-        """`socket` is the gateway's; `silence_s` the longest wait for its next line."""
-        found = _WITH_URL.fullmatch(name)  # a name may hold an @ of its own
-        self.name, self._api_base = found.groups() if found else (name, "")
+    `name@url` names an OpenAI-compatible server, e.g. `openai/qwen3@http://…/v1`.
+    """
+
+    def __init__(
+        self, names: Sequence[str], socket: Path, *, patience_s: float = 0.0, silence_s: float = SILENCE_S
+    ) -> None:
+        """`socket` is the gateway's; `silence_s` the longest wait for its next line.
+
+        Where all of them failed they are asked again until `patience_s` after that.
+        """
+        self._names = list(names)
+        self.name = split_name(names[0])[0]
         self._socket = socket
+        self._patience_s = patience_s
         self._silence_s = silence_s
 
-    async def stream(
-        self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
-    ) -> AsyncIterator[str | ModelReply]:
+    async def stream(self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]) -> AsyncIterator[Piece]:
         """Text as it comes, then the whole reply.
 
         Raises:
@@ -48,7 +56,7 @@ class GatewayModel:
         """
         request = json.dumps(self._request(messages, tools)).encode() + b"\n"
         if len(request) > LINE_LIMIT_BYTES:
-            raise ModelError(f"The conversation is too long for {self.name}. Start a new thread.")
+            raise TooLong(f"The conversation is too long for {self.name}. Start a new thread.")
         reader, writer = await self._connect()
         try:
             async with asyncio.timeout(self._silence_s):
@@ -73,7 +81,8 @@ class GatewayModel:
 
     async def probe(self) -> None:
         """Ask for next to nothing; returns at the first sign that it answers. Raises as `stream` does."""
-        request = self._request((ModelMessage(Role.USER, "Say ok."),), ()) | {"max_tokens": PROBE_TOKENS}
+        asked = self._request((ModelMessage(Role.USER, "Say ok."),), ())
+        request = asked | {"max_tokens": PROBE_TOKENS, "patience_s": 0.0}
         reader, writer = await self._connect()
         try:
             writer.write(json.dumps(request).encode() + b"\n")
@@ -83,20 +92,22 @@ class GatewayModel:
         finally:
             writer.close()
 
-    def _read(self, line: bytes) -> str | ModelReply:
+    def _read(self, line: bytes) -> Piece:
         if not line.endswith(b"\n"):
             raise Unavailable("The process that talks to language models ended in the middle of an answer.")
         answer = json.loads(line)
         if "text" in answer:
             return str(answer["text"])
+        if "notice" in answer:
+            return ModelNotice(answer["notice"])
         if "error" in answer:
-            failure = answer["error"]
-            if failure["later"]:
-                raise Unavailable(failure["text"], retry_after_s=failure["retry_after_s"])
-            raise ModelError(failure["text"])
+            raise _failure(answer["error"])
         done = answer["done"]
         calls = tuple(ToolCall(*call) for call in done["calls"])
-        return ModelReply(done["text"], calls, self.name, done["tokens_in"], done["tokens_out"], done["cost_usd"])
+        told = [f"{done['instead']} So {done['model']} answers:"] if done["instead"] else []
+        told += [CUT] if done["cut"] and not calls else []
+        bill = (done["tokens_in"], done["tokens_out"], done["cost_usd"])
+        return ModelReply(done["text"], calls, done["model"], *bill, note=" ".join(told))
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect; right after the bot's start, or after the gateway died, it may not listen yet."""
@@ -111,9 +122,11 @@ class GatewayModel:
                 await asyncio.sleep(0.1)
 
     def _request(self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": self.name, "messages": [_as_openai(said) for said in paired(messages)]}
-        if self._api_base:
-            request["api_base"] = self._api_base
+        request: dict[str, Any] = {
+            "models": self._names,
+            "messages": [_as_openai(said) for said in paired(messages)],
+            "patience_s": self._patience_s,
+        }
         if tools:
             request["tools"] = [
                 {
@@ -173,37 +186,39 @@ def _object(arguments: str) -> str:
     return (arguments or "{}") if usable else json.dumps({"not_json": arguments})
 
 
+def _failure(said: Mapping[str, Any]) -> AppError:
+    if said["too_long"]:
+        return TooLong(said["text"])
+    return Unavailable(said["text"], retry_after_s=said["retry_after_s"]) if said["later"] else ModelError(said["text"])
+
+
 class ModelChain:
-    """Models in the order in which they are asked."""
+    """The models behind the gateway, then the planner of rules."""
 
-    def __init__(self, models: Sequence[Model], last: Model) -> None:
-        """`last` needs nothing and always answers."""
+    def __init__(self, models: Model | None, rules: Model) -> None:
+        """`models` may fail, or be none; `rules` needs nothing and always answers."""
         self._models = models
-        self._last = last
+        self._rules = rules
 
-    async def stream(
-        self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
-    ) -> AsyncIterator[str | ModelReply]:
-        """The first whole answer; where a model fails in the middle, the next one answers from the beginning."""
+    async def stream(self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]) -> AsyncIterator[Piece]:
+        """The first whole answer. What is told of how it came about is told once a turn."""
         why = ""
-        for model in self._models:
-            shown = False
+        if self._models is not None:
             try:
-                async for piece in model.stream(messages, tools):
-                    yield piece
-                    shown = True
+                async for piece in self._models.stream(messages, tools):
+                    yield _told_once(piece, messages)
             except AppError as error:
-                why = error.text
-                log.warning("model did not answer", extra={"cause": error.text})
+                why = f"{error.text} {BY_RULES}"
+                log.warning("no model answered", extra={"cause": error.text})
             else:
                 return
-            if shown:
-                yield "\n\n"  # the finished answer shows the last model's words only
-        async for piece in self._last.stream(messages, tools):
-            if why and isinstance(piece, ModelReply) and piece.text and not _spoke(piece.model, messages):
-                yield replace(piece, text=f"_{why} {BY_RULES}_\n\n{piece.text}")
-            else:
-                yield piece
+        async for piece in self._rules.stream(messages, tools):
+            yield _told_once(replace(piece, note=why) if isinstance(piece, ModelReply) else piece, messages)
+
+
+def _told_once(piece: Piece, messages: Sequence[ModelMessage]) -> Piece:
+    told = isinstance(piece, ModelReply) and piece.note and _spoke(piece.model, messages)
+    return replace(piece, note="") if told and isinstance(piece, ModelReply) else piece
 
 
 def _spoke(model: str, messages: Sequence[ModelMessage]) -> bool:

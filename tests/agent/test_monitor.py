@@ -536,10 +536,10 @@ async def test_the_planner_without_a_model_does_not_say_the_card_once_more() -> 
             raise Unavailable("The model does not answer.")
             yield ""
 
-    chain = ModelChain([Broken()], OfflinePlanner())
+    chain = ModelChain(Broken(), OfflinePlanner())
     (said,) = [piece async for piece in chain.stream([ModelMessage(Role.USER, text, noticed=True)], ())]
     assert isinstance(said, ModelReply)
-    assert said.text.startswith("_The model does not answer.")
+    assert said.shown.startswith("_The model does not answer.")
     assert said.text.endswith("I have nothing to add to what the card above says.")
     assert "Something shows" not in said.text
     assert said.calls == ()

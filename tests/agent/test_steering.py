@@ -97,7 +97,7 @@ async def test_a_guest_does_not_steer_others_and_what_comes_at_the_end_is_a_turn
 
 
 async def test_the_planner_of_rules_answers_one_request_after_the_other(harness: Harness, slow: SlowTools) -> None:
-    harness.model = ModelChain([], OfflinePlanner())
+    harness.model = ModelChain(None, OfflinePlanner())
     async with harness.open() as brain:
         await brain.router.accept(said("what is the weather"))
         await brain.router.accept(said("and how is tomorrow"))

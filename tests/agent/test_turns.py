@@ -10,12 +10,12 @@ from pathlib import Path
 
 from agent.brain import Brain
 from agent.conversation.prompt import as_read
-from agent.domain.errors import ModelError, Unavailable
+from agent.domain.errors import Unavailable
 from agent.domain.inbound import Attachment, Thread
 from agent.domain.runs import RunState
 from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
-from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
+from agent.ports import AttachedFile, ModelMessage, ModelNotice, ModelReply, Piece, Role, ToolCall, ToolSchema
 from agent.stores import Spent
 from tests.agent.conftest import Harness
 from tests.fakes import ALICE, BOB, GUEST, THREAD, ScriptedModel, clicked, commanded, host, said
@@ -320,16 +320,30 @@ async def test_a_guest_reads_but_starts_nothing(harness: Harness, csv: Path) -> 
         await harness.until(lambda: any("Guests of another organisation" in text for text in harness.adapter.texts()))
 
 
-async def test_the_chain_fails_over_and_ends_in_the_planner(harness: Harness) -> None:
-    refused = ScriptedModel(ModelError("The key for m1 was refused."))
-    answers = ScriptedModel(ModelReply("I am the second.", (), "m2"), Unavailable("m2 is away."))
-    harness.model = ModelChain([refused, answers], OfflinePlanner())
+async def test_the_chain_ends_in_the_planner(harness: Harness) -> None:
+    models = ScriptedModel(ModelReply("I am the second.", (), "m2", note="m1 is away."), Unavailable("m2 is away."))
+    harness.model = ModelChain(models, OfflinePlanner())
     async with harness.open() as brain:
         await brain.router.accept(said("who are you really"))
-        await harness.until(lambda: harness.adapter.texts() == ["I am the second."])
-        refused.replies.append(ModelError("The key for m1 was refused."))
+        await harness.until(lambda: harness.adapter.texts() == ["_m1 is away._\n\nI am the second."])
         await brain.router.accept(said("hello again"))
         await harness.until(lambda: any("m2 is away. So I go by rules" in text for text in harness.adapter.texts()))
+    assert [entry.text for entry in models.asked[1] if entry.role is Role.ASSISTANT] == ["I am the second."]
+
+
+async def test_what_an_answer_said_before_it_began_anew_is_void(harness: Harness) -> None:
+    class Again:
+        async def stream(self, messages: object, tools: object) -> AsyncIterator[Piece]:
+            yield "One and"
+            yield ModelNotice("m1 broke off; m2 answers instead.")
+            await asyncio.Event().wait()
+
+    harness.model = Again()
+    async with harness.open() as brain:
+        await brain.router.accept(said("who are you"))
+        await harness.until(lambda: any("m2 answers instead" in text for text in harness.adapter.texts()))
+        await brain.router.accept(said("stop"))
+        await harness.until(lambda: harness.adapter.texts() == ["_Stopped by alice._"])
 
 
 async def test_thread_replies_without_a_mention_are_heard_only_in_our_threads(harness: Harness) -> None:

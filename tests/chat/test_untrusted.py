@@ -17,7 +17,7 @@ async def test_names_of_files_and_people_are_quoted_data(chat: Chat) -> None:
         await chat.seen(asked.ts, "I see.")
         bob.say("and me?", thread=asked.ts)
         await chat.seen(asked.ts, "Both of you.")
-    sent = GatewayModel("m", chat.folder)._request(model.asked[-1], ())["messages"]
+    sent = GatewayModel(["m"], chat.folder)._request(model.asked[-1], ())["messages"]
     assert sent[0] == {"role": "system", "content": SYSTEM}
     assert sent[1]["role"] == "user"
     assert sent[1]["content"].startswith(

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from agent.llm.chain import GatewayModel
-from agent.ports import ModelMessage, ModelReply, Role, ToolSchema
+from agent.ports import Model, ModelMessage, ModelReply, Role, ToolSchema
 from tests.platforms.model_server import ModelServer
 
 HANG_S = 30.0
-SILENCE_S = 2.0
+SILENCE_S = 1.0
+ANSWER_S = 4.0
 CANARY = "sk-canary-7f3a9c51e2d84b60"
 OTHER_CANARY = "canary-of-another-provider-0123456789"
 ASKED = (ModelMessage(Role.SYSTEM, "Be brief."), ModelMessage(Role.USER, "hello"))
@@ -31,7 +32,17 @@ class GatewayProcess:
 
     def program(self, prelude: str = "") -> str:
         """Python that is a gateway; `prelude` runs first in its process."""
-        argv = ["gateway", "--socket", str(self.socket), "--silence-s", str(SILENCE_S)]
+        argv = [
+            "gateway",
+            "--socket",
+            str(self.socket),
+            "--first-token-s",
+            str(SILENCE_S),
+            "--gap-s",
+            str(SILENCE_S),
+            "--answer-s",
+            str(ANSWER_S),
+        ]
         code = f"import sys, runpy; sys.argv = {argv!r}\n{prelude}\n"
         return code + "runpy.run_module('agent.llm.gateway', run_name='__main__', alter_sys=True)"
 
@@ -58,7 +69,10 @@ class GatewayProcess:
         return self._log.read_text()
 
     def model(self, server: ModelServer, name: str = "test-model", **more: float) -> GatewayModel:
-        return GatewayModel(f"openai/{name}@{server.url}", self.socket, **more)
+        return self.chain(server, name, **more)
+
+    def chain(self, server: ModelServer, *names: str, **more: float) -> GatewayModel:
+        return GatewayModel([f"openai/{name}@{server.url}" for name in names], self.socket, **more)
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +97,10 @@ async def server() -> AsyncIterator[ModelServer]:
 
 
 async def answer(
-    model: GatewayModel, messages: Sequence[ModelMessage] = ASKED, tools: Sequence[ToolSchema] = ()
+    model: Model, messages: Sequence[ModelMessage] = ASKED, tools: Sequence[ToolSchema] = ()
 ) -> tuple[list[str], ModelReply]:
     """The pieces and the whole reply."""
     async with asyncio.timeout(HANG_S):
         *pieces, reply = [piece async for piece in model.stream(messages, tools)]
     assert isinstance(reply, ModelReply)
-    return [str(piece) for piece in pieces], reply
+    return [piece for piece in pieces if isinstance(piece, str)], reply

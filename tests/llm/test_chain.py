@@ -1,19 +1,20 @@
 """Fail-over down the chain, in the real turn loop with the real gateway."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from agent.domain.errors import Unavailable
+from agent.domain.errors import TooLong, Unavailable
 from agent.llm.chain import BY_RULES, ModelChain
 from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelMessage, ModelReply, Role
 from tests.agent.conftest import Harness
 from tests.fakes import ScriptedModel, said
 from tests.llm.conftest import CANARY, GatewayProcess, answer
-from tests.platforms.model_server import Call, Cut, Fail, Hang, ModelServer, Reply
+from tests.platforms.model_server import Call, Cut, Fail, ModelServer, Reply
 
 
 @pytest.fixture
@@ -21,33 +22,115 @@ def harness(tmp_path: Path) -> Harness:
     return Harness(tmp_path)
 
 
-def chain(gateway: GatewayProcess, server: ModelServer) -> ModelChain:
-    return ModelChain([gateway.model(server, "first"), gateway.model(server, "second")], OfflinePlanner())
+def chain(gateway: GatewayProcess, server: ModelServer, *names: str, patience_s: float = 0.0) -> ModelChain:
+    return ModelChain(gateway.chain(server, *(names or ("first", "second")), patience_s=patience_s), OfflinePlanner())
 
 
-async def test_a_refused_key_and_then_an_answer(gateway: GatewayProcess, server: ModelServer) -> None:
+async def test_a_refused_key_and_then_an_answer_that_says_whose_it_is(
+    gateway: GatewayProcess, server: ModelServer
+) -> None:
     server.script(Fail(401), model="first")
-    server.script(Reply("I am the second."), model="second")
-    pieces, reply = await answer(chain(gateway, server))  # type: ignore[arg-type]
+    server.script(Reply("I am the second."), Reply("Still me."), model="second")
+    pieces, reply = await answer(chain(gateway, server))
     assert "".join(pieces) == reply.text == "I am the second."
     assert reply.model == "openai/second"
+    assert reply.note.startswith("The key for openai/first was refused.")
+    assert reply.note.endswith("So openai/second answers:")
+    _, again = await answer(chain(gateway, server))
+    assert again.shown.startswith("_The key for openai/first was refused.")  # it cools down: nobody asks it
+    assert [request.body["model"] for request in server.requests] == ["first", "second", "second"]
+
+
+async def test_what_a_rate_limit_asks_for_is_how_long_a_model_is_left_alone(
+    gateway: GatewayProcess, server: ModelServer
+) -> None:
+    server.script(Fail(429, headers={"Retry-After": "1"}), Reply("I am back."), model="first")
+    server.script(Reply("yes"), Reply("yes"), model="second")
+    for _ in range(2):
+        _, reply = await answer(chain(gateway, server))
+        assert "too often" in reply.note
+    async with asyncio.timeout(5):
+        while reply.model != "openai/first":
+            server.script(Reply("yes"), model="second")
+            _, reply = await answer(chain(gateway, server))
+    assert (reply.text, reply.note) == ("I am back.", "")
+
+
+async def test_those_that_cool_down_are_asked_when_nobody_else_answers(
+    gateway: GatewayProcess, server: ModelServer
+) -> None:
+    server.script(Fail(500), Reply("I try."), model="first")
+    server.script(Reply("yes"), Fail(400), model="second")
+    await answer(chain(gateway, server))
+    _, reply = await answer(chain(gateway, server))
+    assert (reply.text, reply.note) == ("I try.", "")
 
 
 async def test_cut_in_the_middle_only_the_seconds_words_stay(
     gateway: GatewayProcess, server: ModelServer, harness: Harness
 ) -> None:
-    server.script(Cut(after=3), Hang(after=1), model="first")
+    server.script(Cut(after=3), model="first")
     server.script(Reply("All is well."), Reply("Still well."), model="second")
     harness.model = chain(gateway, server)
     async with harness.open() as brain:
         await brain.router.accept(said("how are things"))
-        await harness.until(lambda: harness.adapter.texts() == ["All is well."], 30)
+        await harness.until(lambda: any(text.endswith("All is well.") for text in harness.adapter.texts()), 30)
         await brain.router.accept(said("and now"))
-        await harness.until(lambda: harness.adapter.texts() == ["All is well.", "Still well."], 30)
-    assert len(harness.adapter.messages) == 2
-    assert "word0 word1" in next(iter(harness.adapter.messages.values()))[-2].text  # it was shown, and replaced
+        await harness.until(lambda: len(harness.adapter.texts()) == 2, 30)
+    first, _ = harness.adapter.texts()
+    assert first.startswith("_openai/first broke off in the middle of its answer. So openai/second answers:_")
+    grown = next(iter(harness.adapter.messages.values()))[-2].text
+    assert "word0 word1 word2" in grown  # it was shown, and replaced
+    assert "openai/second answers instead" in grown
     history = [message["content"] for message in server.requests[-1].messages]
     assert history[1:] == ['[from "alice"]\nhow are things', "All is well.", '[from "alice"]\nand now']
+
+
+async def test_a_chain_of_one_waits_says_so_and_tries_again(
+    gateway: GatewayProcess, server: ModelServer, harness: Harness
+) -> None:
+    server.script(Fail(503), Fail(429, headers={"Retry-After": "1"}), Reply("Here I am."))
+    harness.model = chain(gateway, server, "only", patience_s=20)
+    async with harness.open() as brain:
+        await brain.router.accept(said("how are things"))
+        await harness.until(lambda: harness.adapter.texts() == ["Here I am."], 30)
+    shown = [content.text for versions in harness.adapter.messages.values() for content in versions]
+    assert any("_openai/only is overloaded; I try again in 1 s._" in text for text in shown)
+    assert any("ask too often or have used up the quota; I try again in" in text for text in shown)
+    assert len(server.requests) == 3
+
+
+async def test_patience_ends(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Fail(500), Fail(500), Reply("late"))
+    _, reply = await answer(chain(gateway, server, "only", patience_s=1.3))
+    assert reply.note.startswith("openai/only failed at its provider.")
+    server.reset()
+    server.script(Fail(429, headers={"Retry-After": "50"}))
+    _, reply = await answer(chain(gateway, server, "other", patience_s=20))
+    assert "It asks to wait 50 s." in reply.note
+    server.script(Fail(401))
+    _, reply = await answer(chain(gateway, server, "third", patience_s=20))
+    assert "was refused" in reply.note
+    assert len(server.requests) == 2  # nobody waits in vain
+
+
+async def test_nothing_is_asked_for_once_more(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Reply(" \n "), Reply("Now."), Reply(""), Reply(""), model="first")
+    server.script(Reply("I do."), model="second")
+    _, reply = await answer(chain(gateway, server))
+    assert (reply.text, reply.note) == ("Now.", "")
+    _, reply = await answer(chain(gateway, server))
+    assert reply.note == "openai/first answered nothing. So openai/second answers:"
+
+
+async def test_a_conversation_that_is_too_long_is_nothing_for_rules(
+    gateway: GatewayProcess, server: ModelServer
+) -> None:
+    full = Fail(400, "This model's maximum context length is 8192 tokens.", "context_length_exceeded")
+    server.script(full, model="first")
+    server.script(full, model="second")
+    with pytest.raises(TooLong, match="too long for openai/first"):
+        await answer(gateway.chain(server, "first", "second"))
 
 
 async def test_all_fail_and_the_planner_says_why(
@@ -60,7 +143,7 @@ async def test_all_fail_and_the_planner_says_why(
         await brain.router.accept(said("what is the weather"))
         await harness.until(lambda: bool(harness.adapter.texts()), 30)
     (text,) = harness.adapter.texts()
-    assert text.startswith("_The key for openai/second was refused. Put a valid one into `.env` and restart the bot.")
+    assert text.startswith("_openai/first failed at its provider. The key for openai/second was refused. Put a valid")
     assert BY_RULES in text
     assert "did not understand" in text
     assert CANARY not in text
@@ -68,7 +151,7 @@ async def test_all_fail_and_the_planner_says_why(
 
 async def test_the_planner_says_why_once_a_turn() -> None:
     asked, tool = ModelMessage(Role.USER, "go"), ModelMessage(Role.TOOL, "{}", call_id="1")
-    told = ModelMessage(Role.ASSISTANT, f"_It broke. {BY_RULES}_\n\nI look.", model="p")
+    told = ModelMessage(Role.ASSISTANT, "I look.", model="p")
     cases = [
         ([asked], f"_It broke. {BY_RULES}_\n\nI look."),
         ([asked, told, tool], "I look."),
@@ -76,9 +159,9 @@ async def test_the_planner_says_why_once_a_turn() -> None:
     ]
     for messages, shown in cases:
         broken, planner = ScriptedModel(Unavailable("It broke.")), ScriptedModel(ModelReply("I look.", (), "p"))
-        *_, reply = [piece async for piece in ModelChain([broken], planner).stream(messages, ())]
+        *_, reply = [piece async for piece in ModelChain(broken, planner).stream(messages, ())]
         assert isinstance(reply, ModelReply)
-        assert reply.text == shown
+        assert reply.shown == shown
 
 
 async def test_arguments_that_are_no_json_go_back_to_the_model(

@@ -10,9 +10,10 @@ import pytest
 
 from agent.domain.errors import AppError, ModelError, Unavailable
 from agent.llm.chain import GatewayModel
+from agent.llm.names import split_name
 from agent.ports import ModelMessage, Role, ToolCall
-from tests.llm.conftest import ASKED, CANARY, HANG_S, SILENCE_S, STATUS, GatewayProcess, answer
-from tests.platforms.model_server import Act, Call, Cut, Fail, Garbled, Hang, ModelServer, Reply, words
+from tests.llm.conftest import ANSWER_S, ASKED, CANARY, HANG_S, SILENCE_S, STATUS, GatewayProcess, answer
+from tests.platforms.model_server import Act, Call, Cut, Drip, Fail, Garbled, Hang, ModelServer, Reply, words
 
 
 async def failure(model: GatewayModel) -> AppError:
@@ -95,8 +96,7 @@ REFUSED: list[tuple[Act, str]] = [
     (Fail(413), "too long for openai/test-model"),
     (Fail(400, f"bad parameter near {CANARY}"), "openai/test-model did not accept the request"),
     (Fail(422), "did not accept"),
-    (Reply(""), "answered nothing"),
-    (Reply(" \n "), "answered nothing"),
+    (Reply("", finish="content_filter"), "refused this content"),
 ]
 
 
@@ -113,7 +113,7 @@ async def test_what_will_never_work(gateway: GatewayProcess, server: ModelServer
 LATER: list[tuple[Act, str]] = [
     (Fail(500), "openai/test-model failed at its provider"),
     (Fail(502), "failed at its provider"),
-    (Fail(503, "overloaded"), "failed at its provider"),
+    (Fail(503, "overloaded"), "openai/test-model is overloaded"),
     (Fail(429), "too often or have used up the quota"),
     (Hang(), "did not answer in time"),
     (Hang(after=2), "did not answer in time"),
@@ -137,6 +137,56 @@ async def test_what_may_work_later(gateway: GatewayProcess, server: ModelServer,
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize("act", [Drip(0.3), Drip(0.1, empty=True)], ids=str)
+async def test_an_answer_ends(gateway: GatewayProcess, server: ModelServer, act: Act) -> None:
+    """Words for ever end at the limit of a whole answer, signs without words at that of the first one."""
+    server.script(act)
+    begun = time()
+    error = await failure(gateway.model(server))
+    assert error.text == "openai/test-model did not answer in time."
+    assert time() - begun < (SILENCE_S if act == Drip(0.1, empty=True) else ANSWER_S) + 1
+    async with asyncio.timeout(HANG_S):
+        await server.requests[0].gone.wait()
+
+
+CALLED: list[tuple[Reply, list[tuple[str, str]]]] = [
+    (Reply(calls=[Call("run_status", '```json\n{"run": "r-1",}\n```')]), [("run_status", '{"run": "r-1"}')]),
+    (Reply(calls=[Call("run_status", '{"run": "r-1"}{"run": "r-1"}')]), [("run_status", '{"run": "r-1"}')]),
+    (Reply(calls=[Call("run_status", '"{\\"run\\": \\"r-1\\"}"')]), [("run_status", '{"run": "r-1"}')]),
+    (
+        Reply(calls=[Call("run_status", '{"run": "r-1"}{"run": "r-2"}')]),
+        [("run_status", '{"run": "r-1"}{"run": "r-2"}')],
+    ),
+    (Reply(calls=[Call("run_status", '{"run": "a,]"')]), [("run_status", '{"run": "a,]"')]),
+    (Reply(calls=[Call("run_status", "")], finish="length"), [("run_status", "{")]),
+    (
+        Reply('I look.\n<tool_call>\n{"name": "run_status", "arguments": {"run": "r-1"}}\n</tool_call>'),
+        [("run_status", '{"run": "r-1"}')],
+    ),
+    (Reply('<tool_call>{"name": "rm", "arguments": {}}</tool_call>'), []),
+    (Reply('So: ```\n<tool_call>{"name": "run_status", "arguments": {}}</tool_call>\n```'), []),
+]
+
+
+@pytest.mark.parametrize(("said", "calls"), CALLED, ids=str)
+async def test_calls_that_are_not_written_as_they_should_be(
+    gateway: GatewayProcess, server: ModelServer, said: Reply, calls: list[tuple[str, str]]
+) -> None:
+    server.script(said)
+    _, reply = await answer(gateway.model(server), tools=[STATUS])
+    assert [(call.name, call.arguments) for call in reply.calls] == calls
+    assert all(call.id for call in reply.calls)
+    assert ("<tool_call>" in reply.text) == ("<tool_call>" in said.text and not calls)
+
+
+async def test_an_answer_that_was_cut_off_at_the_models_limit_says_so(
+    gateway: GatewayProcess, server: ModelServer
+) -> None:
+    server.script(Reply("It begins with", finish="length"))
+    _, reply = await answer(gateway.model(server))
+    assert reply.shown == "_This answer was cut off at the model's limit; say `go on` for the rest._\n\nIt begins with"
+
+
 async def test_a_rate_limit_says_how_long(gateway: GatewayProcess, server: ModelServer) -> None:
     server.script(Fail(429, headers={"Retry-After": "7"}))
     server.script(Fail(429, headers={"Retry-After": formatdate(time() + 60, usegmt=True)}))
@@ -153,17 +203,17 @@ async def test_a_rate_limit_says_how_long(gateway: GatewayProcess, server: Model
 
 
 async def test_nobody_listens_and_unknown_names(gateway: GatewayProcess, server: ModelServer) -> None:
-    closed = GatewayModel("openai/test-model@http://127.0.0.1:9/v1", gateway.socket)
+    closed = GatewayModel(["openai/test-model@http://127.0.0.1:9/v1"], gateway.socket)
     error = await failure(closed)
     assert isinstance(error, Unavailable)
     assert "cannot be reached" in error.text
-    error = await failure(GatewayModel("nonsense/model", gateway.socket))
+    error = await failure(GatewayModel(["nonsense/model"], gateway.socket))
     assert isinstance(error, ModelError)
     assert "nonsense/model" in error.text
 
 
 async def test_a_missing_key_is_named(gateway: GatewayProcess) -> None:
-    error = await failure(GatewayModel("anthropic/claude-sonnet-4-5", gateway.socket))
+    error = await failure(GatewayModel(["anthropic/claude-sonnet-4-5"], gateway.socket))
     assert isinstance(error, ModelError)
     assert error.text == (
         "There is no key for anthropic/claude-sonnet-4-5. Put ANTHROPIC_API_KEY into `.env` and restart the bot."
@@ -231,13 +281,20 @@ async def test_a_megabyte_of_history(gateway: GatewayProcess, server: ModelServe
 
 async def test_requests_of_one_connection_are_independent(gateway: GatewayProcess, server: ModelServer) -> None:
     server.script(Fail(500), Reply("second"), Cut(after=1), Reply("fourth"))
-    body = {"model": "openai/test-model", "api_base": server.url, "messages": [{"role": "user", "content": "hi"}]}
+    body = {"models": [f"openai/test-model@{server.url}"], "messages": [{"role": "user", "content": "hi"}]}
     reader, writer = await asyncio.open_unix_connection(str(gateway.socket))
     last = []
     async with asyncio.timeout(HANG_S):
-        for line in (json.dumps(body), "no JSON", json.dumps(body), json.dumps(body), '{"model": 7}', json.dumps(body)):
+        for line in (
+            json.dumps(body),
+            "no JSON",
+            json.dumps(body),
+            json.dumps(body),
+            '{"models": 7}',
+            json.dumps(body),
+        ):
             writer.write(line.encode() + b"\n")
-            while "text" in (said := json.loads(await reader.readline())):
+            while not {"done", "error"} & (said := json.loads(await reader.readline())).keys():
                 pass
             last.append("error" if "error" in said else said["done"]["text"])
     writer.close()
@@ -275,6 +332,5 @@ async def test_a_history_that_providers_would_refuse_is_put_right(gateway: Gatew
         ("ollama/llama3", "ollama/llama3", ""),
     ],
 )
-def test_names(given: str, name: str, url: str, gateway: GatewayProcess) -> None:
-    model = GatewayModel(given, gateway.socket)
-    assert (model.name, model._api_base) == (name, url)
+def test_names(given: str, name: str, url: str) -> None:
+    assert split_name(given) == (name, url)

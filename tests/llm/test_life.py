@@ -122,7 +122,7 @@ async def test_without_litellm_people_are_told(folder: Path) -> None:
     gateway.start(prelude=WITHOUT_LITELLM)
     try:
         with pytest.raises(ModelError, match=r"LiteLLM is not installed\. Run"):
-            await answer(GatewayModel("openai/x", gateway.socket))
+            await answer(GatewayModel(["openai/x"], gateway.socket))
     finally:
         gateway.kill()
 
@@ -175,7 +175,7 @@ async def test_the_bots_side_never_hangs(folder: Path) -> None:
         socket = folder / f"{number}.sock"
         async with impostor(socket, said, end=end):
             with pytest.raises(kind, match=sentence):
-                await answer(GatewayModel("m", socket, silence_s=0.3))
+                await answer(GatewayModel(["m"], socket, silence_s=0.3))
 
 
 async def test_a_gateway_that_stands_still(folder: Path) -> None:
@@ -186,7 +186,7 @@ async def test_a_gateway_that_stands_still(folder: Path) -> None:
     with sockets.socket(sockets.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen(4)
-        model = GatewayModel("m", path, silence_s=0.3)
+        model = GatewayModel(["m"], path, silence_s=0.3)
         for length in (10, 5_000_000):
             with pytest.raises(Unavailable, match="m did not answer in time"):
                 await answer(model, [*ASKED[:1], ModelMessage(Role.USER, "x" * length)])
@@ -207,7 +207,7 @@ async def test_a_cancellation_that_meets_a_word_is_not_lost(folder: Path) -> Non
     path = folder / "words.sock"
     server = await asyncio.start_unix_server(serve, path=str(path))
     for gap in range(12):
-        reading = asyncio.create_task(read(GatewayModel("m", path)))
+        reading = asyncio.create_task(read(GatewayModel(["m"], path)))
         await until(lambda gap=gap: len(writers) == gap + 1)
         writers[-1].write(b'{"text": "word"}\n')
         for _ in range(gap):

@@ -73,7 +73,7 @@ async def reply(model: GatewayModel, text: str) -> tuple[list[str], ModelReply]:
 
 @pytest.mark.parametrize("name", ["openai/gpt-4o@{}/v1", "anthropic/claude-sonnet-4-5@{}", "ollama_chat/qwen3@{}"])
 async def test_text_streams_and_tools_are_called(name: str, port: int, gateway: Path) -> None:
-    model = GatewayModel(name.format(f"http://127.0.0.1:{port}"), gateway)
+    model = GatewayModel([name.format(f"http://127.0.0.1:{port}")], gateway)
     pieces, said = await reply(model, "hello")
     assert "".join(pieces) == said.text == "Good morning from the other side."
     _, asked = await reply(model, "status please")

@@ -45,6 +45,7 @@ class Reply:
     wait_for: asyncio.Event | None = None
     hold_after: int = 1
     thoughts: int = 0  # chunks of reasoning before the text
+    finish: str = ""  # the reason of its end; unsaid, the usual one
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,15 @@ class Garbled:
     after: int = 0
 
 
-Act = Reply | Fail | Hang | Cut | Garbled
+@dataclass(frozen=True)
+class Drip:
+    """Say a word every `every_s` for ever; `empty` sends keep-alives, chunks without anything, instead."""
+
+    every_s: float
+    empty: bool = False
+
+
+Act = Reply | Fail | Hang | Cut | Garbled | Drip
 
 
 @dataclass
@@ -188,6 +197,10 @@ class ModelServer:
                     assert http.transport is not None
                     http.transport.abort()
                     return response
+            case Drip(every_s, empty):
+                for word in itertools.count():
+                    await stream.chunk({"content": "" if empty else f"word{word} "})
+                    await asyncio.sleep(every_s)
             case Garbled(after):
                 await stream.say(words(after))
                 await response.write(b"data: {this is no JSON]\n\n")
@@ -234,7 +247,7 @@ class _Stream:
             await asyncio.sleep(act.pause_s)
         for index, call in enumerate(act.calls):
             await self.call(index, call, numbers)
-        await self.chunk({}, "tool_calls" if act.calls else "stop")
+        await self.chunk({}, act.finish or ("tool_calls" if act.calls else "stop"))
         if act.usage is not None:
             prompt, completion = act.usage
             usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}

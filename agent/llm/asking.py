@@ -1,0 +1,276 @@
+"""Which models of a chain are asked, in which order and for how long. Part of the gateway.
+
+LiteLLM's Router keeps the models and their cool-down, by error class and Retry-After. The calls go past it: its streams
+hide whether a provider ended an answer or broke off, it never leaves a model after the first piece, and it waits
+between two tries without a word. So this is the one layer that tries again: it goes down the chain at once, and where
+every model failed it waits, says so, and begins anew while its patience lasts.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.llm.failures import (
+    CutOffError,
+    Failure,
+    NothingError,
+    NotInstalledError,
+    RefusedError,
+    failure_of,
+    status_of,
+)
+from agent.llm.names import split_name
+from agent.llm.whole import TOO_LONG, Whole
+
+log = logging.getLogger("agent.llm.gateway")
+CONNECT_S = 15.0
+COOL_DOWN_S = 30.0  # where a provider does not say how long
+MOST_TRIES = 8
+LOGGED_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How long one model may take: to its first words or thoughts, between two of them, and for a whole answer."""
+
+    first_token_s: float = 120.0
+    gap_s: float = 60.0
+    answer_s: float = 300.0
+
+
+class Asking:
+    """Asks chains of models."""
+
+    def __init__(self, litellm: Any, deadlines: Deadlines) -> None:
+        """`litellm` is the module, or None where it is not installed."""
+        self._litellm = litellm
+        self._deadlines = deadlines
+        self._known: set[str] = set()  # the names of the Router's models
+        self._priced: dict[str, bool] = {}  # by LiteLLM's name
+        self._last: dict[str, Failure] = {}
+        if litellm is not None:
+            self._router = litellm.Router(num_retries=0, allowed_fails=0, cooldown_time=COOL_DOWN_S)
+
+    async def answer(self, request: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
+        """`text` for each piece, `notice` where it begins anew, and `done` or `error` at the end.
+
+        `request` has `models` in their order, `messages`, maybe `tools`, `effort`, `max_tokens` and `patience_s`: how
+        long after the first failure of all it may begin anew.
+        """
+        names, failures = list(request["models"]), dict[str, Failure]()
+        loop, give_up_at = asyncio.get_running_loop(), 0.0
+        for number in range(MOST_TRIES):
+            waiting = [name for name in names if name not in failures or failures[name].later]
+            async for said in self._down(waiting, request, failures):
+                yield said
+                if "done" in said:
+                    return
+            give_up_at = give_up_at or loop.time() + float(request.get("patience_s") or 0.0)
+            again = min((failures[name] for name in names if failures[name].later), key=_soonest, default=None)
+            wait_s = 0.0 if again is None else self._wait_s(again, number)
+            if again is None or loop.time() + wait_s >= give_up_at:
+                break
+            yield {"notice": f"{again.short}; I try again in {max(1, round(wait_s))} s."}
+            await asyncio.sleep(wait_s)
+        yield {"error": _all_failed([failures[name] for name in names])}
+
+    async def _down(
+        self, names: Sequence[str], request: Mapping[str, Any], failures: dict[str, Failure]
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Ask one after the other until one answers; `failures` takes why others did not."""
+        queue, once_more = await self._in_order(names), set(names)
+        while queue:
+            name, whole = queue.pop(0), Whole()
+            try:
+                async with contextlib.aclosing(self._pieces(name, request, whole)) as pieces:
+                    async for text in pieces:
+                        yield {"text": text}
+            except NothingError as error:
+                if name in once_more:
+                    once_more.discard(name)
+                    queue.insert(0, name)
+                else:
+                    failures[name] = await self._failed(name, error)
+            except Exception as error:  # noqa: BLE001 - one map of foreign exceptions at the edge
+                failures[name] = await self._failed(name, error)
+                if queue and not whole.is_empty:
+                    yield {"notice": f"{failures[name].short}; {split_name(queue[0])[0]} answers instead."}
+            else:
+                self._last.pop(name, None)
+                yield {"done": await self._done(name, whole, request, failures)}
+                return
+
+    async def _in_order(self, names: Sequence[str]) -> list[str]:
+        """As they were given, but those that cool down at the end."""
+        if len(names) < 2:
+            return list(names)
+        cooling = {name for name in names if await self._cools_down(name)}
+        return sorted(names, key=lambda name: name in cooling)
+
+    async def _cools_down(self, name: str) -> bool:
+        if name not in self._last:
+            return False
+        try:
+            await self._router.async_get_available_deployment(model=name, request_kwargs={})
+        except ValueError:  # the Router's word for "none is there now"
+            return True
+        return False
+
+    async def _failed(self, name: str, error: Exception) -> Failure:
+        """Why a model did not answer; it cools down where the Router thinks so of this class of error."""
+        model, url = split_name(name)
+        status = status_of(error)
+        said = "" if status in {401, 403} else f": {error}"[:LOGGED_CHARS]
+        log.warning("model call failed: %s %s (%d)%s", model, type(error).__name__, status, said)
+        missing = "" if url or status not in {401, 403, 500} else self.missing_keys(model)
+        failure = self._last[name] = failure_of(error, model, missing_key=missing)
+        if name in self._known:
+            from litellm.router_utils.cooldown_handlers import set_cooldown_deployments  # noqa: PLC0415
+
+            set_cooldown_deployments(
+                litellm_router_instance=self._router,
+                original_exception=error,
+                exception_status=status or 500,
+                deployment=name,
+                time_to_cooldown=failure.retry_after_s or COOL_DOWN_S,
+            )
+        return failure
+
+    def _wait_s(self, failure: Failure, number: int) -> float:
+        """How long to wait before the next try: what the provider asks for, or twice as long each time; with jitter."""
+        headers = {} if failure.retry_after_s is None else {"retry-after": str(failure.retry_after_s)}
+        left = MOST_TRIES - number
+        wait_s = self._litellm.calculate_retry_after(
+            remaining_retries=left, max_retries=MOST_TRIES, response_headers=headers
+        )
+        return max(float(wait_s), failure.retry_after_s or 0.0)
+
+    async def _pieces(self, name: str, request: Mapping[str, Any], whole: Whole) -> AsyncGenerator[str, None]:
+        """One model's answer, piece by piece, within the deadlines.
+
+        Raises what LiteLLM raises, `TimeoutError`, and `agent.llm.failures` for what is no answer.
+        """
+        if self._litellm is None:
+            raise NotInstalledError
+        loop, limits = asyncio.get_running_loop(), self._deadlines
+        end_at = loop.time() + limits.answer_s
+        due_at = loop.time() + limits.first_token_s
+        async with asyncio.timeout_at(min(due_at, end_at)):
+            stream = await self._litellm.acompletion(**self._call(name, request))
+        try:
+            while True:
+                async with asyncio.timeout_at(min(due_at, end_at)):
+                    chunk = await anext(stream, None)
+                if chunk is None:
+                    break
+                text, moves = whole.add(chunk)
+                if moves:
+                    due_at = loop.time() + limits.gap_s
+                yield text
+        finally:
+            await stream.aclose()
+        # Where a stream just ends, LiteLLM makes up the finish reason "stop"; only here one sees that none came.
+        if getattr(stream, "received_finish_reason", "") is None and not stream.intermittent_finish_reason:
+            raise CutOffError
+        if whole.is_empty:
+            raise RefusedError if whole.finish == "content_filter" else NothingError
+
+    def _call(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of LiteLLM's call."""
+        import httpx  # noqa: PLC0415 - LiteLLM brings it
+
+        model, url = split_name(name)
+        self._know(name)
+        limits = self._deadlines
+        call: dict[str, Any] = {
+            "model": model,
+            "messages": request["messages"],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "timeout": httpx.Timeout(max(limits.first_token_s, limits.gap_s) + 5, connect=CONNECT_S),
+            "num_retries": 0,
+            **{key: request[key] for key in ("tools", "max_tokens") if request.get(key)},
+        }
+        if url:
+            call["api_base"] = url
+            if self.missing_keys(model):
+                call["api_key"] = "none"  # a server of one's own often wants no key, but clients insist on some
+        return call
+
+    def _know(self, name: str) -> None:
+        """Make it one of the Router's models. Raises what LiteLLM raises for a provider that it does not know."""
+        if name in self._known:
+            return
+        from litellm.types.router import Deployment, LiteLLM_Params  # noqa: PLC0415
+
+        model, url = split_name(name)
+        if model not in self._priced:  # looked up first: the Router gives a model without a price one of nothing
+            self._priced[model] = self._has_price(model)
+        parameters = LiteLLM_Params(model=model, api_base=url or None)
+        self._router.add_deployment(Deployment(model_name=name, litellm_params=parameters, model_info={"id": name}))
+        self._known.add(name)
+
+    def _has_price(self, model: str) -> bool:
+        if model.startswith("ollama"):  # of one's own machine, where LiteLLM would ask for it
+            return True
+        try:
+            return self._litellm.get_model_info(model).get("input_cost_per_token") is not None
+        except Exception:  # noqa: BLE001 - it raises where it knows nothing
+            return False
+
+    async def _done(
+        self, name: str, whole: Whole, request: Mapping[str, Any], failures: Mapping[str, Failure]
+    ) -> dict[str, Any]:
+        model, _ = split_name(name)
+        tools = [tool["function"]["name"] for tool in request.get("tools") or ()]
+        text, calls = whole.said(tools)
+        tokens_in, tokens_out, cost = await asyncio.to_thread(self._bill, whole, model, request)
+        earlier = request["models"][: request["models"].index(name)]
+        why = [failure.text for one in earlier if (failure := failures.get(one) or self._last.get(one))]
+        return {
+            "text": text,
+            "calls": calls,
+            "model": model,
+            "instead": " ".join(why),
+            "cut": whole.finish == TOO_LONG,
+            "tokens_in": tokens_in,
+            "tokens_out": tokens_out,
+            "cost_usd": cost,
+        }
+
+    def _bill(self, whole: Whole, model: str, request: Mapping[str, Any]) -> tuple[int, int, float | None]:
+        """Tokens and cost; the cost of a model without a known price is not known."""
+        tokens = 0, 0
+        try:
+            reply = self._litellm.stream_chunk_builder(whole.chunks, messages=request["messages"])
+            tokens = int(reply.usage.prompt_tokens or 0), int(reply.usage.completion_tokens or 0)
+            cost = self._litellm.completion_cost(completion_response=reply, model=model)
+        except Exception:  # noqa: BLE001 - an answer is worth more than its bill
+            return *tokens, None
+        return *tokens, float(cost) if self._priced[model] else None
+
+    def missing_keys(self, model: str) -> str:
+        """Environment variables with keys that this model needs and that are not set."""
+        try:
+            missing = self._litellm.validate_environment(model)["missing_keys"]
+        except Exception:  # noqa: BLE001 - only for better words
+            return ""
+        return " or ".join(name for name in missing if name.endswith(("_API_KEY", "_TOKEN")))
+
+
+def _soonest(failure: Failure) -> float:
+    return failure.retry_after_s or 0.0
+
+
+def _all_failed(failures: Sequence[Failure]) -> dict[str, Any]:
+    """Why nobody answered. It may work later if one of them may; it is too long if it is for each that has a window."""
+    waits = [failure.retry_after_s for failure in failures if failure.later and failure.retry_after_s is not None]
+    return {
+        "text": " ".join(dict.fromkeys(failure.text for failure in failures)),
+        "later": any(failure.later for failure in failures),
+        "retry_after_s": min(waits, default=None),
+        "too_long": any(failure.too_long for failure in failures),
+    }

@@ -1,0 +1,113 @@
+"""What went wrong with a language model, as a sentence for people: one map of LiteLLM's exceptions.
+
+The provider's own text can hold secrets, so it is never part of a sentence.
+"""
+
+import email.utils
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`text` is for people; `later` says that it may work later, `too_long` that a shorter conversation would."""
+
+    text: str
+    later: bool
+    retry_after_s: float | None = None
+    too_long: bool = False
+
+    @property
+    def short(self) -> str:
+        """The first sentence, without its end."""
+        return self.text.partition(". ")[0].removesuffix(".")
+
+
+class CutOffError(Exception):
+    """The provider's answer ended without its end."""
+
+
+class NothingError(Exception):
+    """The answer has neither words nor calls."""
+
+
+class RefusedError(Exception):
+    """The provider took the answer back."""
+
+
+class NotInstalledError(Exception):
+    """There is no LiteLLM."""
+
+
+_TOO_LONG = "The conversation is too long for {model}. Start a new thread."
+# By the name of LiteLLM's exception or one of its bases, else by HTTP status: the sentence and whether to try later.
+_SENTENCES: dict[str, tuple[str, bool]] = {
+    "NotInstalledError": ("LiteLLM is not installed. Run `pip install 'trainyard[llm]'` and restart the bot.", False),
+    "CutOffError": ("{model} broke off in the middle of its answer.", True),
+    "MidStreamFallbackError": ("{model} broke off in the middle of its answer.", True),
+    "NothingError": ("{model} answered nothing.", False),
+    "RefusedError": ("The provider of {model} refused this content.", False),
+    "ContextWindowExceededError": (_TOO_LONG, False),
+    "ContentPolicyViolationError": ("The provider of {model} refused this content.", False),
+    "UnknownProvider": (
+        "The provider of {model} is unknown. Names in TRAINYARD_MODELS begin with it: `openai/…`.",
+        False,
+    ),
+    "TimeoutError": ("{model} did not answer in time.", True),
+    "Timeout": ("{model} did not answer in time.", True),
+    "Connection error.": ("{model} cannot be reached.", True),
+    "401": ("The key for {model} was refused. Put a valid one into `.env` and restart the bot.", False),
+    "402": ("The account that pays for {model} has no credit left.", False),
+    "403": ("The key for {model} may not use this model. Choose another in TRAINYARD_MODELS.", False),
+    "404": ("The provider does not know the model {model}. Check TRAINYARD_MODELS.", False),
+    "413": (_TOO_LONG, False),
+    "429": ("{model} answers that we ask too often or have used up the quota.", True),
+    "503": ("{model} is overloaded.", True),
+    "529": ("{model} is overloaded.", True),
+}
+
+
+def failure_of(error: Exception, model: str, *, missing_key: str = "") -> Failure:
+    """The sentence for an exception. `missing_key` names the variables of a key that is not set."""
+    status = status_of(error)
+    if missing_key and status in {401, 403, 500}:
+        return Failure(f"There is no key for {model}. Put {missing_key} into `.env` and restart the bot.", later=False)
+    sentence, later = _sentence(error, status)
+    retry_after_s = _retry_after_s(error) if later else None
+    text = sentence.format(model=model)
+    if retry_after_s is not None:
+        text += f" It asks to wait {retry_after_s:.0f} s."
+    return Failure(text, later, retry_after_s, too_long=sentence == _TOO_LONG)
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status behind an exception; 0 where there is none."""
+    try:
+        return int(getattr(error, "status_code", 0) or 0)
+    except (TypeError, ValueError):
+        return 0
+
+
+def _sentence(error: Exception, status: int) -> tuple[str, bool]:
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    if "LLM Provider NOT provided" in str(error):  # a bad request, to LiteLLM
+        kinds.insert(0, "UnknownProvider")
+    if str(error).endswith("Connection error."):
+        kinds.append("Connection error.")
+    for kind in (*kinds, str(status)):
+        if kind in _SENTENCES:
+            return _SENTENCES[kind]
+    if status == 0 or status >= 500:
+        return "{model} failed at its provider.", True
+    return "{model} did not accept the request.", False
+
+
+def _retry_after_s(error: Exception) -> float | None:
+    """The provider's `Retry-After`, in seconds or as a date."""
+    headers = getattr(error, "litellm_response_headers", None) or {}
+    value = str(headers.get("retry-after") or "")
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        at = email.utils.parsedate_tz(value)
+        return max(0.0, email.utils.mktime_tz(at) - time.time()) if at else None

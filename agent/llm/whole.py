@@ -1,0 +1,75 @@
+"""One streamed answer, put together from its chunks. Part of the gateway.
+
+LiteLLM's own builder drops calls without an id, which some servers send.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from agent.domain.ids import new_ulid
+from agent.llm.repair import arguments_of, calls_in
+
+TOO_LONG = "length"  # the finish reason of an answer that was ended at the model's limit
+
+
+class Whole:
+    """What has come so far."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.chunks: list[Any] = []
+        self.finish = ""
+        self._text: list[str] = []
+        self._calls: list[list[str]] = []  # id, name, arguments
+        self._at: dict[int, list[str]] = {}
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return "".join(self._text)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are neither words nor calls."""
+        return not self._calls and not self.text.strip()
+
+    def add(self, chunk: Any) -> tuple[str, bool]:
+        """Take a chunk; its text, and whether it has anything at all (a keep-alive has not)."""
+        self.chunks.append(chunk)
+        if not chunk.choices:
+            return "", True
+        choice = chunk.choices[0]
+        self.finish = choice.finish_reason or self.finish
+        parts = getattr(choice.delta, "tool_calls", None) or ()
+        for part in parts:
+            self._add_call(part.index or 0, part.id or "", part.function)
+        text = getattr(choice.delta, "content", None)
+        text = text if isinstance(text, str) else ""
+        if text:
+            self._text.append(text)
+        return text, bool(text or parts or self.finish or getattr(choice.delta, "reasoning_content", None))
+
+    def _add_call(self, index: int, call_id: str, function: Any) -> None:
+        call = self._at.get(index)
+        if call is None or (call_id and call[0] and call_id != call[0]):
+            call = self._at[index] = ["", "", ""]
+            self._calls.append(call)
+        call[0] = call[0] or call_id
+        call[1] = call[1] or function.name or ""
+        call[2] += function.arguments or ""
+
+    def said(self, tools: Collection[str]) -> tuple[str, list[list[str]]]:
+        """The words and the calls in order, each with an id of its own; `tools` may be called in words too."""
+        text, calls = self.text, self._calls
+        if not calls:
+            text, written = calls_in(text, tools)
+            calls = [["", *call] for call in written]
+        elif self.finish == TOO_LONG:
+            calls[-1][2] = calls[-1][2] or "{"  # it was cut before its arguments, so that nobody carries it out
+        seen: set[str] = set()
+        for call in calls:
+            if not call[0] or call[0] in seen:
+                call[0] = f"call-{new_ulid()}"
+            seen.add(call[0])
+            call[2] = arguments_of(call[2]) if call[2] else ""
+        return text, calls
