@@ -201,12 +201,18 @@ class ModelChain:
         self._rules = rules
 
     async def stream(self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]) -> AsyncIterator[Piece]:
-        """The first whole answer. What is told of how it came about is told once a turn."""
+        """The first whole answer. What is told of how it came about is told once a turn.
+
+        Raises:
+            TooLong: a shorter conversation may be answered.
+        """
         why = ""
         if self._models is not None:
             try:
                 async for piece in self._models.stream(messages, tools):
                     yield _told_once(piece, messages)
+            except TooLong:
+                raise  # of no use to rules either: they would answer the end of a conversation that goes on
             except AppError as error:
                 why = f"{error.text} {BY_RULES}"
                 log.warning("no model answered", extra={"cause": error.text})

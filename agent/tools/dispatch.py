@@ -1,9 +1,10 @@
 """The one way to a tool. Applies argument models, roles, time limits and output caps to every caller."""
 
 import asyncio
+import difflib
 import json
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -73,7 +74,7 @@ class Dispatcher:
         caller = replace(caller, workspace=self._workspace)
         tool = self._tools.get(call.name)
         if tool is None:
-            raise BadRequest(f"There is no tool `{call.name}`. Tools: {', '.join(self._tools)}.")
+            raise BadRequest(_unknown(call.name, self._tools))
         arguments = _parsed(tool, call.arguments)
         role = role_of(caller.person, unattended=caller.unattended)
         if not tool.allows(role):
@@ -137,7 +138,20 @@ def _parsed(tool: Tool, raw: str) -> Arguments:
         wrong = "; ".join(
             f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}" for item in error.errors()[:5]
         )
-        raise BadRequest(f"`{tool.name}` cannot use these arguments ({wrong}).") from error
+        raise BadRequest(f"`{tool.name}` cannot use these arguments ({wrong}). {_takes(tool)}") from error
+
+
+def _takes(tool: Tool) -> str:
+    """Which arguments a tool has, for a model that got them wrong."""
+    fields = tool.arguments.model_fields.items()
+    names = [f"`{name}`{' (needed)' if field.is_required() else ''}" for name, field in fields]
+    return f"It takes {', '.join(names)}." if names else "It takes none: {}."
+
+
+def _unknown(name: str, tools: Collection[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), tools, n=1)
+    meant = f" Did you mean `{near[0]}`?" if near else ""
+    return f"There is no tool `{name[:60]}`.{meant} Tools: {', '.join(tools)}."
 
 
 def _json(value: object) -> str:

@@ -130,7 +130,7 @@ async def test_a_conversation_that_is_too_long_is_nothing_for_rules(
     server.script(full, model="first")
     server.script(full, model="second")
     with pytest.raises(TooLong, match="too long for openai/first"):
-        await answer(gateway.chain(server, "first", "second"))
+        await answer(chain(gateway, server))
 
 
 async def test_all_fail_and_the_planner_says_why(
@@ -168,7 +168,15 @@ async def test_arguments_that_are_no_json_go_back_to_the_model(
     gateway: GatewayProcess, server: ModelServer, harness: Harness
 ) -> None:
     server.script(
-        Reply("Let me look.", calls=[Call("list_hosts", '{"host": ', id="c1"), Call("list_hosts", {}, id="c2")]),
+        Reply(
+            "Let me look.",
+            calls=[
+                Call("list_hosts", '{"host": ', id="c1"),
+                Call("list_hosts", {}, id="c2"),
+                Call("run_statuses", {}, id="c3"),
+                Call("run_status", {"of": "r-1"}, id="c4"),
+            ],
+        ),
         Reply("One host is there."),
     )
     harness.model = chain(gateway, server)
@@ -179,6 +187,8 @@ async def test_arguments_that_are_no_json_go_back_to_the_model(
     answers = {message["tool_call_id"]: message["content"] for message in sent if message["role"] == "tool"}
     assert "`list_hosts` cannot use these arguments" in answers["c1"]
     assert "gpu-1" in answers["c2"]
+    assert "There is no tool `run_statuses`. Did you mean `run_status`?" in answers["c3"]
+    assert "It takes `run`" in answers["c4"]
     assert server.requests[1].body["model"] == "first"
 
 
