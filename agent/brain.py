@@ -13,7 +13,8 @@ from agent.conversation.questions import QuestionService
 from agent.conversation.sessions import InboxRouter
 from agent.conversation.tool_calls import ToolCalls
 from agent.delivery.outbox import OutboxDelivery
-from agent.ports import Blobs, Bundles, Charts, ChatAdapter, Clock, Complete, Model
+from agent.domain.content import Content
+from agent.ports import Blobs, Bundles, Charts, ChatAdapter, Clock, Complete, Model, ServingTokens, Whisper
 from agent.runs.cards.live import LiveCards
 from agent.runs.engines import Engines
 from agent.runs.life.service import RunService, Timings
@@ -30,9 +31,10 @@ from agent.tools.runs.control import Control
 from agent.tools.runs.looking import Looking
 from agent.tools.runs.resulting import Resulting
 from agent.tools.runs.watching import Watching
-from agent.tools.tool import Toolset
+from agent.tools.tool import Caller, Toolset
 from agent.tools.training.changing import Changing
 from agent.tools.training.own_scripts import OwnScripts
+from agent.tools.training.serving import ServingModels
 from agent.tools.training.start import Training
 
 
@@ -91,6 +93,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     charts: Charts,
     model: Model,
     clock: Clock,
+    tokens: ServingTokens,
     options: Options,
     toolsets: Sequence[Toolset] = (),
 ) -> Brain:
@@ -107,6 +110,11 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     service = RunService(
         stores.runs, engines, clock, changed=changed, timings=options.timings, listening=options.listening
     )
+
+    async def whisper(caller: Caller, key: str, text: str) -> None:
+        to = Whisper(caller.person.id)
+        await delivery.put(key, caller.thread, Content(text=text), whisper=to, urgent=True)
+
     files = DataFiles(stores.conversations, engines, clock)
     control = Control(stores.runs, service, approvers=options.approvers)
     families: tuple[Toolset, ...] = (
@@ -115,6 +123,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         OwnScripts(files, stores.runs, service, engines, bundles, blobs, artifacts),
         control,
         Changing(stores.runs, service, control, bundles, engines, files, blobs, artifacts),
+        ServingModels(stores.runs, service, control, engines, bundles, tokens, whisper),
         Looking(stores.runs, service, engines, artifacts, clock),
         Watching(stores.runs, bundles, artifacts),
         Charting(stores.runs, artifacts, blobs, clock),

@@ -267,6 +267,13 @@ class Charts(Protocol):
         """What the picture says, in words."""
 
 
+class ServingTokens(Protocol):
+    """Makes the tokens of served models, which nobody has to keep: the same `nonce` gives the same one."""
+
+    def __call__(self, nonce: str) -> str:
+        """The token that belongs to a nonce, and to nothing that others know."""
+
+
 class Bundles(Protocol):
     """The code that a run executes."""
 
@@ -275,6 +282,9 @@ class Bundles(Protocol):
 
     async def pack_program(self, files: Mapping[str, bytes]) -> str:
         """Pack somebody's own program with what it may import of ours into the blob store; the bundle's sha256."""
+
+    async def pack_server(self) -> str:
+        """Pack the program `serve.py`, which keeps a model up, into the blob store; the bundle's sha256."""
 
     async def read(self, sha256: str, name: str) -> str:
         """The text of one file of a stored bundle. Raises `NotFound`."""

@@ -31,7 +31,8 @@ from bot.relay import relay
 from bot.settings import Settings, gateway_environment, worker_environment
 from charts_render.pool import ChartPool
 from worker.client.blobs import BlobStore, make_blobs
-from worker.client.bundle import pack, pack_files, runtime_files, unpack
+from worker.client.bundle import pack, pack_files, runtime_files, server_files, unpack
+from worker.client.keys import ServingKey
 from worker.client.redis_server import EmbeddedRedis
 from worker.client.redis_url import for_client, shown
 from worker.engines import Given, engine_module, need_redis
@@ -61,6 +62,12 @@ class PackedBundles:
         """Pack somebody's own program with what it may import of ours; the bundle's sha256."""
         sha256, data = await asyncio.to_thread(lambda: pack_files(runtime_files() | dict(files)))
         await asyncio.to_thread(self._blobs.put_bytes, data, name="program.tar")
+        return sha256
+
+    async def pack_server(self) -> str:
+        """Pack the program that keeps a model up; the bundle's sha256."""
+        sha256, data = await asyncio.to_thread(lambda: pack_files(server_files()))
+        await asyncio.to_thread(self._blobs.put_bytes, data, name="serve.tar")
         return sha256
 
     async def read(self, sha256: str, name: str) -> str:
@@ -200,6 +207,7 @@ class App:
             charts=self.pool,
             model=ModelChain(models, OfflinePlanner()),
             clock=SystemClock(),
+            tokens=ServingKey(settings.home / "keys").token,
             options=Options(
                 pictures=settings.home / "charts",
                 approvers=settings.approver_ids,

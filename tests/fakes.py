@@ -297,6 +297,9 @@ class FakeBundles:
     async def pack(self, recipe: str) -> str:
         return "b" * 64
 
+    async def pack_server(self) -> str:
+        return "5" * 64
+
     async def pack_program(self, files: Mapping[str, bytes]) -> str:
         return self._kept({name: content.decode() for name, content in files.items()})
 

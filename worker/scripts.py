@@ -38,6 +38,7 @@ from agent.domain.sources import HubSource
 from worker.client.blobs import BlobStore
 from worker.folders import HostFolder
 from worker.sandbox import Walls, handed_over, wrap
+from worker.serving.ask import served_file, served_rows
 from worker.supervisor.child import shielded
 from worker.supervisor.exits import BAD_DATA_EXIT
 from worker.supervisor.outputs import unpack
@@ -92,7 +93,12 @@ class Scripts:
         return DataReport.model_validate_json(json.dumps({**found, "dataset": order.dataset.model_dump(mode="json")}))
 
     def predict(self, order: PredictOrder) -> Predictions:
-        """Run the model's own predict.py. Raises `BadData`, `NotFound`."""
+        """Ask the run that keeps the model up, where there is one; else run its own predict.py.
+
+        Raises `BadData`, `NotFound`.
+        """
+        if order.serving and (found := self._served(order)) is not None:
+            return found
         model = self._model(order.artifact_sha256)
         argv = [sys.executable, "-B", str(model / "predict.py")]
         with tempfile.TemporaryDirectory(prefix="trainyard-") as name:
@@ -120,6 +126,28 @@ class Scripts:
             file = self._blobs.put_file(answers, name=f"{Path(order.dataset.name).stem}-predictions.csv")
             found = _counted(_read_answers(answers, _kind_of(model)))
             return found.model_copy(update={"file": file, "rows": _with_images(found.rows, folder)})
+
+    def _served(self, order: PredictOrder) -> Predictions | None:
+        """The answers of a model that is kept up here; None where it does not answer, or images belong to them."""
+        folder = self._home.run(order.serving)
+        with tempfile.TemporaryDirectory(prefix="trainyard-") as name:
+            if order.dataset is None:
+                said = served_rows(folder, order.rows, limit_s=self._predict_s)
+                if said is None:
+                    return None
+                found = _counted([_PREDICTION.validate_python({"kind": "label", **row}) for row in said])
+                return found.model_copy(update={"file": self._steps_file(Path(name), found.rows)})
+            kind = _kind_of(self._model(order.artifact_sha256))
+            if kind == "boxes":
+                return None
+            data = self._blobs.get_file(order.dataset.sha256)
+            answered = served_file(folder, data, order.dataset.name, limit_s=self._predict_s)
+            if answered is None:
+                return None
+            answers = Path(name) / "answers.csv"
+            answers.write_bytes(answered)
+            file = self._blobs.put_file(answers, name=f"{Path(order.dataset.name).stem}-predictions.csv")
+            return _counted(_read_answers(answers, kind)).model_copy(update={"file": file})
 
     def rows(self, data: Path, source: HubSource, work: Path) -> Mapping[str, Any]:
         """One file in `work` of a data set's folder, and what it says of it. Raises `BadData`."""

@@ -69,6 +69,7 @@ class Settings(BaseSettings):
     predict_limit_s: float = 120.0
     fetch_limit_s: float = 600.0
 
+    serve_address: str = "127.0.0.1"  # where models that runs keep up listen on this host
     serve_token: str = ""  # who asks a served model has to send; empty: one is made and printed
     data_folders: str = ""  # whose files people may name as data, with `:` between them; none: no file of this host
     fetch_inside: str = ""  # networks that are not public and data may come from, as 10.1.0.0/16, with commas

@@ -227,6 +227,7 @@ COMMANDS: Mapping[str, Command] = {
             example="predict r-abc123 age=30 health=good",
             everyday=True,
         ),
+        _on_run("token", "serving_token", "tell you the token of a model that is kept up"),
         _on_run("pause", "pause_run", "save a checkpoint and free the GPUs", "control", everyday=True),
         _on_run("resume", "resume_run", "go on from the checkpoint", "control", everyday=True),
         _on_run(
@@ -303,6 +304,14 @@ COMMANDS: Mapping[str, Command] = {
                 _SETTINGS,
             ),
             example="clone r-abc123 lr=0.1 seed=3 hours=2",
+        ),
+        Command(
+            "serve",
+            "serve_model",
+            "keep its model up on a host, over HTTP; `stop` ends it",
+            "change",
+            options=(_RUN, *(option for option in _PLACE if option.name in {"hours", "gpus", "host"})),
+            example="serve r-abc123 hours=8",
         ),
         Command(
             "update",

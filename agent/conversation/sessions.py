@@ -45,7 +45,7 @@ IDLE_S = 600.0
 STORE_AWAY_S = (0.5, 30.0)  # first and longest pause while the database is away
 BUTTON_COMMANDS = frozenset(
     {
-        *("pause", "resume", "stop", "kill", "retry", "priority", "clone", "update"),
+        *("pause", "resume", "stop", "kill", "retry", "priority", "clone", "update", "serve"),
         *("logs", "status", "metrics", "chart", "card", "results"),
     }
 )

@@ -89,9 +89,14 @@ class InspectOrder(Value):
 
 
 class PredictOrder(Value):
-    """Predict with a finished model: either a data file, or rows of column name to value (as text)."""
+    """Predict with a finished model: either a data file, or rows of column name to value (as text).
+
+    `serving` is a run on `host` that keeps this model up; it is asked first.
+    """
 
     artifact_sha256: str
+    serving: str = ""
+    host: str = ""
     dataset: DatasetRef | None = None
     rows: tuple[dict[str, str], ...] = ()
     signature: str = ""

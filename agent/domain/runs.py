@@ -85,6 +85,7 @@ class JobKind(StrEnum):
 
     RECIPE = "recipe"
     SCRIPT = "script"
+    SERVING = "serving"
 
 
 class Script(Value):
@@ -102,6 +103,17 @@ class Script(Value):
     requirements: tuple[str, ...] = ()
 
 
+class Serving(Value):
+    """Whose model a job keeps up, and who may ask it: who knows the token of this SHA-256.
+
+    The bot makes the token of `nonce` and a key that never leaves it (`agent.ports.ServingTokens`).
+    """
+
+    run: str
+    nonce: str
+    token_sha256: str
+
+
 DEFAULT_ENGINE = "hosts"
 SEARCH_SETTINGS = ("trials", "minutes")
 SEARCH_STAGE = "Search settings on the training part: draw, try, and end early what falls behind"
@@ -110,7 +122,8 @@ SEARCH_STAGE = "Search settings on the training part: draw, try, and end early w
 class RunSpec(Value):
     """Everything that decides what a run does. It is shown on the approval card and hashed into its digest.
 
-    A recipe has a task, data and mostly a target; a program of somebody's own has `script`.
+    A recipe has a task, data and mostly a target; a program of somebody's own has `script`; a model that is kept up has
+    `serving` too, and its `script` is our server.
     `settings` are the recipe's hyperparameters; None means that nobody said, and the recipe's default holds.
     `host` is where it goes first; another host may take it if that is full or lost and has the same sandbox tier.
     `max_hours` is what an approval buys: all attempts of the run spend from it. `network` is what the training process
@@ -123,6 +136,7 @@ class RunSpec(Value):
 
     job: JobKind = JobKind.RECIPE
     script: Script | None = None
+    serving: Serving | None = None
     task: TaskType | None = None
     recipe: str = ""
     dataset: DatasetRef | None = None
@@ -150,15 +164,19 @@ class RunSpec(Value):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.job is JobKind.SCRIPT and self.script is None:
-            raise ValueError("a job of kind script needs a script")
+        if self.job is not JobKind.RECIPE and self.script is None:
+            raise ValueError(f"a job of kind {self.job.value} needs a script")
+        if (self.job is JobKind.SERVING) != (self.serving is not None):
+            raise ValueError("a job of kind serving, and no other, says whose model it serves")
         if self.job is JobKind.RECIPE and (self.task is None or self.dataset is None):
             raise ValueError("a job of kind recipe needs a task and data")
         return self
 
     @property
     def subject(self) -> str:
-        """What a run is called after: the column that it predicts, or the name of its program."""
+        """What a run is called after: the column that it predicts, the model that it serves, or its program."""
+        if self.serving:
+            return f"model of {self.serving.run}"
         return self.target or (self.script.name if self.script else TASKS[str(self.task)].label)
 
     @property
@@ -168,7 +186,9 @@ class RunSpec(Value):
 
     @property
     def kind(self) -> str:
-        """What it is, in words: a task type, or that it is somebody's own program."""
+        """What it is, in words: a task type, a served model, or that it is somebody's own program."""
+        if self.serving:
+            return "served model"
         return "own script" if self.task is None else TASKS[self.task].label
 
     @property
@@ -176,6 +196,8 @@ class RunSpec(Value):
         """The names of its data, empty where it has none."""
         if self.dataset is not None:
             return self.dataset.name
+        if self.serving:
+            return ""
         return ", ".join(file.name for file in self.script.data) if self.script else ""
 
     @property

@@ -8,7 +8,7 @@ from agent.cards import data_card, size
 from agent.domain.content import Document
 from agent.domain.datasets import FILE_LIMIT_BYTES, DataReport, DatasetRef
 from agent.domain.errors import BadData, BadRequest, NotFound
-from agent.domain.orders import FetchOrder, InspectOrder, Predictions, PredictOrder
+from agent.domain.orders import AttemptLabel, FetchOrder, InspectOrder, Predictions, PredictOrder
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunSpec, RunState
 from agent.domain.sources import FORMS, source_of
@@ -234,7 +234,14 @@ class Data:
             raise BadRequest(f"Run `{run.id}` left no `artifacts/predict.py`, so I cannot predict with its model.")
         rows = _rows(run, asked)
         dataset = None if rows else await self._files.find(caller.session_id, asked.file)
-        order = PredictOrder(artifact_sha256=run.outcome.artifact.sha256, dataset=dataset, rows=rows)
+        up = await served_at(self._runs, run.id)
+        order = PredictOrder(
+            artifact_sha256=run.outcome.artifact.sha256,
+            dataset=dataset,
+            rows=rows,
+            serving=up.run if up else "",
+            host=up.host if up else "",
+        )
         try:
             predictions = await self._service.predict(order)
         except BadData as error:
@@ -269,6 +276,14 @@ def _rows(run: Run, asked: PredictArguments) -> tuple[dict[str, str], ...]:
     if not asked.rows and asked.file is None and run.spec.task and TASKS[run.spec.task].answer is Answer.SERIES:
         return ({"horizon": str(asked.horizon or "")},)
     return asked.rows
+
+
+async def served_at(runs: Runs, model_of: str) -> AttemptLabel | None:
+    """The attempt that keeps the model of a run up, where one does."""
+    for run, attempt in await runs.live():
+        if run.spec.serving and run.spec.serving.run == model_of and run.state is RunState.RUNNING:
+            return AttemptLabel(run=run.id, attempt=attempt.number, host=attempt.host)
+    return None
 
 
 async def finished_run(runs: Runs, caller: Caller, run_id: str | None) -> Run:

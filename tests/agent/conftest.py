@@ -46,6 +46,7 @@ class Harness:
             charts=self.charts,
             model=self.model,
             clock=self.clock,
+            tokens=lambda nonce: f"token of {nonce}",
             options=self.options,
             toolsets=self.toolsets,
         )

@@ -103,6 +103,7 @@ async def bot(home: Path, redis_url: str, *, runs: int, listens: asyncio.Event) 
         charts=charts,
         model=OfflinePlanner(),
         clock=SystemClock(),
+        tokens=lambda nonce: f"token of {nonce}",
         options=Options(pictures=home / "charts", timings=Timings(limits=limits)),
     )
     assert brain.monitor is not None

@@ -42,6 +42,7 @@ class Chat(Harness):
             charts=self.charts,
             model=self.model,
             clock=self.clock,
+            tokens=lambda nonce: f"token of {nonce}",
             options=self.options,
         )
         await brain.recover()

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 import pytest_asyncio
 
@@ -86,6 +87,44 @@ async def test_from_a_csv_to_a_measured_model_and_its_predictions_in_discord(
     await discord.wait_for(lambda: discord.last(thread, contains="Predictions of"), within_s=HANG_S)
     used = await alice.slash("train runs")
     await discord.wait_for(lambda: any("succeeded" in reply.text for reply in used.replies), within_s=HANG_S)
+
+
+async def test_a_model_is_kept_up_and_answers_until_it_is_stopped(slack: SlackServer) -> None:
+    alice = slack.user("alice")
+    iris = slack.file("iris.csv", sklearn_csv("iris").encode())
+    asked = alice.mention("train a model that predicts kind", files=[iris])
+    await seen(slack, asked.ts, "Approve")
+    (card,) = cards(slack, asked.ts, "Approve")
+    alice.click(card, "Approve")
+    await seen(slack, asked.ts, "Result of")
+    trained, before = run_id(slack, asked.ts), len(slack.whispers)
+    alice.mention(f"serve {trained} hours=1", thread=asked.ts)
+    await seen(slack, asked.ts, f"Keep the model of {trained} up?")
+    (card,) = cards(slack, asked.ts, "Keep the model of")
+    alice.click(card, "Approve")
+    await seen(slack, asked.ts, "It answers at http://127.0.0.1:")
+    (live,) = cards(slack, asked.ts, "It answers at")
+    address = re.search(r"http://127\.0\.0\.1:\d+", live.shown)
+    await whispered(slack, "curl -H", since=before)
+    token = re.search(r"Bearer ([\w-]{43})", "".join(message.shown for message in slack.whispers[before:]))
+    assert address
+    assert token
+    assert all(token.group(1) not in message.shown for message in slack.thread(asked.ts))
+    row = {"sepal_length_(cm)": 5.1, "sepal_width_(cm)": 3.5, "petal_length_(cm)": 1.4, "petal_width_(cm)": 0.2}
+    async with httpx.AsyncClient(base_url=address.group(0), timeout=HANG_S) as client:
+        refused = await client.post("/predict", json={"rows": [row]})
+        answered = await client.post(
+            "/predict", json={"rows": [row]}, headers={"Authorization": f"Bearer {token.group(1)}"}
+        )
+    assert refused.status_code == 401
+    assert answered.json()["answers"][0]["label"] == "setosa", answered.text
+    words = " ".join(f"{name}={value}" for name, value in row.items())
+    alice.mention(f"predict {trained} {words}", thread=asked.ts)
+    await seen(slack, asked.ts, "Predictions of", "setosa")
+    served = re.search(r"r-[0-9a-z]{6}", live.shown)
+    assert served
+    alice.mention(f"stop {served.group(0)}", thread=asked.ts)
+    await seen(slack, asked.ts, served.group(0), "stopped")
 
 
 async def test_a_search_of_settings_is_one_run_with_one_card(slack: SlackServer, visits: bytes) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 _TOP = Path(__file__).resolve().parents[2]
 _RECIPES = _TOP / "worker" / "recipes"
+SERVE_SCRIPT = b"from worker.serving.job import main\nmain()\n"
+_PREDICTS = ("__init__.py", "predict.py", "formats.py", "images.py", "table.py")
 TRAIN_SCRIPT = b"from worker.recipes.entry import main\nmain()\n"
 
 
@@ -46,6 +48,13 @@ def runtime_files() -> dict[str, bytes]:
     return _named(
         [*(_TOP / "trainyard").glob("*.py"), *(_TOP / "worker" / name for name in ("__init__.py", "runtime.py"))]
     )
+
+
+def server_files() -> dict[str, bytes]:
+    """The program that serves the model of an artifact, by name; `data/model.tar` is laid beside it."""
+    common = [_RECIPES / "__init__.py", *(_RECIPES / "common" / name for name in _PREDICTS)]
+    serving = [_TOP / "worker" / "serving" / name for name in ("__init__.py", "app.py", "job.py")]
+    return {"serve.py": SERVE_SCRIPT, **runtime_files(), **_named([*common, *serving])}
 
 
 def sources(recipe: str) -> dict[str, bytes]:

@@ -3,7 +3,10 @@
 Owns the key files. The private key stays with the bot; hosts get the public one. Called by the fleet and by launches.
 """
 
+import base64
 import contextlib
+import hashlib
+import hmac
 import os
 import secrets
 from pathlib import Path
@@ -52,6 +55,20 @@ def is_signed(order: SignedOrder, public: Path) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+class ServingKey:
+    """Makes the tokens of served models from a nonce and the private key, so that none has to be kept."""
+
+    def __init__(self, folder: Path) -> None:
+        """The key is read, or made, at the first token."""
+        self._folder = folder
+
+    def token(self, nonce: str) -> str:
+        """The token of a nonce: 43 characters that fit a URL."""
+        key = load_or_create(self._folder).private_bytes_raw()
+        digest = hmac.new(key, f"serving {nonce}".encode(), hashlib.sha256).digest()
+        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def _create(path: Path, text: str) -> None:

@@ -11,6 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from worker.serving.app import make_app
+from worker.serving.way_in import digest_of
 from worker.settings import Settings
 from worker.supervisor.outputs import BadOutput, unpack
 
@@ -26,7 +27,7 @@ def main() -> None:
     token = settings.serve_token or secrets.token_urlsafe(24)
     with tempfile.TemporaryDirectory(prefix="trainyard-") as place:
         try:
-            app = make_app(_folder(asked.model.resolve(), Path(place)), token=token)
+            app = make_app(_folder(asked.model.resolve(), Path(place)), digests=[digest_of(token)])
         except (OSError, ValueError, ImportError, BadOutput, tarfile.TarError) as error:
             sys.exit(f"{asked.model} cannot be served: {error}. Give a run, or its artifact, with its model.py.")
         _serve(app, asked, token if not settings.serve_token else "")

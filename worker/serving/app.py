@@ -5,9 +5,11 @@ Owns routes, token and limits; what a model answers is `worker.recipes.common.pr
 """
 
 import asyncio
+import hashlib
 import json
 import secrets
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +23,9 @@ from worker.recipes.common.table import BadData
 
 MOST_ROWS = 100_000
 MOST_BYTES = 100 * 1024**2  # of a request
-_BEARER = HTTPBearer(auto_error=False, description="The token that `trainyard serve` printed or was given.")
+_BEARER = HTTPBearer(
+    auto_error=False, description="The token that `trainyard serve` printed, or that was whispered in the chat."
+)
 
 
 class Rows(BaseModel):
@@ -45,8 +49,8 @@ class Health(BaseModel):
     needs: list[str]
 
 
-def make_app(folder: Path, *, token: str) -> FastAPI:
-    """The application for a model's folder. An empty `token` asks for none.
+def make_app(folder: Path, *, digests: Sequence[str]) -> FastAPI:
+    """The application for a model's folder. Each of `digests` is the SHA-256 of a token that may ask; none: all may.
 
     Raises:
         FileNotFoundError: there is no model in the folder.
@@ -57,7 +61,8 @@ def make_app(folder: Path, *, token: str) -> FastAPI:
     app = FastAPI(title=f"Model {about.get('run', folder.name)}", summary=about.get("task", ""), version="1")
 
     def allowed(given: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]) -> None:
-        if token and (given is None or not secrets.compare_digest(given.credentials.encode(), token.encode())):
+        said = hashlib.sha256(given.credentials.encode()).hexdigest() if given else ""
+        if digests and not any(secrets.compare_digest(said, known) for known in digests):
             raise HTTPException(401, "A token is needed: send it as `Authorization: Bearer …`.")
 
     @app.exception_handler(BadData)

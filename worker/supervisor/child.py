@@ -36,13 +36,22 @@ def shielded(argv: Sequence[str], *, memory_bytes: int = 0) -> list[str]:
 class Child:
     """A running step."""
 
-    def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str], warm: WarmStart | None = None) -> None:
+    def __init__(
+        self,
+        command: Command,
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        warm: WarmStart | None = None,
+        inherits: Sequence[int] = (),
+    ) -> None:
         """Starts it. The session is its own, so that a signal to its group reaches nothing else.
 
+        `inherits` are open files that it gets under their numbers; a warm start has none.
         It begins `warm`, or, where that fails before the step's own code runs, in a new interpreter behind the same
         walls.
         """
-        self._way = _warm(warm, command, cwd) or _Cold(command, cwd=cwd, env=env)
+        self._way = _warm(warm, command, cwd) or _Cold(command, cwd=cwd, env=env, inherits=inherits)
         with contextlib.suppress(OSError):  # a user has a limit for all pipes; the usual 64 KiB do, too
             fcntl.fcntl(self.output, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
@@ -103,7 +112,8 @@ def _warm(warm: WarmStart | None, command: Command, cwd: Path) -> WarmProcess | 
 class _Cold:
     """A new interpreter, or whatever the command says."""
 
-    def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, command: Command, *, cwd: Path, env: Mapping[str, str], inherits: Sequence[int]) -> None:
+        self._inherits = tuple(inherits)
         self.output, output = os.pipe()
         try:
             self._start(command, cwd, env, output)
@@ -136,7 +146,7 @@ class _Cold:
                     stdout=output,
                     stderr=output,
                     start_new_session=True,
-                    pass_fds=(*passed, *files),
+                    pass_fds=(*passed, *files, *self._inherits),
                 )
         finally:
             for fd in passed:

@@ -20,6 +20,7 @@ from worker.host.cgroup import Leaf
 from worker.host.processes import descendants_of, moved_bytes
 from worker.host.usage import Sampler
 from worker.reporting.sender import Kept, Sender
+from worker.serving.way_in import WayIn
 from worker.settings import Settings
 from worker.supervisor import outputs
 from worker.supervisor.child import Child
@@ -87,10 +88,11 @@ class Stage:
 
     def run(self, step: Step, *, tier: str) -> None:
         """Raises `StepFailed` unless the step exits with 0 and nobody wanted the attempt to end."""
-        with self._way_out(step) as egress:
-            granted = replace(self._granted, egress=egress)
+        with self._way_out(step) as egress, self._way_in(step) as way_in:
+            granted = replace(self._granted, egress=egress, serving=way_in.environment if way_in else {})
             command, env = command_for(step, self._folder, self._order, tier=tier, granted=granted)
-            child = Child(command, cwd=place_of(step, self._folder), env=env, warm=self._warm_start(step))
+            at, files = place_of(step, self._folder), (way_in.fd,) if way_in else ()
+            child = Child(command, cwd=at, env=env, warm=self._warm_start(step), inherits=files)
             try:
                 if self._leaf is not None:
                     self._leaf.add(_processes(child))
@@ -115,13 +117,27 @@ class Stage:
         finally:
             proxy.stop()
 
+    @contextlib.contextmanager
+    def _way_in(self, step: Step) -> Iterator[WayIn | None]:
+        """The socket on which a model that is kept up answers, and its address for people."""
+        serving = self._order.spec.serving
+        if not step.serves or serving is None:
+            yield None
+            return
+        address, left_s = self._settings.serve_address, self._stop_reasons.left_s
+        with contextlib.closing(
+            WayIn(self._folder, address, serving.token_sha256, run=serving.run, left_s=left_s)
+        ) as way_in:
+            self.note(f"It answers at {way_in.url} on host {self._order.host}.")
+            yield way_in
+
     def _refused_host(self, said: Mapping[str, object]) -> None:
         """From the proxy's thread: only the log of the host, which people read when a download fails."""
         level = logging.INFO if said.get("allowed", True) else logging.WARNING
         log.log(level, "egress run=%s host=%s allowed=%s", self._folder.run, said.get("host"), said.get("allowed"))
 
     def _warm_start(self, step: Step) -> WarmStart | None:
-        if not sets_of(self._settings.warm):
+        if step.serves or not sets_of(self._settings.warm):
             return None
         return warm_start(self._warm_folder, self._order.spec.recipe, step.argv, trains=step.trains)
 

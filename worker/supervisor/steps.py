@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.domain.orders import GpuInfo, LaunchOrder
-from agent.domain.runs import Script
+from agent.domain.runs import JobKind, Script
 from worker.folders import RunFolder
 from worker.sandbox import Command, Walls, wrap
 from worker.supervisor.installing import ENVIRONMENT, INSTALL
@@ -27,8 +27,8 @@ class Step:
     """One child process.
 
     `name` is what people are told; `sealed` whether it may see the sealed labels, and then it runs in the workspace
-    and does not see its folder; `installs` whether it may reach the package index; `ranks` how many processes torchrun
-    starts for it, 0 without torchrun.
+    and does not see its folder; `installs` whether it may reach the package index; `serves` whether it answers on a
+    socket that is opened for it; `ranks` how many processes torchrun starts for it, 0 without torchrun.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Step:
     sealed: bool = False
     trains: bool = False
     installs: bool = False
+    serves: bool = False
     ranks: int = 0
 
 
@@ -62,6 +63,8 @@ def steps_for(folder: RunFolder, order: LaunchOrder, *, prepared: bool = False) 
 def _script_steps(folder: RunFolder, order: LaunchOrder, script: Script, *, prepared: bool) -> Steps:
     """A program of somebody's own; what it requires and the host lacks is installed first, into the run's folder."""
     program = (script.entry, *script.arguments)
+    if order.spec.job is JobKind.SERVING:
+        return Steps(None, Step("The server of the model", (sys.executable, *program), trains=True, serves=True))
     if not script.requirements:
         return Steps(None, _training(order, sys.executable, *program))
     install = Step("Installing the requirements", (sys.executable, *INSTALL, *script.requirements), installs=True)
@@ -102,12 +105,14 @@ class Granted:
 
     `minors` are the numbers of the GPUs' device files (True is all that this host has); what comes after the training
     gets them too, as it may run the model. `index` is the address of the package index, where it is not the usual one.
+    `serving` is what the server of a model is told, as environment.
     """
 
     secrets: Mapping[str, str] = field(default_factory=dict)
     minors: tuple[int, ...] | bool = ()
     egress: Path | None = None
     index: str = ""
+    serving: Mapping[str, str] = field(default_factory=dict)
 
 
 def command_for(
@@ -117,6 +122,7 @@ def command_for(
     env = environment(folder.path, order)
     if step.trains:
         env |= {**(order.spec.script.environment if order.spec.script else {}), **granted.secrets}
+    env |= granted.serving if step.serves else {}
     if step.installs and granted.index:
         env["PIP_INDEX_URL"] = granted.index
     at = place_of(step, folder)

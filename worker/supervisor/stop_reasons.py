@@ -99,6 +99,11 @@ class StopReasons:
             self._ask(Why.TIME, f"It reached its limit of {self._max_s / 3600:.3g} hours and was ended.")
 
     @property
+    def left_s(self) -> float:
+        """The seconds that its approval still covers."""
+        return max(0.0, self._end - time.monotonic())
+
+    @property
     def removed(self) -> bool:
         """Whether the run's folder is gone, or is another one than that whose lock is held."""
         try:

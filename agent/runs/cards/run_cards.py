@@ -38,7 +38,7 @@ ACTIONS: dict[RunState, tuple[str, ...]] = {
     _S.LOST: ("retry", "clone"),
     _S.STOPPED: ("retry", "clone"),
     _S.FAILED: ("retry", "clone"),
-    _S.SUCCEEDED: ("clone",),
+    _S.SUCCEEDED: ("serve", "clone"),
 }
 MOVES = {"sooner": 1, "later": -1}  # in the queue
 BUTTONS: dict[str, Button] = {
@@ -47,6 +47,7 @@ BUTTONS: dict[str, Button] = {
     "retry": Button(action="retry", subject="-", label="Retry", style="primary"),
     "stop": Button(action="stop", subject="-", label="Stop", style="danger"),
     "kill": Button(action="kill", subject="-", label="Kill", style="danger"),
+    "serve": Button(action="serve", subject="-", label="Serve"),
     "clone": Button(action="clone", subject="-", label="Clone"),
     "logs": Button(action="logs", subject="-", label="Logs"),
 }
@@ -87,6 +88,8 @@ def run_buttons(run: Run) -> tuple[Button, ...]:
 
 def _button(run: Run, name: str) -> Button | None:
     """One for this run; None where it would change nothing."""
+    if name == "serve" and (run.spec.script is not None or run.outcome is None or run.outcome.artifact is None):
+        return None  # there is no model of a recipe
     if name not in MOVES:
         return BUTTONS[name].model_copy(update={"subject": run.id})
     level = {place: word for word, place in PRIORITIES.items()}.get(run.priority + MOVES[name])

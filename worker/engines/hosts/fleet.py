@@ -160,9 +160,10 @@ class CeleryFleet:
         return await self._ask("trainyard.inspect", order, DataReport, limit_s=self._inspect_s, queue=control_queue())
 
     async def predict(self, order: PredictOrder) -> Predictions:
-        """Predict on any host. Raises `BadData`, `Unavailable`."""
+        """Predict on the host that keeps the model up, else on any. Raises `BadData`, `Unavailable`."""
         await self._wait_for_a_host()
-        return await self._ask("trainyard.predict", order, Predictions, limit_s=self._predict_s, queue=control_queue())
+        queue = host_queue(order.host) if order.host else control_queue()
+        return await self._ask("trainyard.predict", order, Predictions, limit_s=self._predict_s, queue=queue)
 
     async def fetch_data(self, order: FetchOrder) -> Fetched:
         """Fetch data on any host, or on the one whose disk is meant. Raises as the host says, and `Unavailable`."""

@@ -1,0 +1,46 @@
+"""Asks a model that this host keeps up, for predictions in a thread. Called by `worker.scripts`."""
+
+import http.client
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from agent.domain.errors import BadData
+from worker.folders import RunFolder
+from worker.serving.way_in import Door, door_of
+
+_JSON = "application/json"
+
+
+def served_rows(folder: RunFolder, rows: Sequence[Mapping[str, str]], *, limit_s: float) -> list[dict[str, Any]] | None:
+    """An answer for each row; None where the model does not answer now. Raises `BadData`."""
+    body = json.dumps({"rows": [dict(row) for row in rows]}).encode()
+    said = _asked(folder, "/predict", body, _JSON, limit_s=limit_s)
+    return None if said is None else list(json.loads(said)["answers"])
+
+
+def served_file(folder: RunFolder, file: Path, name: str, *, limit_s: float) -> bytes | None:
+    """The file's rows with the answers, as csv; None where the model does not answer now. Raises `BadData`."""
+    path = f"/predict/file?name={quote(name)}"
+    return _asked(folder, path, file.read_bytes(), "application/octet-stream", limit_s=limit_s)
+
+
+def _asked(folder: RunFolder, path: str, body: bytes, kind: str, *, limit_s: float) -> bytes | None:
+    door: Door | None = door_of(folder)
+    if door is None:
+        return None
+    connection = http.client.HTTPConnection(door.address, door.port, timeout=limit_s)
+    headers = {"Authorization": f"Bearer {door.token}", "Content-Type": kind}
+    try:
+        connection.request("POST", path, body, headers)
+        answer = connection.getresponse()
+        said = answer.read()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    if answer.status == http.HTTPStatus.BAD_REQUEST:
+        raise BadData(str(json.loads(said)["detail"]))
+    return said if answer.status == http.HTTPStatus.OK else None
