@@ -345,7 +345,7 @@ def approvals(harness: Harness) -> list[str]:
 def test_every_state_has_its_buttons_and_no_button_is_always_refused() -> None:
     assert set(ACTIONS) == set(RunState)
     assert "pause" not in ACTIONS[_S.PAUSED]
-    assert ACTIONS[_S.SUCCEEDED] == ("clone",)
+    assert ACTIONS[_S.SUCCEEDED] == ("serve", "clone")
 
 
 def test_an_id_counts_in_its_own_workspace_only() -> None:
