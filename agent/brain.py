@@ -7,6 +7,8 @@ from pathlib import Path
 
 from agent.commands.completion import Completion
 from agent.conversation.approvals import ApprovalService
+from agent.conversation.compaction import Compactor
+from agent.conversation.facts import ThreadFacts
 from agent.conversation.guards import TurnLimits
 from agent.conversation.loop import TurnLoop
 from agent.conversation.questions import QuestionService
@@ -47,6 +49,7 @@ class Options:
     runs_open: bool = False  # whether people of other channels of a workspace see and control runs
     approval_lifetime: timedelta = timedelta(hours=24)
     answer_s: float = 300.0  # for one answer of a model, from the request to its last word
+    context_tokens: int = 100_000  # that a model reads whose own window is not known
     limits: TurnLimits = field(default_factory=TurnLimits)
     edit_gap_s: Mapping[str, float] | None = None
     card_pace_s: float = 1.0
@@ -130,7 +133,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         Resulting(stores.runs, artifacts, blobs),
         CardViews(stores.runs, clock, cards.changed),
         Experimenting(stores.runs, artifacts),
-        Asking(),
+        Asking(stores.conversations),
         *toolsets,
     )
     dispatcher = Dispatcher(families, workspace=options.runs_open)
@@ -147,12 +150,15 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime
     )
     calls = ToolCalls(stores.conversations, dispatcher, approvals, questions, delivery)
+    compactor = Compactor(stores.conversations, model, stores.usage, clock, window=options.context_tokens)
     loop = TurnLoop(
         stores.conversations,
         model,
         dispatcher,
         calls,
         delivery,
+        compactor,
+        ThreadFacts(stores.runs, stores.approvals, stores.questions, clock),
         stores.usage,
         clock,
         limits=options.limits,

@@ -5,7 +5,7 @@ Adapters stand in `bot/`, `worker/client`, `charts_render` and `agent/llm`; what
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -332,8 +332,9 @@ class ModelMessage:
     Of a user: `speaker` is whose words they are, `steers` the key of who said them while their turn was at work;
     `noticed` says that they are nobody's but the monitor's; `files` came with them, `refused` says why others that came
     were not taken. Of an assistant: `model` said it, and `offers` is the column that it offered to train for; `tokens`
-    is what it read and wrote for that, `cost_usd` what that cost. `call_id` is of the call that a tool message answers;
-    `note` is the bot's own word with it.
+    is what it read and wrote for that, `window` the most that it can (0: not known), `cost_usd` what that cost.
+    `call_id` is of the call that a tool message answers; `note` is the bot's own word with it, `cut_chars` the length
+    of its whole text where that was longer, `whole` that text on its way to the store. `id` is the number of its row.
     """
 
     role: Role
@@ -348,8 +349,12 @@ class ModelMessage:
     model: str = ""
     offers: str = ""
     tokens: int = 0
+    window: int = 0
     cost_usd: float = 0.0
     note: str = ""
+    whole: str = ""
+    cut_chars: int = 0
+    id: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +375,7 @@ class ModelReply:
 
     `cost_usd` is None where nobody knows a price; nothing was asked of a provider where there are no tokens either.
     `note` is what people are told of how it came about: it is shown before the words and is none of them.
+    `window` is the most tokens that the model reads; 0 where that is not known.
     """
 
     text: str
@@ -379,6 +385,7 @@ class ModelReply:
     tokens_out: int = 0
     cost_usd: float | None = None
     offers: str = ""
+    window: int = 0
     note: str = ""
 
     @property

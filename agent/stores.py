@@ -21,6 +21,7 @@ __all__ = [
     "START",
     "Applied",
     "Approvals",
+    "Compaction",
     "Context",
     "Conversations",
     "Ending",
@@ -94,11 +95,29 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Compaction:
+    """What a model reads of a session instead of its messages, by their ids.
+
+    Of those up to `upto` it reads the `summary`, but for what people said in the turn at work; results of tools up to
+    `cleared` are put away. `made_after` is the newest message when it was made.
+    """
+
+    upto: int = 0
+    cleared: int = 0
+    made_after: int = 0
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
-    """What a model is told of a session: its messages, oldest first, and its files, newest first."""
+    """What a model is told of a session: its messages, oldest first, and its files, newest first.
+
+    The messages are all those of the newest turn, and of earlier ones those that no summary stands for.
+    """
 
     history: Sequence[ModelMessage]
     files: Sequence[DatasetRef]
+    compaction: Compaction = Compaction()
 
 
 class Inbox(Protocol):
@@ -156,11 +175,17 @@ class Conversations(Protocol):
     async def context(self, session_id: str) -> Context:
         """`history` and `files` at once."""
 
-    async def append(self, turn: Turn, messages: Sequence[ModelMessage]) -> None:
-        """Add messages to a running turn."""
+    async def append(self, turn: Turn, messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
+        """Add messages to a running turn; the same with their ids."""
 
-    async def steer(self, turn: Turn, item_id: int, said: ModelMessage) -> None:
+    async def steer(self, turn: Turn, item_id: int, said: ModelMessage) -> ModelMessage:
         """Take an inbox item's words into a running turn: the message and the item's end, in one transaction."""
+
+    async def compact(self, session_id: str, made: Compaction, *, thread: Thread, text: str) -> None:
+        """What models read of a session from now on, and a line in the thread that says so, in one transaction."""
+
+    async def whole_text(self, session_id: str, message_id: int) -> str | None:
+        """The whole text of a message, also where a model got a part; None where this session has no such message."""
 
     async def end_turn(self, turn: Turn, last: ModelMessage, *, key: str, content: Content) -> int:
         """The answer, the turn's end, its inbox item and its outbox row, in one transaction; that row's version."""

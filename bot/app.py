@@ -214,6 +214,7 @@ class App:
                 runs_open=settings.runs == "workspace",
                 approval_lifetime=settings.approval_lifetime,
                 answer_s=settings.answer_s,
+                context_tokens=settings.context_tokens,
                 limits=TurnLimits(settings.turn_steps, settings.turn_tokens, settings.turn_usd, settings.turn_minutes),
                 edit_gap_s=settings.edit_gap_s,
                 card_pace_s=settings.card_pace_s,

@@ -7,13 +7,13 @@ from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Button, Card
 from agent.domain.inbound import Clicked, Inbound
 
-REPLY_KEY = "reply:{}:{}"  # of what a turn says, by its id and the number of messages before it
+REPLY_KEY = "reply:{}:{}"  # of what a turn says, by its id and that of the message before it
 CONTINUE, LEAVE = "continue", "leave"
 
 
-def go_on_card(turn_id: str, number: int) -> Card:
+def go_on_card(turn_id: str, after: int) -> Card:
     """Asks about the message `REPLY_KEY` of these."""
-    subject = f"{turn_id}.{number}"
+    subject = f"{turn_id}.{after}"
     buttons = (
         Button(action=CONTINUE, subject=subject, label="Continue", style="primary"),
         Button(action=LEAVE, subject=subject, label="Stop"),

@@ -5,17 +5,21 @@ Resumable at every row: `run` looks at what is stored and goes on from there. Kn
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agent.cards import duration
 from agent.commands.calls import call_in, command_answer, command_call_id
+from agent.conversation.compaction import Compactor
+from agent.conversation.context import Conversation, read_by_model
+from agent.conversation.facts import ThreadFacts
 from agent.conversation.going_on import REPLY_KEY, go_on_card
 from agent.conversation.guards import TurnLimits, circles, reached
-from agent.conversation.prompt import conversation
+from agent.conversation.prompt import SYSTEM
 from agent.conversation.tool_calls import ToolCalls, since_request
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Card, Content
-from agent.domain.datasets import DatasetRef
+from agent.domain.errors import TooLong
 from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelNotice, ModelReply, Role
 from agent.stores import Context, Conversations, ModelCall, ModelUsage, Turn
 from agent.tools.dispatch import Dispatcher
@@ -39,6 +43,8 @@ class TurnLoop:
         dispatcher: Dispatcher,
         calls: ToolCalls,
         delivery: OutboxDelivery,
+        compactor: Compactor,
+        facts: ThreadFacts,
         usage: ModelUsage,
         clock: Clock,
         *,
@@ -51,6 +57,8 @@ class TurnLoop:
         self._dispatcher = dispatcher
         self._calls = calls
         self._delivery = delivery
+        self._compactor = compactor
+        self._facts = facts
         self._usage = usage
         self._clock = clock
         self._limits = limits
@@ -58,21 +66,22 @@ class TurnLoop:
 
     async def run(self, turn: Turn, context: Context, control: TurnControl) -> None:
         """Go on with a turn until its answer, an approval that waits, or a limit."""
-        history, begun_s = list(context.history), _now_s()
+        talk, begun_s = Conversation.of(context), _now_s()
+        history = talk.history
         while True:
             if await self._calls.answer(turn, history, control) or await self._command(turn, history, control):
                 return
             so_far = since_request(history)
             if why := circles(so_far) or reached(self._limits, so_far, seconds=_now_s() - begun_s):
-                await self._end(turn, history, Content(text=why, card=go_on_card(turn.id, len(history))))
+                await self._end(turn, history, Content(text=why, card=go_on_card(turn.id, history[-1].id)))
                 return
             if _led_by_model(so_far) and control.by is None:
                 history += await control.hear(turn)
-            if await self._step(turn, history, context.files, control):
+            if await self._step(turn, talk, control):
                 return
 
     async def _end(self, turn: Turn, history: Sequence[ModelMessage], content: Content) -> None:
-        said, key = ModelMessage(Role.ASSISTANT, content.text), REPLY_KEY.format(turn.id, len(history))
+        said, key = ModelMessage(Role.ASSISTANT, content.text), REPLY_KEY.format(turn.id, history[-1].id)
         await self._conversations.end_turn(turn, said, key=key, content=content)
         self._delivery.wake(turn.thread.key)
 
@@ -87,8 +96,7 @@ class TurnLoop:
             if call is None:
                 return False
             said = ModelMessage(Role.ASSISTANT, "", (call,))
-            await self._conversations.append(turn, [said])
-            history.append(said)
+            history += await self._conversations.append(turn, [said])
             if await self._calls.answer(turn, history, control):
                 return True
             last = history[-1]
@@ -97,29 +105,51 @@ class TurnLoop:
         await self._end(turn, history, Content(text=command_answer(last.text)))
         return True
 
-    async def _step(
-        self, turn: Turn, history: list[ModelMessage], files: Sequence[DatasetRef], control: TurnControl
-    ) -> bool:
+    async def _step(self, turn: Turn, talk: Conversation, control: TurnControl) -> bool:
         """Ask the model once and store its reply; whether that was the answer."""
-        key = REPLY_KEY.format(turn.id, len(history))
+        last = talk.history[-1].id
+        key = REPLY_KEY.format(turn.id, last)
         async with self._delivery.open(key, turn.thread) as live:
             try:
-                reply = await self._ask(conversation(history, files), live, control)
+                reply = await self._reply(turn, talk, live, control)
                 await self._bill(turn, reply)
                 content = Content(text=reply.shown)
             except _CutOffError as cut:
-                content = self._cut_off(go_on_card(turn.id, len(history)), cut.said, control)
+                content = self._cut_off(go_on_card(turn.id, last), cut.said, control)
                 reply = ModelReply(content.text, (), "")
             said = _stored(reply)
-            history.append(said)
             if not reply.calls:
                 version = await self._conversations.end_turn(turn, said, key=key, content=content)
                 await live.finish(content, version)
             else:
-                await self._conversations.append(turn, [said])
+                talk.history += await self._conversations.append(turn, [said])
                 if reply.text:
                     await live.finish(content, await self._delivery.put(key, turn.thread, content, urgent=True))
         return not reply.calls
+
+    async def _reply(self, turn: Turn, talk: Conversation, live: LiveReply, control: TurnControl) -> ModelReply:
+        """The model's reply to a conversation that fits into its window.
+
+        Raises:
+            TooLong: it does not fit, however much is left out.
+            _CutOffError: somebody ended it, or it took too long.
+        """
+        try:
+            await control.wait(self._compactor.fit(turn, talk))
+            try:
+                return await self._ask(await self._messages(turn, talk), live, control)
+            except TooLong:
+                await control.wait(self._compactor.fit(turn, talk, overflowed=True))
+        except TimeoutError:
+            raise _CutOffError("") from None
+        return await self._ask(await self._messages(turn, talk), live, control)
+
+    async def _messages(self, turn: Turn, talk: Conversation) -> list[ModelMessage]:
+        """What the model reads: the system's word, the conversation, and with its last message what is so now."""
+        *before, last = read_by_model(talk, window=self._compactor.window(talk))
+        facts = await self._facts.read(turn, talk.files)
+        last = replace(last, note=f"{last.note} {facts}".strip())
+        return [ModelMessage(Role.SYSTEM, SYSTEM), *before, last]
 
     async def _ask(self, messages: Sequence[ModelMessage], live: LiveReply, control: TurnControl) -> ModelReply:
         """The model's whole reply.
@@ -176,6 +206,7 @@ def _stored(reply: ModelReply) -> ModelMessage:
         reply.calls,
         model=reply.model,
         offers=reply.offers,
+        window=reply.window,
         tokens=reply.tokens_in + reply.tokens_out,
         cost_usd=reply.cost_usd or 0.0,
     )

@@ -339,11 +339,10 @@ class InboxRouter:
             said = ModelMessage(
                 Role.USER, words.text, files=files, refused=refused, speaker=person.shown, steers=person.key
             )
-            await self._conversations.steer(turn, item.id, said)
+            messages.append(await self._conversations.steer(turn, item.id, said))
             waiting.take()
             heard.append(item.id)
             self._taken.discard(item.id)
-            messages.append(said)
         return messages
 
     def _interrupt(self, inbound: Inbound) -> Sequence[str] | None:

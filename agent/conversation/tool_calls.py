@@ -83,13 +83,13 @@ class ToolCalls:
         answer = await self._carry_out(turn, call, caller, control)
         if answer is None:
             return True
+        whole = ""
         if isinstance(answer, Result):
             await self._show(turn, call, answer)
-            answer = self._dispatcher.answer(call.name, answer)
-        said = ModelMessage(Role.TOOL, answer, call_id=call.id)
+            whole, answer = self._dispatcher.whole(call.name, answer), self._dispatcher.answer(call.name, answer)
+        said = ModelMessage(Role.TOOL, answer, call_id=call.id, whole=whole, cut_chars=len(whole))
         said = replace(said, note=note_on([*since_request(history), said]))
-        await self._conversations.append(turn, [said])
-        history.append(said)
+        history += await self._conversations.append(turn, [said])
         return False
 
     async def _carry_out(self, turn: Turn, call: ToolCall, caller: Caller, control: TurnControl) -> Result | str | None:

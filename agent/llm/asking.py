@@ -50,6 +50,7 @@ class Asking:
         self._deadlines = deadlines
         self._known: set[str] = set()  # the names of the Router's models
         self._priced: dict[str, bool] = {}  # by LiteLLM's name
+        self._windows: dict[str, int] = {}  # by LiteLLM's name
         self._last: dict[str, Failure] = {}
         if litellm is not None:
             self._router = litellm.Router(num_retries=0, allowed_fails=0, cooldown_time=COOL_DOWN_S)
@@ -239,7 +240,17 @@ class Asking:
             "tokens_in": tokens_in,
             "tokens_out": tokens_out,
             "cost_usd": cost,
+            "window": self._window(model),
         }
+
+    def _window(self, model: str) -> int:
+        """The most tokens that it reads; 0 where LiteLLM does not know it."""
+        if model not in self._windows:
+            info: Mapping[str, Any] = {}
+            with contextlib.suppress(Exception):  # it raises where it knows nothing
+                info = {} if model.startswith("ollama") else self._litellm.get_model_info(model)
+            self._windows[model] = int(info.get("max_input_tokens") or 0)
+        return self._windows[model]
 
     def _bill(self, whole: Whole, model: str, request: Mapping[str, Any]) -> tuple[int, int, float | None]:
         """Tokens and cost; the cost of a model without a known price is not known."""

@@ -107,7 +107,7 @@ class GatewayModel:
         told = [f"{done['instead']} So {done['model']} answers:"] if done["instead"] else []
         told += [CUT] if done["cut"] and not calls else []
         bill = (done["tokens_in"], done["tokens_out"], done["cost_usd"])
-        return ModelReply(done["text"], calls, done["model"], *bill, note=" ".join(told))
+        return ModelReply(done["text"], calls, done["model"], *bill, window=done["window"], note=" ".join(told))
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect; right after the bot's start, or after the gateway died, it may not listen yet."""

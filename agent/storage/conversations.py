@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent import wire
@@ -18,14 +18,14 @@ from agent.domain.inbound import Person, Thread
 from agent.ports import AttachedFile, ModelMessage, Role, ToolCall
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
-from agent.storage.tables import binding, file, inbox, message, session, started_call, turn
-from agent.stores import Context, InboxState, Turn, TurnKind, TurnState
+from agent.storage.tables import binding, compaction, file, inbox, message, session, started_call, turn, whole_text
+from agent.stores import Compaction, Context, InboxState, Turn, TurnKind, TurnState
 
 
-def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> None:
-    """Insert one message of a turn; used by every transaction that answers a call."""
-    connection.execute(
-        insert(message),
+def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> ModelMessage:
+    """Insert one message of a turn, and give it with its id; used by every transaction that answers a call."""
+    number = connection.execute(
+        _ADD_MESSAGE,
         {
             "session_id": owner.session_id,
             "turn_id": owner.id,
@@ -35,7 +35,10 @@ def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> None
             "call_id": said.call_id,
             "facts": _facts(said),
         },
-    )
+    ).scalar_one()
+    if said.whole:
+        connection.execute(insert(whole_text), {"message_id": number, "text": said.whole.replace("\x00", "")})
+    return replace(said, id=number, whole="")
 
 
 def as_turn(row: Row[Any]) -> Turn:
@@ -58,8 +61,11 @@ def _as_message(row: Row[Any]) -> ModelMessage:
         offers=facts.get("offers", ""),
         steers=facts.get("steers", ""),
         tokens=facts.get("tokens", 0),
+        window=facts.get("window", 0),
         cost_usd=facts.get("cost_usd", 0.0),
         note=facts.get("note", ""),
+        cut_chars=facts.get("cut_chars", 0),
+        id=row.id,
     )
     if said.role is not Role.USER or not row.person:
         return said
@@ -77,8 +83,10 @@ def _facts(said: ModelMessage) -> str:
         "offers": said.offers,
         "steers": said.steers,
         "tokens": said.tokens,
+        "window": said.window,
         "cost_usd": said.cost_usd,
         "note": said.note,
+        "cut_chars": said.cut_chars,
         "speaker": said.speaker if said.steers else "",  # else it is the turn's person
     }
     kept = {name: fact for name, fact in facts.items() if fact}
@@ -86,10 +94,20 @@ def _facts(said: ModelMessage) -> str:
 
 
 # Built once: building a statement costs three times what carrying it out does.
+_ADD_MESSAGE = insert(message).returning(message.c.id)
+_NEWEST_TURN = (
+    select(message.c.turn_id).where(message.c.session_id == bindparam("session")).order_by(message.c.id.desc()).limit(1)
+)
+_COMPACTION = (
+    select(compaction).where(compaction.c.session_id == bindparam("session")).order_by(compaction.c.id.desc()).limit(1)
+)
 _HISTORY = (
     select(message, turn.c.person, turn.c.kind)
     .join_from(message, turn, message.c.turn_id == turn.c.id, isouter=True)
-    .where(message.c.session_id == bindparam("session"))
+    .where(
+        message.c.session_id == bindparam("session"),
+        (message.c.id > bindparam("upto")) | (message.c.turn_id == bindparam("turn")),
+    )
     .order_by(message.c.id)
 )
 _FILES = select(file.c.dataset).where(file.c.session_id == bindparam("session")).order_by(file.c.added_at.desc())
@@ -98,9 +116,12 @@ _END_TURN = update(turn).where(turn.c.id == bindparam("turn")).values(state=Turn
 _END_ITEM = update(inbox).where(inbox.c.id == bindparam("item")).values(state=InboxState.DONE)
 
 
-def _history(connection: Connection, session_id: str, last: str = "") -> list[ModelMessage]:
-    """A session turn by turn, since one may act while another waits or runs; the newest word of each orders them."""
-    rows = list(connection.execute(_HISTORY, {"session": session_id}).all())
+def _history(connection: Connection, session_id: str, last: str = "", *, upto: int = 0) -> list[ModelMessage]:
+    """A session turn by turn, since one may act while another waits or runs; the newest word of each orders them.
+
+    Messages up to `upto` are left out, but for those of the turn `last`.
+    """
+    rows = list(connection.execute(_HISTORY, {"session": session_id, "upto": upto, "turn": last}).all())
     newest = {row.turn_id: row.id for row in rows}
     rows.sort(key=lambda row: (row.turn_id == last, newest[row.turn_id]))
     return [_as_message(row) for row in rows]
@@ -112,7 +133,11 @@ def _files(connection: Connection, session_id: str) -> list[DatasetRef]:
 
 
 def _context(connection: Connection, session_id: str, last: str = "") -> Context:
-    return Context(_history(connection, session_id, last), _files(connection, session_id))
+    row = connection.execute(_COMPACTION, {"session": session_id}).one_or_none()
+    made = Compaction(row.upto, row.cleared, row.made_after, row.summary) if row else Compaction()
+    if made.upto and not last:
+        last = connection.execute(_NEWEST_TURN, {"session": session_id}).scalar_one_or_none() or ""
+    return Context(_history(connection, session_id, last, upto=made.upto), _files(connection, session_id), made)
 
 
 def _find_session(connection: Connection, thread: Thread) -> str | None:
@@ -210,23 +235,42 @@ class SqlConversations:
 
         return await self._database.read(find)
 
-    async def append(self, turn_: Turn, messages: Sequence[ModelMessage]) -> None:
-        """Add messages to a running turn."""
+    async def append(self, turn_: Turn, messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
+        """Add messages to a running turn; the same with their ids."""
 
-        def store(connection: Connection) -> None:
-            for said in messages:
-                add_message(connection, turn_, said)
+        def store(connection: Connection) -> list[ModelMessage]:
+            return [add_message(connection, turn_, said) for said in messages]
 
-        await self._database.write(store)
+        return await self._database.write(store)
 
-    async def steer(self, turn_: Turn, item_id: int, said: ModelMessage) -> None:
+    async def steer(self, turn_: Turn, item_id: int, said: ModelMessage) -> ModelMessage:
         """Take an inbox item's words into a running turn: the message and the item's end, in one transaction."""
 
-        def store(connection: Connection) -> None:
-            add_message(connection, turn_, said)
+        def store(connection: Connection) -> ModelMessage:
             connection.execute(_END_ITEM, {"item": item_id})
+            return add_message(connection, turn_, said)
+
+        return await self._database.write(store)
+
+    async def compact(self, session_id: str, made: Compaction, *, thread: Thread, text: str) -> None:
+        """What models read of a session from now on, and a line in the thread that says so, in one transaction."""
+        values = {"session_id": session_id, "at": datetime.now(UTC)} | asdict(made)
+
+        def store(connection: Connection) -> None:
+            number = connection.execute(insert(compaction).returning(compaction.c.id), values).scalar_one()
+            content = Content(text=text)
+            put_post(connection, f"compaction:{number}", thread, content, whisper=None, urgent=True)
 
         await self._database.write(store)
+
+    async def whole_text(self, session_id: str, message_id: int) -> str | None:
+        """The whole text of a message, also where a model got a part; None where this session has no such message."""
+        query = (
+            select(func.coalesce(whole_text.c.text, message.c.text))
+            .join_from(message, whole_text, whole_text.c.message_id == message.c.id, isouter=True)
+            .where(message.c.id == message_id, message.c.session_id == session_id)
+        )
+        return await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
 
     async def end_turn(self, turn_: Turn, last: ModelMessage, *, key: str, content: Content) -> int:
         """The answer, the turn's end, its inbox item and its outbox row, in one transaction; that row's version."""

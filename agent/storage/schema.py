@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
 
-NEWEST = "0010"
+NEWEST = "0011"
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

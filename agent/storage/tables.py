@@ -107,6 +107,26 @@ message = Table(
     Index(None, "session_id"),
 )
 
+whole_text = Table(  # of a tool's result that was cut for the model
+    "whole_text",
+    metadata,
+    Column("message_id", Integer, ForeignKey("message.id"), primary_key=True),
+    Column("text", Text, nullable=False),
+)
+
+compaction = Table(  # the newest of a session says what models read of it
+    "compaction",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("session_id", String(32), ForeignKey("session.id"), nullable=False),
+    Column("upto", Integer, nullable=False),  # of messages up to this one they read the summary
+    Column("cleared", Integer, nullable=False),  # results of tools up to this one are put away
+    Column("made_after", Integer, nullable=False),  # the newest message then
+    Column("summary", Text, nullable=False),
+    Column("at", Moment, nullable=False),
+    Index(None, "session_id", "id"),
+)
+
 started_call = Table(
     "started_call",
     metadata,

@@ -6,11 +6,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agent.domain.content import Card
+from agent.domain.errors import BadRequest, NotFound
 from agent.domain.policy import Effect, Role
 from agent.domain.questions import MOST_CHARS
+from agent.stores import Conversations
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
 MARKS = {"done": "✓", "doing": "▸", "todo": "○"}
+PAGE_CHARS = 8_000
 Choice = Annotated[str, Field(min_length=1, max_length=MOST_CHARS)]
 
 
@@ -28,8 +31,17 @@ class PlanArguments(Arguments):
     items: tuple[PlanItem, ...] = Field(min_length=1, max_length=20, description="the whole plan, each time")
 
 
+class MoreArguments(Arguments):
+    id: int = Field(description="as it stands beside what was cut or put away")
+    page: int = Field(1, ge=1, description="from 1")
+
+
 class Asking:
-    """What a model says through tools instead of words."""
+    """What a model says through tools instead of words, and what it reads again."""
+
+    def __init__(self, conversations: Conversations) -> None:
+        """`conversations` have the whole results of tools."""
+        self._conversations = conversations
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
@@ -51,11 +63,30 @@ class Asking:
                 run=self.plan,
                 beside=False,
             ),
+            Tool(
+                "read_more",
+                "Read on in a message or a tool's result that was cut or put away, a page at a time.",
+                MoreArguments,
+                Effect.READ,
+                run=self.more,
+                cap_chars=3 * PAGE_CHARS,
+            ),
         )
 
     async def ask(self, _caller: Caller, asked: AskArguments) -> Result:
         """The question; the conversation waits for its answer."""
         return Result(asked.question, choices=tuple(dict.fromkeys(asked.choices)))
+
+    async def more(self, caller: Caller, asked: MoreArguments) -> Result:
+        """One page of it."""
+        whole = await self._conversations.whole_text(caller.session_id, asked.id)
+        if whole is None:
+            raise NotFound(f"There is no message {asked.id} in this conversation.")
+        pages = max(1, -(-len(whole) // PAGE_CHARS))
+        if asked.page > pages:
+            raise BadRequest(f"It has {pages} pages only.")
+        start = (asked.page - 1) * PAGE_CHARS
+        return Result(whole[start : start + PAGE_CHARS], {"page": asked.page, "pages": pages})
 
     async def plan(self, _caller: Caller, asked: PlanArguments) -> Result:
         """The checklist, in the one card of its turn."""

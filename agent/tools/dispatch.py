@@ -20,6 +20,7 @@ from agent.tools.tool import Arguments, Caller, Plan, Result, Tool, Toolset
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+WHOLE_CHARS = 400_000  # of a result that is kept to be read on
 REFUSED = {
     Role.GUEST: "Guests of another organisation may look, but not start or stop anything here.",
     Role.MONITOR: "Nobody asked for this, so it is not done. Propose it in words, and leave the decision to people.",
@@ -109,6 +110,11 @@ class Dispatcher:
         if left_out or text != result.text:
             said["cut"] = _cut(cap, left_out)
         return _json(said)
+
+    def whole(self, name: str, result: Result) -> str:
+        """A result as JSON, where `answer` leaves something of it out; else empty. At most `WHOLE_CHARS`."""
+        whole = _json({"text": result.text, **result.data})
+        return "" if whole == self.answer(name, result) else whole[:WHOLE_CHARS]
 
     async def _limited(self, tool: Tool, work: Awaitable[T]) -> T:
         try:

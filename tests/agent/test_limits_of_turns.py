@@ -66,7 +66,7 @@ async def test_circles_are_noted_once_and_then_asked_about(harness: Harness) -> 
     async with harness.open() as brain:
         await brain.router.accept(said("what is up"))
         await harness.until(lambda: any("I go round in circles" in text for text in harness.adapter.texts()))
-        notes = [[as_read(message).count("[note of Trainyard: ") for message in asked] for asked in model.asked]
+        notes = [[as_read(message).count("You made the same calls") for message in asked] for asked in model.asked]
         assert [sum(note) for note in notes] == [0, 0, 0, 1]
         assert "You made the same calls with the same results 3 times: `look_up`" in as_read(model.asked[3][-1])
         assert len(model.asked) == 4
@@ -98,7 +98,7 @@ async def test_asking_again_how_a_run_is_doing_is_no_circle(harness: Harness) ->
         model.stream = moves  # type: ignore[method-assign, assignment]
         await brain.router.accept(said("watch it"))
         await harness.until(lambda: "It learns." in harness.adapter.texts())
-    assert not [message for message in model.asked[-1] if message.note]
+    assert not [message for message in model.asked[-1] if "same calls" in message.note]
 
 
 def turn_of(*steps: tuple[str, str], notes: Sequence[int] = ()) -> list[ModelMessage]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +25,7 @@ def calls(*calls: tuple[str, str]) -> ModelReply:
 
 def read(messages: Sequence[ModelMessage]) -> list[str]:
     """What a model reads, without the system's word."""
-    return [as_read(message) for message in messages if message.role is not Role.SYSTEM]
+    return [as_read(replace(message, note="")) for message in messages if message.role is not Role.SYSTEM]
 
 
 @pytest.fixture

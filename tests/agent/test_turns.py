@@ -272,10 +272,10 @@ async def test_a_tool_call_of_unknown_outcome_is_told_and_not_repeated(harness: 
         conversations = brain.stores.conversations
         original = conversations.append
 
-        async def dies_after_the_call(turn: object, messages: Sequence[ModelMessage]) -> None:
+        async def dies_after_the_call(turn: object, messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
             if messages[0].role is Role.TOOL:
                 raise asyncio.CancelledError
-            await original(turn, messages)  # type: ignore[arg-type]
+            return await original(turn, messages)  # type: ignore[arg-type]
 
         conversations.append = dies_after_the_call  # type: ignore[method-assign]
         await brain.router.accept(said("end it all"))

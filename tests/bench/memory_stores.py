@@ -5,13 +5,15 @@ Only what a turn without approvals needs; the rest raises AttributeError. For th
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
+from agent.domain.approvals import Approval, ApprovalState
 from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Inbound, Thread
 from agent.domain.questions import Question
+from agent.domain.runs import Run
 from agent.ports import MessageRef, ModelMessage, Whisper
 from agent.stores import (
     Approvals,
@@ -78,13 +80,15 @@ class MemoryConversations:
         """A new turn and what the model is told."""
         session = turn.session_id or await self.session_of(turn.thread, create=True) or ""
         begun = self._turns[turn.inbox_id] = replace(turn, session_id=session)
-        messages = self._messages.setdefault(session, [])
-        messages.append(asked)
-        return begun, Context(tuple(messages), ())
+        await self.append(begun, [asked])
+        return begun, Context(tuple(self._messages[session]), ())
 
-    async def append(self, turn: Turn, messages: Sequence[ModelMessage]) -> None:
+    async def append(self, turn: Turn, messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
         """More messages."""
-        self._messages[turn.session_id].extend(messages)
+        kept = self._messages.setdefault(turn.session_id, [])
+        stored = [replace(said, id=len(kept) + number) for number, said in enumerate(messages, 1)]
+        kept.extend(stored)
+        return stored
 
     async def end_turn(self, turn: Turn, last: ModelMessage, *, key: str, content: Content) -> int:
         """The answer."""
@@ -142,6 +146,22 @@ class MemoryUsage:
         """Nothing is kept."""
 
 
+class MemoryRuns:
+    """Nothing runs."""
+
+    async def of_session(self, session_id: str, limit: int) -> Sequence[Run]:
+        """There are none."""
+        return ()
+
+
+class MemoryApprovals:
+    """Nothing is approved."""
+
+    async def of_state(self, *states: ApprovalState) -> Sequence[Approval]:
+        """There are none."""
+        return ()
+
+
 class MemoryQuestions:
     """Nobody is asked."""
 
@@ -153,13 +173,12 @@ class MemoryQuestions:
 def memory_stores() -> Stores:
     """All of them over one set of posts."""
     posts: dict[str, Post] = {}
-    missing: Any = None
     return Stores(
         inbox=cast(Inbox, MemoryInbox()),
         conversations=cast(Conversations, MemoryConversations(posts)),
-        approvals=cast(Approvals, missing),
+        approvals=cast(Approvals, MemoryApprovals()),
         questions=cast(Questions, MemoryQuestions()),
-        runs=cast(Runs, missing),
+        runs=cast(Runs, MemoryRuns()),
         outbox=cast(Outbox, MemoryOutbox(posts)),
         usage=cast(ModelUsage, MemoryUsage()),
     )

@@ -17,6 +17,8 @@ import aiohttp
 
 from agent.clock import SystemClock
 from agent.conversation.approvals import ApprovalService
+from agent.conversation.compaction import Compactor
+from agent.conversation.facts import ThreadFacts
 from agent.conversation.guards import TurnLimits
 from agent.conversation.loop import TurnLoop
 from agent.conversation.questions import QuestionService
@@ -239,6 +241,8 @@ async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTu
             dispatcher,
             calls,
             delivery,
+            Compactor(stores.conversations, model, stores.usage, clock, window=100_000),
+            ThreadFacts(stores.runs, stores.approvals, stores.questions, clock),
             stores.usage,
             clock,
             limits=TurnLimits(),

@@ -82,7 +82,7 @@ async def test_cut_in_the_middle_only_the_seconds_words_stay(
     grown = next(iter(harness.adapter.messages.values()))[-2].text
     assert "word0 word1 word2" in grown  # it was shown, and replaced
     assert "openai/second answers instead" in grown
-    history = [message["content"] for message in server.requests[-1].messages]
+    history = [message["content"].split("\n[note of Trainyard: ")[0] for message in server.requests[-1].messages]
     assert history[1:] == ['[from "alice"]\nhow are things', "All is well.", '[from "alice"]\nand now']
 
 

@@ -80,6 +80,7 @@ async def test_tokens_and_cost(gateway: GatewayProcess, server: ModelServer) -> 
     _, known = await answer(gateway.model(server, "gpt-4o-mini"))
     assert known.cost_usd == pytest.approx(1000 * 0.15e-6 + 200 * 0.6e-6)
     assert known.model == "openai/gpt-4o-mini"
+    assert (known.window, unknown.window) == (128_000, 0)
     _, uncounted = await answer(gateway.model(server))
     assert uncounted.tokens_in > 0
 

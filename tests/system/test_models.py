@@ -88,7 +88,7 @@ async def test_what_is_said_during_a_turn_reaches_its_next_step(slack: SlackServ
     rest.set()
     await seen(slack, asked.ts, "and blue it is.")
     assert len(server.requests) == 2
-    assert server.requests[1].messages[-1] == {"role": "user", "content": '[from "Bob"]\npaint it blue, too'}
+    assert server.requests[1].messages[-1]["content"].startswith('[from "Bob"]\npaint it blue, too\n')
 
 
 async def test_an_endless_loop_is_noted_and_then_asked_about(slack: SlackServer, server: ModelServer) -> None:
@@ -101,6 +101,20 @@ async def test_an_endless_loop_is_noted_and_then_asked_about(slack: SlackServer,
     slack.user("bob").click(question, "Continue")
     await seen(slack, asked.ts, "There is nothing to find.")
     await seen(slack, asked.ts, "I go round in circles", "Continued by Bob")
+
+
+async def test_an_overflow_is_summarised_and_asked_again(slack: SlackServer, server: ModelServer) -> None:
+    server.script(Reply("Blue, red and green are what I like."))
+    asked = slack.user("alice").mention("which colours do you like")
+    await seen(slack, asked.ts, "Blue, red and green")
+    too_long = Fail(400, "This model's maximum context length is 8 tokens.", "context_length_exceeded")
+    server.script(too_long, Reply("Alice asked for colours; I named three."), Reply("Green most."))
+    slack.user("bob").say("and which one most?", thread=asked.ts)
+    await seen(slack, asked.ts, "Green most.")
+    await seen(slack, asked.ts, "The conversation was getting long, so I summarised")
+    words = [str(message["content"]) for message in server.requests[-1].messages[1:]]
+    assert words[0] == "[summary, by Trainyard, of what was said before] Alice asked for colours; I named three."
+    assert words[1].startswith('[from "Bob"]\nand which one most?\n[note of Trainyard: It is ')
 
 
 async def test_a_model_asks_people_with_buttons_and_waits(bot: Bot, slack: SlackServer, server: ModelServer) -> None:
@@ -117,7 +131,7 @@ async def test_a_model_asks_people_with_buttons_and_waits(bot: Bot, slack: Slack
     slack.user("bob").click(question, "the large one")
     await seen(slack, asked.ts, "The large one it is.")
     await seen(slack, asked.ts, "A question for Alice", "Bob: the large one")
-    assert server.requests[1].messages[-1]["content"] == '{"text": "Bob answered: the large one"}'
+    assert server.requests[1].messages[-1]["content"].startswith('{"text": "Bob answered: the large one"}\n')
 
 
 async def test_a_model_plans_a_training(slack: SlackServer, server: ModelServer, visits: bytes) -> None:

@@ -1,0 +1,115 @@
+"""Keeps a conversation within what its model can read.
+
+First old results of tools are put away, then a summary by the model stands for what was said, as one stored row. The
+thread is told in a line. Called by the turn loop before each step and after an overflow, and by the command `compact`.
+"""
+
+from dataclasses import replace
+
+from agent.cards import counted
+from agent.conversation.context import (
+    LONGEST_SHARE,
+    Conversation,
+    cleared_upto,
+    estimated_tokens,
+    in_short,
+    summarised_upto,
+    tokens_of,
+    transcript,
+)
+from agent.conversation.prompt import SUMMARY
+from agent.domain.errors import AppError
+from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelReply, Role
+from agent.stores import Compaction, Conversations, ModelCall, ModelUsage, Turn
+
+FULL_SHARE = 0.8  # of the window; then something is done
+ROOM_SHARE = 0.6  # with less than that used, nothing more is
+BESIDES_TOKENS = 7_000  # the system's word and the tools
+CLEARED = "_The conversation was getting long, so I put {results} of earlier steps away; I can read each again._"
+SUMMARISED = (
+    "_The conversation was getting long, so I summarised {messages}. Kept as they are: the request and the newest "
+    "steps. Runs, files and open questions I look up each time._"
+)
+COMPACTED = (
+    "_I summarised the {messages} so far. Runs, files and open questions I look up each time; nothing was deleted._"
+)
+NOTHING = "There is nothing here to summarise yet."
+
+
+class Compactor:
+    """Makes compactions and stores them."""
+
+    def __init__(
+        self, conversations: Conversations, model: Model, usage: ModelUsage, clock: Clock, *, window: int
+    ) -> None:
+        """`window` is in tokens, for models whose own is not known."""
+        self._conversations = conversations
+        self._model = model
+        self._usage = usage
+        self._clock = clock
+        self._window = window
+
+    def window(self, talk: Conversation) -> int:
+        """How many tokens the model reads that answered last."""
+        return next((said.window for said in reversed(talk.history) if said.window), self._window)
+
+    async def fit(self, turn: Turn, talk: Conversation, *, overflowed: bool = False) -> None:
+        """Make room where the window is nearly full, or where the model said that it overflowed."""
+        window = self.window(talk)
+        if not overflowed and tokens_of(talk, window=window, besides=BESIDES_TOKENS) < FULL_SHARE * window:
+            return
+        read = min(window, estimated_tokens(talk.history)) if overflowed else window  # it may be smaller than we think
+        keep = int(LONGEST_SHARE * read)
+        cleared = cleared_upto(talk, keep_tokens=keep)
+        made = replace(talk.compaction, cleared=cleared, made_after=_newest(talk))
+        after = tokens_of(replace(talk, compaction=made), window=window, besides=BESIDES_TOKENS)
+        count = sum(talk.compaction.cleared < said.id <= cleared for said in talk.history if said.role is Role.TOOL)
+        if count and not overflowed and after < ROOM_SHARE * window:
+            await self._store(turn, talk, made, CLEARED.format(results=counted(count, "result")))
+            return
+        upto = summarised_upto(talk, keep_tokens=keep)
+        if upto > talk.compaction.upto:
+            told = SUMMARISED.format(messages=counted(_old(talk, upto), "message"))
+            made = replace(made, upto=upto, summary=await self._summary(turn, talk, upto, window))
+            await self._store(turn, talk, made, told)
+
+    async def compact(self, turn: Turn, talk: Conversation) -> str:
+        """Summarise all of a conversation whose last turn is `turn`; what people are told where there is nothing."""
+        upto = _newest(talk)
+        count = _old(talk, upto)
+        if not count:
+            return NOTHING
+        summary = await self._summary(turn, talk, upto, self.window(talk))
+        told = COMPACTED.format(messages=counted(count, "message"))
+        await self._store(turn, talk, Compaction(upto, upto, upto, summary), told)
+        return ""
+
+    async def _summary(self, turn: Turn, talk: Conversation, upto: int, window: int) -> str:
+        """The model's own summary; where none answers, people's words in short."""
+        text = transcript(talk, upto=upto, most_chars=int(window * ROOM_SHARE) * 2)
+        asked = [ModelMessage(Role.SYSTEM, SUMMARY), ModelMessage(Role.USER, text)]
+        reply: ModelReply | None = None
+        try:
+            async for piece in self._model.stream(asked, ()):
+                if isinstance(piece, ModelReply):
+                    reply = piece
+        except AppError:
+            reply = None
+        if reply is None or reply.model == OFFLINE or not reply.text.strip():
+            return in_short(talk, upto=upto)
+        now = self._clock.now()
+        call = ModelCall(turn, reply.model, reply.tokens_in, reply.tokens_out, reply.cost_usd, now)
+        await self._usage.add(call)
+        return reply.text.strip()
+
+    async def _store(self, turn: Turn, talk: Conversation, made: Compaction, told: str) -> None:
+        await self._conversations.compact(turn.session_id, made, thread=turn.thread, text=told)
+        talk.compaction = made
+
+
+def _newest(talk: Conversation) -> int:
+    return max((said.id for said in talk.history), default=0)
+
+
+def _old(talk: Conversation, upto: int) -> int:
+    return sum(talk.compaction.upto < said.id <= upto for said in talk.history)

@@ -1,0 +1,153 @@
+"""What of a conversation a model reads, and how long that is.
+
+Pure: messages and a compaction in, messages out. Messages are cut apart only where every call has its answer.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from agent.conversation.prompt import as_read
+from agent.conversation.tool_calls import since_request
+from agent.domain.datasets import DatasetRef
+from agent.ports import ModelMessage, Role
+from agent.stores import Compaction, Context
+
+BYTES_A_TOKEN = 3  # fewer than any language has on average, so that an estimate is rather too large
+MESSAGE_TOKENS = 8  # of what stands around a message
+LONGEST_SHARE = 0.25  # of a window, for one message and for what a summary leaves as it is
+TRANSCRIPT_RESULT_CHARS = 600
+
+
+@dataclass
+class Conversation:
+    """What a turn has before it; `history` grows while it is carried out."""
+
+    history: list[ModelMessage]
+    files: Sequence[DatasetRef]
+    compaction: Compaction
+
+    @classmethod
+    def of(cls, context: Context) -> "Conversation":
+        """As it is stored."""
+        return cls(list(context.history), context.files, context.compaction)
+
+
+def read_by_model(talk: Conversation, *, window: int) -> list[ModelMessage]:
+    """The messages for one model call, without the system's word."""
+    made, task = talk.compaction, {said.id for said in since_request(talk.history) if said.role is Role.USER}
+    kept = [said for said in talk.history if not 0 < said.id <= made.upto or said.id in task]
+    tools = _tools_by_call(talk.history)
+    shown = [
+        _shortened(_put_away(said, made, tools), most_chars=int(window * LONGEST_SHARE) * BYTES_A_TOKEN)
+        for said in kept
+    ]
+    if not made.summary:
+        return shown
+    return [ModelMessage(Role.USER, f"[summary, by Trainyard, of what was said before] {made.summary}"), *shown]
+
+
+def _tools_by_call(history: Sequence[ModelMessage]) -> Mapping[str, str]:
+    return {call.id: call.name for said in history for call in said.calls}
+
+
+def _put_away(said: ModelMessage, made: Compaction, tools: Mapping[str, str]) -> ModelMessage:
+    """A result of a tool that was put away, as where it can be read again."""
+    if said.role is not Role.TOOL or not 0 < said.id <= made.cleared:
+        return said
+    length = said.cut_chars or len(said.text)
+    text = (
+        f"[result of {tools.get(said.call_id, 'a tool')}, {length} characters, read again with read_more id {said.id}]"
+    )
+    return replace(said, text=text, cut_chars=0) if len(said.text) > len(text) else said
+
+
+def _shortened(said: ModelMessage, *, most_chars: int) -> ModelMessage:
+    """A message that would fill the window alone, as its beginning and its end."""
+    if len(said.text) <= most_chars:
+        return said
+    text = f"{said.text[: most_chars // 2]}\n…\n{said.text[-most_chars // 2 :]}"
+    return replace(said, text=text, cut_chars=said.cut_chars or len(said.text))
+
+
+def estimated_tokens(messages: Iterable[ModelMessage]) -> int:
+    """About how many tokens messages have, rather too many."""
+    written = ((as_read(said), *(call.name + call.arguments for call in said.calls)) for said in messages)
+    return sum(
+        MESSAGE_TOKENS + sum(len(text.encode(errors="ignore")) for text in texts) // BYTES_A_TOKEN for texts in written
+    )
+
+
+def tokens_of(talk: Conversation, *, window: int, besides: int) -> int:
+    """How many tokens the next call reads: what the provider counted for the last one, and what came since.
+
+    Where nothing was counted since the last compaction it is estimated, with `besides` for the system's word and tools.
+    """
+    for index in range(len(talk.history) - 1, -1, -1):
+        said = talk.history[index]
+        if said.tokens and said.id > talk.compaction.made_after:
+            return said.tokens + estimated_tokens(talk.history[index + 1 :])
+    return besides + estimated_tokens(read_by_model(talk, window=window))
+
+
+def cleared_upto(talk: Conversation, *, keep_tokens: int) -> int:
+    """Up to which id results of tools can be put away: all that a model has read, but for the newest of that size."""
+    left = keep_tokens
+    for said in reversed(_read(talk.history)):
+        if said.role is Role.TOOL:
+            left -= estimated_tokens([said])
+            if left < 0:
+                return max(said.id, talk.compaction.cleared)
+    return talk.compaction.cleared
+
+
+def summarised_upto(talk: Conversation, *, keep_tokens: int) -> int:
+    """Up to which id a summary can stand for the messages: to the first place whose rest has at most that size.
+
+    Where no rest is so short, to the last place before what the model has not read yet.
+    """
+    waiting: set[str] = set()
+    rest, best = estimated_tokens(talk.history), 0
+    for index, said in enumerate(_read(talk.history)):
+        rest -= estimated_tokens([said])
+        waiting = (waiting | {call.id for call in said.calls}) - {said.call_id}
+        if not waiting:
+            best = min((later.id for later in talk.history[index + 1 :]), default=said.id + 1) - 1
+            if rest <= keep_tokens:
+                break
+    return max(best, talk.compaction.upto)
+
+
+def _read(history: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
+    """What the model has read and answered: all but its last calls and what came since."""
+    last = next((index for index in range(len(history) - 1, -1, -1) if history[index].role is Role.ASSISTANT), -1)
+    return history[: last if last >= 0 and history[last].calls else last + 1]
+
+
+def transcript(talk: Conversation, *, upto: int, most_chars: int) -> str:
+    """What a summary is made of, as text: the last summary and the messages since, results of tools in short."""
+    lines = [f"Summary so far: {talk.compaction.summary}"] if talk.compaction.summary else []
+    for said in talk.history:
+        if talk.compaction.upto < said.id <= upto:
+            lines.append(_line(said))
+            lines += [f"You called {call.name}({call.arguments[:TRANSCRIPT_RESULT_CHARS]})" for call in said.calls]
+    text = "\n".join(line for line in lines if line)
+    return text if len(text) <= most_chars else f"{text[: most_chars // 2]}\n…\n{text[-most_chars // 2 :]}"
+
+
+def _line(said: ModelMessage) -> str:
+    match said.role:
+        case Role.TOOL:
+            return f"Result: {said.text[:TRANSCRIPT_RESULT_CHARS]}"
+        case Role.ASSISTANT:
+            return f"You: {said.text}" if said.text else ""
+        case _:
+            return as_read(said)
+
+
+def in_short(talk: Conversation, *, upto: int) -> str:
+    """A summary without a model: what people said, and which tools were used."""
+    old = [said for said in talk.history if talk.compaction.upto < said.id <= upto]
+    words = [f"{said.speaker or 'The monitor'}: {said.text[:200]}" for said in old if said.role is Role.USER]
+    used = sorted({call.name for said in old for call in said.calls})
+    parts = [talk.compaction.summary, *words[-20:], f"Tools that were used: {', '.join(used)}." if used else ""]
+    return "\n".join(part for part in parts if part)

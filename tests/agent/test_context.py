@@ -1,0 +1,187 @@
+"""A conversation stays within its model's window: what is put away, summarised, kept and read again."""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from agent.conversation.context import Conversation, read_by_model, summarised_upto
+from agent.conversation.prompt import as_read
+from agent.domain.errors import TooLong
+from agent.llm.chain import paired
+from agent.ports import OFFLINE, ModelMessage, ModelReply, Role, ToolCall
+from agent.stores import Compaction
+from agent.tools.tool import Caller, Result, Tool
+from tests.agent.conftest import Harness
+from tests.agent.slow_tools import What
+from tests.agent.stage import Stage
+from tests.fakes import ALICE, ScriptedModel, said
+
+
+class LongTool:
+    """Answers with a letter as often as it is asked to."""
+
+    def tools(self) -> Sequence[Tool]:
+        from agent.domain.policy import Effect
+
+        return (Tool("look", "Look.", What, Effect.READ, run=self._look, cap_chars=100_000),)
+
+    async def _look(self, caller: Caller, asked: What) -> Result:
+        letter, _, count = asked.what.partition(":")
+        return Result(letter * int(count))
+
+
+def looks(*what: str, tokens: int = 0, text: str = "") -> ModelReply:
+    calls = tuple(ToolCall(f"c-{one}", "look", json.dumps({"what": one})) for one in what)
+    return ModelReply(text, calls, "m", tokens_in=tokens)
+
+
+def text_of(messages: Sequence[ModelMessage]) -> str:
+    return "\n".join(map(as_read, messages))
+
+
+@pytest.fixture
+def small(harness: Harness) -> Harness:
+    """A model with a small window of 40,000 tokens."""
+    harness.toolsets = (LongTool(),)
+    harness.options = replace(harness.options, context_tokens=40_000)
+    return harness
+
+
+async def test_old_results_are_put_away_first_and_read_again(small: Harness) -> None:
+    def reads_again(messages: Sequence[ModelMessage]) -> ModelReply:
+        (put_away,) = [m.text for m in messages if "read again with" in m.text]
+        assert put_away.startswith("[result of look, 36012 characters")
+        number = int(put_away.rpartition(" ")[2].strip("]"))
+        return ModelReply("", (ToolCall("again", "read_more", json.dumps({"id": number, "page": 2})),), "m")
+
+    small.model = model = ScriptedModel(
+        looks("a:36000", tokens=13_000),
+        looks("b:29000", tokens=26_000),
+        reads_again,
+        ModelReply("Done.", (), "m"),
+    )
+    async with small.open() as brain:
+        await brain.router.accept(said("look at all of it"))
+        await small.until(lambda: "Done." in small.adapter.texts())
+        await brain.delivery.idle()
+    assert any("I put 1 result of earlier steps away" in text for text in small.adapter.texts())
+    assert "b" * 29_000 in text_of(model.asked[2])
+    assert "I summarised" not in "".join(small.adapter.texts())
+    page = json.loads(model.asked[3][-1].text)
+    assert (page["page"], page["pages"], page["text"]) == (2, 5, "a" * 8000)
+
+
+async def test_one_message_and_many_steps_are_summarised_and_the_task_stays(small: Harness) -> None:
+    harness = small
+    async with harness.open() as brain:
+        run = await Stage(harness, brain).running()
+    words = "w" * 6000
+    script = [looks(f"{letter}:8000", tokens=4100 * n, text=words) for n, letter in enumerate("abcdefgh", 1)]
+    summary = ModelReply("I looked at a to f; alice wants all of it.", (), "m", tokens_in=5)
+    harness.model = model = ScriptedModel(*script, summary, looks("z:10", tokens=2000), ModelReply("Done.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look at all of it, please"))
+        await harness.until(lambda: "Done." in harness.adapter.texts())
+        await brain.delivery.idle()
+    (told,) = [text for text in harness.adapter.texts() if "I summarised" in text]
+    assert "Kept as they are: the request and the newest steps." in told
+    assert "Write what you need to go on" in model.asked[8][0].text  # the summary's own prompt
+    after = model.asked[9]
+    assert [message.role for message in after[:3]] == [Role.SYSTEM, Role.USER, Role.USER]
+    assert after[1].text.endswith("I looked at a to f; alice wants all of it.")
+    assert after[2].text == "look at all of it, please"
+    assert "f" * 2000 not in text_of(after)
+    assert "g" * 8000 in text_of(after)
+    assert "h" * 8000 in text_of(after)
+    assert f"Run {run.id} for" in as_read(after[-1])  # facts are looked up, not remembered
+    assert "is running" in as_read(after[-1])
+    harness.model = model = ScriptedModel(ModelReply("Again.", (), "m"))
+    async with harness.open() as brain:  # and it holds over a restart
+        await brain.router.accept(said("and now?"))
+        await harness.until(lambda: "Again." in harness.adapter.texts())
+    assert model.asked[0][1].text.endswith("alice wants all of it.")
+    assert "a" * 2000 not in text_of(model.asked[0])
+
+
+async def test_an_overflow_is_mended_and_asked_once_more(small: Harness) -> None:
+    small.model = model = ScriptedModel(
+        ModelReply("Hello. " * 50, (), "m"),
+        TooLong("The conversation is too long for m."),
+        ModelReply("They greeted me.", (), "m"),
+        ModelReply("Here I am.", (), "m"),
+    )
+    async with small.open() as brain:
+        await brain.router.accept(said("hello there"))
+        await small.until(lambda: "Hello. " * 50 in small.adapter.texts())
+        await brain.router.accept(said("are you still there?"))
+        await small.until(lambda: "Here I am." in small.adapter.texts())
+    assert [message.text for message in model.asked[3][1:]] == [
+        "[summary, by Trainyard, of what was said before] They greeted me.",
+        "are you still there?",
+    ]
+
+
+async def test_a_message_that_never_fits_is_said(small: Harness) -> None:
+    small.model = ScriptedModel(*[TooLong("The conversation is too long for m.")] * 2)
+    async with small.open() as brain:
+        await brain.router.accept(said("x" * 90_000))
+        await small.until(lambda: "The conversation is too long for m." in small.adapter.texts())
+        assert await brain.stores.conversations.running_turns() == []
+
+
+async def test_without_a_model_the_summary_is_what_people_said(small: Harness) -> None:
+    small.model = model = ScriptedModel(
+        looks("a:10", tokens=9500, text="w" * 60_000),
+        looks("b:10", tokens=39_000),
+        ModelReply("I did not understand.", (), OFFLINE),
+        ModelReply("Done.", (), "m"),
+    )
+    async with small.open() as brain:
+        await brain.router.accept(said("look at a"))
+        await small.until(lambda: "Done." in small.adapter.texts())
+    assert model.asked[3][1].text == (
+        "[summary, by Trainyard, of what was said before] alice: look at a\nTools that were used: look."
+    )
+
+
+async def test_what_a_tool_says_too_much_is_read_page_by_page(small: Harness) -> None:
+    def reads_on(messages: Sequence[ModelMessage]) -> ModelReply:
+        cut = as_read(messages[-1]).split("[cut: ")[1]
+        assert cut.startswith("60012 characters in all; read_more with id ")
+        number = int(cut.split("read_more with id ")[1].split(" ")[0])
+        return ModelReply("", (ToolCall("c2", "read_more", json.dumps({"id": number, "page": 8})),), "m")
+
+    small.options = replace(small.options, context_tokens=100_000)
+    small.model = model = ScriptedModel(looks("a:60000"), reads_on, ModelReply("Done.", (), "m"))
+    async with small.open() as brain:
+        await brain.router.accept(said("look at all of it"))
+        await small.until(lambda: "Done." in small.adapter.texts())
+    page = json.loads(model.asked[2][-1].text)
+    assert (page["page"], page["pages"], len(page["text"])) == (8, 8, 4012)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_summary_never_parts_a_call_from_its_result(seed: int) -> None:
+    draw = random.Random(seed)
+    history, ids = [ModelMessage(Role.USER, "go", speaker="alice", id=1)], iter(range(2, 1000))
+    for step in range(draw.randrange(1, 12)):
+        calls = tuple(ToolCall(f"{step}-{n}", "look", "{}") for n in range(draw.randrange(0, 4)))
+        history.append(ModelMessage(Role.ASSISTANT, "x" * draw.randrange(0, 300), calls, model="m", id=next(ids)))
+        answered = [ModelMessage(Role.TOOL, "y" * draw.randrange(900), call_id=c.id, id=next(ids)) for c in calls]
+        history += draw.sample(answered, len(answered))
+        if draw.random() < 0.3:
+            history.append(ModelMessage(Role.USER, "more", steers=ALICE.key, id=next(ids)))
+    talk = Conversation(history, (), Compaction())
+    upto = summarised_upto(talk, keep_tokens=draw.randrange(0, 400))
+    talk.compaction = Compaction(upto, 0, 0, "Before.")
+    shown = read_by_model(talk, window=100_000)
+    assert not [
+        message for message in paired(shown) if "late result" in message.text or "No answer yet" in message.text
+    ]
+    assert history[0] in shown  # what was asked stays
+    assert all(message in shown for message in history if message.role is Role.USER)
+    if history[-1].role is not Role.ASSISTANT:
+        assert history[-1] in shown  # what nobody has read yet stays
