@@ -16,7 +16,7 @@ from agent.conversation.sessions import InboxRouter
 from agent.conversation.tool_calls import ToolCalls
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
-from agent.ports import Blobs, Bundles, Charts, ChatAdapter, Clock, Complete, Model, ServingTokens, Whisper
+from agent.ports import Blobs, Bundles, Charts, ChatAdapter, Clock, Complete, Model, Models, ServingTokens, Whisper
 from agent.runs.cards.live import LiveCards
 from agent.runs.engines import Engines
 from agent.runs.life.service import RunService, Timings
@@ -29,6 +29,7 @@ from agent.tools.charts.charting import Charting
 from agent.tools.charts.experiments import Experimenting
 from agent.tools.data import Data, DataFiles
 from agent.tools.dispatch import Dispatcher
+from agent.tools.models import LanguageModels
 from agent.tools.runs.control import Control
 from agent.tools.runs.looking import Looking
 from agent.tools.runs.resulting import Resulting
@@ -95,12 +96,16 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     bundles: Bundles,
     charts: Charts,
     model: Model,
+    models: Models | None = None,
     clock: Clock,
     tokens: ServingTokens,
     options: Options,
     toolsets: Sequence[Toolset] = (),
 ) -> Brain:
-    """Everything wired, nothing started. `toolsets` are families of tools besides the usual ones."""
+    """Everything wired, nothing started. `toolsets` are families of tools besides the usual ones.
+
+    `models` are the configured ones, of which a thread may prefer one; without them `model` answers everywhere.
+    """
     delivery = OutboxDelivery(stores.outbox, adapters, clock, gap_s=options.edit_gap_s or {})
     artifacts = ArtifactWriter(charts, options.pictures)
     cards = LiveCards(stores.runs, artifacts, delivery, clock, blobs=blobs, pace_s=options.card_pace_s)
@@ -134,6 +139,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         CardViews(stores.runs, clock, cards.changed),
         Experimenting(stores.runs, artifacts),
         Asking(stores.conversations),
+        LanguageModels(models, stores.conversations, stores.usage, clock),
         *toolsets,
     )
     dispatcher = Dispatcher(families, workspace=options.runs_open)
@@ -153,7 +159,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     compactor = Compactor(stores.conversations, model, stores.usage, clock, window=options.context_tokens)
     loop = TurnLoop(
         stores.conversations,
-        model,
+        models.model if models else lambda _: model,
         dispatcher,
         calls,
         delivery,
@@ -165,7 +171,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         answer_s=options.answer_s,
     )
     router = InboxRouter(stores, loop, approvals, questions, dispatcher, delivery, blobs, adapters, clock)
-    completion = Completion(stores, engines, workspace=options.runs_open)
+    completion = Completion(stores, engines, workspace=options.runs_open, models=models.names if models else ())
     monitor = None
     if options.monitor:
         notice = router.notice if options.advised else None

@@ -53,6 +53,13 @@ def score_words(value: float) -> str:
     return f"{value:.4f}" if value == 0 or 0.001 <= abs(value) < 100 else number(value)
 
 
+def usd(amount: float) -> str:
+    """Money for people: cents, and two digits of what is less."""
+    if amount == 0 or amount >= 0.995:
+        return f"${amount:,.2f}"
+    return f"${float(f'{amount:.2g}'):.6f}".rstrip("0") if amount < 0.1 else f"${amount:.2f}"
+
+
 def counted(count: int, noun: str) -> str:
     """`1 line`, `2,000 lines`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

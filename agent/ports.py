@@ -17,6 +17,7 @@ from agent.domain.content import Choice, Content
 from agent.domain.datasets import DataReport, DatasetRef, may_be_program
 from agent.domain.events import WorkerEvent
 from agent.domain.inbound import Attachment, Inbound, Person, Platform, Thread
+from agent.domain.models import ModelFacts, Preference
 from agent.domain.orders import (
     AttemptLabel,
     AttemptStatus,
@@ -418,3 +419,20 @@ class Model(Protocol):
             ModelError: it refused, or its answer cannot be used; `TooLong` where a shorter conversation helps.
             TransientError: it may answer later.
         """
+
+
+class Models(Protocol):
+    """The configured language models, at least one, by the names in the settings."""
+
+    def model(self, preference: Preference) -> Model:
+        """The chain of them, as people prefer it."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the order in which they are asked."""
+
+    async def facts(self) -> Sequence[ModelFacts]:
+        """What is known of each, asked now. Raises `Unavailable` where nothing can be known."""
+
+    async def has_efforts(self, name: str) -> bool:
+        """Whether this one has levels of effort; nobody is asked. Raises `Unavailable`."""

@@ -4,7 +4,7 @@ What is remembered of runs is in `agent.run_store`, and its names can be had fro
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -13,6 +13,7 @@ from agent.domain.approvals import Approval, ApprovalState
 from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.inbound import Inbound, Person, Thread
+from agent.domain.models import Preference
 from agent.domain.questions import Question
 from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
 from agent.run_store import START, Applied, Ending, Lease, LogPage, LogQuery, Note, Place, Runs, Script, Verdict
@@ -118,6 +119,7 @@ class Context:
     history: Sequence[ModelMessage]
     files: Sequence[DatasetRef]
     compaction: Compaction = Compaction()
+    preference: Preference = field(default_factory=Preference)
 
 
 class Inbox(Protocol):
@@ -192,6 +194,12 @@ class Conversations(Protocol):
 
     async def running_turns(self) -> Sequence[Turn]:
         """Turns that were cut off, oldest first."""
+
+    async def prefer(self, session_id: str, preference: Preference) -> None:
+        """The model and the effort that the people of a session want from the next turn on."""
+
+    async def preference(self, session_id: str) -> Preference:
+        """What they want; the usual where there is no such session."""
 
     async def start_call(self, turn_id: str, call_id: str) -> bool:
         """Mark a call with an effect as begun; False when it was begun before (its outcome is unknown)."""
@@ -330,6 +338,16 @@ class Spent:
     tokens_out: int = 0
     usd: float = 0.0
     unpriced: int = 0
+
+    def __add__(self, other: "Spent") -> "Spent":
+        """Both together."""
+        return Spent(
+            self.calls + other.calls,
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.usd + other.usd,
+            self.unpriced + other.unpriced,
+        )
 
 
 class ModelUsage(Protocol):

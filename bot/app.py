@@ -16,8 +16,9 @@ from agent.brain import Options, build
 from agent.clock import SystemClock
 from agent.conversation.guards import TurnLimits
 from agent.domain.errors import AppError, Conflict, NotFound, Unavailable
+from agent.domain.models import Preference
 from agent.domain.runs import DEFAULT_ENGINE
-from agent.llm.chain import GatewayModel, ModelChain
+from agent.llm.chain import GatewayModels
 from agent.llm.offline import OfflinePlanner
 from agent.runs.engines import Engines
 from agent.runs.life.service import Timings
@@ -194,10 +195,11 @@ class App:
 
     def _wire(self) -> None:
         settings = self.settings
-        names, patience_s = settings.model_names, settings.model_patience_s
-        models = (
-            GatewayModel(names, self._socket, patience_s=patience_s, silence_s=settings.silence_s) if names else None
-        )
+        rules, names = OfflinePlanner(), settings.model_names
+        models = None
+        if names:
+            patience_s, silence_s = settings.model_patience_s, settings.silence_s
+            models = GatewayModels(names, self._socket, rules, patience_s=patience_s, silence_s=silence_s)
         self.brain = build(
             stores=self.stores,
             adapters=self.adapters,
@@ -205,7 +207,8 @@ class App:
             blobs=self.blobs,
             bundles=PackedBundles(self.blobs),
             charts=self.pool,
-            model=ModelChain(models, OfflinePlanner()),
+            model=models.model(Preference()) if models else rules,
+            models=models,
             clock=SystemClock(),
             tokens=ServingKey(settings.home / "keys").token,
             options=Options(

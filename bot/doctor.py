@@ -1,7 +1,6 @@
 """`trainyard doctor`: one screen that says what is configured, reachable and missing, with what mends each."""
 
 import asyncio
-import contextlib
 import importlib.util
 import re
 import shutil
@@ -18,9 +17,11 @@ from rich.text import Text
 
 from agent.cards import size
 from agent.domain.errors import AppError, Unavailable
-from agent.llm.chain import GatewayModel
+from agent.domain.models import ModelFacts, split_name
+from agent.llm.chain import facts_of
 from agent.runs.engines import Engines
 from agent.storage.database import reachable
+from agent.tools.models import price_of
 from agent.tools.training.placing import connected
 from bot.platforms import PLATFORMS, Line, platform
 from bot.processes import Children
@@ -187,26 +188,20 @@ async def _models(settings: Settings) -> Sequence[Line]:
         children, socket = Children(Path(folder)), Path(folder) / "gateway.sock"
         children.start("gateway", ["-m", "agent.llm.gateway", "--socket", str(socket)], gateway_environment())
         try:
-            with contextlib.suppress(AppError):
-                await GatewayModel(("none",), socket).probe()  # answered, with a refusal, once LiteLLM is loaded
-            return await asyncio.gather(*(_model(name, socket) for name in settings.model_names))
+            facts = await facts_of(settings.model_names, socket, ask_s=MODEL_S)
+            return [_model(one) for one in facts]
+        except AppError as error:
+            return [Line("models", False, error.text)]
         finally:
             await children.stop()
 
 
-async def _model(name: str, socket: Path) -> Line:
-    """What one model of the chain answers to a question of a few tokens."""
-    model = GatewayModel((name,), socket)
-    label = f"model {model.name}"
-    if (found := _WITHOUT_SCHEME.fullmatch(name)) is not None:
+def _model(facts: ModelFacts) -> Line:
+    """What one model of the chain answered to a question of a few tokens."""
+    label = f"model {split_name(facts.name)[0]}"
+    if (found := _WITHOUT_SCHEME.fullmatch(facts.name)) is not None:
         mend = f"Write the server's whole address, such as {found[1]}@http://{found[2]}/v1."
         return Line(label, False, "The address of its server has no http:// or https://.", mend)
-    begun = time.perf_counter()
-    try:
-        async with asyncio.timeout(MODEL_S):
-            await model.probe()
-    except TimeoutError:
-        return Line(label, False, f"It did not answer within {MODEL_S:.0f} s.", "Check its address and its provider.")
-    except AppError as error:
-        return Line(label, False, error.text)
-    return Line(label, True, f"answers in {time.perf_counter() - begun:.1f} s")
+    if facts.trouble:
+        return Line(label, False, facts.trouble)
+    return Line(label, True, f"answers in {facts.seconds:.1f} s, {price_of(facts)}")

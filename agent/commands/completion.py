@@ -6,12 +6,14 @@ from agent.commands.options import Completes, Option
 from agent.commands.registry import COMMANDS, GROUPS, HELP
 from agent.domain.content import Choice
 from agent.domain.errors import AppError
+from agent.domain.models import split_name
 from agent.ports import HalfTyped, HostDirectory
 from agent.runs.cards.run_cards import state_words
 from agent.runs.charts.run_charts import panel_names
 from agent.runs.pictures.results import VIEWS
 from agent.stores import Stores
 from agent.tools.finding import named_or_newest, of_all, of_thread
+from agent.tools.models import USUAL
 from agent.tools.tool import Caller
 
 MOST = 25  # Discord's limit
@@ -21,12 +23,13 @@ LONGEST = 100  # characters of a value and of a label
 class Completion:
     """Proposes only what the person may read."""
 
-    def __init__(self, stores: Stores, directory: HostDirectory, *, workspace: bool) -> None:
-        """`workspace` opens runs to all channels of a workspace."""
+    def __init__(self, stores: Stores, directory: HostDirectory, *, workspace: bool, models: Sequence[str]) -> None:
+        """`workspace` opens runs to all channels of a workspace; `models` are those of the settings."""
         self._runs = stores.runs
         self._conversations = stores.conversations
         self._directory = directory
         self._workspace = workspace
+        self._models = models
 
     async def complete(self, asked: HalfTyped) -> Sequence[Choice]:
         """At most 25 values that hold what was typed, the newest or the likeliest first."""
@@ -60,6 +63,8 @@ class Completion:
                 return _plain([file.name for file in await self._conversations.files(session_id)])
             case Completes.HOSTS:
                 return _plain([host.host for host in await self._directory.hosts()])
+            case Completes.MODELS:
+                return _plain([USUAL, *(split_name(name)[0] for name in self._models)])
             case Completes.HELP:
                 return _plain([*GROUPS, *COMMANDS])
             case None:

@@ -35,6 +35,7 @@ class Completes(StrEnum):
     FILES = "files"
     HOSTS = "hosts"
     HELP = "help"
+    MODELS = "models"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from agent.commands.command import Command
 from agent.commands.options import Completes, Kind, Option
 from agent.domain.datasets import may_be_program
 from agent.domain.errors import BadRequest
+from agent.domain.models import EFFORTS
 from agent.domain.runs import PRIORITIES
 from agent.domain.tasks import TASKS
 from agent.tools.cards.card_views import card_arguments
@@ -14,7 +15,7 @@ from agent.tools.charts.chart_words import RESULT_WORDS, arguments_of
 from agent.tools.runs.log_views import view_in, view_of
 from agent.tools.runs.resulting import results_arguments
 
-GROUPS = {"look": "Look", "control": "Control a run", "change": "Change (people approve first)", "answer": "Answer"}
+GROUPS = {"look": "Look", "control": "Control", "change": "Change (people approve first)", "answer": "Answer"}
 _VIEWS = ("gpu", "usage", "throughput", *dict.fromkeys(RESULT_WORDS.values()))
 
 
@@ -228,6 +229,8 @@ COMMANDS: Mapping[str, Command] = {
             everyday=True,
         ),
         _on_run("token", "serving_token", "tell you the token of a model that is kept up"),
+        Command("models", "list_models", "the language models, their prices, and which answers here"),
+        Command("cost", "show_cost", "tokens and money of language models, here and this month"),
         _on_run("pause", "pause_run", "save a checkpoint and free the GPUs", "control", everyday=True),
         _on_run("resume", "resume_run", "go on from the checkpoint", "control", everyday=True),
         _on_run(
@@ -263,6 +266,21 @@ COMMANDS: Mapping[str, Command] = {
             "control",
             options=(_RUN, _LEVEL),
             example="priority r-abc123 high",
+        ),
+        Command(
+            "model",
+            "prefer_model",
+            "which language model answers in this thread; alone: which does",
+            "control",
+            options=(Option("model", "a configured one, or `usual`", completes=Completes.MODELS, written="{}"),),
+            example="model claude-sonnet-4-5",
+        ),
+        Command(
+            "effort",
+            "prefer_model",
+            "how hard it thinks in this thread",
+            "control",
+            options=(Option("effort", "how hard", choices=(*EFFORTS, "usual"), written="{}", needed=True),),
         ),
         Command(
             "start",

@@ -91,6 +91,8 @@ def _is_own(command: Command, word: str, own: frozenset[str]) -> bool:
     match command.name:
         case "results" | "priority":
             return is_run_id(plain.partition(".")[0])
+        case "model":
+            return "/" in plain or plain == "usual"
         case "script":
             return plain.isdecimal()
         case "chart":

@@ -4,11 +4,12 @@ Pure: messages and a compaction in, messages out. Messages are cut apart only wh
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from agent.conversation.prompt import as_read
 from agent.conversation.tool_calls import since_request
 from agent.domain.datasets import DatasetRef
+from agent.domain.models import Preference
 from agent.ports import ModelMessage, Role
 from agent.stores import Compaction, Context
 
@@ -25,11 +26,12 @@ class Conversation:
     history: list[ModelMessage]
     files: Sequence[DatasetRef]
     compaction: Compaction
+    preference: Preference = field(default_factory=Preference)
 
     @classmethod
     def of(cls, context: Context) -> "Conversation":
         """As it is stored."""
-        return cls(list(context.history), context.files, context.compaction)
+        return cls(list(context.history), context.files, context.compaction, context.preference)
 
 
 def read_by_model(talk: Conversation, *, window: int) -> list[ModelMessage]:

@@ -4,7 +4,7 @@ Resumable at every row: `run` looks at what is stored and goes on from there. Kn
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent.cards import duration
@@ -20,6 +20,7 @@ from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Card, Content
 from agent.domain.errors import TooLong
+from agent.domain.models import Preference
 from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelNotice, ModelReply, Role
 from agent.stores import Context, Conversations, ModelCall, ModelUsage, Turn
 from agent.tools.dispatch import Dispatcher
@@ -39,7 +40,7 @@ class TurnLoop:
     def __init__(  # noqa: PLR0913 - the loop joins these parts
         self,
         conversations: Conversations,
-        model: Model,
+        model_of: Callable[[Preference], Model],
         dispatcher: Dispatcher,
         calls: ToolCalls,
         delivery: OutboxDelivery,
@@ -53,7 +54,7 @@ class TurnLoop:
     ) -> None:
         """One loop serves every session; it keeps no state between calls. `answer_s` is the most for one answer."""
         self._conversations = conversations
-        self._model = model
+        self._model_of = model_of
         self._dispatcher = dispatcher
         self._calls = calls
         self._delivery = delivery
@@ -137,12 +138,12 @@ class TurnLoop:
         try:
             await control.wait(self._compactor.fit(turn, talk))
             try:
-                return await self._ask(await self._messages(turn, talk), live, control)
+                return await self._ask(self._model_of(talk.preference), await self._messages(turn, talk), live, control)
             except TooLong:
                 await control.wait(self._compactor.fit(turn, talk, overflowed=True))
         except TimeoutError:
             raise _CutOffError("") from None
-        return await self._ask(await self._messages(turn, talk), live, control)
+        return await self._ask(self._model_of(talk.preference), await self._messages(turn, talk), live, control)
 
     async def _messages(self, turn: Turn, talk: Conversation) -> list[ModelMessage]:
         """What the model reads: the system's word, the conversation, and with its last message what is so now."""
@@ -151,14 +152,16 @@ class TurnLoop:
         last = replace(last, note=f"{last.note} {facts}".strip())
         return [ModelMessage(Role.SYSTEM, SYSTEM), *before, last]
 
-    async def _ask(self, messages: Sequence[ModelMessage], live: LiveReply, control: TurnControl) -> ModelReply:
+    async def _ask(
+        self, model: Model, messages: Sequence[ModelMessage], live: LiveReply, control: TurnControl
+    ) -> ModelReply:
         """The model's whole reply.
 
         Raises:
             _CutOffError: somebody ended it, or it took too long.
         """
         said, reply, until_s = "", None, _now_s() + self._answer_s
-        pieces = aiter(self._model.stream(messages, self._dispatcher.schemas()))
+        pieces = aiter(model.stream(messages, self._dispatcher.schemas()))
         try:
             while (piece := await control.wait(anext(pieces, None), until_s=until_s)) is not None:
                 if isinstance(piece, ModelReply):

@@ -9,10 +9,12 @@ every model failed it waits, says so, and begins anew while its patience lasts.
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent.domain.models import split_name
 from agent.llm.failures import (
     CutOffError,
     Failure,
@@ -22,7 +24,7 @@ from agent.llm.failures import (
     failure_of,
     status_of,
 )
-from agent.llm.names import split_name
+from agent.llm.known import Known
 from agent.llm.whole import TOO_LONG, Whole
 
 log = logging.getLogger("agent.llm.gateway")
@@ -30,6 +32,7 @@ CONNECT_S = 15.0
 COOL_DOWN_S = 30.0  # where a provider does not say how long
 MOST_TRIES = 8
 LOGGED_CHARS = 300
+PROBE = {"messages": [{"role": "user", "content": "Say ok."}], "max_tokens": 16}  # the fewest that all providers take
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,8 @@ class Asking:
         """`litellm` is the module, or None where it is not installed."""
         self._litellm = litellm
         self._deadlines = deadlines
+        self._table = Known(litellm)
         self._known: set[str] = set()  # the names of the Router's models
-        self._priced: dict[str, bool] = {}  # by LiteLLM's name
-        self._windows: dict[str, int] = {}  # by LiteLLM's name
         self._last: dict[str, Failure] = {}
         if litellm is not None:
             self._router = litellm.Router(num_retries=0, allowed_fails=0, cooldown_time=COOL_DOWN_S)
@@ -77,6 +79,26 @@ class Asking:
             yield {"notice": f"{again.short}; I try again in {max(1, round(wait_s))} s."}
             await asyncio.sleep(wait_s)
         yield {"error": _all_failed([failures[name] for name in names])}
+
+    async def facts(self, names: Sequence[str], ask_s: float) -> list[dict[str, Any]]:
+        """What is known of models; each is asked for a word, all at once, for at most `ask_s`."""
+        return list(await asyncio.gather(*(self._facts(name, ask_s) for name in names)))
+
+    async def _facts(self, name: str, ask_s: float) -> dict[str, Any]:
+        model, url = split_name(name)
+        begun, trouble = time.monotonic(), ""
+        try:
+            if ask_s:
+                async with asyncio.timeout(ask_s), contextlib.aclosing(self._pieces(name, PROBE, Whole())) as pieces:
+                    await anext(pieces, None)
+        except NothingError:
+            pass  # it answered
+        except TimeoutError:
+            trouble = f"It did not answer within {ask_s:.0f} s. Check its address and its provider."
+        except Exception as error:  # noqa: BLE001 - one map of foreign exceptions at the edge
+            trouble = failure_of(error, model, missing_key="" if url else self._table.missing_keys(model)).text
+        seconds = time.monotonic() - begun
+        return {"name": name, "trouble": trouble, "seconds": seconds, **self._table.facts(model)}
 
     async def _down(
         self, names: Sequence[str], request: Mapping[str, Any], failures: dict[str, Failure]
@@ -126,7 +148,7 @@ class Asking:
         status = status_of(error)
         said = "" if status in {401, 403} else f": {error}"[:LOGGED_CHARS]
         log.warning("model call failed: %s %s (%d)%s", model, type(error).__name__, status, said)
-        missing = "" if url or status not in {401, 403, 500} else self.missing_keys(model)
+        missing = "" if url or status not in {401, 403, 500} else self._table.missing_keys(model)
         failure = self._last[name] = failure_of(error, model, missing_key=missing)
         if name in self._known:
             from litellm.router_utils.cooldown_handlers import set_cooldown_deployments  # noqa: PLC0415
@@ -197,8 +219,15 @@ class Asking:
         }
         if url:
             call["api_base"] = url
-            if self.missing_keys(model):
+            if self._table.missing_keys(model):
                 call["api_key"] = "none"  # a server of one's own often wants no key, but clients insist on some
+        if request.get("effort") and self._table.has_efforts(model):
+            call["reasoning_effort"] = request["effort"]
+        if self._table.marks_cache(model):  # a mark on the system's words holds for the tools before them, too
+            call["cache_control_injection_points"] = [
+                {"location": "message", "role": "system"},
+                {"location": "message", "index": -1},
+            ]
         return call
 
     def _know(self, name: str) -> None:
@@ -208,19 +237,10 @@ class Asking:
         from litellm.types.router import Deployment, LiteLLM_Params  # noqa: PLC0415
 
         model, url = split_name(name)
-        if model not in self._priced:  # looked up first: the Router gives a model without a price one of nothing
-            self._priced[model] = self._has_price(model)
+        self._table.entry(model)  # before the Router enters it
         parameters = LiteLLM_Params(model=model, api_base=url or None)
         self._router.add_deployment(Deployment(model_name=name, litellm_params=parameters, model_info={"id": name}))
         self._known.add(name)
-
-    def _has_price(self, model: str) -> bool:
-        if model.startswith("ollama"):  # of one's own machine, where LiteLLM would ask for it
-            return True
-        try:
-            return self._litellm.get_model_info(model).get("input_cost_per_token") is not None
-        except Exception:  # noqa: BLE001 - it raises where it knows nothing
-            return False
 
     async def _done(
         self, name: str, whole: Whole, request: Mapping[str, Any], failures: Mapping[str, Failure]
@@ -240,17 +260,8 @@ class Asking:
             "tokens_in": tokens_in,
             "tokens_out": tokens_out,
             "cost_usd": cost,
-            "window": self._window(model),
+            "window": self._table.window(model),
         }
-
-    def _window(self, model: str) -> int:
-        """The most tokens that it reads; 0 where LiteLLM does not know it."""
-        if model not in self._windows:
-            info: Mapping[str, Any] = {}
-            with contextlib.suppress(Exception):  # it raises where it knows nothing
-                info = {} if model.startswith("ollama") else self._litellm.get_model_info(model)
-            self._windows[model] = int(info.get("max_input_tokens") or 0)
-        return self._windows[model]
 
     def _bill(self, whole: Whole, model: str, request: Mapping[str, Any]) -> tuple[int, int, float | None]:
         """Tokens and cost; the cost of a model without a known price is not known."""
@@ -261,15 +272,7 @@ class Asking:
             cost = self._litellm.completion_cost(completion_response=reply, model=model)
         except Exception:  # noqa: BLE001 - an answer is worth more than its bill
             return *tokens, None
-        return *tokens, float(cost) if self._priced[model] else None
-
-    def missing_keys(self, model: str) -> str:
-        """Environment variables with keys that this model needs and that are not set."""
-        try:
-            missing = self._litellm.validate_environment(model)["missing_keys"]
-        except Exception:  # noqa: BLE001 - only for better words
-            return ""
-        return " or ".join(name for name in missing if name.endswith(("_API_KEY", "_TOKEN")))
+        return *tokens, float(cost) if self._table.has_price(model) else None
 
 
 def _soonest(failure: Failure) -> float:

@@ -15,14 +15,15 @@ from typing import Any
 
 from agent.conversation.prompt import as_read
 from agent.domain.errors import AppError, ModelError, TooLong, Unavailable
-from agent.llm.names import split_name
+from agent.domain.models import Effort, ModelFacts, Preference, split_name
 from agent.ports import Model, ModelMessage, ModelNotice, ModelReply, Piece, Role, ToolCall, ToolSchema
 
 log = logging.getLogger(__name__)
 LINE_LIMIT_BYTES = 16_000_000
 SILENCE_S = 130.0  # longer than the gateway's own limit, which has the better words
 START_WAIT_S = 5.0  # a gateway listens before it imports anything heavy
-PROBE_TOKENS = 16  # the fewest that every provider takes
+START_S = 60.0  # until it has loaded LiteLLM, on a slow machine
+ASK_S = 10.0
 NO_ANSWER_YET = '{"text": "No answer yet: this call waits for people or was overtaken by a newer message."}'
 BY_RULES = "So I go by rules:"
 CUT = "This answer was cut off at the model's limit; say `go on` for the rest."
@@ -35,15 +36,23 @@ class GatewayModel:
     """
 
     def __init__(
-        self, names: Sequence[str], socket: Path, *, patience_s: float = 0.0, silence_s: float = SILENCE_S
+        self,
+        names: Sequence[str],
+        socket: Path,
+        *,
+        effort: Effort = "",
+        patience_s: float = 0.0,
+        silence_s: float = SILENCE_S,
     ) -> None:
         """`socket` is the gateway's; `silence_s` the longest wait for its next line.
 
-        Where all of them failed they are asked again until `patience_s` after that.
+        Where all of them failed they are asked again until `patience_s` after that. A model without levels of `effort`
+        answers in its own way.
         """
         self._names = list(names)
         self.name = split_name(names[0])[0]
         self._socket = socket
+        self._effort = effort
         self._patience_s = patience_s
         self._silence_s = silence_s
 
@@ -57,7 +66,7 @@ class GatewayModel:
         request = json.dumps(self._request(messages, tools)).encode() + b"\n"
         if len(request) > LINE_LIMIT_BYTES:
             raise TooLong(f"The conversation is too long for {self.name}. Start a new thread.")
-        reader, writer = await self._connect()
+        reader, writer = await _connect(self._socket)
         try:
             async with asyncio.timeout(self._silence_s):
                 writer.write(request)
@@ -79,19 +88,6 @@ class GatewayModel:
         finally:
             writer.close()
 
-    async def probe(self) -> None:
-        """Ask for next to nothing; returns at the first sign that it answers. Raises as `stream` does."""
-        asked = self._request((ModelMessage(Role.USER, "Say ok."),), ())
-        request = asked | {"max_tokens": PROBE_TOKENS, "patience_s": 0.0}
-        reader, writer = await self._connect()
-        try:
-            writer.write(json.dumps(request).encode() + b"\n")
-            self._read(await reader.readline())
-        except OSError as error:
-            raise Unavailable("The process that talks to language models ended.") from error
-        finally:
-            writer.close()
-
     def _read(self, line: bytes) -> Piece:
         if not line.endswith(b"\n"):
             raise Unavailable("The process that talks to language models ended in the middle of an answer.")
@@ -109,22 +105,11 @@ class GatewayModel:
         bill = (done["tokens_in"], done["tokens_out"], done["cost_usd"])
         return ModelReply(done["text"], calls, done["model"], *bill, window=done["window"], note=" ".join(told))
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect; right after the bot's start, or after the gateway died, it may not listen yet."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + START_WAIT_S
-        while True:
-            try:
-                return await asyncio.open_unix_connection(str(self._socket), limit=LINE_LIMIT_BYTES)
-            except OSError as error:
-                if loop.time() > until:
-                    raise Unavailable("The process that talks to language models is not running.") from error
-                await asyncio.sleep(0.1)
-
     def _request(self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
         request: dict[str, Any] = {
             "models": self._names,
             "messages": [_as_openai(said) for said in paired(messages)],
+            "effort": self._effort,
             "patience_s": self._patience_s,
         }
         if tools:
@@ -136,6 +121,37 @@ class GatewayModel:
                 for tool in tools
             ]
         return request
+
+
+async def _connect(socket: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect; right after the bot's start, or after the gateway died, it may not listen yet."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + START_WAIT_S
+    while True:
+        try:
+            return await asyncio.open_unix_connection(str(socket), limit=LINE_LIMIT_BYTES)
+        except OSError as error:
+            if loop.time() > until:
+                raise Unavailable("The process that talks to language models is not running.") from error
+            await asyncio.sleep(0.1)
+
+
+async def facts_of(names: Sequence[str], socket: Path, *, ask_s: float) -> Sequence[ModelFacts]:
+    """What the gateway knows of models; each is asked for a word, all at once, for `ask_s` (0: nobody is asked).
+
+    Raises:
+        Unavailable: the gateway does not answer.
+    """
+    reader, writer = await _connect(socket)
+    try:
+        async with asyncio.timeout(ask_s + START_S):
+            writer.write(json.dumps({"about": list(names), "ask_s": ask_s}).encode() + b"\n")
+            answer = json.loads(await reader.readline())
+        return [ModelFacts(**facts) for facts in answer["facts"]]
+    except (TimeoutError, OSError, ValueError, KeyError) as error:
+        raise Unavailable("The process that talks to language models does not answer.") from error
+    finally:
+        writer.close()
 
 
 def paired(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
@@ -190,6 +206,40 @@ def _failure(said: Mapping[str, Any]) -> AppError:
     if said["too_long"]:
         return TooLong(said["text"])
     return Unavailable(said["text"], retry_after_s=said["retry_after_s"]) if said["later"] else ModelError(said["text"])
+
+
+class GatewayModels:
+    """`agent.ports.Models`: those of the settings, behind the gateway, with the planner of rules at the end."""
+
+    def __init__(
+        self, names: tuple[str, ...], socket: Path, rules: Model, *, patience_s: float, silence_s: float
+    ) -> None:
+        """`patience_s` and `silence_s` as of `GatewayModel`."""
+        self.names = names
+        self._socket = socket
+        self._rules = rules
+        self._patience_s = patience_s
+        self._silence_s = silence_s
+
+    def model(self, preference: Preference) -> Model:
+        """The chain of them, as people prefer it."""
+        models = GatewayModel(
+            preference.order(self.names),
+            self._socket,
+            effort=preference.effort,
+            patience_s=self._patience_s,
+            silence_s=self._silence_s,
+        )
+        return ModelChain(models, self._rules)
+
+    async def facts(self) -> Sequence[ModelFacts]:
+        """What is known of each, asked now. Raises `Unavailable` where nothing can be known."""
+        return await facts_of(self.names, self._socket, ask_s=ASK_S)
+
+    async def has_efforts(self, name: str) -> bool:
+        """Whether this one has levels of effort; nobody is asked. Raises `Unavailable`."""
+        (facts,) = await facts_of((name,), self._socket, ask_s=0)
+        return facts.efforts
 
 
 class ModelChain:

@@ -72,6 +72,10 @@ class Gateway:
             if request is None:
                 await _send(writer, _error("The process that talks to language models cannot read this request."))
                 return
+            if "about" in request:
+                facts = await self._asking.facts(request["about"], float(request.get("ask_s") or 0))
+                await _send(writer, {"facts": facts})
+                return
             async with contextlib.aclosing(self._asking.answer(request)) as answer:
                 async for said in answer:
                     await _send(writer, said)
@@ -92,8 +96,8 @@ def _read(line: bytes) -> dict[str, Any] | None:
         request = json.loads(line)
     except ValueError:
         return None
-    readable = isinstance(request, dict) and isinstance(request.get("models"), list) and request["models"]
-    return request if readable else None
+    names = (request.get("models") or request.get("about")) if isinstance(request, dict) else None
+    return request if names and isinstance(names, list) else None
 
 
 def _error(text: str) -> dict[str, Any]:

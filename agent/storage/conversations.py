@@ -15,6 +15,7 @@ from agent.domain.datasets import DatasetRef
 from agent.domain.errors import NotFound
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Person, Thread
+from agent.domain.models import Preference
 from agent.ports import AttachedFile, ModelMessage, Role, ToolCall
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
@@ -112,6 +113,7 @@ _HISTORY = (
 )
 _FILES = select(file.c.dataset).where(file.c.session_id == bindparam("session")).order_by(file.c.added_at.desc())
 _SESSION = select(binding.c.session_id).where(binding.c.thread_key == bindparam("thread"))
+_PREFERENCE = select(session.c.model, session.c.effort).where(session.c.id == bindparam("session"))
 _END_TURN = update(turn).where(turn.c.id == bindparam("turn")).values(state=TurnState.DONE)
 _END_ITEM = update(inbox).where(inbox.c.id == bindparam("item")).values(state=InboxState.DONE)
 
@@ -137,7 +139,13 @@ def _context(connection: Connection, session_id: str, last: str = "") -> Context
     made = Compaction(row.upto, row.cleared, row.made_after, row.summary) if row else Compaction()
     if made.upto and not last:
         last = connection.execute(_NEWEST_TURN, {"session": session_id}).scalar_one_or_none() or ""
-    return Context(_history(connection, session_id, last, upto=made.upto), _files(connection, session_id), made)
+    history = _history(connection, session_id, last, upto=made.upto)
+    return Context(history, _files(connection, session_id), made, _preference(connection, session_id))
+
+
+def _preference(connection: Connection, session_id: str) -> Preference:
+    row = connection.execute(_PREFERENCE, {"session": session_id}).one_or_none()
+    return Preference(row.model, row.effort) if row else Preference()
 
 
 def _find_session(connection: Connection, thread: Thread) -> str | None:
@@ -288,6 +296,16 @@ class SqlConversations:
         """Turns that were cut off, oldest first."""
         query = select(turn).where(turn.c.state == TurnState.RUNNING).order_by(turn.c.created_at)
         return [as_turn(row) for row in await self._database.read(lambda connection: connection.execute(query).all())]
+
+    async def prefer(self, session_id: str, preference: Preference) -> None:
+        """The model and the effort that the people of a session want from the next turn on."""
+        values = {"model": preference.model, "effort": preference.effort}
+        change = update(session).where(session.c.id == session_id).values(values)
+        await self._database.write(lambda connection: connection.execute(change))
+
+    async def preference(self, session_id: str) -> Preference:
+        """What they want; the usual where there is no such session."""
+        return await self._database.read(lambda connection: _preference(connection, session_id))
 
     async def start_call(self, turn_id: str, call_id: str) -> bool:
         """Mark a call with an effect as begun; False when it was begun before (its outcome is unknown)."""

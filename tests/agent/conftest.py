@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from agent.brain import Brain, Options, build
 from agent.llm.offline import OfflinePlanner
-from agent.ports import Model
+from agent.ports import Model, Models
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.storage.tables import metadata
@@ -29,6 +29,7 @@ class Harness:
         self.adapter, self.fleet, self.clock = FakeAdapter(), FakeFleet(), FakeClock()
         self.others: tuple[FakeFleet, ...] = ()  # engines beside the usual one
         self.model: Model = OfflinePlanner()
+        self.models: Models | None = None
         self.charts = FakeCharts()
         self.toolsets: Sequence[Toolset] = ()
         self.options = Options(pictures=folder / "charts", card_pace_s=0.01)
@@ -45,6 +46,7 @@ class Harness:
             bundles=FakeBundles(),
             charts=self.charts,
             model=self.model,
+            models=self.models,
             clock=self.clock,
             tokens=lambda nonce: f"token of {nonce}",
             options=self.options,

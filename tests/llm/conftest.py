@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,11 +69,14 @@ class GatewayProcess:
     def log(self) -> str:
         return self._log.read_text()
 
-    def model(self, server: ModelServer, name: str = "test-model", **more: float) -> GatewayModel:
+    def model(self, server: ModelServer, name: str = "test-model", **more: Any) -> GatewayModel:
         return self.chain(server, name, **more)
 
-    def chain(self, server: ModelServer, *names: str, **more: float) -> GatewayModel:
-        return GatewayModel([f"openai/{name}@{server.url}" for name in names], self.socket, **more)
+    def chain(self, server: ModelServer, *names: str, **more: Any) -> GatewayModel:
+        return self.of([f"openai/{name}@{server.url}" for name in names], **more)
+
+    def of(self, names: Sequence[str], **more: Any) -> GatewayModel:
+        return GatewayModel(names, self.socket, **more)
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from time import time
 import pytest
 
 from agent.domain.errors import AppError, ModelError, Unavailable
+from agent.domain.models import split_name
 from agent.llm.chain import GatewayModel
-from agent.llm.names import split_name
 from agent.ports import ModelMessage, Role, ToolCall
 from tests.llm.conftest import ANSWER_S, ASKED, CANARY, HANG_S, SILENCE_S, STATUS, GatewayProcess, answer
 from tests.platforms.model_server import Act, Call, Cut, Drip, Fail, Garbled, Hang, ModelServer, Reply, words

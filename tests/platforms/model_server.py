@@ -120,6 +120,7 @@ class ModelServer:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=1 << 28)
         app.router.add_post("/v1/chat/completions", self._answer)
+        app.router.add_post("/v1/messages", self._answer)  # Anthropic's, for acts that fail
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port).start()

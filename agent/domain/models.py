@@ -1,0 +1,46 @@
+"""What there is to say of language models: their names, what people prefer in a thread, and what is known of one.
+
+A name is `provider/name` as LiteLLM knows it, or `provider/name@url` on a server of one's own.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+EFFORTS = ("low", "medium", "high")
+_WITH_URL = re.compile(r"(.+?)@(https?://.+)")
+Effort = Literal["", "low", "medium", "high"]
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """LiteLLM's name and the address, which may be empty; a name may hold an @ of its own."""
+    found = _WITH_URL.fullmatch(name)
+    return (found[1], found[2]) if found else (name, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Which model is asked first, by its configured name, and how hard it thinks; empty for the usual."""
+
+    model: str = ""
+    effort: Effort = ""
+
+    def order(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The names with the preferred one first; one that is no more configured changes nothing."""
+        return (self.model, *(name for name in names if name != self.model)) if self.model in names else names
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A configured model. `trouble` says why it does not answer now, empty for one that does.
+
+    Prices are US dollars per million tokens; None where nobody knows. `efforts` says that it has levels of effort.
+    """
+
+    name: str
+    trouble: str = ""
+    seconds: float = 0.0
+    window_tokens: int | None = None
+    usd_in: float | None = None
+    usd_out: float | None = None
+    efforts: bool = False

@@ -1,0 +1,165 @@
+"""Tools about language models: which there are, which one answers in a thread, how hard it thinks, what they cost."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from agent.cards import counted, usd
+from agent.clock import month_began
+from agent.domain.content import Card
+from agent.domain.errors import BadRequest
+from agent.domain.models import Effort, ModelFacts, Preference, split_name
+from agent.domain.policy import Effect
+from agent.ports import Clock, Models
+from agent.stores import Conversations, ModelUsage, Spent
+from agent.tools.tool import Arguments, Caller, Result, Tool
+
+NONE = "No language model is configured, so I go by rules. The README says how to set TRAINYARD_MODELS."
+USUAL = "usual"
+ASK_S = 20.0
+
+
+class PreferArguments(Arguments):
+    """What is unsaid stays as it is."""
+
+    model: str | None = Field(None, description="A configured model or a part of its name; `usual` for the first.")
+    effort: Literal["low", "medium", "high", "usual"] | None = Field(None, description="How hard it thinks.")
+
+
+class LanguageModels:
+    """The tools of this family."""
+
+    def __init__(self, models: Models | None, conversations: Conversations, usage: ModelUsage, clock: Clock) -> None:
+        """`models` are the configured ones, if there are any."""
+        self._models = models
+        self._conversations = conversations
+        self._usage = usage
+        self._clock = clock
+
+    def tools(self) -> Sequence[Tool]:
+        """Their declarations."""
+        return (
+            Tool(
+                "list_models",
+                "The language models that are configured: reachable, window, price, which answers in this thread.",
+                Arguments,
+                Effect.READ,
+                run=self.show,
+                limit_s=ASK_S,
+            ),
+            Tool(
+                "prefer_model",
+                "Which language model answers in this thread from the next message on, and its effort; alone: which.",
+                PreferArguments,
+                Effect.WRITE,
+                run=self.prefer,
+                limit_s=ASK_S,
+            ),
+            Tool(
+                "show_cost",
+                "Tokens and money that language models used in this thread and this month.",
+                Arguments,
+                Effect.READ,
+                run=self.cost,
+            ),
+        )
+
+    async def show(self, caller: Caller, _asked: Arguments) -> Result:
+        """A line for each model, in the order in which they are asked here."""
+        if self._models is None:
+            return Result(NONE)
+        names = self._models.names
+        preference = await self._conversations.preference(caller.session_id)
+        facts = {one.name: one for one in await self._models.facts()}
+        order = preference.order(names)
+        lines = [
+            f"{number}. {_line(facts[name], preference, first=number == 1)}"
+            for number, name in enumerate((name for name in order if name in facts), 1)
+        ]
+        last = "When none of them answers, I go by rules. `model <name>` puts another one first in this thread."
+        body = "\n".join((*lines, "", last))
+        return Result(body, card=Card(kind="notice", title="Language models", body=body))
+
+    async def prefer(self, caller: Caller, asked: PreferArguments) -> Result:
+        """Keep what the thread's people prefer, and say what answers from now on."""
+        if self._models is None:
+            return Result(NONE)
+        if not caller.session_id:
+            raise BadRequest("A model is chosen for a thread. Say it in one with me: `@trainyard model …`.")
+        names = self._models.names
+        now = await self._conversations.preference(caller.session_id)
+        model = now.model if asked.model is None else _named(asked.model, names)
+        effort: Effort = now.effort if asked.effort is None else "" if asked.effort == "usual" else asked.effort
+        chosen = Preference(model, effort)
+        if chosen != now:
+            await self._conversations.prefer(caller.session_id, chosen)
+        first = chosen.order(names)[0]
+        said = f"In this thread `{split_name(first)[0]}` answers{_with(chosen)}"
+        if chosen.effort and not await self._models.has_efforts(first):
+            said += "; it has no levels of effort that I know of, so it answers in its own way"
+        return Result(f"{said}.", {"model": split_name(first)[0], "effort": chosen.effort})
+
+    async def cost(self, caller: Caller, _asked: Arguments) -> Result:
+        """Sums of this thread, and of the month for the channel and the person."""
+        since = month_began(self._clock.now())
+        channel, person = caller.thread.channel_key, caller.person.key
+        here = await self._usage.by_model(session_id=caller.session_id) if caller.session_id else {}
+        sums = {
+            "This thread": _total(here),
+            "This channel, this month": await self._usage.spent(channel=channel, since=since),
+            "You, this month": await self._usage.spent(person=person, since=since),
+        }
+        lines = [f"- {name}: {_spent(spent)}" for name, spent in sums.items()]
+        if len(here) > 1:
+            lines[1:1] = [f"  - `{model}`: {_spent(spent)}" for model, spent in here.items()]
+        body = "\n".join(lines)
+        return Result(body, card=Card(kind="notice", title="What language models cost", body=body))
+
+
+def _named(asked: str, names: Sequence[str]) -> str:
+    """The configured name that is meant; empty for the usual. Raises `BadRequest`."""
+    word = asked.strip("`").lower()
+    if word == USUAL:
+        return ""
+    plain = {name: split_name(name)[0].lower() for name in names}
+    for found in (
+        [name for name in names if word in {name.lower(), plain[name], plain[name].rpartition("/")[2]}],
+        [name for name in names if word and word in plain[name]],
+    ):
+        if len(found) == 1:
+            return found[0]
+    known = ", ".join(f"`{split_name(name)[0]}`" for name in names)
+    raise BadRequest(f"`{asked[:60]}` is none, or more than one, of the configured models: {known}.")
+
+
+def _with(chosen: Preference) -> str:
+    return f" with {chosen.effort} effort" if chosen.effort else ""
+
+
+def _line(facts: ModelFacts, preference: Preference, *, first: bool) -> str:
+    here = f", answers here{_with(preference) if facts.efforts else ''}" if first else ""
+    window = f"window {facts.window_tokens:,} tokens" if facts.window_tokens else "window unknown"
+    state = facts.trouble or f"It answered in {facts.seconds:.1f} s."
+    return f"`{split_name(facts.name)[0]}`{here}: {window}, {price_of(facts)}. {state}"
+
+
+def price_of(facts: ModelFacts) -> str:
+    """What it costs, in words."""
+    if facts.usd_in is None or facts.usd_out is None:
+        return "price unknown"
+    free = facts.usd_in == facts.usd_out == 0
+    return "no price" if free else f"{usd(facts.usd_in)} in and {usd(facts.usd_out)} out per million tokens"
+
+
+def _total(parts: Mapping[str, Spent]) -> Spent:
+    return sum(parts.values(), Spent())
+
+
+def _spent(spent: Spent) -> str:
+    if not spent.calls:
+        return "nothing"
+    money = usd(spent.usd) if spent.calls > spent.unpriced else ""
+    unpriced = f"{counted(spent.unpriced, 'call')} without a known price" if spent.unpriced else ""
+    words = " and ".join(part for part in (money, unpriced) if part)
+    return f"{counted(spent.calls, 'call')}, {spent.tokens_in:,} tokens in, {spent.tokens_out:,} out, {words}"

@@ -1,0 +1,50 @@
+"""What the gateway knows of models and sends to them besides the conversation."""
+
+import time
+
+from agent.llm.chain import facts_of
+from tests.llm.conftest import SILENCE_S, STATUS, GatewayProcess, answer
+from tests.platforms.model_server import Fail, Hang, ModelServer, Reply
+
+
+async def test_models_are_asked_at_once_and_their_prices_known(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Reply("ok"), model="gpt-4o-mini")
+    server.script(Fail(401), model="gpt-5")
+    server.script(Hang(), model="slow")
+    server.script(Reply("", finish="length"), model="thinks")
+    names = [f"openai/{name}@{server.url}" for name in ("gpt-4o-mini", "gpt-5", "slow", "thinks")]
+    names += ["ollama_chat/qwen3@http://127.0.0.1:9", "anthropic/claude-sonnet-4-5"]
+    (known,) = await facts_of(names[:1], gateway.socket, ask_s=0)
+    assert known.window_tokens == 128_000
+    begun = time.monotonic()
+    mini, refused, slow, thinks, ollama, claude = await facts_of(names, gateway.socket, ask_s=SILENCE_S / 2)
+    assert time.monotonic() - begun < SILENCE_S * 3
+    assert (mini.trouble, mini.window_tokens, mini.efforts) == ("", 128_000, False)
+    assert (round(mini.usd_in or 0, 2), round(mini.usd_out or 0, 2)) == (0.15, 0.6)
+    assert (refused.trouble[:36], refused.efforts) == ("The key for openai/gpt-5 was refused", True)
+    assert "did not answer within" in slow.trouble
+    assert (slow.usd_in, slow.window_tokens) == (None, None)
+    assert thinks.trouble == ""
+    assert (ollama.usd_in, ollama.usd_out) == (0.0, 0.0)
+    assert "ollama_chat/qwen3" in ollama.trouble
+    assert "Put ANTHROPIC_API_KEY into `.env`" in claude.trouble
+    assert len(server.requests) == 4
+
+
+async def test_effort_goes_to_models_that_have_levels(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Reply("yes"), Reply("yes"), Reply("yes"))
+    for name in ("gpt-5", "gpt-4o-mini", "qwen3"):
+        await answer(gateway.model(server, name, effort="high"))
+    assert [request.body.get("reasoning_effort") for request in server.requests] == ["high", None, None]
+
+
+async def test_what_providers_cache_is_marked(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Fail(400), model="claude-sonnet-4-5")
+    server.script(Reply("yes"), model="gpt-4o-mini")
+    names = [f"anthropic/claude-sonnet-4-5@{server.origin}", f"openai/gpt-4o-mini@{server.url}"]
+    await answer(gateway.of(names), tools=[STATUS])
+    anthropic, openai = (request.body for request in server.requests)
+    mark = {"type": "ephemeral"}
+    assert anthropic["system"][-1]["cache_control"] == mark  # which holds for the tools, too: they come before
+    assert anthropic["messages"][-1]["content"][-1]["cache_control"] == mark
+    assert "cache_control" not in str(openai)
