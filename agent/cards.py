@@ -172,7 +172,11 @@ def spec_facts(spec: RunSpec, *, priority: int = 0, limits: Limits | None = None
     facts = [
         *([Fact(name="Engine", value=spec.engine)] if spec.engine != DEFAULT_ENGINE else []),
         Fact(name="Host", value=f"{spec.host}, {gpus_words(spec.gpus)}"),
-        *([] if spec.script else [Fact(name="Test part", value=f"{spec.test_frac:.0%}, sealed, seed {spec.seed}")]),
+        *(
+            []
+            if spec.script
+            else [Fact(name="Test part", value=f"{spec.split.words(spec.test_frac)}, sealed, seed {spec.seed}")]
+        ),
         Fact(name="Network", value=network_words(spec)),
         Fact(name="Sandbox", value=sandbox_words(spec.sandbox)),
         Fact(name="If it fails", value=RETRIED if spec.auto_resume else "it is left to you"),
@@ -189,6 +193,10 @@ def spec_facts(spec: RunSpec, *, priority: int = 0, limits: Limits | None = None
     if spec.drop_columns:
         facts.append(Fact(name="Left out", value=", ".join(spec.drop_columns)))
     return facts
+
+
+def _test_part(spec: RunSpec) -> str:
+    return spec.split.words(spec.test_frac)
 
 
 def limits_words(limits: Limits) -> str:

@@ -69,6 +69,7 @@ _LEARNING = (
     Option("seed", "of what is drawn by chance", Kind.WHOLE, shown="7"),
     Option("test_frac", "share of the test part", Kind.NUMBER, shown="0.2"),
 )
+_SPLIT = Option("split", "column to split by, or random", argument="split_by", shown="patient_id|random")
 _SETTINGS = Option("settings", "such as lr=0.1 trials=20", Kind.PAIRS, shown="key=value …")
 _DATA_FILE = Option("file", "an attached file; unsaid, the newest one", completes=Completes.FILES)
 _START_SCRIPT = Command(
@@ -299,6 +300,7 @@ COMMANDS: Mapping[str, Command] = {
                 Option("text_column", "the column with the text"),
                 *_PLACE,
                 *_LEARNING,
+                _SPLIT,
                 _SETTINGS,
             ),
             example="start churn hours=2 lr=0.1",

@@ -75,13 +75,37 @@ class Leak(Value):
     why: str
 
 
+class Split(Value):
+    """How rows become a training and a test part.
+
+    `random`: stratified, by chance; `group`: rows of one value of the column stay together; `time`: the newest rows are
+    the test part; `given`: the column names the part of each row. `why` is a sentence where the data suggest it.
+    """
+
+    kind: Literal["random", "group", "time", "given"] = "random"
+    column: str = ""
+    why: str = ""
+
+    def words(self, frac: float) -> str:
+        """The test part in a few words."""
+        match self.kind:
+            case "group":
+                return f"{frac:.0%}, whole groups of {self.column}"
+            case "time":
+                return f"{frac:.0%}, the newest by {self.column}"
+            case "given":
+                return f"as {self.column} says"
+            case _:
+                return f"{frac:.0%}"
+
+
 class DataReport(Value):
     """The audit of one file.
 
     `problems` are sentences that stop a run; `warnings` are sentences that people should read first.
     `target`, `suggested_task` and `suggested_target` are guesses where nobody named a target.
     `preview` holds the first rows, each cell cut at 80 characters. `effort` is how much more work the settings of a
-    planned run make than the recipe's own.
+    planned run make than the recipe's own. `split` is what the data suggest.
     """
 
     dataset: DatasetRef
@@ -99,3 +123,4 @@ class DataReport(Value):
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     effort: float = 1.0
+    split: Split = Split()

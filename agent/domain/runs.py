@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from agent.domain.datasets import DatasetRef
+from agent.domain.datasets import DatasetRef, Split
 from agent.domain.pictures import PictureKind
 from agent.domain.tasks import TASKS, TaskType
 from agent.domain.value import Value
@@ -146,6 +146,7 @@ class RunSpec(Value):
     settings: dict[str, JsonValue] = Field(default_factory=dict)
     seed: int = 7
     test_frac: float = 0.2
+    split: Split = Split()
     host: str
     gpus: int = 0
     max_hours: float = 1.0
@@ -201,9 +202,15 @@ class RunSpec(Value):
         return ", ".join(file.name for file in self.script.data) if self.script else ""
 
     @property
-    def sealed_rows(self) -> tuple[str, str, int, float]:
+    def sealed_rows(self) -> tuple[str, str, int, float, str]:
         """What decides which rows are sealed: runs that agree in it are measured on the same ones."""
-        return self.dataset.sha256 if self.dataset else "", self.target or "", self.seed, self.test_frac
+        return (
+            self.dataset.sha256 if self.dataset else "",
+            self.target or "",
+            self.seed,
+            self.test_frac,
+            self.split.words(0),
+        )
 
     @property
     def searches(self) -> bool:

@@ -43,7 +43,7 @@ def test_a_folder_is_a_class(tmp_path: Path) -> None:
 def test_folders_of_parts_are_no_classes(tmp_path: Path) -> None:
     table = read(tmp_path, {"train/cat/1.png": DOT, "test/dog/2.png": OTHER})
     assert table.columns["label"] == ["cat", "dog"]
-    assert table.warnings == ["The folders test, train are read as one; the test part is split off anew."]
+    assert table.columns["part"] == ["train", "test"]
 
 
 @pytest.mark.parametrize("cell", ["a.png", "img/a.png", "a"])

@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
+from worker.recipes.common import parting
 from worker.recipes.common.columns import EXAMPLE_CHARS, describe, find_column, text_column
 from worker.recipes.common.job import BadSettings, Job, job_of
 from worker.recipes.common.personal import personal
@@ -46,6 +48,9 @@ def audit(
     if not named and guess:
         warnings += recipe.problems(table, guess)
     warnings += _warnings(table, columns, guess) + (recipe.warnings(table, guess) if guess else [])
+    if guess and not job:
+        dates = [column["name"] for column in columns if column["kind"] == "datetime" and column["name"] != guess]
+        warnings += parting.warnings(table, guess, dates)
     return {
         **_facts(table, columns),
         "target": recipe.describe(table, guess) if guess else None,
@@ -56,6 +61,7 @@ def audit(
         "problems": problems,
         "warnings": warnings,
         "effort": work,
+        "split": asdict(parting.suggested(table, guess)) if guess else {},
     }
 
 

@@ -48,6 +48,7 @@ SPEC_NAMES = {
     "drop_columns": "columns left out",
     "seed": "seed",
     "test_frac": "test part",
+    "split": "split",
     "engine": "engine",
     "host": "host",
     "gpus": "GPUs",

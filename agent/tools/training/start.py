@@ -6,12 +6,12 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from agent.cards import approval_card, at_host
-from agent.domain.datasets import DataReport
+from agent.domain.datasets import DataReport, Split
 from agent.domain.errors import BadData, BadRequest
 from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES, Network, RunSpec
-from agent.domain.tasks import TASKS, TaskType
+from agent.domain.tasks import TASKS, Answer, TaskType
 from agent.ports import Bundles
 from agent.runs.engines import Engines
 from agent.runs.life.service import RunService
@@ -37,6 +37,10 @@ class TrainArguments(Arguments):
     settings: dict[str, JsonValue] = Field(default_factory=dict, description="Hyperparameters that the person stated.")
     seed: int = 7
     test_frac: float = Field(0.2, gt=0.0, lt=0.9)
+    split_by: str | None = Field(
+        None,
+        description="Column to split by (whole groups, or the newest dates), or `random`; the data decide else.",
+    )
     max_hours: float = Field(1.0, gt=0.0, le=720.0)
     gpus: int | None = Field(None, ge=0, le=64, description="GPUs, if the person said how many.")
     network: Network | None = Field(
@@ -112,6 +116,7 @@ class Training:
             settings=asked.settings,
             seed=asked.seed,
             test_frac=asked.test_frac,
+            split=_split(asked, task, report),
             host=host.host,
             gpus=gpus,
             max_hours=asked.max_hours,
@@ -159,6 +164,32 @@ def _without_target(asked: TrainArguments, report: DataReport) -> DataReport:
     if report.problems:
         raise BadData(" ".join(report.problems))
     return report
+
+
+_SPLITS = frozenset({Answer.LABEL, Answer.NUMBER})
+_PART_NAMES = frozenset({"split", "part", "subset", "set", "fold"})
+
+
+def _split(asked: TrainArguments, task: TaskType, report: DataReport) -> Split:
+    """How the rows are split: as people said, else as the data suggest. Raises: BadRequest, BadData."""
+    if TASKS[task].answer not in _SPLITS:
+        if asked.split_by is not None:
+            raise BadRequest(f"{TASKS[task].label.capitalize()} has a split of its own, so leave `split_by` out.")
+        return Split()
+    wanted = asked.split_by
+    if wanted is None:
+        return report.split
+    if wanted.lower() in {"random", "chance"}:
+        return Split()
+    column = next((known for known in report.columns if known.name.lower() == wanted.lower()), None)
+    if column is None:
+        names = ", ".join(f"`{known.name}`" for known in report.columns)
+        raise BadData(f"There is no column `{wanted}` to split by. The columns: {names}; or say `random`.")
+    if column.name == report.split.column:
+        return report.split
+    if column.name.lower() in _PART_NAMES:
+        return Split(kind="given", column=column.name)
+    return Split(kind="time" if column.kind == "datetime" else "group", column=column.name)
 
 
 def _text_column(asked: TrainArguments, report: DataReport) -> str:

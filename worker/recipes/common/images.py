@@ -19,7 +19,7 @@ from typing import Any
 from worker.recipes.common.formats import BadData, Cells
 
 FORM = "images"
-IMAGE, LABEL, BOXES = "image", "label", "boxes"
+IMAGE, LABEL, BOXES, PART = "image", "label", "boxes", "part"
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"})
 MOST_IMAGES = 200_000
 MOST_PIXELS = 100_000_000
@@ -151,16 +151,18 @@ def _folders(images: list[str]) -> Cells:
         all(len(path) > shared for path in folders.values()) and len({path[shared] for path in folders.values()}) == 1
     ):
         shared += 1
-    said = []
+    parts: dict[str, str] = {}
     first = {path[shared].lower() for path in folders.values() if len(path) > shared}
     if first and first <= _PARTS and all(len(path) > shared + 1 for path in folders.values()):
-        said = [f"The folders {', '.join(sorted(first))} are read as one; the test part is split off anew."]
         shared += 1
+        parts = {file: path[shared - 1] for file, path in folders.items()}
     labels = {file: path[shared] if len(path) > shared else "" for file, path in folders.items()}
     numbers = list(range(1, len(images) + 1))
     if len(set(labels.values())) < 2:
-        return Cells([IMAGE], [[file] for file in images], numbers, FORM, said)
-    return Cells([IMAGE, LABEL], [[file, labels[file]] for file in images], numbers, FORM, said)
+        return Cells([IMAGE], [[file] for file in images], numbers, FORM, [])
+    if parts:
+        return Cells([IMAGE, PART, LABEL], [[file, parts[file], labels[file]] for file in images], numbers, FORM, [])
+    return Cells([IMAGE, LABEL], [[file, labels[file]] for file in images], numbers, FORM, [])
 
 
 def _joined(table: Cells, images: list[str], name: str) -> Cells | None:

@@ -13,7 +13,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
@@ -50,6 +50,7 @@ class Job:
     test_frac: float
     dataset_name: str
     dataset_sha256: str
+    split: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def artifacts(self) -> Path:
@@ -97,6 +98,7 @@ def job_of(config: Mapping[str, Any], run_dir: Path) -> Job:
         settings=spec.get("settings") or {},
         seed=int(spec.get("seed", 7)),
         test_frac=float(spec.get("test_frac", 0.2)),
+        split=spec.get("split") or {},
         dataset_name=str(dataset.get("name", "data.csv")),
         dataset_sha256=str(dataset.get("sha256", "")),
     )

@@ -43,7 +43,8 @@ def is_split(job: Job, source: Path, sealed_dir: Path) -> bool:
 
 def asked(job: Job) -> list[object]:
     """What of a request the split depends on, beyond the seed."""
-    return [job.recipe, job.target, job.text_column, list(job.drop_columns), job.test_frac]
+    way = [job.split["kind"], job.split["column"]] if job.split.get("column") else []
+    return [job.recipe, job.target, job.text_column, list(job.drop_columns), job.test_frac, *way]
 
 
 def _sha256(path: Path) -> str:

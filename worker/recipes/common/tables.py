@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from worker.recipes.common import parting
 from worker.recipes.common.columns import describe, find_column, text_column
 from worker.recipes.common.job import Job
 from worker.recipes.common.sealing import seal
@@ -51,21 +52,36 @@ def _split(job: Job, source: Path, sealed_dir: Path, rules: Rules) -> dict[str, 
     if "row_id" in whole and "row_id" not in (*table.names, *job.drop_columns):
         print("The column row_id is left out: the split numbers its rows under this name.")
     labels = [cell.strip() for cell in table.columns[target]]
+    way = parting.Parting(job.split.get("kind", parting.RANDOM), job.split.get("column", ""))
     groups = _groups(table, target, text, rules)
-    train, test = split_rows(rules.strata(labels), frac=job.test_frac, seed=job.seed, groups=groups)
+    if way.column:
+        way = parting.Parting(way.kind, find_column(table, way.column, role="split"))
+    if way.kind in {parting.GIVEN, parting.TIME}:
+        train, test = parting.parts_of(table, target, way, frac=job.test_frac)
+        groups = None
+    else:
+        groups = parting.groups_of(table, way.column) if way.kind == parting.GROUP else groups
+        train, test = split_rows(rules.strata(labels), frac=job.test_frac, seed=job.seed, groups=groups)
+    if way.kind in {parting.GIVEN, parting.GROUP}:
+        table = parting.without(table, way.column)
     test = np.random.default_rng(job.seed).permutation(test)  # the order of the file must not tell the class
     if rules.lay is not None:
         sealed_dir.mkdir(parents=True, exist_ok=True)
         table = rules.lay(source, table, job.run_dir, sealed_dir, test.tolist())
     _write(job, table, target, (train.tolist(), test.tolist()), sealed_dir)
     together = "; rows with equal inputs stay on one side" if groups is not None else ""
+    together = {
+        parting.GIVEN: f", as “{way.column}” says",
+        parting.TIME: f", the newest by “{way.column}”",
+        parting.GROUP: f"; rows of one “{way.column}” stay on one side",
+    }.get(way.kind, together)
     print(f"Split {table.rows:,} rows: {len(train):,} to train, {len(test):,} sealed to measure{together}.")
     return {
         "target": target,
         "text_column": text,
         "train_rows": len(train),
         "test_rows": len(test),
-        "equal_inputs_kept_together": groups is not None,
+        "equal_inputs_kept_together": groups is not None and way.kind == parting.RANDOM,
     }
 
 

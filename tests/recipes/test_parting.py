@@ -1,0 +1,97 @@
+"""Ways to split: what the data suggest, what people say, and what must not happen."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.recipes.folders import Make
+from worker.recipes.common.table import read_table
+from worker.recipes.inspect import audit
+
+DICE = random.Random(5)
+
+
+def visits(rows: int = 240) -> str:
+    """Several rows of a patient, in the order of their days, and the part that somebody gave each."""
+    lines = ["patient_id,day,age,part,ill"]
+    for row in range(rows):
+        patient, part = row % 40, "test" if row % 40 < 8 else "train"
+        day = f"2024-{1 + row // 28:02}-{1 + row % 28:02}"
+        lines.append(
+            f"p{patient},{day},{30 + patient + DICE.random():.2f},{part},{'yes' if DICE.random() < 0.5 else 'no'}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def audited(text: str, folder: Path, **asked: Any) -> dict[str, Any]:
+    path = folder / "visits.csv"
+    path.write_text(text)
+    return audit(read_table(path), target="ill", **asked)
+
+
+def parts(make: Make, text: str, **spec: Any) -> tuple[list[dict[str, str]], list[dict[str, str]], Any]:
+    run = make(text, "ill", **spec)
+    code = run.prepare_here()
+    return (run.rows("data/train.csv"), run.rows("data/test.csv"), run) if not code else ([], [], run)
+
+
+def test_parts_that_the_data_name_are_kept(make: Make, tmp_path: Path) -> None:
+    found = audited(visits(), tmp_path)
+    assert (found["split"]["kind"], found["split"]["column"]) == ("given", "part")
+    train, test, run = parts(make, visits(), split={"kind": "given", "column": "part"})
+    assert (len(train), len(test)) == (192, 48)
+    assert {row["patient_id"] for row in test} == {f"p{number}" for number in range(8)}
+    assert "part" not in train[0]
+    assert not run.json("data/split.json")["equal_inputs_kept_together"]
+
+
+def test_rows_that_stand_in_both_given_parts_are_told(tmp_path: Path) -> None:
+    lines = visits().splitlines()
+    header, first = lines[0], next(line for line in lines if ",train," in line)
+    text = "\n".join([header, *lines[1:], first.replace(",train,", ",test,")]) + "\n"
+    (said,) = [warning for warning in audited(text, tmp_path)["warnings"] if "same inputs as a training row" in warning]
+    assert "1 of its 49 test rows" in said
+    assert f"line {len(lines) + 1} = line {lines.index(first) + 1}" in said
+
+
+def test_groups_are_not_torn_apart(make: Make, tmp_path: Path) -> None:
+    text = "\n".join(line.replace(",train,", ",a,").replace(",test,", ",b,") for line in visits().splitlines()) + "\n"
+    found = audited(text, tmp_path)
+    assert (found["split"]["kind"], found["split"]["column"]) == ("group", "patient_id")
+    assert any("6.0 rows each" in warning for warning in found["warnings"])
+    train, test, _ = parts(make, text, split={"kind": "group", "column": "patient_id"})
+    assert "patient_id" not in train[0]
+    ages = {line.split(",")[2]: line.split(",")[0] for line in text.splitlines()[1:]}
+    assert not {ages[row["age"]] for row in train} & {ages[row["age"]] for row in test}
+    assert 30 <= len(test) <= 60
+
+
+def test_the_newest_rows_are_the_test_part(make: Make) -> None:
+    train, test, _ = parts(make, visits(), split={"kind": "time", "column": "day"})
+    assert max(row["day"] for row in train) < min(row["day"] for row in test)
+    assert len(test) == 48
+
+
+@pytest.mark.parametrize(
+    ("split", "said"),
+    [
+        ({"kind": "given", "column": "age"}, "“age” does not name the parts"),
+        ({"kind": "time", "column": "age"}, "“age” holds no dates"),
+        ({"kind": "group", "column": "nobody"}, "There is no split column “nobody”"),
+    ],
+)
+def test_a_way_that_cannot_work_is_refused(make: Make, split: dict[str, str], said: str) -> None:
+    run = make(visits(), "ill", split=split)
+    assert run.prepare_here() == 65
+    assert said in run.json("error.json")["text"]
+
+
+def test_dates_are_pointed_out_where_rows_are_split_at_random(tmp_path: Path) -> None:
+    text = "\n".join(",".join(line.split(",")[1:3] + line.split(",")[4:]) for line in visits().splitlines()) + "\n"
+    found = audited(text, tmp_path)
+    assert found["split"]["kind"] == "random"
+    assert any("`split=day`" in warning for warning in found["warnings"])
