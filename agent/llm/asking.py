@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent.domain.models import split_name
@@ -44,6 +44,22 @@ class Deadlines:
     answer_s: float = 300.0
 
 
+@dataclass(slots=True)
+class _SoFar:
+    """Why models did not answer a request, by their names, and what it cost: an answer that broke off is billed too."""
+
+    failures: dict[str, Failure] = field(default_factory=dict)
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = 0.0
+
+    def count(self, tokens_in: int, tokens_out: int, cost_usd: float | None) -> None:
+        """Add an answer."""
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
+        self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
+
+
 class Asking:
     """Asks chains of models."""
 
@@ -56,6 +72,7 @@ class Asking:
         self._last: dict[str, Failure] = {}
         if litellm is not None:
             self._router = litellm.Router(num_retries=0, allowed_fails=0, cooldown_time=COOL_DOWN_S)
+            self._router.discard()  # its callbacks: nothing is called through it
 
     async def answer(self, request: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """`text` for each piece, `notice` where it begins anew, and `done` or `error` at the end.
@@ -63,14 +80,15 @@ class Asking:
         `request` has `models` in their order, `messages`, maybe `tools`, `effort`, `max_tokens` and `patience_s`: how
         long after the first failure of all it may begin anew.
         """
-        names, failures = list(request["models"]), dict[str, Failure]()
-        loop, give_up_at = asyncio.get_running_loop(), 0.0
+        names, so_far = list(request["models"]), _SoFar()
+        failures, loop, give_up_at = so_far.failures, asyncio.get_running_loop(), 0.0
         for number in range(MOST_TRIES):
             waiting = [name for name in names if name not in failures or failures[name].later]
-            async for said in self._down(waiting, request, failures):
-                yield said
-                if "done" in said:
-                    return
+            async with contextlib.aclosing(self._down(waiting, request, so_far)) as answer:
+                async for said in answer:
+                    yield said
+                    if "done" in said:
+                        return
             give_up_at = give_up_at or loop.time() + float(request.get("patience_s") or 0.0)
             again = min((failures[name] for name in names if failures[name].later), key=_soonest, default=None)
             wait_s = 0.0 if again is None else self._wait_s(again, number)
@@ -101,9 +119,9 @@ class Asking:
         return {"name": name, "trouble": trouble, "seconds": seconds, **self._table.facts(model)}
 
     async def _down(
-        self, names: Sequence[str], request: Mapping[str, Any], failures: dict[str, Failure]
+        self, names: Sequence[str], request: Mapping[str, Any], so_far: "_SoFar"
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Ask one after the other until one answers; `failures` takes why others did not."""
+        """Ask one after the other until one answers; `so_far` takes why others did not, and what they cost."""
         queue, once_more = await self._in_order(names), set(names)
         while queue:
             name, whole = queue.pop(0), Whole()
@@ -111,19 +129,19 @@ class Asking:
                 async with contextlib.aclosing(self._pieces(name, request, whole)) as pieces:
                     async for text in pieces:
                         yield {"text": text}
-            except NothingError as error:
-                if name in once_more:
+            except Exception as error:  # noqa: BLE001 - one map of foreign exceptions at the edge
+                await self._bill(name, whole, request, so_far)
+                if isinstance(error, NothingError) and name in once_more:
                     once_more.discard(name)
                     queue.insert(0, name)
-                else:
-                    failures[name] = await self._failed(name, error)
-            except Exception as error:  # noqa: BLE001 - one map of foreign exceptions at the edge
-                failures[name] = await self._failed(name, error)
+                    continue
+                failure = so_far.failures[name] = self._failed(name, error)
                 if queue and not whole.is_empty:
-                    yield {"notice": f"{failures[name].short}; {split_name(queue[0])[0]} answers instead."}
+                    yield {"notice": f"{failure.short}; {split_name(queue[0])[0]} answers instead."}
             else:
                 self._last.pop(name, None)
-                yield {"done": await self._done(name, whole, request, failures)}
+                await self._bill(name, whole, request, so_far)
+                yield {"done": self._done(name, whole, request, so_far)}
                 return
 
     async def _in_order(self, names: Sequence[str]) -> list[str]:
@@ -134,7 +152,7 @@ class Asking:
         return sorted(names, key=lambda name: name in cooling)
 
     async def _cools_down(self, name: str) -> bool:
-        if name not in self._last:
+        if name not in self._known or name not in self._last:
             return False
         try:
             await self._router.async_get_available_deployment(model=name, request_kwargs={})
@@ -142,7 +160,7 @@ class Asking:
             return True
         return False
 
-    async def _failed(self, name: str, error: Exception) -> Failure:
+    def _failed(self, name: str, error: Exception) -> Failure:
         """Why a model did not answer; it cools down where the Router thinks so of this class of error."""
         model, url = split_name(name)
         status = status_of(error)
@@ -242,28 +260,30 @@ class Asking:
         self._router.add_deployment(Deployment(model_name=name, litellm_params=parameters, model_info={"id": name}))
         self._known.add(name)
 
-    async def _done(
-        self, name: str, whole: Whole, request: Mapping[str, Any], failures: Mapping[str, Failure]
-    ) -> dict[str, Any]:
+    def _done(self, name: str, whole: Whole, request: Mapping[str, Any], so_far: "_SoFar") -> dict[str, Any]:
         model, _ = split_name(name)
         tools = [tool["function"]["name"] for tool in request.get("tools") or ()]
         text, calls = whole.said(tools)
-        tokens_in, tokens_out, cost = await asyncio.to_thread(self._bill, whole, model, request)
         earlier = request["models"][: request["models"].index(name)]
-        why = [failure.text for one in earlier if (failure := failures.get(one) or self._last.get(one))]
+        why = [failure.text for one in earlier if (failure := so_far.failures.get(one) or self._last.get(one))]
         return {
             "text": text,
             "calls": calls,
             "model": model,
             "instead": " ".join(why),
             "cut": whole.finish == TOO_LONG,
-            "tokens_in": tokens_in,
-            "tokens_out": tokens_out,
-            "cost_usd": cost,
+            "tokens_in": so_far.tokens_in,
+            "tokens_out": so_far.tokens_out,
+            "cost_usd": so_far.cost_usd,
             "window": self._table.window(model),
         }
 
-    def _bill(self, whole: Whole, model: str, request: Mapping[str, Any]) -> tuple[int, int, float | None]:
+    async def _bill(self, name: str, whole: Whole, request: Mapping[str, Any], so_far: "_SoFar") -> None:
+        """Count what an answer cost, whole or not."""
+        if whole.chunks:
+            so_far.count(*await asyncio.to_thread(self._cost, whole, split_name(name)[0], request))
+
+    def _cost(self, whole: Whole, model: str, request: Mapping[str, Any]) -> tuple[int, int, float | None]:
         """Tokens and cost; the cost of a model without a known price is not known."""
         tokens = 0, 0
         try:

@@ -16,8 +16,8 @@ from agent.ports import Model, ModelMessage, ModelReply, Role, ToolSchema
 from tests.platforms.model_server import ModelServer
 
 HANG_S = 30.0
-SILENCE_S = 1.0
-ANSWER_S = 4.0
+SILENCE_S = 2.0
+ANSWER_S = 5.0
 CANARY = "sk-canary-7f3a9c51e2d84b60"
 OTHER_CANARY = "canary-of-another-provider-0123456789"
 ASKED = (ModelMessage(Role.SYSTEM, "Be brief."), ModelMessage(Role.USER, "hello"))

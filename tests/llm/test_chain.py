@@ -13,7 +13,7 @@ from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelMessage, ModelReply, Role
 from tests.agent.conftest import Harness
 from tests.fakes import ScriptedModel, said
-from tests.llm.conftest import CANARY, GatewayProcess, answer
+from tests.llm.conftest import ASKED, CANARY, GatewayProcess, answer
 from tests.platforms.model_server import Call, Cut, Fail, ModelServer, Reply
 
 
@@ -121,6 +121,22 @@ async def test_nothing_is_asked_for_once_more(gateway: GatewayProcess, server: M
     assert (reply.text, reply.note) == ("Now.", "")
     _, reply = await answer(chain(gateway, server))
     assert reply.note == "openai/first answered nothing. So openai/second answers:"
+
+
+async def test_an_answer_that_was_not_used_is_billed_too(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Reply("", usage=(1000, 0)), Reply("", usage=(1000, 0)), model="gpt-4o-mini")
+    server.script(Reply("yes", usage=(2000, 10)), model="gpt-4o")
+    *_, reply = [piece async for piece in gateway.chain(server, "gpt-4o-mini", "gpt-4o").stream(ASKED, ())]
+    assert isinstance(reply, ModelReply)
+    assert (reply.tokens_in, reply.tokens_out) == (4000, 10)
+    assert reply.cost_usd == pytest.approx(2000 * 0.15e-6 + 2000 * 2.5e-6 + 10 * 10e-6)
+
+
+async def test_a_name_that_nobody_knows_is_passed_over(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Reply("yes"), Reply("yes"))
+    for _ in range(2):
+        _, reply = await answer(gateway.of(["nonsense/x", f"openai/known@{server.url}"]))
+        assert reply.note.startswith("The provider of nonsense/x is unknown.")
 
 
 async def test_a_conversation_that_is_too_long_is_nothing_for_rules(

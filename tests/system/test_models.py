@@ -186,14 +186,22 @@ async def test_kill_9_of_the_gateway_in_the_middle_of_an_answer(
     assert len(answers(slack, asked)) == 3, slack.transcript()  # with Alice's second message
 
 
-@pytest.mark.faults
-async def test_cut_off_in_the_middle_the_planners_words_replace_it(slack: SlackServer, server: ModelServer) -> None:
-    server.script(Cut(after=6))
+async def test_a_model_that_fails_for_now_is_waited_for_and_asked_again(
+    slack: SlackServer, server: ModelServer
+) -> None:
+    server.script(Cut(after=6), Fail(429, headers={"Retry-After": "2"}), Reply("Here I am.", usage=(1500, 20)))
     asked = slack.user("alice").mention("what is the weather")
-    await seen(slack, asked.ts, "broke off in the middle of its answer", "did not understand")
+    await seen(slack, asked.ts, "word0", "broke off in the middle of its answer; I try again in")
+    await seen(slack, asked.ts, "have used up the quota; I try again in 2 s.")
+    await seen(slack, asked.ts, "Here I am.")
     await settled()
     (message,) = answers(slack, asked)
-    assert "word0" not in message.shown
+    assert message.shown == "Here I am."
+    server.script(Reply("ok"))
+    slack.user("alice").say("models", thread=asked.ts)
+    await seen(slack, asked.ts, "openai/test-model", "answers here", "price unknown", "It answered in")
+    slack.user("alice").say("cost", thread=asked.ts)
+    await seen(slack, asked.ts, "This thread: 1 call,", "without a known price")
 
 
 async def test_a_refused_key_is_said_and_the_planner_answers(
