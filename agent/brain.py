@@ -12,6 +12,7 @@ from agent.conversation.facts import ThreadFacts
 from agent.conversation.guards import TurnLimits
 from agent.conversation.loop import TurnLoop
 from agent.conversation.questions import QuestionService
+from agent.conversation.session_tools import SessionTools
 from agent.conversation.sessions import InboxRouter
 from agent.conversation.tool_calls import ToolCalls
 from agent.delivery.outbox import OutboxDelivery
@@ -124,6 +125,8 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         await delivery.put(key, caller.thread, Content(text=text), whisper=to, urgent=True)
 
     files = DataFiles(stores.conversations, engines, clock)
+    model_of = models.model if models else lambda _: model
+    compactor = Compactor(stores.conversations, delivery, model_of, stores.usage, clock, window=options.context_tokens)
     control = Control(stores.runs, service, approvers=options.approvers)
     families: tuple[Toolset, ...] = (
         Data(files, stores.runs, engines, blobs, artifacts),
@@ -140,6 +143,9 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         Experimenting(stores.runs, artifacts),
         Asking(stores.conversations),
         LanguageModels(models, stores.conversations, stores.usage, clock),
+        SessionTools(
+            stores.sessions, stores.conversations, compactor, artifacts, effect=lambda name: dispatcher.effect(name)
+        ),
         *toolsets,
     )
     dispatcher = Dispatcher(families, workspace=options.runs_open)
@@ -156,10 +162,9 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime
     )
     calls = ToolCalls(stores.conversations, dispatcher, approvals, questions, delivery)
-    compactor = Compactor(stores.conversations, model, stores.usage, clock, window=options.context_tokens)
     loop = TurnLoop(
         stores.conversations,
-        models.model if models else lambda _: model,
+        model_of,
         dispatcher,
         calls,
         delivery,

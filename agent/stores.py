@@ -42,6 +42,7 @@ __all__ = [
     "Questions",
     "Runs",
     "Script",
+    "Sessions",
     "Spent",
     "Stores",
     "Turn",
@@ -67,11 +68,12 @@ class InboxItem:
 
 
 class TurnState(StrEnum):
-    """How far a turn is; a paused one waits for people."""
+    """How far a turn is; a paused one waits for people, and one that was taken back is read by nobody."""
 
     RUNNING = "running"
     PAUSED = "paused"
     DONE = "done"
+    UNDONE = "undone"
 
 
 class TurnKind(StrEnum):
@@ -209,6 +211,31 @@ class Conversations(Protocol):
 
     async def files(self, session_id: str) -> Sequence[DatasetRef]:
         """The files of a session, newest first."""
+
+
+class Sessions(Protocol):
+    """Sessions as a whole."""
+
+    async def newest(self, session_id: str) -> tuple[Turn, int] | None:
+        """The newest turn and the id of its newest message; None where nothing was said."""
+
+    async def undo(self, turn_id: str) -> Sequence[ModelMessage]:
+        """Take a turn out of what models read; its messages. Raises `Conflict` while it has not ended."""
+
+    async def exported(self, session_id: str) -> Sequence[tuple[datetime, ModelMessage]]:
+        """Everything that was said, oldest first, each with the time at which its turn began."""
+
+    async def threads(self, session_id: str) -> Sequence[Thread]:
+        """The threads of a session; empty where there is no such session."""
+
+    async def at(self, address: str, near: Thread) -> str | None:
+        """The session of the thread that an address of the same workspace is of."""
+
+    async def bind(self, thread: Thread, session_id: str) -> None:
+        """Let a thread go on with a session."""
+
+    async def forget(self, person: Person) -> int:
+        """Delete what a person said from messages, summaries and handled inbox items; how many messages these were."""
 
 
 class Approvals(Protocol):
@@ -376,6 +403,7 @@ class Stores:
 
     inbox: Inbox
     conversations: Conversations
+    sessions: Sessions
     approvals: Approvals
     questions: Questions
     runs: Runs

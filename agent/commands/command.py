@@ -58,7 +58,7 @@ class Command:
         if self.other is None or self.switch is None:
             return self
         plain = (word.strip("`,").removeprefix("file=") for word in words)
-        return self.other if any("=" not in word and self.switch(word) for word in plain) else self
+        return self.other if any("=" not in word.partition("?")[0] and self.switch(word) for word in plain) else self
 
     def arguments(self, words: Sequence[str]) -> dict[str, Any]:
         """What the tool is called with. Raises `BadRequest` where the words cannot be read."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from agent.commands.command import Command
 from agent.commands.options import Completes, Kind, Option
+from agent.commands.words import is_session_address
 from agent.domain.datasets import may_be_program
 from agent.domain.errors import BadRequest
 from agent.domain.models import EFFORTS
@@ -15,7 +16,13 @@ from agent.tools.charts.chart_words import RESULT_WORDS, arguments_of
 from agent.tools.runs.log_views import view_in, view_of
 from agent.tools.runs.resulting import results_arguments
 
-GROUPS = {"look": "Look", "control": "Control", "change": "Change (people approve first)", "answer": "Answer"}
+GROUPS = {
+    "look": "Look",
+    "control": "Control",
+    "change": "Change (people approve first)",
+    "session": "This conversation",
+    "answer": "Answer",
+}
 _VIEWS = ("gpu", "usage", "throughput", *dict.fromkeys(RESULT_WORDS.values()))
 
 
@@ -37,6 +44,13 @@ def _logs(rest: Sequence[str]) -> dict[str, Any]:
         "older": older or None,
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _address(rest: Sequence[str]) -> dict[str, Any]:
+    """One word, as it is: links hold signs of our own."""
+    if len(rest) != 1:
+        raise BadRequest("`resume` takes one run, or the id of one conversation or a link to its thread.")
+    return {"address": rest[0]}
 
 
 _SOON = tuple(sorted(PRIORITIES, key=PRIORITIES.__getitem__, reverse=True))
@@ -233,7 +247,22 @@ COMMANDS: Mapping[str, Command] = {
         Command("models", "list_models", "the language models, their prices, and which answers here"),
         Command("cost", "show_cost", "tokens and money of language models, here and this month"),
         _on_run("pause", "pause_run", "save a checkpoint and free the GPUs", "control", everyday=True),
-        _on_run("resume", "resume_run", "go on from the checkpoint", "control", everyday=True),
+        Command(
+            "resume",
+            "resume_run",
+            "go on from the checkpoint",
+            "control",
+            (_RUN,),
+            everyday=True,
+            switch=is_session_address,
+            other=Command(
+                "resume",
+                "resume_session",
+                "go on with another conversation",
+                options=(Option("address", "a conversation's id, or a link to its thread", written="{}", needed=True),),
+                reads=_address,
+            ),
+        ),
         _on_run(
             "stop",
             "stop_run",
@@ -340,6 +369,18 @@ COMMANDS: Mapping[str, Command] = {
             "change",
             options=(_RUN, Option("file", "an attached file; unsaid, the newest one", completes=Completes.FILES)),
         ),
+        Command("new", "new_session", "a fresh start; what was said is kept", "session"),
+        Command("compact", "compact_session", "summarise what was said", "session"),
+        Command("undo", "undo_turn", "forget the last turn, and say what stays done", "session"),
+        Command("export", "export_session", "all that was said, as files", "session"),
+        Command(
+            "forget",
+            "forget_person",
+            "delete what you said; asks first",
+            "session",
+            (Option("me", "your own words", Kind.FLAG),),
+            example="forget me",
+        ),
     )
 }
 HELP = Command(
@@ -351,6 +392,7 @@ HELP = Command(
     everyday=True,
 )
 ALIASES = {
+    "delete-my-data": "forget",
     "train": "start",
     "update_script": "update",
     "hosts": "cluster",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from agent.commands.command import Command
 from agent.commands.options import Kind
 from agent.commands.registry import command_of
-from agent.commands.words import plain_ids, split
+from agent.commands.words import is_session_address, plain_ids, split
 from agent.domain.errors import BadRequest
 from agent.domain.ids import is_run_id
 from agent.tools.cards.card_views import CARD_WORDS
@@ -93,6 +93,8 @@ def _is_own(command: Command, word: str, own: frozenset[str]) -> bool:
             return is_run_id(plain.partition(".")[0])
         case "model":
             return "/" in plain or plain == "usual"
+        case "resume":
+            return is_session_address(word)
         case "script":
             return plain.isdecimal()
         case "chart":

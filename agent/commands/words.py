@@ -39,3 +39,9 @@ def plain_ids(words: Sequence[str]) -> tuple[str, ...]:
     """The words, run ids without what is written around them."""
     plain = ((word, word.strip(_AROUND_IDS)) for word in words)
     return tuple(bare if is_run_id(bare.lower()) else word for word, bare in plain)
+
+
+def is_session_address(word: str) -> bool:
+    """Whether a word can name a conversation: its id, or a link to its thread."""
+    plain = word.strip("`<>,").lower()
+    return plain.startswith(("https://", "http://")) or (plain.startswith("s-") and len(plain) == len("s-") + 26)

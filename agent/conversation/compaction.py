@@ -4,6 +4,7 @@ First old results of tools are put away, then a summary by the model stands for 
 thread is told in a line. Called by the turn loop before each step and after an overflow, and by the command `compact`.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from agent.cards import counted
@@ -18,7 +19,10 @@ from agent.conversation.context import (
     transcript,
 )
 from agent.conversation.prompt import SUMMARY
+from agent.delivery.outbox import OutboxDelivery
 from agent.domain.errors import AppError
+from agent.domain.inbound import Thread
+from agent.domain.models import Preference
 from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelReply, Role
 from agent.stores import Compaction, Conversations, ModelCall, ModelUsage, Turn
 
@@ -40,11 +44,19 @@ class Compactor:
     """Makes compactions and stores them."""
 
     def __init__(
-        self, conversations: Conversations, model: Model, usage: ModelUsage, clock: Clock, *, window: int
+        self,
+        conversations: Conversations,
+        delivery: OutboxDelivery,
+        model_of: Callable[[Preference], Model],
+        usage: ModelUsage,
+        clock: Clock,
+        *,
+        window: int,
     ) -> None:
         """`window` is in tokens, for models whose own is not known."""
         self._conversations = conversations
-        self._model = model
+        self._delivery = delivery
+        self._model_of = model_of
         self._usage = usage
         self._clock = clock
         self._window = window
@@ -90,7 +102,7 @@ class Compactor:
         asked = [ModelMessage(Role.SYSTEM, SUMMARY), ModelMessage(Role.USER, text)]
         reply: ModelReply | None = None
         try:
-            async for piece in self._model.stream(asked, ()):
+            async for piece in self._model_of(talk.preference).stream(asked, ()):
                 if isinstance(piece, ModelReply):
                     reply = piece
         except AppError:
@@ -103,8 +115,13 @@ class Compactor:
         return reply.text.strip()
 
     async def _store(self, turn: Turn, talk: Conversation, made: Compaction, told: str) -> None:
-        await self._conversations.compact(turn.session_id, made, thread=turn.thread, text=told)
+        await self.store(turn.session_id, turn.thread, made, told)
         talk.compaction = made
+
+    async def store(self, session_id: str, thread: Thread, made: Compaction, told: str) -> None:
+        """Let models read this of a session from now on, and tell its thread."""
+        await self._conversations.compact(session_id, made, thread=thread, text=told)
+        self._delivery.wake(thread.key)
 
 
 def _newest(talk: Conversation) -> int:

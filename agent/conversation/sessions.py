@@ -56,6 +56,7 @@ PASTED = (
     "ask for it by that name. A key of a language model belongs in the bot's `.env`."
 )
 ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
+DONE = "Done; it stands in the thread."
 STOPPED = "I stopped that answer."
 WAITED_FOR = "{} is at work and changes something, so I wait for its end; then I stop."
 NOT_YOURS = "Guests of another organisation end only answers to themselves."
@@ -434,6 +435,9 @@ class InboxRouter:
         content = await carry_out(words, caller, self._dispatcher)
         if content is None:
             return await self._ask(item)
+        if content == Content():  # what it did stands in the thread
+            await self._whisper(item, Content(text=DONE))
+            return True
         await self._delivery.put(f"command:{item.id}", inbound.thread, content, whisper=whisper, urgent=True)
         return True
 

@@ -25,6 +25,7 @@ UNKNOWN_OUTCOME = (
     'Check the state before you repeat it."}'
 )
 NOT_ASKED = '{"text": "People stopped this turn before they were asked about the call. Nothing was done."}'
+FOR_COMMANDS = '{"error": "People do that themselves, with a command."}'
 CANCELLED = '{"text": "People stopped this turn before the call had ended. It only reads, so nothing was changed."}'
 
 
@@ -94,6 +95,8 @@ class ToolCalls:
 
     async def _carry_out(self, turn: Turn, call: ToolCall, caller: Caller, control: TurnControl) -> Result | str | None:
         """What a call gave, or the answer for the model where it could not be done; None where people are asked."""
+        if turn.kind is not TurnKind.COMMANDED and not self._dispatcher.offered(call.name):
+            return FOR_COMMANDS
         asks, reads = self._dispatcher.asks(call.name), self._dispatcher.effect(call.name) is Effect.READ
         if asks and await self._approvals.waits(turn, call):
             return None

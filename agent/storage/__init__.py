@@ -8,6 +8,7 @@ from agent.storage.model_usage import SqlModelUsage
 from agent.storage.outbox import SqlOutbox
 from agent.storage.questions import SqlQuestions
 from agent.storage.runs import SqlRuns
+from agent.storage.sessions import SqlSessions
 from agent.stores import Stores
 
 
@@ -16,6 +17,7 @@ def sql_stores(database: Database) -> Stores:
     return Stores(
         inbox=SqlInbox(database),
         conversations=SqlConversations(database),
+        sessions=SqlSessions(database),
         approvals=SqlApprovals(database),
         questions=SqlQuestions(database),
         runs=SqlRuns(database),

@@ -48,7 +48,8 @@ def as_turn(row: Row[Any]) -> Turn:
     return Turn(row.id, row.session_id, row.inbox_id, thread, person, TurnState(row.state), TurnKind(row.kind))
 
 
-def _as_message(row: Row[Any]) -> ModelMessage:
+def as_message(row: Row[Any]) -> ModelMessage:
+    """A message from its row, with person and kind of its turn."""
     calls = tuple(ToolCall(*call) for call in json.loads(row.calls)) if row.calls else ()
     facts = json.loads(row.facts) if row.facts else {}
     said = ModelMessage(
@@ -108,6 +109,7 @@ _HISTORY = (
     .where(
         message.c.session_id == bindparam("session"),
         (message.c.id > bindparam("upto")) | (message.c.turn_id == bindparam("turn")),
+        turn.c.state != TurnState.UNDONE,
     )
     .order_by(message.c.id)
 )
@@ -126,7 +128,7 @@ def _history(connection: Connection, session_id: str, last: str = "", *, upto: i
     rows = list(connection.execute(_HISTORY, {"session": session_id, "upto": upto, "turn": last}).all())
     newest = {row.turn_id: row.id for row in rows}
     rows.sort(key=lambda row: (row.turn_id == last, newest[row.turn_id]))
-    return [_as_message(row) for row in rows]
+    return [as_message(row) for row in rows]
 
 
 def _files(connection: Connection, session_id: str) -> list[DatasetRef]:
@@ -266,8 +268,7 @@ class SqlConversations:
 
         def store(connection: Connection) -> None:
             number = connection.execute(insert(compaction).returning(compaction.c.id), values).scalar_one()
-            content = Content(text=text)
-            put_post(connection, f"compaction:{number}", thread, content, whisper=None, urgent=True)
+            put_post(connection, f"compaction:{number}", thread, Content(text=text), whisper=None, urgent=True)
 
         await self._database.write(store)
 

@@ -47,7 +47,7 @@ class Dispatcher:
                 raise ValueError(f"two tools are called {tool.name}")
             self._tools[tool.name] = tool
         self._workspace = workspace
-        self._schemas = tuple(tool.schema() for tool in self._tools.values())
+        self._schemas = tuple(tool.schema() for tool in self._tools.values() if tool.offered)
 
     def schemas(self) -> tuple[ToolSchema, ...]:
         """What a model is offered."""
@@ -57,6 +57,10 @@ class Dispatcher:
         """The effect of a tool; READ for an unknown one, whose call only answers that it is unknown."""
         tool = self._tools.get(name)
         return tool.effect if tool else Effect.READ
+
+    def offered(self, name: str) -> bool:
+        """Whether a model may call it; an unknown one is answered like any wrong call."""
+        return name not in self._tools or self._tools[name].offered
 
     def runs_beside(self, name: str) -> bool:
         """Whether a call of this tool may run at the same time as others of the same reply."""

@@ -77,6 +77,7 @@ class Tool:
     `limit_s` ends a call, plan or execution that takes longer. `cap_chars` is the most of an answer that a model reads.
     `beside` says that it may run at the same time as others of one reply, `roles` who may call it; where these are
     unsaid, its effect decides. `cost` says what exact arguments cost, which their card shows; what spends has one.
+    What is not `offered` is for commands, not for models.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Tool:
     beside: bool | None = None
     roles: frozenset[Role] | None = None
     cost: Callable[[Mapping[str, JsonValue]], str] | None = None
+    offered: bool = True
 
     def __post_init__(self) -> None:
         """Refuse a declaration that could not be carried out."""

@@ -241,7 +241,7 @@ async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTu
             dispatcher,
             calls,
             delivery,
-            Compactor(stores.conversations, model, stores.usage, clock, window=100_000),
+            Compactor(stores.conversations, delivery, lambda _: model, stores.usage, clock, window=100_000),
             ThreadFacts(stores.runs, stores.approvals, stores.questions, clock),
             stores.usage,
             clock,

@@ -58,7 +58,7 @@ async def test_discord_takes_every_command_with_room_for_more(server: DiscordSer
     shown = [one["name"] for one in train["options"] if one["type"] == 1]
     inside = [one["name"] for group in groups.values() for one in group["options"]]
     assert sorted(shown + inside) == sorted([*COMMANDS, HELP.name])
-    assert set(groups) == {"look", "control", "change"}
+    assert set(groups) == {"look", "control", "change", "session"}
     assert len(train["options"]) <= 18  # of 25
 
 

@@ -117,6 +117,22 @@ async def test_an_overflow_is_summarised_and_asked_again(slack: SlackServer, ser
     assert words[1].startswith('[from "Bob"]\nand which one most?\n[note of Trainyard: It is ')
 
 
+async def test_a_conversation_begins_anew_and_a_turn_is_taken_back(slack: SlackServer, server: ModelServer) -> None:
+    server.script(Reply("Blue."), Reply("Red."), Reply("I do not know."))
+    alice = slack.user("alice")
+    asked = alice.mention("name a colour")
+    await seen(slack, asked.ts, "Blue.")
+    alice.say("new", thread=asked.ts)
+    await seen(slack, asked.ts, "A fresh start: of what was said so far I read nothing any more.")
+    alice.say("name another colour", thread=asked.ts)
+    await seen(slack, asked.ts, "Red.")
+    alice.say("undo", thread=asked.ts)
+    await seen(slack, asked.ts, "I forgot the last turn: “name another colour”")
+    alice.say("which colour was it?", thread=asked.ts)
+    await seen(slack, asked.ts, "I do not know.")
+    assert [len(request.messages) for request in server.requests] == [2, 2, 2]
+
+
 async def test_a_model_asks_people_with_buttons_and_waits(bot: Bot, slack: SlackServer, server: ModelServer) -> None:
     ask = {"question": "Which of the two?", "choices": ["the small one", "the large one"]}
     plan = {"items": [{"text": "ask", "state": "done"}, {"text": "answer"}]}

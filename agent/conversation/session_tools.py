@@ -1,0 +1,192 @@
+"""Tools over a whole conversation, for commands alone: a fresh start, undo, compact, export, continuing, forgetting."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from pydantic import JsonValue
+
+from agent.cards import counted
+from agent.conversation.compaction import Compactor
+from agent.conversation.context import Conversation
+from agent.domain.content import Card
+from agent.domain.errors import Conflict, NotFound
+from agent.domain.inbound import Thread
+from agent.domain.policy import Effect, may_read
+from agent.ports import ModelMessage, Role
+from agent.runs.pictures.artifacts import ArtifactWriter
+from agent.stores import Compaction, Conversations, Sessions, Turn
+from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
+
+EMPTY = "Nothing was said in this conversation yet."
+FRESH = "_A fresh start: of what was said so far I read nothing any more. `resume {}` brings it back._"
+BACK = "_I read this conversation from its beginning again._"
+MOVED = "This thread goes on with the conversation {}; what was said here before is kept as {}."
+NO_SESSION = "I find no conversation there that you may read here."
+FORGET = (
+    "Your words, and your name with them, are deleted from every conversation that I stored, from its summaries and "
+    "from what I was sent; so is what I would read of them. What stands in the chat itself, files, runs, and who "
+    "approved what stay."
+)
+RESULT_CHARS = 2_000  # of a tool's result in the export for people
+
+
+class NoArguments(Arguments):
+    """Takes nothing."""
+
+
+class AddressArguments(Arguments):
+    address: str
+
+
+class ForgetArguments(Arguments):
+    me: bool = True
+
+
+class SessionTools:
+    """The commands' tools."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        conversations: Conversations,
+        compactor: Compactor,
+        artifacts: ArtifactWriter,
+        *,
+        effect: Callable[[str], Effect],
+    ) -> None:
+        """`effect` is that of a tool by its name."""
+        self._sessions = sessions
+        self._conversations = conversations
+        self._compactor = compactor
+        self._artifacts = artifacts
+        self._effect = effect
+
+    def tools(self) -> Sequence[Tool]:
+        """Their declarations; a model is offered none of them."""
+
+        def tool(name: str, does: str, arguments: type[Arguments], **more: Any) -> Tool:
+            return Tool(name, does, arguments, Effect.WRITE, offered=False, **more)
+
+        return (
+            tool("new_session", "Read nothing any more of what was said so far.", NoArguments, run=self.new),
+            tool("compact_session", "Summarise what was said.", NoArguments, run=self.compact, limit_s=120.0),
+            tool("undo_turn", "Take the last turn back.", NoArguments, run=self.undo),
+            tool("export_session", "Everything that was said, as files.", NoArguments, run=self.export),
+            tool("resume_session", "Go on with another conversation.", AddressArguments, run=self.resume),
+            Tool(
+                "forget_person",
+                "Delete what a person said.",
+                ForgetArguments,
+                Effect.DESTROY,
+                plan=self.plan_forget,
+                execute=self.forget,
+                offered=False,
+            ),
+        )
+
+    async def new(self, caller: Caller, _asked: NoArguments) -> Result:
+        """Go on without what was said."""
+        _, newest = await self._newest(caller)
+        await self._compact(caller, Compaction(newest, newest, newest), FRESH.format(caller.session_id))
+        return Result("")
+
+    async def compact(self, caller: Caller, _asked: NoArguments) -> Result:
+        """Summarise it, at whatever length."""
+        turn, _ = await self._newest(caller)
+        talk = Conversation.of(await self._conversations.context(caller.session_id))
+        return Result(await self._compactor.compact(turn, talk))
+
+    async def undo(self, caller: Caller, _asked: NoArguments) -> Result:
+        """Take the last turn out of what models read, and name what it did."""
+        turn, newest = await self._newest(caller)
+        made = (await self._conversations.context(caller.session_id)).compaction
+        if newest <= made.upto:
+            raise Conflict("The last turn is part of a summary, or from before a fresh start; it cannot be taken out.")
+        said = await self._sessions.undo(turn.id)
+        text = f"I forgot the last turn: “{said[0].text[:100]}”, with all that was said in it."
+        done = self._effects(said)
+        if done:
+            text += "\nWhat was done in it stays done:\n" + "\n".join(done)
+        return Result(text)
+
+    async def export(self, caller: Caller, _asked: NoArguments) -> Result:
+        """As jsonl for programs and as markdown for people."""
+        said = await self._sessions.exported(caller.session_id)
+        if not said:
+            raise NotFound(EMPTY)
+        about = f"sessions/{caller.session_id}"
+        rows = (json.dumps(_row(at, message), ensure_ascii=False) for at, message in said)
+        jsonl = await self._artifacts.document("\n".join(rows) + "\n", name="conversation.jsonl", about=about)
+        markdown = await self._artifacts.document(_markdown(said), name="conversation.md", about=about)
+        text = f"The conversation `{caller.session_id}`: {counted(len(said), 'message')}."
+        return Result(text, files=(jsonl, markdown))
+
+    async def resume(self, caller: Caller, asked: AddressArguments) -> Result:
+        """Bind this thread to another conversation, or read its own from the beginning again."""
+        address = asked.address.strip("<>`")
+        session_id = address if address.startswith("s-") else await self._sessions.at(address, caller.thread)
+        homes = await self._sessions.threads(session_id or "")
+        if session_id is None or not any(self._may_read(caller, home) for home in homes):
+            raise NotFound(NO_SESSION)
+        if session_id == caller.session_id:
+            _, newest = await self._newest(caller)
+            await self._compact(caller, Compaction(made_after=newest), BACK)
+            return Result("")
+        await self._sessions.bind(caller.thread, session_id)
+        return Result(MOVED.format(f"`{session_id}`", f"`{caller.session_id}`"))
+
+    async def plan_forget(self, caller: Caller, _asked: ForgetArguments) -> Plan:
+        """Ask the person once more."""
+        card = Card(kind="approval", title="Delete what you said?", tone="warn", body=FORGET)
+        return Plan({"person": caller.person.key}, card)
+
+    async def forget(self, caller: Caller, _exact: dict[str, JsonValue], _token: str) -> Result:
+        """Delete it; done twice, there is nothing left to delete."""
+        count = await self._sessions.forget(caller.person)
+        return Result(f"I deleted {counted(count, 'message')} of yours.")
+
+    async def _newest(self, caller: Caller) -> tuple[Turn, int]:
+        found = await self._sessions.newest(caller.session_id)
+        if found is None:
+            raise NotFound(EMPTY)
+        return found
+
+    async def _compact(self, caller: Caller, made: Compaction, told: str) -> None:
+        await self._compactor.store(caller.session_id, caller.thread, made, told)
+
+    def _may_read(self, caller: Caller, home: Thread) -> bool:
+        return may_read(caller.person, here=caller.thread, home=home, workspace=caller.workspace)
+
+    def _effects(self, turn: Sequence[ModelMessage]) -> list[str]:
+        """What calls of a turn did that is not undone with it."""
+        tools = {call.id: call.name for said in turn for call in said.calls}
+        lines = []
+        for said in turn:
+            name = tools.get(said.call_id, "")
+            answer = json.loads(said.text) if name and said.text.startswith("{") else {}
+            if name and self._effect(name) is not Effect.READ and not {"error", "approval"} & answer.keys():
+                lines.append(f"- `{name}`: {str(answer.get('text', ''))[:200]}")
+        return lines
+
+
+def _row(at: datetime, said: ModelMessage) -> dict[str, Any]:
+    told = {key: value for key, value in asdict(said).items() if value not in ("", 0, 0.0, (), False)}
+    return {"turn_began": at.isoformat(), **told}
+
+
+def _markdown(said: Sequence[tuple[datetime, ModelMessage]]) -> str:
+    parts = []
+    for at, message in said:
+        calls = "".join(f"\n\n`{call.name}` `{call.arguments[:RESULT_CHARS]}`" for call in message.calls)
+        match message.role:
+            case Role.USER:
+                who = "the monitor" if message.noticed else message.speaker
+                parts.append(f"**{who}** ({at:%Y-%m-%d %H:%M} UTC)\n\n{message.text}")
+            case Role.TOOL:
+                parts.append(f"```json\n{message.text[:RESULT_CHARS]}\n```")
+            case _:
+                parts.append(f"**Trainyard**\n\n{message.text}{calls}")
+    return "\n\n".join(parts) + "\n"

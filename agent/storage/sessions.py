@@ -1,0 +1,152 @@
+"""What people do to whole sessions: take a turn back, export, continue elsewhere, have their words deleted."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from agent import wire
+from agent.domain.errors import Conflict
+from agent.domain.inbound import Inbound, Person, Thread
+from agent.ports import ModelMessage, Role
+from agent.storage.conversations import as_message, as_turn
+from agent.storage.database import Database
+from agent.storage.tables import binding, compaction, inbox, message, turn
+from agent.stores import InboxState, Turn, TurnState
+
+DELETED = "[deleted]"
+BUSY = "A turn is at work here, or waits for people. Stop it or decide it first."
+
+
+class SqlSessions:
+    """Sessions as a whole; each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        """`database` is started by the composition root."""
+        self._database = database
+
+    async def newest(self, session_id: str) -> tuple[Turn, int] | None:
+        """The newest turn and the id of its newest message; None where nothing was said."""
+        query = (
+            select(turn, message.c.id.label("message_id"))
+            .join_from(message, turn, message.c.turn_id == turn.c.id)
+            .where(message.c.session_id == session_id, turn.c.state != TurnState.UNDONE)
+            .order_by(message.c.id.desc())
+            .limit(1)
+        )
+        row = await self._database.read(lambda connection: connection.execute(query).one_or_none())
+        return None if row is None else (as_turn(row), int(row.message_id))
+
+    async def undo(self, turn_id: str) -> Sequence[ModelMessage]:
+        """Take a turn out of what models read; its messages. Raises `Conflict` while it has not ended."""
+        change = update(turn).where(turn.c.id == turn_id, turn.c.state == TurnState.DONE)
+        query = (
+            select(message, turn.c.person, turn.c.kind)
+            .join_from(message, turn, message.c.turn_id == turn.c.id)
+            .where(turn.c.id == turn_id)
+            .order_by(message.c.id)
+        )
+
+        def store(connection: Connection) -> list[ModelMessage]:
+            if connection.execute(change.values(state=TurnState.UNDONE)).rowcount != 1:
+                raise Conflict(BUSY)
+            return [as_message(row) for row in connection.execute(query).all()]
+
+        return await self._database.write(store)
+
+    async def exported(self, session_id: str) -> Sequence[tuple[datetime, ModelMessage]]:
+        """Everything that was said, oldest first, each with the time at which its turn began."""
+        query = (
+            select(message, turn.c.person, turn.c.kind, turn.c.created_at)
+            .join_from(message, turn, message.c.turn_id == turn.c.id)
+            .where(message.c.session_id == session_id)
+            .order_by(message.c.id)
+        )
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        return [(row.created_at, as_message(row)) for row in rows]
+
+    async def threads(self, session_id: str) -> Sequence[Thread]:
+        """The threads of a session; empty where there is no such session."""
+        query = select(binding.c.thread).where(binding.c.session_id == session_id)
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        return [wire.decode(Thread, row.thread) for row in rows]
+
+    async def at(self, address: str, near: Thread) -> str | None:
+        """The session of the thread that an address of the same workspace is of."""
+        beginning = f"{near.platform}/{near.tenant}/"
+        query = select(binding.c.session_id, binding.c.thread).where(
+            binding.c.thread_key.startswith(beginning, autoescape=True)
+        )
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        found = [(wire.decode(Thread, row.thread), str(row.session_id)) for row in rows]
+        digits = address.replace(".", "")
+        fits = [one for one in found if one[0].thread_id and one[0].thread_id.replace(".", "") in digits]
+        fits.sort(key=lambda one: one[0].channel not in address)
+        return fits[0][1] if fits else None
+
+    async def bind(self, thread: Thread, session_id: str) -> None:
+        """Let a thread go on with a session."""
+
+        def store(connection: Connection) -> None:
+            connection.execute(delete(binding).where(binding.c.thread_key == thread.key))
+            values = {"thread_key": thread.key, "session_id": session_id, "thread": wire.encode(thread).decode()}
+            connection.execute(insert(binding), values)
+
+        await self._database.write(store)
+
+    async def forget(self, person: Person) -> int:
+        """Delete what a person said from messages, summaries and handled inbox items; how many messages these were."""
+
+        def store(connection: Connection) -> int:
+            forgotten = _own_messages(connection, person)
+            for message_id, role, own_turn in forgotten:
+                text = json.dumps({"text": DELETED}) if role == Role.TOOL else DELETED
+                facts = "" if own_turn else json.dumps({"steers": person.key, "speaker": "somebody"})
+                connection.execute(update(message).where(message.c.id == message_id).values(text=text, facts=facts))
+            ids = [message_id for message_id, _, _ in forgotten]
+            sessions = select(message.c.session_id).where(message.c.id.in_(ids))
+            said = compaction.c.session_id.in_(sessions) & (compaction.c.summary != "")
+            connection.execute(update(compaction).where(said).values(summary=DELETED))
+            _forget_name(connection, person)
+            _forget_inbox(connection, person)
+            return len(forgotten)
+
+        return await self._database.write(store)
+
+
+def _own_messages(connection: Connection, person: Person) -> list[tuple[int, str, bool]]:
+    """Id and role of what a person said, and whether that was in a turn of their own."""
+    named = f'"id":{json.dumps(person.id)}'
+    asked = select(message.c.id, message.c.role, message.c.facts, turn.c.person).join_from(
+        message, turn, message.c.turn_id == turn.c.id
+    )
+    likely = (message.c.role == Role.USER) & turn.c.person.contains(named, autoescape=True)
+    steered = message.c.facts.contains(json.dumps(person.key), autoescape=True)
+    found = []
+    for row in connection.execute(asked.where(likely | steered)).all():
+        steers = json.loads(row.facts).get("steers", "") if row.facts else ""
+        if (steers or wire.decode(Person, row.person).key) == person.key:
+            found.append((int(row.id), str(row.role), not steers))
+    return found
+
+
+def _forget_name(connection: Connection, person: Person) -> None:
+    nameless = wire.encode(person.model_copy(update={"name": ""})).decode()
+    query = select(turn.c.id, turn.c.person).where(
+        turn.c.person.contains(f'"id":{json.dumps(person.id)}', autoescape=True), turn.c.state != TurnState.RUNNING
+    )
+    for row in connection.execute(query).all():
+        if wire.decode(Person, row.person).key == person.key:
+            connection.execute(update(turn).where(turn.c.id == row.id).values(person=nameless))
+
+
+def _forget_inbox(connection: Connection, person: Person) -> None:
+    query = select(inbox.c.id, inbox.c.payload).where(
+        inbox.c.platform == person.platform,
+        inbox.c.state == InboxState.DONE,
+        inbox.c.payload.contains(f'"id":{json.dumps(person.id)}', autoescape=True),
+    )
+    for row in connection.execute(query).all():
+        if wire.decode(Inbound, row.payload).person.key == person.key:
+            connection.execute(update(inbox).where(inbox.c.id == row.id).values(payload=""))

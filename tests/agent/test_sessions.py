@@ -1,0 +1,168 @@
+"""What people do to a whole conversation: start afresh, compact, undo, export, continue, have their words deleted."""
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.brain import Brain
+from agent.conversation.prompt import as_read
+from agent.domain.content import Document
+from agent.domain.inbound import Thread
+from agent.ports import ModelMessage, ModelReply, Role, ToolCall
+from tests.agent.conftest import Harness
+from tests.agent.stage import Stage
+from tests.fakes import ALICE, BOB, GUEST, THREAD, ScriptedModel, clicked, said
+
+ELSEWHERE = THREAD.model_copy(update={"thread_id": "1700000000.123456"})
+
+
+def answers(*texts: str) -> ScriptedModel:
+    return ScriptedModel(*(ModelReply(text, (), "m") for text in texts))
+
+
+def words(messages: Sequence[ModelMessage]) -> list[str]:
+    """What a model reads of a conversation."""
+    return [message.text for message in messages if message.role is not Role.SYSTEM]
+
+
+async def tells(harness: Harness, brain: Brain, text: str, **more: object) -> str:
+    """What stands in the thread as an answer to that."""
+    before = len(harness.adapter.shown)
+    await brain.router.accept(said(text, **more))  # type: ignore[arg-type]
+    await harness.until(lambda: len(harness.adapter.shown) > before)
+    await brain.router.idle()
+    await brain.delivery.idle()
+    return harness.adapter.shown[-1].text
+
+
+async def test_new_starts_afresh_and_resume_brings_it_back(harness: Harness) -> None:
+    harness.model = model = answers("Hello.", "Fresh.", "All of it.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "my name is alice")
+        session_id = await brain.stores.conversations.session_of(THREAD, create=False)
+        told = await tells(harness, brain, "new")
+        assert told.startswith("_A fresh start: of what was said so far I read nothing any more.")
+        assert f"`resume {session_id}` brings it back" in told
+        await tells(harness, brain, "who am I?")
+        assert words(model.asked[1]) == ["who am I?"]
+        assert "from its beginning again" in await tells(harness, brain, f"resume {session_id}")
+        await tells(harness, brain, "and now?")
+    assert words(model.asked[2]) == ["my name is alice", "Hello.", "who am I?", "Fresh.", "and now?"]
+
+
+async def test_compact_summarises_at_any_length_and_says_so(harness: Harness) -> None:
+    harness.model = model = answers("Hello.", "Alice greeted me.", "Yes.")
+    async with harness.open() as brain:
+        assert await tells(harness, brain, "compact") == "Nothing was said in this conversation yet."
+        await tells(harness, brain, "hello there")
+        assert (await tells(harness, brain, "compact")).startswith("_I summarised the 2 messages so far.")
+        assert await tells(harness, brain, "compact") == "There is nothing here to summarise yet."
+        await tells(harness, brain, "go on?")
+    assert words(model.asked[2]) == ["[summary, by Trainyard, of what was said before] Alice greeted me.", "go on?"]
+
+
+async def test_undo_takes_a_whole_turn_back_and_names_what_stays_done(harness: Harness) -> None:
+    async with harness.open() as brain:
+        run = await Stage(harness, brain).running()
+    pause = ModelReply("", (ToolCall("c1", "pause_run", json.dumps({"run": run.id})),), "m")
+    wrong = ModelReply("", (ToolCall("c2", "pause_run", '{"run": "r-zzzzzz"}'),), "m")
+    hello, paused, empty = (ModelReply(text, (), "m") for text in ("Hello.", "It is paused.", "Empty."))
+    harness.model = model = ScriptedModel(hello, pause, wrong, paused, empty)
+    async with harness.open() as brain:
+        await tells(harness, brain, "hello there")
+        await tells(harness, brain, "pause the run")
+        told = await tells(harness, brain, "undo")
+        assert told.startswith("I forgot the last turn: “pause the run”, with all that was said in it.\n")
+        assert told.count("- `pause_run`: ") == 1
+        assert f"Run `{run.id}`" in told
+        assert (
+            await tells(harness, brain, "undo")
+            == "I forgot the last turn: “hello there”, with all that was said in it."
+        )
+        assert await tells(harness, brain, "undo") == "Nothing was said in this conversation yet."
+        await tells(harness, brain, "what did we say?")
+    assert words(model.asked[-1]) == ["what did we say?"]
+
+
+async def test_a_turn_that_waits_is_not_undone(harness: Harness) -> None:
+    ask = ToolCall("c1", "ask_user", '{"question": "Which?", "choices": ["a", "b"]}')
+    harness.model = ScriptedModel(ModelReply("", (ask,), "m"))
+    async with harness.open() as brain:
+        await tells(harness, brain, "do something")
+        assert "Stop it or decide it first" in await tells(harness, brain, "undo", person=BOB)
+
+
+async def test_export_gives_all_of_it_as_two_files(harness: Harness) -> None:
+    harness.model = answers("Hello.", "Bye.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "hello there")
+        await tells(harness, brain, "new")
+        await tells(harness, brain, "bye", person=BOB)
+        await tells(harness, brain, "export")
+    files: tuple[Document, ...] = harness.adapter.shown[-1].files
+    assert [file.name for file in files] == ["conversation.jsonl", "conversation.md"]
+    rows = [json.loads(line) for line in Path(files[0].path).read_text().splitlines()]
+    assert [(row["role"], row["text"], row.get("speaker")) for row in rows] == [
+        ("user", "hello there", "alice"),
+        ("assistant", "Hello.", None),
+        ("user", "bye", "bob"),
+        ("assistant", "Bye.", None),
+    ]
+    assert "**Trainyard**\n\nBye." in Path(files[1].path).read_text()
+
+
+async def test_a_thread_goes_on_with_another_one_of_its_channel_only(harness: Harness) -> None:
+    secret = Thread(platform="slack", tenant="T1", channel="C-secret", thread_id="1800000000.000001")
+    harness.model = model = answers("It is blue.", "Hush.", "As I said, blue.")
+    async with harness.open() as brain:
+        await brain.router.accept(said("what colour is it?", thread=ELSEWHERE))
+        await harness.until(lambda: "It is blue." in harness.adapter.texts())
+        await brain.router.accept(said("a secret", thread=secret))
+        await harness.until(lambda: "Hush." in harness.adapter.texts())
+        await brain.router.idle()
+        hidden = await brain.stores.conversations.session_of(secret, create=False)
+        for address in (hidden, "https://team.slack.com/archives/C-secret/p1800000000000001", "https://x.org/nothing"):
+            assert "no conversation there that you may read" in await tells(harness, brain, f"resume {address}")
+        link = "https://team.slack.com/archives/C1/p1700000000123456?thread_ts=1700000000.123456&cid=C1"
+        assert "Guests" in await tells(harness, brain, f"resume {link}", person=GUEST)
+        told = await tells(harness, brain, f"resume {link}")
+        assert "goes on with the conversation `s-" in told
+        await tells(harness, brain, "which one?")
+    assert words(model.asked[2]) == ["what colour is it?", "It is blue.", "which one?"]
+
+
+async def test_people_have_their_words_deleted_after_a_button(harness: Harness) -> None:
+    harness.model = model = answers("Noted.", "Fine.", "A summary of the canary.", "Then we begin again.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "the canary sings", person=BOB)
+        await tells(harness, brain, "the sparrow too", person=ALICE)
+        await tells(harness, brain, "compact")
+        await brain.router.accept(said("forget me", person=BOB))
+        await harness.until(
+            lambda: any(c.card and c.card.title == "Delete what you said?" for c in harness.adapter.shown)
+        )
+        await brain.router.accept(clicked(harness.adapter.button("approve"), person=ALICE))
+        await harness.until(lambda: any("Only the person who asked" in c.text for _, c in harness.adapter.whispers))
+        await brain.router.accept(clicked(harness.adapter.button("approve"), person=BOB))
+        await harness.until(lambda: any("I deleted 2 messages of yours." in text for text in harness.adapter.texts()))
+        await brain.router.idle()
+        await tells(harness, brain, "and now?")
+    with contextlib.closing(sqlite3.connect(harness.folder / "test.db")) as database:
+        kept = str(
+            [database.execute(f"SELECT * FROM {table}").fetchall() for table in ("message", "inbox", "compaction")]
+        )
+    assert "canary" not in kept
+    assert "sparrow" in kept
+    assert "canary" not in "".join(map(as_read, model.asked[-1]))
+
+
+async def test_a_model_cannot_do_what_is_for_commands(harness: Harness) -> None:
+    call = ToolCall("c1", "new_session", "{}")
+    harness.model = model = ScriptedModel(ModelReply("", (call,), "m"), ModelReply("I cannot.", (), "m"))
+    async with harness.open() as brain:
+        await tells(harness, brain, "forget all of this")
+        await harness.until(lambda: "I cannot." in harness.adapter.texts())
+        assert not [schema for schema in brain.router._dispatcher.schemas() if schema.name == "new_session"]
+    assert model.asked[1][-1].text == '{"error": "People do that themselves, with a command."}'
