@@ -319,3 +319,41 @@ def test_ordinary_numbers_and_words_are_not_personal(tmp_path: Path) -> None:
     assert not [said for said in audit(read_table(tmp_path / "rows.csv"))["warnings"] if "personal" in said]
     for name in ("doctor_visits.csv", "docstrings.csv"):
         assert not [said for said in audit(read_table(Path("examples") / name))["warnings"] if "personal" in said]
+
+
+def flipped(text: str, rows: dict[int, str]) -> str:
+    """The csv with other answers in the last column of some rows (the first is 1)."""
+    lines = text.splitlines()
+    for row, answer in rows.items():
+        lines[row] = f"{lines[row].rpartition(',')[0]},{answer}"
+    return "\n".join(lines) + "\n"
+
+
+def suspicions(tmp_path: Path, text: str, target: str) -> list[str]:
+    path = tmp_path / "data.csv"
+    path.write_text(text)
+    return [said for said in audit(read_table(path), target=target)["warnings"] if "wrong label" in said.lower()]
+
+
+def test_labels_that_look_wrong_are_named_by_their_lines(tmp_path: Path) -> None:
+    iris = sklearn_csv("iris")
+    (said,) = suspicions(tmp_path, flipped(iris, {5: "virginica"}), "kind")
+    assert "line 6 (“virginica”, looks like “setosa”)" in said
+    assert suspicions(tmp_path, iris, "kind") == []
+
+
+def test_texts_with_labels_that_look_wrong(tmp_path: Path) -> None:
+    words = {
+        "money": "the invoice and the payment of the bill number",
+        "travel": "the train and the hotel of the trip number",
+    }
+    lines = [f"{words[kind]} {row},{kind}" for row in range(120) for kind in ("money", "travel")]
+    text = "\n".join(["text,kind", *lines]) + "\n"
+    (said,) = suspicions(tmp_path, flipped(text, {7: "travel"}), "kind")
+    assert "line 8 (“travel”, looks like “money”)" in said
+    assert suspicions(tmp_path, text, "kind") == []
+
+
+def test_data_that_are_merely_hard_to_predict_give_no_list(tmp_path: Path) -> None:
+    lines = (REPO / "examples/doctor_visits.csv").read_text().splitlines()[:1500]
+    assert suspicions(tmp_path, "\n".join(lines) + "\n", "visited_doctor") == []

@@ -51,6 +51,7 @@ def audit(
     if guess and not job:
         dates = [column["name"] for column in columns if column["kind"] == "datetime" and column["name"] != guess]
         warnings += parting.warnings(table, guess, dates)
+        warnings += _suspicious(recipe, table, guess) if not problems else []
     return {
         **_facts(table, columns),
         "target": recipe.describe(table, guess) if guess else None,
@@ -63,6 +64,18 @@ def audit(
         "effort": work,
         "split": asdict(parting.suggested(table, guess)) if guess else {},
     }
+
+
+def _suspicious(recipe: Any, table: Table, target: str) -> list[str]:
+    """What a recipe says of labels that look wrong, where it can; data that no model learns from have none."""
+    find = getattr(recipe, "suspicious", None)
+    if find is None or recipe.problems(table, target):
+        return []
+    try:
+        return list(find(table, target))
+    except (BadData, ValueError) as error:
+        print(f"no look at the labels: {error}", file=sys.stderr)
+        return []
 
 
 def _without_target(table: Table, columns: list[dict[str, Any]], task: str, work: float) -> dict[str, Any]:

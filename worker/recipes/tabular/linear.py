@@ -23,9 +23,14 @@ def categorical_columns(features: Sequence[Feature]) -> list[int]:
 
 def fit_logistic(rows: NDArray[np.float64], codes: NDArray[np.int64], features: Sequence[Feature], *, seed: int) -> Any:
     """A fitted sklearn pipeline over encoded rows (n_rows, width)."""
+    return logistic(rows, features, seed=seed).fit(rows, codes)
+
+
+def logistic(rows: NDArray[np.float64], features: Sequence[Feature], *, seed: int) -> Any:
+    """The pipeline before it is fitted; of `rows` only their width counts."""
     from sklearn.linear_model import LogisticRegression
 
-    return _pipeline(rows, features, LogisticRegression(max_iter=2000, random_state=seed)).fit(rows, codes)
+    return _pipeline(rows, features, LogisticRegression(max_iter=2000, random_state=seed))
 
 
 def fit_ridge(rows: NDArray[np.float64], values: NDArray[np.float64], features: Sequence[Feature]) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from worker.recipes.classes import suspicious as labels
 from worker.recipes.classes import target as classes
 from worker.recipes.classes.leaks import find_leaks as leaks
 from worker.recipes.classes.target import describe, warnings
@@ -13,9 +15,9 @@ from worker.recipes.common.job import Job
 from worker.recipes.common.table import Table
 from worker.recipes.common.tables import usable
 from worker.recipes.text_classification.prepare import RULES
-from worker.recipes.texts import encoder, loop
+from worker.recipes.texts import encoder, linear, loop
 
-__all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "warnings"]
+__all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "suspicious", "warnings"]
 READS_TEXT = RULES.reads_text
 _FEW = 2  # columns beside text and target
 
@@ -33,6 +35,19 @@ def problems(table: Table, target: str) -> list[str]:
     if text_column(columns, leave_out=target, asked=True) is None:
         found.append("There is no column with text to classify.")
     return found
+
+
+def suspicious(table: Table, target: str) -> list[str]:
+    """A sentence on labels that a linear model of the words doubts."""
+    columns = [describe_column(name, table.columns[name]) for name in table.names]
+    text = text_column(columns, leave_out=target, asked=True)
+    if text is None:
+        return []
+
+    def judge(_table: Table, rows: Sequence[int], _codes: object) -> Any:
+        return linear.classifier(seed=7), [table.columns[text][row] for row in rows]
+
+    return labels.suspicious(table, target, judge)
 
 
 def effort(table: Table, job: Job) -> float:

@@ -29,6 +29,7 @@ from worker.recipes.common.split import split_rows
 from worker.recipes.common.table import BadData
 from worker.recipes.networks.loop import Goal, Loop, total_steps
 from worker.recipes.text_classification.predict import load
+from worker.recipes.texts import linear
 from worker.recipes.texts.encoder import Encoder, build, encoder_settings
 from worker.recipes.texts.loop import TextLearner
 from worker.recipes.texts.words import words
@@ -38,8 +39,6 @@ _PACKAGES = {"encoder": ("torch", "transformers", "tokenizers", "safetensors", "
 
 _LENGTHS_OF, _GROUPS = 5_000, 2  # texts that a histogram is made of, classes that are told apart in it
 _SHOWN = 0.98  # of them; a few long ones would make the rest narrow
-
-_WORD = r"(?u)\b\w+\b"  # words of one letter count, unlike in scikit-learn's default
 
 
 @dataclass(frozen=True)
@@ -169,13 +168,8 @@ def _linear(job: Job, name: str, texts: list[str], codes: NDArray[np.int64]) -> 
 
 def _fit_linear(texts: list[str], codes: NDArray[np.int64], *, seed: int) -> Any:
     """TF-IDF of words and pairs of words, then a logistic regression."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-
-    words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), max_features=200_000, token_pattern=_WORD)
     try:
-        return make_pipeline(words, LogisticRegression(C=10.0, max_iter=2000, random_state=seed)).fit(texts, codes)
+        return linear.classifier(seed=seed).fit(texts, codes)
     except ValueError as error:
         if "empty vocabulary" in str(error):
             raise BadData("The texts hold no words.") from error
