@@ -77,7 +77,7 @@ def test_copies_and_wrong_labels_are_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"a.txt": "x"}, "zip archive without images"),
+        ({"a.txt": "x"}, "holds no images"),
         ({"cat/1.png": DOT[:40], "dog/1.png": DOT[:30]}, "2 of 2 images cannot be read: cat/1.png, dog/1.png"),
         ({"a.png": DOT, "b.png": OTHER, "l.csv": "file,y\na.png,1\nc.png,2\n"}, "l.csv, line 3: there is no readable"),
     ],

@@ -29,13 +29,6 @@ def workbook() -> bytes:
     return buffer.getvalue()
 
 
-def archive() -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as file:
-        file.writestr("data.csv", GOOD)
-    return buffer.getvalue()
-
-
 UNUSABLE: dict[str, tuple[bytes, list[str]]] = {
     "empty": (b"", ["data.csv is empty"]),
     "only spaces": (b" \n\n", ["data.csv is empty"]),
@@ -49,7 +42,6 @@ UNUSABLE: dict[str, tuple[bytes, list[str]]] = {
     "jpeg": (b"\xff\xd8\xff\xe0" + b"\x00" * 50, ["begins like an image"]),
     "pdf": (b"%PDF-1.7\n", ["a PDF document"]),
     "gzip": (gzip.compress(GOOD.encode()), ["a gzip archive"]),
-    "zip": (archive(), ["a zip archive"]),
     "xlsx": (workbook(), ["an Excel workbook that cannot be read"]),
     "html": (b"<!DOCTYPE html><html><body>Sign in</body></html>", ["a web page (HTML)"]),
     "json cut off": (b'[{"a": 1},', ["no valid JSON", "line 1, column 11"]),
@@ -357,3 +349,37 @@ def test_texts_with_labels_that_look_wrong(tmp_path: Path) -> None:
 def test_data_that_are_merely_hard_to_predict_give_no_list(tmp_path: Path) -> None:
     lines = (REPO / "examples/doctor_visits.csv").read_text().splitlines()[:1500]
     assert suspicions(tmp_path, "\n".join(lines) + "\n", "visited_doctor") == []
+
+
+def zipped(tmp_path: Path, files: dict[str, str]) -> Path:
+    path = tmp_path / "data.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+def test_text_files_in_folders_are_a_table_of_texts(tmp_path: Path) -> None:
+    words = {"money": "the invoice and the payment of the bill", "travel": "the train and the hotel of the trip"}
+    files = {f"mail/{kind}/{row}.txt": f"{text} number {row}\n" for kind, text in words.items() for row in range(30)}
+    found = audit(read_table(zipped(tmp_path, files)))
+    assert (found["suggested_target"], found["suggested_task"], found["rows"]) == ("label", "text_classification", 60)
+    assert found["text_column"] == "text"
+    parted = {f"{'test' if int(Path(name).stem) < 6 else 'train'}/{name[5:]}": text for name, text in files.items()}
+    assert audit(read_table(zipped(tmp_path, parted)))["split"]["column"] == "part"
+
+
+def test_one_table_in_an_archive_is_that_table(tmp_path: Path) -> None:
+    assert audit(read_table(zipped(tmp_path, {"data/iris.csv": sklearn_csv("iris")})))["rows"] == 150
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"a.csv": "x\n1\n", "b.csv": "x\n1\n"}, "not just one table"),
+        ({"a.txt": "x", "b.txt": "y"}, "lie in one folder"),
+    ],
+)
+def test_an_archive_that_says_nothing_is_refused(files: dict[str, str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(BadData, match=said):
+        read_table(zipped(tmp_path, files))

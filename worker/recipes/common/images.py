@@ -1,6 +1,6 @@
-"""A table out of images: a zip archive of them, or one alone. Copied beside a finished model; needs Pillow.
+"""A table out of an archive of images, of texts or of one table, or of one image. Copied beside a model.
 
-What an archive says of its images is found by its content: a table with a column of file names, or a folder for each
+What an archive says of its files is found by its content: a table with a column of file names, or a folder for each
 class. Columns are `image` (the name in the archive) and, where there are classes, `label`. COCO annotations become a
 column `boxes` with a JSON list a row: `[{"label": …, "box": [x, y, width, height]}, …]`, in pixels.
 """
@@ -19,11 +19,12 @@ from typing import Any
 from worker.recipes.common.formats import BadData, Cells
 
 FORM = "images"
-IMAGE, LABEL, BOXES, PART = "image", "label", "boxes", "part"
+IMAGE, LABEL, BOXES, PART, TEXT = "image", "label", "boxes", "part", "text"
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"})
 MOST_IMAGES = 200_000
 MOST_PIXELS = 100_000_000
 _MOST_BYTES = 50_000_000  # of one image
+_TEXTS = frozenset({".txt", ".md", ".text"})
 _TABLES = frozenset({".csv", ".tsv", ".jsonl", ".parquet", ".xlsx"})
 _PARTS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation", "dev", "images", "data"})
 _MOST_BROKEN = 0.05
@@ -45,7 +46,7 @@ def of_image(path: Path, name: str) -> Cells:
 
 
 def of_archive(path: Path, name: str, limit_bytes: int, read_table: Read) -> Cells:
-    """The images of an archive with what is said of them. `read_table` reads a table in it. Raises: BadData."""
+    """The files of an archive with what is said of them. `read_table` reads a table in it. Raises: BadData."""
     try:
         with zipfile.ZipFile(path) as archive:
             parts = {part.filename: part for part in archive.infolist() if _counts(part)}
@@ -54,7 +55,7 @@ def of_archive(path: Path, name: str, limit_bytes: int, read_table: Read) -> Cel
                 raise BadData(f"{name} unpacks to {size / 1e6:,.0f} MB; the limit is {limit_bytes / 1e6:,.0f} MB.")
             images = [file for file in parts if PurePosixPath(file).suffix.lower() in ENDINGS]
             if not images:
-                raise BadData(f"{name} is a zip archive without images. Send a table as it is, not in an archive.")
+                return _without_images(archive, list(parts), name, read_table)
             if len(images) > MOST_IMAGES:
                 raise BadData(f"{name} holds {len(images):,} images; the limit is {MOST_IMAGES:,}.")
             broken = {file for file in images if parts[file].file_size > _MOST_BYTES or _broken(archive.read(file))}
@@ -143,8 +144,27 @@ def _described(archive: zipfile.ZipFile, files: list[str], images: list[str], na
     return _folders(images)
 
 
+def _without_images(archive: zipfile.ZipFile, files: list[str], name: str, read_table: Read) -> Cells:
+    """One table, or texts in folders. Raises: BadData where it is neither."""
+    endings = {file: PurePosixPath(file).suffix.lower() for file in files}
+    tables = [file for file in files if endings[file] in _TABLES]
+    texts = sorted(file for file in files if endings[file] in _TEXTS)
+    if len(tables) == 1 and len(texts) < 2:
+        return read_table(archive.read(tables[0]), PurePosixPath(tables[0]).name)
+    if len(texts) < 2:
+        raise BadData(
+            f"{name} holds no images, no folders of text files and not just one table. Send one table as it is, or a "
+            "folder of files for each class."
+        )
+    found = _folders(texts)
+    if LABEL not in found.names:
+        raise BadData(f"The text files of {name} lie in one folder: put those of each class into a folder of its own.")
+    rows = [[archive.read(row[0]).decode("utf-8", errors="replace").strip(), *row[1:]] for row in found.rows]
+    return Cells([TEXT, *found.names[1:]], rows, found.lines, "texts", [])
+
+
 def _folders(images: list[str]) -> Cells:
-    """A label for each image where they lie in several folders; folders named like parts of a data set do not count."""
+    """A label for each file where they lie in several folders; also the part, where folders above are named like it."""
     folders = {file: list(PurePosixPath(file).parts[:-1]) for file in images}
     shared = 0
     while (
