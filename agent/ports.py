@@ -336,6 +336,7 @@ class ModelMessage:
     is what it read and wrote for that, `window` the most that it can (0: not known), `cost_usd` what that cost.
     `call_id` is of the call that a tool message answers; `note` is the bot's own word with it, `cut_chars` the length
     of its whole text where that was longer, `whole` that text on its way to the store. `id` is the number of its row.
+    `facts`, of the last message that a model reads, are what is so now; they are never stored.
     """
 
     role: Role
@@ -353,6 +354,7 @@ class ModelMessage:
     window: int = 0
     cost_usd: float = 0.0
     note: str = ""
+    facts: str = ""
     whole: str = ""
     cut_chars: int = 0
     id: int = field(default=0, compare=False)

@@ -4,6 +4,7 @@ Resumable at every row: `run` looks at what is stored and goes on from there. Kn
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -24,6 +25,8 @@ from agent.domain.models import Preference
 from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelNotice, ModelReply, Role
 from agent.stores import Context, Conversations, ModelCall, ModelUsage, Turn
 from agent.tools.dispatch import Dispatcher
+
+RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
 
 
 class _CutOffError(Exception):
@@ -149,8 +152,7 @@ class TurnLoop:
         """What the model reads: the system's word, the conversation, and with its last message what is so now."""
         *before, last = read_by_model(talk, window=self._compactor.window(talk))
         facts = await self._facts.read(turn, talk.files)
-        last = replace(last, note=f"{last.note} {facts}".strip())
-        return [ModelMessage(Role.SYSTEM, SYSTEM), *before, last]
+        return [ModelMessage(Role.SYSTEM, SYSTEM), *before, replace(last, facts=facts)]
 
     async def _ask(
         self, model: Model, messages: Sequence[ModelMessage], live: LiveReply, control: TurnControl
@@ -161,7 +163,7 @@ class TurnLoop:
             _CutOffError: somebody ended it, or it took too long.
         """
         said, reply, until_s = "", None, _now_s() + self._answer_s
-        pieces = aiter(model.stream(messages, self._dispatcher.schemas()))
+        pieces = aiter(model.stream(messages, self._dispatcher.schemas(runs=_names_run(messages))))
         try:
             while (piece := await control.wait(anext(pieces, None), until_s=until_s)) is not None:
                 if isinstance(piece, ModelReply):
@@ -196,6 +198,11 @@ def _led_by_model(turn: Sequence[ModelMessage]) -> bool:
     """Whether a language model carries this turn: the planner of rules reads one request and nothing beside it."""
     replies = (said.model for said in reversed(turn) if said.role is Role.ASSISTANT)
     return next(replies, "") not in {"", OFFLINE}
+
+
+def _names_run(messages: Sequence[ModelMessage]) -> bool:
+    """Whether a run's id stands in what a model reads, beside the system's word."""
+    return any(RUN_ID.search(said.text) or RUN_ID.search(said.facts) for said in messages[1:])
 
 
 def _now_s() -> float:

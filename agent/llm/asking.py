@@ -77,8 +77,8 @@ class Asking:
     async def answer(self, request: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """`text` for each piece, `notice` where it begins anew, and `done` or `error` at the end.
 
-        `request` has `models` in their order, `messages`, maybe `tools`, `effort`, `max_tokens` and `patience_s`: how
-        long after the first failure of all it may begin anew.
+        `request` has `models` in their order, `messages`, maybe `tools`, `facts` (a text that ends the last message),
+        `effort`, `max_tokens` and `patience_s`: how long after the first failure of all it may begin anew.
         """
         names, so_far = list(request["models"]), _SoFar()
         failures, loop, give_up_at = so_far.failures, asyncio.get_running_loop(), 0.0
@@ -225,10 +225,10 @@ class Asking:
 
         model, url = split_name(name)
         self._know(name)
-        limits = self._deadlines
+        limits, marks = self._deadlines, self._table.marks_cache(model)
         call: dict[str, Any] = {
             "model": model,
-            "messages": request["messages"],
+            "messages": _with_facts(request, apart=marks),
             "stream": True,
             "stream_options": {"include_usage": True},
             "timeout": httpx.Timeout(max(limits.first_token_s, limits.gap_s) + 5, connect=CONNECT_S),
@@ -241,10 +241,10 @@ class Asking:
                 call["api_key"] = "none"  # a server of one's own often wants no key, but clients insist on some
         if request.get("effort") and self._table.has_efforts(model):
             call["reasoning_effort"] = request["effort"]
-        if self._table.marks_cache(model):  # a mark on the system's words holds for the tools before them, too
+        if marks:  # a mark on the system's words holds for the tools before them, too
             call["cache_control_injection_points"] = [
                 {"location": "message", "role": "system"},
-                {"location": "message", "index": -1},
+                {"location": "message", "index": -2 if request.get("facts") else -1},
             ]
         return call
 
@@ -293,6 +293,20 @@ class Asking:
         except Exception:  # noqa: BLE001 - an answer is worth more than its bill
             return *tokens, None
         return *tokens, float(cost) if self._table.has_price(model) else None
+
+
+def _with_facts(request: Mapping[str, Any], *, apart: bool) -> list[dict[str, Any]]:
+    """The messages with what is so now at their end.
+
+    `apart` where a provider caches what stands before it and takes two messages of users; some servers refuse those.
+    """
+    *before, last = request["messages"]
+    facts = request.get("facts")
+    if not facts:
+        return [*before, last]
+    if apart:
+        return [*before, last, {"role": "user", "content": facts}]
+    return [*before, {**last, "content": f"{last['content']}\n{facts}"}]
 
 
 def _soonest(failure: Failure) -> float:

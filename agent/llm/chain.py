@@ -112,6 +112,8 @@ class GatewayModel:
             "effort": self._effort,
             "patience_s": self._patience_s,
         }
+        if messages and messages[-1].facts:
+            request["facts"] = f"[note of Trainyard: {messages[-1].facts}]"
         if tools:
             request["tools"] = [
                 {

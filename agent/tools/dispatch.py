@@ -48,10 +48,11 @@ class Dispatcher:
             self._tools[tool.name] = tool
         self._workspace = workspace
         self._schemas = tuple(tool.schema() for tool in self._tools.values() if tool.offered)
+        self._usual = tuple(schema for schema in self._schemas if not self._tools[schema.name].needs_run)
 
-    def schemas(self) -> tuple[ToolSchema, ...]:
-        """What a model is offered."""
-        return self._schemas
+    def schemas(self, *, runs: bool = True) -> tuple[ToolSchema, ...]:
+        """What a model is offered; without `runs` only what is of use where no run is known."""
+        return self._schemas if runs else self._usual
 
     def effect(self, name: str) -> Effect:
         """The effect of a tool; READ for an unknown one, whose call only answers that it is unknown."""

@@ -12,6 +12,9 @@ from agent.domain.inbound import Person, Thread
 from agent.domain.policy import ROLES, Effect, Role
 from agent.ports import ToolSchema
 
+BUTTONS_ONLY = "x-buttons-only"  # of an argument's schema: people's buttons carry it, models are not told of it
+_SAID = frozenset({"type", "description", "enum", "const", "items", "prefixItems", "required", "allOf", "oneOf"})
+
 
 class Arguments(BaseModel):
     """What a tool takes. Unknown names are refused, so that a misspelt one is not ignored."""
@@ -106,6 +109,11 @@ class Tool:
         return role in (ROLES[self.effect] if self.roles is None else self.roles)
 
     @property
+    def needs_run(self) -> bool:
+        """Whether it is about runs, so that it is of use once one is known."""
+        return not {"run", "runs"}.isdisjoint(self.arguments.model_fields)
+
+    @property
     def runs_beside(self) -> bool:
         """Whether it may run at the same time as other calls of one reply."""
         return self.effect is Effect.READ if self.beside is None else self.beside
@@ -125,4 +133,31 @@ class Toolset(Protocol):
 @cache
 def _schema_of(arguments: type[Arguments]) -> dict[str, Any]:
     """As JSON schema; made once a process, which takes a millisecond a tool."""
-    return arguments.model_json_schema()
+    schema = arguments.model_json_schema()
+    schema.pop("description", None)  # the tool's own says it
+    return dict(_short(schema, schema.pop("$defs", {})))
+
+
+def _short(schema: Any, parts: Mapping[str, Any]) -> Any:
+    """The schema without what a model has no use for; `parts` are those that it names.
+
+    Without titles, nulls, bounds and what only a button carries: a wrong call is told what is wrong with it.
+    """
+    if isinstance(schema, list):
+        return [_short(part, parts) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    some = [part for part in schema.get("anyOf", ()) if part != {"type": "null"}]
+    if len(some) == 1:
+        schema = {**some[0], **schema}
+    if "$ref" in schema:
+        schema = {**parts[schema["$ref"].rpartition("/")[2]], **schema}
+    kept = {key: _short(value, parts) for key, value in schema.items() if key in _SAID}
+    if "anyOf" in schema and len(some) > 1:
+        kept["anyOf"] = _short(some, parts)
+    if schema.get("default"):
+        kept["default"] = schema["default"]
+    if "properties" in schema:
+        named = schema["properties"].items()
+        kept["properties"] = {name: _short(part, parts) for name, part in named if BUTTONS_ONLY not in part}
+    return kept

@@ -96,8 +96,8 @@ async def test_one_message_and_many_steps_are_summarised_and_the_task_stays(smal
     assert "f" * 2000 not in text_of(after)
     assert "g" * 8000 in text_of(after)
     assert "h" * 8000 in text_of(after)
-    assert f"Run {run.id} for" in as_read(after[-1])  # facts are looked up, not remembered
-    assert "is running" in as_read(after[-1])
+    assert f"Run {run.id} for" in after[-1].facts  # they are looked up, not remembered
+    assert "is running" in after[-1].facts
     harness.model = model = ScriptedModel(ModelReply("Again.", (), "m"))
     async with harness.open() as brain:  # and it holds over a restart
         await brain.router.accept(said("and now?"))

@@ -2,21 +2,23 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 from pydantic import JsonValue
 
+from agent.conversation.prompt import SYSTEM
 from agent.domain.content import Card
 from agent.domain.errors import NotAllowed, TransientError
 from agent.domain.inbound import Person
 from agent.domain.policy import Effect, Role
-from agent.ports import ModelReply, ToolCall
+from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
 from agent.ports import Role as Speaker
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from tests.agent.conftest import Harness
+from tests.agent.stage import Stage
 from tests.fakes import ALICE, GUEST, THREAD, ScriptedModel, said
 
 
@@ -145,3 +147,46 @@ async def test_calls_of_one_reply_run_beside_each_other_where_their_tools_may(
     assert most == (3 if beside is None else 1)
     answered = [message.call_id for message in model.asked[-1] if message.role is Speaker.TOOL]
     assert answered == ["c0", "c1", "c2"]
+
+
+async def test_what_a_model_reads_of_its_tools_is_short_and_grows_with_what_there_is(harness: Harness) -> None:
+    async with harness.open() as brain:
+        dispatcher: Dispatcher = brain.router._dispatcher
+        every, usual = dispatcher.schemas(), dispatcher.schemas(runs=False)
+    written = {schema.name: json.dumps(schema.parameters) for schema in every}
+    assert not [name for name, text in written.items() if '"title"' in text or '"$ref"' in text or '"null"' in text]
+    assert not [name for name, text in written.items() if "hashes" in text or '"marks"' in text]  # of buttons
+    plan_items = json.loads(written["plan"])["properties"]["items"]["items"]
+    assert plan_items["properties"]["state"] == {"type": "string", "enum": ["todo", "doing", "done"], "default": "todo"}
+    assert plan_items["required"] == ["text"]
+    # By characters, as tokenizers read such text four to a token; `make bench` counts tokens.
+    characters = len(SYSTEM) + sum(
+        len(text) + len(schema.description) for text, schema in zip(written.values(), every, strict=True)
+    )
+    assert characters < 24_000
+    hidden = {schema.name for schema in every} - {schema.name for schema in usual}
+    assert {"run_chart", "pause_run", "compare_runs"} <= hidden
+    assert not {"start_training", "inspect_dataset", "list_runs", "ask_user"} & hidden
+
+
+async def test_tools_about_runs_are_offered_once_one_is_known(harness: Harness) -> None:
+    class Notes(ScriptedModel):
+        tools: list[set[str]] = []  # noqa: RUF012 - one test
+
+        async def stream(
+            self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
+        ) -> AsyncIterator[str | ModelReply]:
+            self.tools.append({tool.name for tool in tools})
+            async for piece in super().stream(messages, tools):
+                yield piece
+
+    harness.model = model = Notes(*(ModelReply(text, (), "m") for text in ("One.", "Two.", "Three.")))
+    async with harness.open() as brain:
+        for text, answer in (("hello there", "One."), ("why did r-abc123 fail so early?", "Two.")):
+            await brain.router.accept(said(text))
+            await harness.until(lambda answer=answer: answer in harness.adapter.texts())
+        await Stage(harness, brain).running()
+        elsewhere = THREAD.model_copy(update={"thread_id": "2.0"})
+        await brain.router.accept(said("hello here", thread=elsewhere))
+        await harness.until(lambda: "Three." in harness.adapter.texts())
+    assert ["run_logs" in tools for tools in model.tools] == [False, True, False]

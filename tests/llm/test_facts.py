@@ -1,9 +1,10 @@
 """What the gateway knows of models and sends to them besides the conversation."""
 
 import time
+from dataclasses import replace
 
 from agent.llm.chain import facts_of
-from tests.llm.conftest import SILENCE_S, STATUS, GatewayProcess, answer
+from tests.llm.conftest import ASKED, SILENCE_S, STATUS, GatewayProcess, answer
 from tests.platforms.model_server import Fail, Hang, ModelServer, Reply
 
 
@@ -42,9 +43,13 @@ async def test_what_providers_cache_is_marked(gateway: GatewayProcess, server: M
     server.script(Fail(400), model="claude-sonnet-4-5")
     server.script(Reply("yes"), model="gpt-4o-mini")
     names = [f"anthropic/claude-sonnet-4-5@{server.origin}", f"openai/gpt-4o-mini@{server.url}"]
-    await answer(gateway.of(names), tools=[STATUS])
+    asked = (*ASKED[:-1], replace(ASKED[-1], facts="It is Monday."))
+    await answer(gateway.of(names), asked, tools=[STATUS])
     anthropic, openai = (request.body for request in server.requests)
     mark = {"type": "ephemeral"}
     assert anthropic["system"][-1]["cache_control"] == mark  # which holds for the tools, too: they come before
-    assert anthropic["messages"][-1]["content"][-1]["cache_control"] == mark
+    (hello, facts) = anthropic["messages"][-1]["content"]
+    assert hello["cache_control"] == mark
+    assert facts == {"type": "text", "text": "[note of Trainyard: It is Monday.]"}  # it differs in the next call
+    assert openai["messages"][-1]["content"] == "hello\n[note of Trainyard: It is Monday.]"
     assert "cache_control" not in str(openai)

@@ -20,7 +20,7 @@ from agent.stores import Runs
 from agent.tools.charts.chart_words import SMOOTH_WORDS, smoothing_in
 from agent.tools.finding import Before, named, named_or_newest, one_before
 from agent.tools.runs.watching import RunArguments
-from agent.tools.tool import Caller, Result, Tool
+from agent.tools.tool import BUTTONS_ONLY, Caller, Result, Tool
 
 
 class CardArguments(RunArguments):
@@ -35,7 +35,9 @@ class CardArguments(RunArguments):
         None, max_length=16, description="Only these: names or parts of names, which fit up to four metrics."
     )
     marks: tuple[Annotated[str, Field(pattern=MARK)], ...] | None = Field(
-        None, max_length=MOST_CHOSEN, description="Of a menu: hashes of metric names; none for the first metrics."
+        None,  # hashes of metric names; none for the first metrics
+        max_length=MOST_CHOSEN,
+        json_schema_extra={BUTTONS_ONLY: True},
     )
     every: bool | None = Field(None, description="All metrics as small multiples; false for the first ones.")
     beside: str | None = Field(None, description="A run whose curves are laid over; empty for none.")

@@ -39,7 +39,7 @@ from agent.tools.charts.zooming import clock_in, steps_of_epochs, steps_since
 from agent.tools.finding import Before, named, named_or_newest, one_before
 from agent.tools.runs.resulting import Resulting
 from agent.tools.runs.watching import RunArguments
-from agent.tools.tool import Caller, Result, Tool
+from agent.tools.tool import BUTTONS_ONLY, Caller, Result, Tool
 
 MOST_OTHERS = 4
 MOST_MARKS = SUBJECT_CHARS // 4  # as many as a button can carry, none is refused
@@ -68,7 +68,9 @@ class ChartArguments(RunArguments):
     every: bool = Field(False, description="All metrics as small multiples, up to twelve panels.")
     others: tuple[str, ...] = Field((), max_length=MOST_OTHERS, description="Runs to lay over this one.")
     before: Before | None = Field(None, description="Lay over this one: the thread's newest other run, or yesterday's.")
-    marks: tuple[str, ...] = Field((), max_length=MOST_MARKS, description="Of a button: hashes of metric names.")
+    marks: tuple[str, ...] = Field(  # hashes of metric names
+        (), max_length=MOST_MARKS, json_schema_extra={BUTTONS_ONLY: True}
+    )
     used: UsageView | None = Field(
         None,
         description="Instead of metrics, by time: `usage` (GPUs, processors, memory), `gpu`, `throughput` (steps/s).",

@@ -30,7 +30,7 @@ METRICS_SHOWN = 60
 EXPORT_S = 900.0  # seconds that writing every row, or every line, may take
 LOGS_SAID = "A run's log: newest lines, search, level, pages, or all of it as a file."
 METRICS_SAID = "The metrics of a run: table, csv file or parquet file."
-RUN_SAID = "Run id; the newest run of this thread if unsaid."
+RUN_SAID = "Run id; unsaid: the newest of this thread."
 
 
 class RunArguments(Arguments):

@@ -75,11 +75,10 @@ class Training:
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
-        tasks = ", ".join(TASKS)
         return (
             Tool(
                 "start_training",
-                f"Plan a training run on a data file and ask for approval; after it the run starts. Tasks: {tasks}",
+                "Plan a training run on a data file and ask for approval; after it the run starts.",
                 TrainArguments,
                 Effect.SPEND,
                 plan=self.plan,
