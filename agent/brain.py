@@ -17,7 +17,19 @@ from agent.conversation.sessions import InboxRouter
 from agent.conversation.tool_calls import ToolCalls
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
-from agent.ports import Blobs, Bundles, Charts, ChatAdapter, Clock, Complete, Model, Models, ServingTokens, Whisper
+from agent.ports import (
+    Blobs,
+    Bundles,
+    Charts,
+    ChatAdapter,
+    Clock,
+    Complete,
+    Model,
+    ModelOf,
+    Models,
+    ServingTokens,
+    Whisper,
+)
 from agent.runs.cards.live import LiveCards
 from agent.runs.engines import Engines
 from agent.runs.life.service import RunService, Timings
@@ -125,7 +137,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         await delivery.put(key, caller.thread, Content(text=text), whisper=to, urgent=True)
 
     files = DataFiles(stores.conversations, engines, clock)
-    model_of = models.model if models else lambda _: model
+    model_of: ModelOf = models.model if models else lambda preference, unused=None: model  # noqa: ARG005
     compactor = Compactor(stores.conversations, delivery, model_of, stores.usage, clock, window=options.context_tokens)
     control = Control(stores.runs, service, approvers=options.approvers)
     families: tuple[Toolset, ...] = (

@@ -404,6 +404,7 @@ class ModelNotice:
     text: str
 
 
+Unused = Callable[[ModelReply], object]
 Piece = str | ModelNotice | ModelReply
 
 
@@ -423,11 +424,18 @@ class Model(Protocol):
         """
 
 
+class ModelOf(Protocol):
+    """Gives the model that people prefer, as `Models.model` does."""
+
+    def __call__(self, preference: Preference, unused: Unused | None = None) -> Model:
+        """The model; `unused` hears of what was paid for and answered nothing."""
+
+
 class Models(Protocol):
     """The configured language models, at least one, by the names in the settings."""
 
-    def model(self, preference: Preference) -> Model:
-        """The chain of them, as people prefer it."""
+    def model(self, preference: Preference, unused: Unused | None = None) -> Model:
+        """The chain of them, as people prefer it; `unused` hears of what was paid for and answered nothing."""
 
     @property
     def names(self) -> tuple[str, ...]:

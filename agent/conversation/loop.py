@@ -5,7 +5,7 @@ Resumable at every row: `run` looks at what is stored and goes on from there. Kn
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.cards import duration
@@ -21,8 +21,7 @@ from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Card, Content
 from agent.domain.errors import TooLong
-from agent.domain.models import Preference
-from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelNotice, ModelReply, Role
+from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelNotice, ModelOf, ModelReply, Role
 from agent.stores import Context, Conversations, ModelCall, ModelUsage, Turn
 from agent.tools.dispatch import Dispatcher
 
@@ -43,7 +42,7 @@ class TurnLoop:
     def __init__(  # noqa: PLR0913 - the loop joins these parts
         self,
         conversations: Conversations,
-        model_of: Callable[[Preference], Model],
+        model_of: ModelOf,
         dispatcher: Dispatcher,
         calls: ToolCalls,
         delivery: OutboxDelivery,
@@ -141,12 +140,12 @@ class TurnLoop:
         try:
             await control.wait(self._compactor.fit(turn, talk))
             try:
-                return await self._ask(self._model_of(talk.preference), await self._messages(turn, talk), live, control)
+                return await self._ask(turn, talk, live, control)
             except TooLong:
                 await control.wait(self._compactor.fit(turn, talk, overflowed=True))
         except TimeoutError:
             raise _CutOffError("") from None
-        return await self._ask(self._model_of(talk.preference), await self._messages(turn, talk), live, control)
+        return await self._ask(turn, talk, live, control)
 
     async def _messages(self, turn: Turn, talk: Conversation) -> list[ModelMessage]:
         """What the model reads: the system's word, the conversation, and with its last message what is so now."""
@@ -154,7 +153,16 @@ class TurnLoop:
         facts = await self._facts.read(turn, talk.files)
         return [ModelMessage(Role.SYSTEM, SYSTEM), *before, replace(last, facts=facts)]
 
-    async def _ask(
+    async def _ask(self, turn: Turn, talk: Conversation, live: LiveReply, control: TurnControl) -> ModelReply:
+        """The model's whole reply; what was paid for in vain is stored. Raises as `_read` does."""
+        messages, unused = await self._messages(turn, talk), list[ModelReply]()
+        try:
+            return await self._read(self._model_of(talk.preference, unused.append), messages, live, control)
+        finally:
+            for reply in unused:
+                await self._bill(turn, reply)
+
+    async def _read(
         self, model: Model, messages: Sequence[ModelMessage], live: LiveReply, control: TurnControl
     ) -> ModelReply:
         """The model's whole reply.

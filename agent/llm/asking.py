@@ -53,6 +53,11 @@ class _SoFar:
     tokens_out: int = 0
     cost_usd: float | None = 0.0
 
+    @property
+    def bill(self) -> dict[str, Any]:
+        """As it is said to the bot."""
+        return {"tokens_in": self.tokens_in, "tokens_out": self.tokens_out, "cost_usd": self.cost_usd}
+
     def count(self, tokens_in: int, tokens_out: int, cost_usd: float | None) -> None:
         """Add an answer."""
         self.tokens_in += tokens_in
@@ -96,7 +101,7 @@ class Asking:
                 break
             yield {"notice": f"{again.short}; I try again in {max(1, round(wait_s))} s."}
             await asyncio.sleep(wait_s)
-        yield {"error": _all_failed([failures[name] for name in names])}
+        yield {"error": _all_failed([failures[name] for name in names]) | so_far.bill}
 
     async def facts(self, names: Sequence[str], ask_s: float) -> list[dict[str, Any]]:
         """What is known of models; each is asked for a word, all at once, for at most `ask_s`."""
@@ -272,9 +277,7 @@ class Asking:
             "model": model,
             "instead": " ".join(why),
             "cut": whole.finish == TOO_LONG,
-            "tokens_in": so_far.tokens_in,
-            "tokens_out": so_far.tokens_out,
-            "cost_usd": so_far.cost_usd,
+            **so_far.bill,
             "window": self._table.window(model),
         }
 

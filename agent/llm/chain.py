@@ -16,12 +16,13 @@ from typing import Any
 from agent.conversation.prompt import as_read
 from agent.domain.errors import AppError, ModelError, TooLong, Unavailable
 from agent.domain.models import Effort, ModelFacts, Preference, split_name
-from agent.ports import Model, ModelMessage, ModelNotice, ModelReply, Piece, Role, ToolCall, ToolSchema
+from agent.ports import Model, ModelMessage, ModelNotice, ModelReply, Piece, Role, ToolCall, ToolSchema, Unused
 
 log = logging.getLogger(__name__)
 LINE_LIMIT_BYTES = 16_000_000
 SILENCE_S = 130.0  # longer than the gateway's own limit, which has the better words
 START_WAIT_S = 5.0  # a gateway listens before it imports anything heavy
+BYTES_A_TOKEN = 4  # in an estimate
 START_S = 60.0  # until it has loaded LiteLLM, on a slow machine
 ASK_S = 10.0
 NO_ANSWER_YET = '{"text": "No answer yet: this call waits for people or was overtaken by a newer message."}'
@@ -43,11 +44,13 @@ class GatewayModel:
         effort: Effort = "",
         patience_s: float = 0.0,
         silence_s: float = SILENCE_S,
+        unused: Unused | None = None,
     ) -> None:
         """`socket` is the gateway's; `silence_s` the longest wait for its next line.
 
         Where all of them failed they are asked again until `patience_s` after that. A model without levels of `effort`
-        answers in its own way.
+        answers in its own way. `unused` hears of what was paid for and answered nothing; of an answer that is given up,
+        the tokens are estimated.
         """
         self._names = list(names)
         self.name = split_name(names[0])[0]
@@ -55,6 +58,7 @@ class GatewayModel:
         self._effort = effort
         self._patience_s = patience_s
         self._silence_s = silence_s
+        self._unused = unused or (lambda _: None)
 
     async def stream(self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]) -> AsyncIterator[Piece]:
         """Text as it comes, then the whole reply.
@@ -67,6 +71,7 @@ class GatewayModel:
         if len(request) > LINE_LIMIT_BYTES:
             raise TooLong(f"The conversation is too long for {self.name}. Start a new thread.")
         reader, writer = await _connect(self._socket)
+        lines = 0  # of an answer that has not ended; about a token each
         try:
             async with asyncio.timeout(self._silence_s):
                 writer.write(request)
@@ -75,10 +80,15 @@ class GatewayModel:
                 async with asyncio.timeout(self._silence_s):  # `wait_for` of Python 3.11 can swallow a cancellation
                     line = await reader.readline()
                 piece = self._read(line)
+                lines = 0 if isinstance(piece, ModelReply) else lines + 1
                 if piece:
                     yield piece
                 if isinstance(piece, ModelReply):
                     return
+        except (GeneratorExit, asyncio.CancelledError):
+            if lines:
+                self._unused(ModelReply("", (), self.name, len(request) // BYTES_A_TOKEN, lines))
+            raise
         except TimeoutError as error:
             raise Unavailable(f"{self.name} did not answer in time.") from error
         except OSError as error:
@@ -97,7 +107,10 @@ class GatewayModel:
         if "notice" in answer:
             return ModelNotice(answer["notice"])
         if "error" in answer:
-            raise _failure(answer["error"])
+            failure = answer["error"]
+            bill = (failure["tokens_in"], failure["tokens_out"], failure["cost_usd"])
+            self._unused(ModelReply("", (), self.name, *bill))
+            raise _failure(failure)
         done = answer["done"]
         calls = tuple(ToolCall(*call) for call in done["calls"])
         told = [f"{done['instead']} So {done['model']} answers:"] if done["instead"] else []
@@ -223,14 +236,15 @@ class GatewayModels:
         self._patience_s = patience_s
         self._silence_s = silence_s
 
-    def model(self, preference: Preference) -> Model:
-        """The chain of them, as people prefer it."""
+    def model(self, preference: Preference, unused: Unused | None = None) -> Model:
+        """The chain of them, as people prefer it; `unused` hears of what was paid for and answered nothing."""
         models = GatewayModel(
             preference.order(self.names),
             self._socket,
             effort=preference.effort,
             patience_s=self._patience_s,
             silence_s=self._silence_s,
+            unused=unused,
         )
         return ModelChain(models, self._rules)
 

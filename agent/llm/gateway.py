@@ -6,7 +6,7 @@ process's environment, in the names that LiteLLM documents; they are never part 
 The socket listens before LiteLLM is imported: who connects early waits, and who finds nobody knows that at once.
 One connection carries requests one after the other; a client that goes away ends the provider's work for it.
 Answers: `{"text": …}` for each piece (empty as a sign of life), `{"notice": …}` where it begins anew and what was said
-is void, then `{"done": {…}}` or `{"error": {text, later, retry_after_s, too_long}}`; see `agent.llm.asking`.
+is void, then `{"done": {…}}` or `{"error": {…}}`; see `agent.llm.asking`.
 """
 
 import argparse
@@ -101,7 +101,8 @@ def _read(line: bytes) -> dict[str, Any] | None:
 
 
 def _error(text: str) -> dict[str, Any]:
-    return {"error": {"text": text, "later": False, "retry_after_s": None, "too_long": False}}
+    bill = {"tokens_in": 0, "tokens_out": 0, "cost_usd": None}
+    return {"error": {"text": text, "later": False, "retry_after_s": None, "too_long": False, **bill}}
 
 
 async def _send(writer: asyncio.StreamWriter, value: dict[str, Any]) -> None:

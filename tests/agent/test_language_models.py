@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from agent.domain.models import ModelFacts, Preference
-from agent.ports import Model, ModelReply
+from agent.ports import Model, ModelReply, Unused
 from tests.agent.conftest import Harness
 from tests.fakes import THREAD, ScriptedModel, commanded, said
 
@@ -20,7 +20,7 @@ class TwoModels:
     names: tuple[str, ...] = (OWN, CLAUDE)
     preferred: list[Preference] = field(default_factory=list)
 
-    def model(self, preference: Preference) -> Model:
+    def model(self, preference: Preference, unused: Unused | None = None) -> Model:
         self.preferred.append(preference)
         first = preference.order(self.names)[0]
         return ScriptedModel(ModelReply(f"I am {first}.", (), first, 1200, 30, 0.0041 if first == CLAUDE else None))

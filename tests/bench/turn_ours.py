@@ -237,7 +237,7 @@ async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTu
         calls = ToolCalls(stores.conversations, dispatcher, approvals, questions, delivery)
         loop = TurnLoop(
             stores.conversations,
-            lambda _: model,
+            lambda *_: model,
             dispatcher,
             calls,
             delivery,

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from agent.domain.errors import TooLong, Unavailable
-from agent.llm.chain import BY_RULES, ModelChain
+from agent.llm.chain import BY_RULES, GatewayModels, ModelChain
 from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelMessage, ModelReply, Role
 from tests.agent.conftest import Harness
 from tests.fakes import ScriptedModel, said
 from tests.llm.conftest import ASKED, CANARY, GatewayProcess, answer
-from tests.platforms.model_server import Call, Cut, Fail, ModelServer, Reply
+from tests.platforms.model_server import Call, Cut, Fail, Hang, ModelServer, Reply
 
 
 @pytest.fixture
@@ -130,6 +130,28 @@ async def test_an_answer_that_was_not_used_is_billed_too(gateway: GatewayProcess
     assert isinstance(reply, ModelReply)
     assert (reply.tokens_in, reply.tokens_out) == (4000, 10)
     assert reply.cost_usd == pytest.approx(2000 * 0.15e-6 + 2000 * 2.5e-6 + 10 * 10e-6)
+
+
+async def test_what_was_paid_for_in_vain_is_stored(
+    gateway: GatewayProcess, server: ModelServer, harness: Harness
+) -> None:
+    names = (f"openai/gpt-4o-mini@{server.url}",)
+    harness.models = GatewayModels(names, gateway.socket, OfflinePlanner(), patience_s=0.0, silence_s=30.0)
+    server.script(Reply("", usage=(1000, 0)), Reply("", usage=(1000, 0)), Hang(after=3))
+    async with harness.open() as brain:
+        await brain.router.accept(said("what is the weather"))
+        await harness.until(lambda: any("answered nothing" in text for text in harness.adapter.texts()), 30)
+        await brain.router.idle()
+        in_vain = await brain.stores.usage.spent()
+        assert (in_vain.calls, in_vain.tokens_in, in_vain.unpriced) == (1, 2000, 0)
+        assert in_vain.usd == pytest.approx(2000 * 0.15e-6)
+        await brain.router.accept(said("a long story"))
+        await harness.until(lambda: any("word2" in text for text in harness.adapter.texts()), 30)
+        await brain.router.accept(said("stop"))
+        await brain.router.idle()
+        stopped = await brain.stores.usage.spent()
+    assert (stopped.calls, stopped.unpriced) == (2, 1)
+    assert stopped.tokens_in > 2100
 
 
 async def test_a_name_that_nobody_knows_is_passed_over(gateway: GatewayProcess, server: ModelServer) -> None:
