@@ -257,11 +257,11 @@ def sandbox_words(tier: str) -> str:
     return known.get(tier, tier)
 
 
-def decided_card(card: Card, state: ApprovalState, *, by: str, at: datetime) -> Card:
-    """An approval card after its decision: no buttons, and who decided."""
+def decided_card(card: Card, state: ApprovalState, *, by: str, at: datetime, reason: str = "") -> Card:
+    """An approval card after its decision: no buttons, who decided, and why it was rejected."""
     words = {
         ApprovalState.APPROVED: ("good", f"Approved by {by}"),
-        ApprovalState.REJECTED: ("bad", f"Rejected by {by}"),
+        ApprovalState.REJECTED: ("bad", f"Rejected by {by}{f': {reason}' if reason else ''}"),
         ApprovalState.EXPIRED: ("warn", "Expired: nobody decided in time, nothing was done"),
     }
     tone, text = words.get(state, ("neutral", state.value))

@@ -250,12 +250,23 @@ class Approvals(Protocol):
     async def card(self, approval_id: str) -> Content:
         """What was shown."""
 
+    async def edit(self, edited: Approval, card: Content, *, digest: str, at: datetime) -> bool:
+        """Compare-and-set from pending with this whole digest: other arguments, and the card that shows them."""
+
     async def decide(
-        self, approval_id: str, *, digest: str, state: ApprovalState, by: str, at: datetime, name: str = ""
+        self,
+        approval_id: str,
+        *,
+        digest: str,
+        state: ApprovalState,
+        by: str,
+        at: datetime,
+        name: str = "",
+        reason: str = "",
     ) -> Approval | None:
         """Compare-and-set from pending; None when it was decided, has expired or shows another digest.
 
-        `by` is the key of who decides, `name` how people know them.
+        `by` is the key of who decides, `name` how people know them, `reason` why they reject it.
         """
 
     async def settle(self, approval: Approval, call: ToolCall, result: str, card: Content) -> bool:

@@ -14,7 +14,10 @@ EXAMPLES = (
     "why did it fail?",
 )
 _ANSWER = (
-    "- `approve`, `reject`: the open question (or use its buttons)\n- `help [command]`: this, or one command in full"
+    "- `approve`, `reject` `[a-…]`: the open question (or use its buttons)\n"
+    "- `approve [a-…] with epochs=3 lr=0.01`: change the plan first; it asks again with the new one\n"
+    "- `reject [a-…] because …`: with a reason, which is passed on\n"
+    "- `help [command]`: this, or one command in full"
 )
 _HOW = "`/train status`, `!train status` or just `status` to me. Without a run id, the run of this thread."
 

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from agent.commands.command import Command
 from agent.commands.options import Kind
-from agent.commands.registry import command_of
+from agent.commands.registry import COMMANDS, command_of
 from agent.commands.words import is_session_address, plain_ids, split
 from agent.domain.errors import BadRequest
 from agent.domain.ids import is_run_id
@@ -53,7 +55,7 @@ def words_of(text: str) -> tuple[str, ...] | None:
     if command is not None and _bare(command, rest):
         return (head, *rest)
     if head in DECISIONS:
-        return _decision(head, rest)
+        return _decision((head, *rest))
     return None
 
 
@@ -111,16 +113,65 @@ def _named_picture(rest: Sequence[str]) -> frozenset[str]:
     return frozenset()
 
 
-def _decision(head: str, rest: Sequence[str]) -> tuple[str, ...] | None:
-    """`approve`, `approve a-…`, `yes please`; None where more is said than a decision."""
-    if len(rest) == 1 and rest[0].lower().startswith("a-"):
-        return (head, *rest)
-    return (head,) if all(word.lower().strip("?!.,") in _POLITE for word in rest) else None
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What typed words decide: which approval (empty: the open one), and why, or with which changes, `epochs=3`."""
+
+    approve: bool
+    approval_id: str = ""
+    reason: str = ""
+    changes: tuple[str, ...] = ()
+
+
+def decision_of(words: Sequence[str]) -> Decision:
+    """Read `approve a-…`, `yes please`, `reject a-… because …`, `approve a-… with epochs=3`.
+
+    Raises:
+        BadRequest: more is said than a decision.
+    """
+    approve, rest = DECISIONS[words[0].lower()], list(words[1:])
+    named = rest[0].strip("`,.:").lower() if rest else ""
+    approval_id = named if named.startswith("a-") else ""
+    rest = rest[1:] if approval_id else rest
+    head = rest[0].lower().strip(",:") if rest else ""
+    if not approve and head == "because" and len(rest) > 1:
+        return Decision(approve, approval_id, reason=" ".join(rest[1:]))
+    changes = tuple(word.strip(",") for word in rest[1:] if word.lower() not in {"and", ","})
+    if approve and head == "with" and changes and all("=" in word for word in changes):
+        return Decision(approve, approval_id, changes=changes)
+    if all(word.lower().strip("?!.,") in _POLITE for word in rest):
+        return Decision(approve, approval_id)
+    raise BadRequest(
+        f"I cannot read `{' '.join(words)[:100]}`. Write `approve a-…`, `approve a-… with epochs=3`, `reject a-…`, or "
+        "`reject a-… because …`."
+    )
+
+
+def changes_of(tool: str, words: Sequence[str]) -> dict[str, Any]:
+    """The arguments of a tool that `key=value` words change, read as the options of its command.
+
+    Raises:
+        BadRequest: there is no such option, or no such value.
+    """
+    commands = (one for command in COMMANDS.values() for one in (command, command.other) if one is not None)
+    command = next((command for command in commands if command.tool == tool), None)
+    if command is None or command.reads is not None:
+        raise BadRequest("There is nothing to change about this; approve or reject it.")
+    return replace(command, switch=None).arguments(words)
+
+
+def _decision(words: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The words, where they say a decision and no more."""
+    try:
+        decision_of(words)
+    except BadRequest:
+        return None
+    return words
 
 
 def may_be_talk(words: Sequence[str]) -> bool:
     """Whether a decision can also be the answer to something that was asked in words."""
-    return len(words) == 1 and words[0] in {"yes", "no"}
+    return words[0] in {"yes", "no"} and not decision_of(words).approval_id
 
 
 def ends_answer(text: str) -> bool:

@@ -1,22 +1,30 @@
 """Questions to people: asked with exact arguments, decided by compare-and-set, executed once."""
 
+import json
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from pydantic import JsonValue
+
 from agent.cards import decided_card
+from agent.commands.typed import changes_of
 from agent.delivery.outbox import OutboxDelivery
-from agent.domain.approvals import SHOWN_DIGEST_CHARS, Approval, ApprovalState, digest_of
-from agent.domain.content import Button, Content
-from agent.domain.errors import Conflict, NotAllowed, TransientError
+from agent.domain.approvals import SHOWN_DIGEST_CHARS, Approval, ApprovalState, difference, digest_of, with_edits
+from agent.domain.content import Button, Card, Content, Fact
+from agent.domain.errors import BadRequest, Conflict, NotAllowed, TransientError
 from agent.domain.ids import new_approval_id, new_ulid
 from agent.domain.inbound import Person
 from agent.domain.policy import Effect, may_decide
 from agent.ports import Clock, ToolCall
-from agent.stores import Approvals, Conversations, Turn
+from agent.stores import Approvals, Conversations, Turn, TurnKind
 from agent.tools.dispatch import Dispatcher, NeedsApproval, failure_of
-from agent.tools.tool import Caller
+from agent.tools.tool import Caller, Plan
 
 log = logging.getLogger(__name__)
+EDITED = "I planned `{}` anew: {}. Its card shows the new plan, which waits for your decision."
+REASON_CHARS = 500
 LEFT_ALONE = "Nothing was done: the run is left alone."
 DECIDED = (ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.EXPIRED)
 
@@ -48,43 +56,70 @@ class ApprovalService:
     async def ask(self, turn: Turn, call: ToolCall, needed: NeedsApproval) -> None:
         """Store the question and show its card; the turn is paused in the same transaction."""
         now = self._clock.now()
-        expires = now + self._lifetime
-        exact = needed.plan.exact
-        decides = needed.plan.owner or turn.person.key
-        digest = digest_of(
-            tool=needed.tool.name,
-            arguments=exact,
-            requester=decides,
-            session_id=turn.session_id,
-            expires_at=expires,
-            nonce=new_ulid(),
-        )
         approval = Approval(
             id=new_approval_id(),
             session_id=turn.session_id,
             turn_id=turn.id,
             call_id=call.id,
             tool=needed.tool.name,
-            arguments=exact,
-            requester=decides,
-            digest=digest,
+            arguments=needed.plan.exact,
+            requester=needed.plan.owner or turn.person.key,
+            digest="",
             state=ApprovalState.PENDING,
             created_at=now,
-            expires_at=expires,
+            expires_at=now + self._lifetime,
         )
-        shown = digest[:SHOWN_DIGEST_CHARS]
-        card = needed.plan.card.model_copy(
-            update={
-                "buttons": (
-                    Button(action="approve", subject=approval.id, label="Approve", style="primary", digest=shown),
-                    Button(action="reject", subject=approval.id, label="Reject", style="danger", digest=shown),
-                ),
-                "footer": f"{approval.id} · digest {shown} · asked by {turn.person.shown} · "
-                f"expires {expires:%Y-%m-%d %H:%M} UTC",
-            }
-        )
+        approval = _sealed(approval)
+        card = _asking(needed.plan.card, approval, turn)
         await self._approvals.ask(approval, Content(card=card, files=needed.plan.files))
         self._delivery.wake(turn.thread.key)
+
+    async def edit(self, approval_id: str, person: Person, words: Sequence[str]) -> str:
+        """Plan an open question's call anew with changes, `epochs=3`, and ask about that instead; what differs.
+
+        The new plan waits for a decision like the first one: nobody has seen it yet.
+
+        Raises:
+            AppError: nothing was changed; the text says why.
+        """
+        approval = await self._approvals.get(approval_id)
+        turn = await self._conversations.turn(approval.turn_id)
+        await self._check_decider(approval, turn, person)
+        now = self._clock.now()
+        if approval.state is not ApprovalState.PENDING or approval.expires_at <= now:
+            raise Conflict(_why_not(approval, now))
+        if self._dispatcher.effect(approval.tool) is not Effect.SPEND:
+            raise BadRequest("There is nothing to change about this; approve or reject it.")
+        edits = with_edits(approval.edits, changes_of(approval.tool, words))
+        planned = await self._planned_anew(approval, turn, edits)
+        changed = difference(approval.arguments, planned.exact)
+        if not changed:
+            raise BadRequest("That is what the plan says already; approve or reject it.")
+        edited = _sealed(approval.model_copy(update={"arguments": planned.exact, "edits": edits}))
+        fact = Fact(name=f"Changed by {person.shown}", value=", ".join(changed))
+        card = planned.card.model_copy(update={"facts": (fact, *planned.card.facts)})
+        shown = Content(card=_asking(card, edited, turn))
+        if not await self._approvals.edit(edited, shown, digest=approval.digest, at=now):
+            raise Conflict(_why_not(await self._approvals.get(approval_id), now))
+        self._delivery.wake(turn.thread.key)
+        return EDITED.format(approval.id, "; ".join(changed))
+
+    async def _planned_anew(self, approval: Approval, turn: Turn, edits: dict[str, JsonValue]) -> Plan:
+        """The plan of a question's call with changes. Raises `AppError` where there is none."""
+        context = await self._conversations.resume_turn(turn)
+        calls = (call for said in reversed(context.history if context else ()) for call in said.calls)
+        asked = next((call for call in calls if (call.id, call.name) == (approval.call_id, approval.tool)), None)
+        if asked is None:
+            raise Conflict("What was asked for is not there any more; ask again instead.")
+        call = replace(asked, arguments=json.dumps(with_edits(json.loads(asked.arguments or "{}"), edits)))
+        unattended = turn.kind is TurnKind.NOTICED
+        caller = Caller(turn.person, turn.session_id, turn.thread, turn.id, unattended=unattended, shared=True)
+        needed = await self._dispatcher.call(caller, call)
+        if not isinstance(needed, NeedsApproval):
+            raise BadRequest(needed.text)
+        if needed.plan.files or (await self._approvals.card(approval.id)).files:
+            raise BadRequest("This plan is shown in a file, which cannot be changed. Reject it, and ask for another.")
+        return needed.plan
 
     async def waits(self, turn: Turn, call: ToolCall) -> bool:
         """Whether people are being asked about this call already."""
@@ -96,10 +131,12 @@ class ApprovalService:
         thread = (await self._conversations.turn(approval.turn_id)).thread
         return may_decide(person, requester=approval.requester, approvers=self._approvers, thread=thread)
 
-    async def decide(self, approval_id: str, person: Person, *, approve: bool, digest: str | None) -> Turn | None:
+    async def decide(
+        self, approval_id: str, person: Person, *, approve: bool, digest: str | None, reason: str = ""
+    ) -> Turn | None:
         """Take one person's decision and carry it out; the turn that goes on now, unless `recover` was quicker.
 
-        `digest` is what the button carried; None where the person typed the id.
+        `digest` is what the button carried; None where the person typed the id. `reason` is why they reject it.
 
         Raises:
             NotAllowed, NotFound, Conflict: nothing was done; the text says why.
@@ -107,9 +144,7 @@ class ApprovalService:
         """
         approval = await self._approvals.get(approval_id)
         turn = await self._conversations.turn(approval.turn_id)
-        if not await self.may_decide(approval, person):
-            who = "who asked" if approval.requester == turn.person.key else "whose run this is"
-            raise NotAllowed(f"Only the person {who}, or an approver, can decide this.")
+        await self._check_decider(approval, turn, person)
         now = self._clock.now()
         decided = await self._approvals.decide(
             approval_id,
@@ -118,6 +153,7 @@ class ApprovalService:
             by=person.key,
             name=person.shown,
             at=now,
+            reason=reason[:REASON_CHARS],
         )
         if decided is None:
             raise Conflict(_why_not(await self._approvals.get(approval_id), now))
@@ -126,6 +162,12 @@ class ApprovalService:
         except TransientError as error:
             stored = "Your decision is stored and is carried out by itself as soon as it can be."
             raise TransientError(f"{stored} What is in the way: {error}") from error
+
+    async def _check_decider(self, approval: Approval, turn: Turn, person: Person) -> None:
+        """Raises `NotAllowed` for whom this question does not wait."""
+        if not await self.may_decide(approval, person):
+            who = "who asked" if approval.requester == turn.person.key else "whose run this is"
+            raise NotAllowed(f"Only the person {who}, or an approver, can decide this.")
 
     async def recover(self) -> list[Turn]:
         """Carry out what was decided and then cut off, by a crash or the database's absence; the turns that go on."""
@@ -163,15 +205,17 @@ class ApprovalService:
         call = ToolCall(approval.call_id, approval.tool, "")
         if approval.state is ApprovalState.APPROVED:
             answer = await self._execute(approval, turn, call)
+            if approval.edits:
+                answer = _json(json.loads(answer) | {"changed_by_people": approval.edits})
         else:
             undone = "Nothing was started." if self._dispatcher.effect(call.name) is Effect.SPEND else LEFT_ALONE
-            answer = f'{{"approval": "{approval.state.value}", "text": "{undone}"}}'
+            why = {"reason": approval.reason, "by": by} if approval.reason else {}
+            answer = _json({"approval": approval.state.value, "text": undone, **why})
         shown = await self._approvals.card(approval.id)
         if shown.card is not None:
             at = approval.decided_at or self._clock.now()
-            shown = Content(
-                text=shown.text, files=shown.files, card=decided_card(shown.card, approval.state, by=by, at=at)
-            )
+            card = decided_card(shown.card, approval.state, by=by, at=at, reason=approval.reason)
+            shown = Content(text=shown.text, files=shown.files, card=card)
         if not await self._approvals.settle(approval, call, answer, shown):
             return False
         self._delivery.wake(turn.thread.key)
@@ -187,6 +231,35 @@ class ApprovalService:
             if isinstance(error, TransientError) and self._clock.now() < approval.expires_at:
                 raise  # it may have been done: it stays decided, and is repeated with its token until the card expires
             return failure_of(error, call)
+
+
+def _sealed(approval: Approval) -> Approval:
+    """The question with a new digest over what it asks."""
+    digest = digest_of(
+        tool=approval.tool,
+        arguments=approval.arguments,
+        requester=approval.requester,
+        session_id=approval.session_id,
+        expires_at=approval.expires_at,
+        nonce=new_ulid(),
+    )
+    return approval.model_copy(update={"digest": digest})
+
+
+def _asking(card: Card, approval: Approval, turn: Turn) -> Card:
+    """The card of a plan, with buttons to decide about it."""
+    shown = approval.digest[:SHOWN_DIGEST_CHARS]
+    buttons = (
+        Button(action="approve", subject=approval.id, label="Approve", style="primary", digest=shown),
+        Button(action="reject", subject=approval.id, label="Reject", style="danger", digest=shown),
+    )
+    asked = f"{approval.id} · digest {shown} · asked by {turn.person.shown}"
+    footer = f"{asked} · expires {approval.expires_at:%Y-%m-%d %H:%M} UTC"
+    return card.model_copy(update={"buttons": buttons, "footer": footer})
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _decider(approval: Approval) -> str:

@@ -5,7 +5,9 @@ Everything else is asked about with buttons, whose digest says what was seen. Ca
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 
+from agent.commands.typed import Decision
 from agent.conversation.approvals import ApprovalService
 from agent.domain.approvals import CARD_KEY, SHOWN_DIGEST_CHARS, Approval, ApprovalState
 from agent.domain.content import Button, Card, Content, Fact
@@ -15,6 +17,7 @@ from agent.ports import ChatAdapter
 from agent.stores import PostState, Stores
 
 SHOWING_S, SHOWING_TRIES = 0.05, 60  # a card that is just being posted is waited for
+READING = timedelta(seconds=5)  # after which a card that was changed counts as seen
 MOST_LISTED = 5
 LINE_CHARS = 300
 NOT_SEEN = "You wrote that before this was shown."
@@ -35,15 +38,19 @@ class Decisions:
         pending = await self._stores.approvals.of_state(ApprovalState.PENDING)
         return [approval for approval in pending if approval.session_id == session_id]
 
-    async def meant(self, inbound: Inbound, words: Sequence[str]) -> Approval | Content | None:
-        """What these words decide; a card that asks what they mean; None where they were not for the bot.
+    async def meant(self, inbound: Inbound, said: Decision) -> Approval | Content | None:
+        """Which question a decision is about; a card that asks for it; None where it was not for the bot.
 
         Raises:
             BadRequest, NotAllowed, NotFound: there is no such question, or it is not for this person.
         """
-        if len(words) > 1:
-            approval = await self._stores.approvals.get(words[1].lower())
-            return approval if await self._counts(inbound, approval) else await self._asked_again([approval], NOT_SEEN)
+        if said.approval_id:
+            approval = await self._stores.approvals.get(said.approval_id)
+            return (
+                approval
+                if said.changes or await self._counts(inbound, approval)
+                else await self._asked_again([approval], NOT_SEEN)
+            )
         found = await self.open_in(inbound.thread)
         own = [approval for approval in found if await self._approvals.may_decide(approval, inbound.person)]
         if inbound.to_others or (found and not own and not inbound.mentions_bot):
@@ -54,7 +61,7 @@ class Decisions:
             raise NotAllowed("Only the person who asked, or an approver of this workspace, can decide this.")
         if len(own) > 1:
             return await self._asked_again(own, f"{len(own)} questions are open here.")
-        return own[0] if await self._counts(inbound, own[0]) else await self._asked_again(own, NOT_SEEN)
+        return own[0] if said.changes or await self._counts(inbound, own[0]) else await self._asked_again(own, NOT_SEEN)
 
     async def _counts(self, inbound: Inbound, approval: Approval) -> bool:
         """Whether the card stood there when this was written; what is not open any more is not for this to say."""
@@ -70,6 +77,8 @@ class Decisions:
             await asyncio.sleep(SHOWING_S)
         adapter = self._adapters.get(post.thread.platform) if post else None
         shown = adapter.shown_at(post.ref) if adapter and post and post.ref else None
+        if approval.edited_at is not None and inbound.at < approval.edited_at + READING:
+            return False
         return shown is not None and shown <= inbound.at
 
     async def _asked_again(self, asked: Sequence[Approval], why: str) -> Content:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.commands.calls import asks_people, carry_out
-from agent.commands.typed import DECISIONS, ends_answer, is_decision, may_be_talk, words_of
+from agent.commands.typed import decision_of, ends_answer, is_decision, may_be_talk, words_of
 from agent.commands.words import joined
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.backlog import Backlog
@@ -443,11 +443,15 @@ class InboxRouter:
 
     async def _decide_typed(self, item: InboxItem, words: Sequence[str]) -> None:
         """Take a decision that was typed, or ask which one is meant."""
-        meant = await self._decisions.meant(item.inbound, words)
-        if isinstance(meant, Approval):
-            await self._decide(item, meant.id, approve=DECISIONS[words[0].lower()], digest=None)
+        said = decision_of(words)
+        meant = await self._decisions.meant(item.inbound, said)
+        thread, whisper = item.inbound.thread, _whisper(item)
+        if isinstance(meant, Approval) and said.changes:
+            text = await self._approvals.edit(meant.id, item.inbound.person, said.changes)
+            await self._delivery.put(f"command:{item.id}", thread, Content(text=text), whisper=whisper, urgent=True)
+        elif isinstance(meant, Approval):
+            await self._decide(item, meant.id, approve=said.approve, digest=None, reason=said.reason)
         elif meant is not None:
-            thread, whisper = item.inbound.thread, _whisper(item)
             await self._delivery.put(AGAIN_KEY.format(item.id), thread, meant, whisper=whisper, urgent=True)
 
     async def _ask(self, item: InboxItem) -> bool:
@@ -491,8 +495,11 @@ class InboxRouter:
         log.warning("unknown button", extra={"action": click.action, "address": item.inbound.thread.key})
         raise BadRequest("This button belongs to an older version of me; say in words what you want.")
 
-    async def _decide(self, item: InboxItem, approval_id: str, *, approve: bool, digest: str | None) -> None:
-        turn = await self._approvals.decide(approval_id, item.inbound.person, approve=approve, digest=digest)
+    async def _decide(
+        self, item: InboxItem, approval_id: str, *, approve: bool, digest: str | None, reason: str = ""
+    ) -> None:
+        person = item.inbound.person
+        turn = await self._approvals.decide(approval_id, person, approve=approve, digest=digest, reason=reason)
         if turn is not None:
             self._hand(turn.thread, turn)
 

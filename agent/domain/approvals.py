@@ -2,15 +2,17 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from agent.domain.content import Card
 from agent.domain.value import Value
 
 SHOWN_DIGEST_CHARS = 16
+MOST_SHOWN_CHARS = 60  # of a value that was changed
 CARD_KEY = "approval:{}"  # of the card of a question, by its id
 AGAIN_KEY = "again:{}"  # of a card that asks about open questions once more, by the message that it answers
 
@@ -28,7 +30,8 @@ class ApprovalState(StrEnum):
 class Approval(Value):
     """One question. `requester` is the key of the person who decides it: who asked, or whose run it is about.
 
-    `digest` covers everything that decides what happens (see `digest_of`).
+    `digest` covers everything that decides what happens (see `digest_of`). `edits` are the changes that people made to
+    what the call asked for, `edited_at` is the time of the last one; `reason` is why it was rejected.
     """
 
     id: str
@@ -45,6 +48,9 @@ class Approval(Value):
     decided_by: str | None = None
     decided_name: str = ""  # how people know who decided
     decided_at: datetime | None = None
+    reason: str = ""
+    edits: dict[str, JsonValue] = Field(default_factory=dict)
+    edited_at: datetime | None = None
 
 
 def digest_of(
@@ -60,6 +66,36 @@ def digest_of(
         "nonce": nonce,
     }
     return hashlib.sha256(json.dumps(shown, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def with_edits(arguments: dict[str, JsonValue], edits: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """The arguments of a call with people's changes; an argument with parts, such as settings, keeps the others."""
+    changed = dict(arguments)
+    for name, value in edits.items():
+        before = changed.get(name)
+        changed[name] = before | value if isinstance(before, dict) and isinstance(value, dict) else value
+    return changed
+
+
+def difference(before: dict[str, JsonValue], after: dict[str, JsonValue]) -> tuple[str, ...]:
+    """What two exact plans differ in, a line each: `seed: 7 → 3`."""
+    old, new = dict(_parts("", before)), dict(_parts("", after))
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return tuple(f"{name}: {_shown(old.get(name))} → {_shown(new.get(name))}" for name in names)
+
+
+def _parts(name: str, value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+    """The innermost values by their own names."""
+    if not isinstance(value, dict):
+        yield name, value
+        return
+    for key, part in value.items():
+        yield from _parts(key, part)
+
+
+def _shown(value: JsonValue) -> str:
+    text = "unsaid" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MOST_SHOWN_CHARS else f"{text[:MOST_SHOWN_CHARS]}…"
 
 
 def decided_again(card: Card, approval_id: str, decided: Card) -> Card:

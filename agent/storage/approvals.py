@@ -44,6 +44,9 @@ def _as_approval(row: Row[Any]) -> Approval:
         decided_by=row.decided_by,
         decided_name=row.decided_name,
         decided_at=row.decided_at,
+        reason=row.reason,
+        edits=json.loads(row.edits),
+        edited_at=row.edited_at,
     )
 
 
@@ -58,6 +61,7 @@ class SqlApprovals:
         """Store a question, pause its turn and show its card, in one transaction."""
         values = asked.model_dump() | {
             "arguments": json.dumps(asked.arguments),
+            "edits": json.dumps(asked.edits),
             "card": wire.encode(card).decode(),
         }
 
@@ -89,8 +93,40 @@ class SqlApprovals:
             raise NotFound(f"There is no approval {approval_id}.")
         return row
 
+    async def edit(self, edited: Approval, card: Content, *, digest: str, at: datetime) -> bool:
+        """Compare-and-set from pending with this digest: other arguments, and the card that shows them."""
+        change = (
+            update(approval)
+            .where(approval.c.id == edited.id, approval.c.state == ApprovalState.PENDING.value)
+            .where(approval.c.digest == digest, approval.c.expires_at > at)
+            .values(
+                arguments=json.dumps(edited.arguments),
+                edits=json.dumps(edited.edits),
+                digest=edited.digest,
+                edited_at=at,
+                card=wire.encode(card).decode(),
+            )
+        )
+
+        def store(connection: Connection) -> bool:
+            if connection.execute(change).rowcount != 1:
+                return False
+            owner = as_turn(connection.execute(select(turn).where(turn.c.id == edited.turn_id)).one())
+            put_post(connection, CARD_KEY.format(edited.id), owner.thread, card, whisper=None, urgent=True)
+            return True
+
+        return await self._database.write(store)
+
     async def decide(
-        self, approval_id: str, *, digest: str, state: ApprovalState, by: str, at: datetime, name: str = ""
+        self,
+        approval_id: str,
+        *,
+        digest: str,
+        state: ApprovalState,
+        by: str,
+        at: datetime,
+        name: str = "",
+        reason: str = "",
     ) -> Approval | None:
         """Compare-and-set from pending; None when it was decided, has expired or shows another digest."""
         open_one = (
@@ -100,7 +136,7 @@ class SqlApprovals:
         )
         if state is not ApprovalState.EXPIRED:
             open_one &= approval.c.expires_at > at
-        decision = {"decided_by": by, "decided_name": name, "decided_at": at}
+        decision = {"decided_by": by, "decided_name": name, "decided_at": at, "reason": reason}
         change = update(approval).where(open_one).values(state=state.value, **decision)
 
         def store(connection: Connection) -> Row[Any] | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
 
-NEWEST = "0011"
+NEWEST = "0012"
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

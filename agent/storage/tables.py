@@ -178,6 +178,9 @@ approval = Table(
     Column("decided_by", String(255)),
     Column("decided_name", String(255), nullable=False, server_default=""),
     Column("decided_at", Moment),
+    Column("reason", Text, nullable=False, server_default=""),
+    Column("edits", Text, nullable=False, server_default="{}"),
+    Column("edited_at", Moment),
     UniqueConstraint("turn_id", "call_id"),
     Index(None, "state"),
 )
