@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from agent.domain.models import ModelFacts, Preference
-from agent.ports import Model, ModelReply, Unused
+from agent.ports import HalfTyped, Model, ModelReply, Unused
 from tests.agent.conftest import Harness
-from tests.fakes import THREAD, ScriptedModel, commanded, said
+from tests.fakes import ALICE, THREAD, ScriptedModel, commanded, said
 
 OWN, CLAUDE = "openai/qwen3@http://10.0.0.7:8000/v1", "anthropic/claude-sonnet-4-5"
 
@@ -106,6 +106,12 @@ async def test_what_models_cost_is_shown_for_the_thread_and_the_month(harness: H
         f"- This channel, this month: {both}",
         f"- You, this month: {both}",
     ]
+
+
+async def test_models_are_proposed_while_somebody_types(harness: Harness, two: TwoModels) -> None:
+    async with harness.open() as brain:
+        asked = HalfTyped(person=ALICE, thread=THREAD, command="model", option="model", text="q")
+        assert [choice.value for choice in await brain.complete(asked)] == ["openai/qwen3"]
 
 
 async def test_without_models_that_is_what_is_said(harness: Harness) -> None:
