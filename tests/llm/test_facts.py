@@ -1,11 +1,12 @@
 """What the gateway knows of models and sends to them besides the conversation."""
 
+import json
 import time
 from dataclasses import replace
 
 from agent.llm.chain import facts_of
 from tests.llm.conftest import ASKED, SILENCE_S, STATUS, GatewayProcess, answer
-from tests.platforms.model_server import Fail, Hang, ModelServer, Reply
+from tests.platforms.model_server import Call, Fail, Hang, ModelServer, Reply
 
 
 async def test_models_are_asked_at_once_and_their_prices_known(gateway: GatewayProcess, server: ModelServer) -> None:
@@ -30,6 +31,14 @@ async def test_models_are_asked_at_once_and_their_prices_known(gateway: GatewayP
     assert "ollama_chat/qwen3" in ollama.trouble
     assert "Put ANTHROPIC_API_KEY into `.env`" in claude.trouble
     assert len(server.requests) == 4
+
+
+async def test_ollama_answers_and_costs_nothing(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Reply("I look.", calls=[Call("run_status", {"run": "r-1"})], usage=(900, 12)), model="qwen3")
+    pieces, reply = await answer(gateway.of([f"ollama_chat/qwen3@{server.origin}"]), tools=[STATUS])
+    assert "".join(pieces) == reply.text == "I look."
+    assert [(call.name, json.loads(call.arguments)) for call in reply.calls] == [("run_status", {"run": "r-1"})]
+    assert (reply.model, reply.tokens_in, reply.tokens_out, reply.cost_usd) == ("ollama_chat/qwen3", 900, 12, 0.0)
 
 
 async def test_effort_goes_to_models_that_have_levels(gateway: GatewayProcess, server: ModelServer) -> None:

@@ -121,6 +121,7 @@ class ModelServer:
         app = web.Application(client_max_size=1 << 28)
         app.router.add_post("/v1/chat/completions", self._answer)
         app.router.add_post("/v1/messages", self._answer)  # Anthropic's, for acts that fail
+        app.router.add_post("/api/chat", self._ollama)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
@@ -172,6 +173,27 @@ class ModelServer:
                 act = script.popleft()
                 return act(request) if callable(act) else act
         return Fail(418, "the script says nothing more")
+
+    async def _ollama(self, http: web.Request) -> web.StreamResponse:
+        """Ollama's own protocol, for replies."""
+        request = Request(await http.json(), "")
+        self.requests.append(request)
+        act = self._next(request)
+        assert isinstance(act, Reply)
+        said = [{"content": piece} for piece in re.findall(r"\S+\s*", act.text)]
+        called = [{"function": {"name": call.name, "arguments": call.arguments}} for call in act.calls]
+        said += [{"content": "", "tool_calls": called}] if called else []
+        tokens_in, tokens_out = act.usage or (0, 0)
+        end = {"done": True, "done_reason": "stop", "prompt_eval_count": tokens_in, "eval_count": tokens_out}
+        lines = [{"message": {"role": "assistant", **part}, "done": False} for part in said]
+        lines.append({"message": {"role": "assistant", "content": ""}, **end})
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        await response.prepare(http)
+        for line in lines:
+            whole = {"model": request.body["model"], "created_at": "2026-01-01T00:00:00Z", **line}
+            await response.write(json.dumps(whole).encode() + b"\n")
+        await response.write_eof()
+        return response
 
     async def _play(self, http: web.Request, request: Request, act: Act) -> web.StreamResponse:
         if isinstance(act, Fail):
