@@ -25,7 +25,7 @@ from agent.llm.failures import (
     status_of,
 )
 from agent.llm.known import Known
-from agent.llm.whole import TOO_LONG, Whole
+from agent.llm.whole import Whole
 
 log = logging.getLogger("agent.llm.gateway")
 CONNECT_S = 15.0
@@ -276,7 +276,7 @@ class Asking:
             "calls": calls,
             "model": model,
             "instead": " ".join(why),
-            "cut": whole.finish == TOO_LONG,
+            "finish": whole.finish,
             **so_far.bill,
             "window": self._table.window(model),
         }

@@ -27,7 +27,10 @@ START_S = 60.0  # until it has loaded LiteLLM, on a slow machine
 ASK_S = 10.0
 NO_ANSWER_YET = '{"text": "No answer yet: this call waits for people or was overtaken by a newer message."}'
 BY_RULES = "So I go by rules:"
-CUT = "This answer was cut off at the model's limit; say `go on` for the rest."
+CUTS = {  # by the reason that an answer ended for
+    "length": "This answer was cut off at the model's limit; say `go on` for the rest.",
+    "content_filter": "The provider ended this answer because of its content.",
+}
 
 
 class GatewayModel:
@@ -114,7 +117,7 @@ class GatewayModel:
         done = answer["done"]
         calls = tuple(ToolCall(*call) for call in done["calls"])
         told = [f"{done['instead']} So {done['model']} answers:"] if done["instead"] else []
-        told += [CUT] if done["cut"] and not calls else []
+        told += [CUTS[done["finish"]]] if done["finish"] in CUTS and not calls else []
         bill = (done["tokens_in"], done["tokens_out"], done["cost_usd"])
         return ModelReply(done["text"], calls, done["model"], *bill, window=done["window"], note=" ".join(told))
 

@@ -183,9 +183,11 @@ async def test_calls_that_are_not_written_as_they_should_be(
 async def test_an_answer_that_was_cut_off_at_the_models_limit_says_so(
     gateway: GatewayProcess, server: ModelServer
 ) -> None:
-    server.script(Reply("It begins with", finish="length"))
+    server.script(Reply("It begins with", finish="length"), Reply("One takes", finish="content_filter"))
     _, reply = await answer(gateway.model(server))
     assert reply.shown == "_This answer was cut off at the model's limit; say `go on` for the rest._\n\nIt begins with"
+    _, filtered = await answer(gateway.model(server))
+    assert filtered.shown == "_The provider ended this answer because of its content._\n\nOne takes"
 
 
 async def test_a_rate_limit_says_how_long(gateway: GatewayProcess, server: ModelServer) -> None:
