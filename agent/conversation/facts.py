@@ -1,5 +1,6 @@
 """What is so in a thread now: never remembered, so that it survives every compaction and is never old."""
 
+import asyncio
 import json
 from collections.abc import Iterable, Sequence
 
@@ -28,14 +29,18 @@ class ThreadFacts:
     async def read(self, turn: Turn, files: Sequence[DatasetRef]) -> str:
         """The facts in sentences; what people chose as a name stands in quotes."""
         caller = Caller(turn.person, turn.session_id, turn.thread, turn.id)
-        pending = await self._approvals.of_state(ApprovalState.PENDING)
+        pending, runs, questions = await asyncio.gather(
+            self._approvals.of_state(ApprovalState.PENDING),
+            of_thread(self._runs, caller, MOST_RUNS),
+            self._questions.open_in(turn.thread),
+        )
         asked = [approval for approval in pending if approval.session_id == turn.session_id]
         told = [f"It is {self._clock.now():%A, %Y-%m-%d %H:%M} UTC."]
         if files:
             told.append(f"Files in this thread, newest first: {_quoted(file.name for file in files[:MOST_FILES])}.")
-        told += [_run_words(run) for run in await of_thread(self._runs, caller, MOST_RUNS)]
+        told += [_run_words(run) for run in runs]
         told += [f"Approval {approval.id} of {approval.tool} waits for people." for approval in asked]
-        told += [f"This question waits: {_quoted([of.text])}." for of in await self._questions.open_in(turn.thread)]
+        told += [f"This question waits: {_quoted([of.text])}." for of in questions]
         return " ".join(told)
 
 

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 import tempfile
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 from agent.commands.calls import asks_people, carry_out
 from agent.commands.typed import decision_of, ends_answer, is_decision, may_be_talk, words_of
 from agent.commands.words import joined
+from agent.conversation.actors import Actor, Work
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.backlog import Backlog
 from agent.conversation.decisions import Decisions
@@ -30,7 +30,7 @@ from agent.delivery.outbox import OutboxDelivery
 from agent.domain.approvals import AGAIN_KEY, Approval
 from agent.domain.content import END_ANSWER, Content
 from agent.domain.datasets import FILE_LIMIT_BYTES, DatasetRef
-from agent.domain.errors import AppError, BadData, BadRequest, Conflict, NotAllowed, NotFound, TransientError
+from agent.domain.errors import AppError, BadData, BadRequest, Conflict, NotAllowed, NotFound
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Attachment, Away, Clicked, Commanded, Inbound, Noticed, Person, Said, Thread
 from agent.domain.redaction import without_secrets
@@ -41,8 +41,6 @@ from agent.tools.tool import Caller
 from agent.tools.training.programs import holds_program
 
 log = logging.getLogger(__name__)
-IDLE_S = 600.0
-STORE_AWAY_S = (0.5, 30.0)  # first and longest pause while the database is away
 BUTTON_COMMANDS = frozenset(
     {
         *("pause", "resume", "stop", "kill", "retry", "priority", "clone", "update", "serve"),
@@ -60,7 +58,6 @@ DONE = "Done; it stands in the thread."
 STOPPED = "I stopped that answer."
 WAITED_FOR = "{} is at work and changes something, so I wait for its end; then I stop."
 NOT_YOURS = "Guests of another organisation end only answers to themselves."
-Work = InboxItem | Turn
 
 
 class InboxRouter:
@@ -90,8 +87,8 @@ class InboxRouter:
         self._blobs = blobs
         self._adapters = adapters
         self._clock = clock
-        self._acts: dict[str, _Actor] = {}  # by thread: what acts at once
-        self._turns: dict[str, _Actor] = {}  # by thread: turns, one after the other
+        self._acts: dict[str, Actor] = {}  # by thread: what acts at once
+        self._turns: dict[str, Actor] = {}  # by thread: turns, one after the other
         self._answering: dict[str, TurnControl] = {}  # by thread: the turn that is carried out
         self._backlog = Backlog(self._store)
         self._signs = Signs(adapters)
@@ -140,11 +137,11 @@ class InboxRouter:
         return False
 
     def _put(
-        self, actors: "dict[str, _Actor]", thread: Thread, work: Work, do: Callable[[Any], Awaitable[bool]]
+        self, actors: "dict[str, Actor]", thread: Thread, work: Work, do: Callable[[Any], Awaitable[bool]]
     ) -> None:
         if thread.key not in actors:
             ended = partial(actors.pop, thread.key, None)
-            actors[thread.key] = _Actor(lambda work: self._handle(work, do), ended=ended)
+            actors[thread.key] = Actor(lambda work: self._handle(work, do), ended=ended)
         actors[thread.key].put(work)
 
     async def recover(self) -> None:
@@ -179,7 +176,7 @@ class InboxRouter:
             task.cancel()
         await asyncio.gather(*tasks, self._signs.close(), return_exceptions=True)
 
-    def _all_actors(self) -> "list[_Actor]":
+    def _all_actors(self) -> "list[Actor]":
         return [*self._acts.values(), *self._turns.values()]
 
     async def _handle(self, work: Work, do: Callable[[Any], Awaitable[bool]]) -> None:
@@ -585,74 +582,3 @@ def _whisper(item: InboxItem) -> Whisper | None:
     if isinstance(inbound.act, Clicked) or inbound.reply_handle:
         return Whisper(inbound.person.id, inbound.reply_handle)
     return None
-
-
-class _Actor:
-    """Handles work of one thread in order, ends after a quiet time."""
-
-    def __init__(self, handle: Callable[[Work], Awaitable[None]], *, ended: Callable[[], object]) -> None:
-        """`ended` is called in the moment from which nothing more is taken."""
-        self._handle = handle
-        self._ended = ended
-        self._waiting: deque[Work] = deque()
-        self._came, self._quiet = asyncio.Event(), asyncio.Event()
-        self._carries = False
-        self.task = asyncio.create_task(self._run())
-
-    def put(self, work: Work) -> None:
-        self._waiting.append(work)
-        self._came.set()
-        self._quiet.clear()
-
-    def first(self) -> Work | None:
-        """What comes next, which stays there."""
-        return self._waiting[0] if self._waiting else None
-
-    def take(self) -> Work:
-        """What comes next, which nothing else gets."""
-        return self._waiting.popleft()
-
-    @property
-    def busy(self) -> bool:
-        return self._carries or bool(self._waiting)
-
-    async def idle(self) -> None:
-        await self._quiet.wait()
-
-    async def _run(self) -> None:
-        try:
-            while await self._comes():
-                self._carries = True
-                await self._carry(self.take())
-                self._carries = False
-                if not self._waiting:
-                    self._quiet.set()
-        finally:
-            self._ended()
-
-    async def _comes(self) -> bool:
-        """Wait for work; False after a quiet time."""
-        while not self._waiting:
-            self._came.clear()
-            try:
-                async with asyncio.timeout(IDLE_S):
-                    await self._came.wait()
-            except TimeoutError:
-                return bool(self._waiting)  # it may have come in this moment
-        return True
-
-    async def _carry(self, work: Work) -> None:
-        """Handle it; while not even an error can be stored, try again, so that nothing behind it overtakes it."""
-        pause_s, longest_s = STORE_AWAY_S
-        while True:
-            try:
-                await self._handle(work)
-            except TransientError as error:
-                log.warning("work waits", extra={"work": work.id, "pause_s": pause_s, "cause": str(error)})
-            except Exception:
-                log.exception("work is left for the next start", extra={"work": work.id})
-                return
-            else:
-                return
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, longest_s)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from agent.conversation import sessions
+from agent.conversation import actors
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Content
 from agent.domain.errors import Unavailable
@@ -215,7 +215,7 @@ async def test_a_turn_that_broke_ends_with_its_error_and_is_not_taken_up_again(h
 
 
 async def test_a_thread_outlives_the_absence_of_its_database(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "STORE_AWAY_S", (0.01, 0.01))
+    monkeypatch.setattr(actors, "STORE_AWAY_S", (0.01, 0.01))
     async with harness.open() as brain:
         away = Unavailable("The database is away.")
         brain.stores.inbox.done = once(brain.stores.inbox.done, away)  # type: ignore[method-assign]
@@ -267,7 +267,7 @@ async def test_an_act_that_was_stored_though_storing_it_raised_is_handled_when_i
 async def test_a_quiet_thread_lets_go_of_its_actor_and_takes_the_next_message(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "IDLE_S", 0.01)
+    monkeypatch.setattr(actors, "IDLE_S", 0.01)
     async with harness.open() as brain:
         for count in (1, 2, 3):
             await brain.router.accept(commanded("hosts"))

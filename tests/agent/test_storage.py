@@ -17,7 +17,7 @@ from agent import wire
 from agent.clock import month_began
 from agent.domain.approvals import Approval, ApprovalState
 from agent.domain.content import Content
-from agent.domain.errors import Unavailable
+from agent.domain.errors import Conflict, Unavailable
 from agent.domain.events import Ended, Logged, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.ids import is_run_id, new_run_id, new_ulid
 from agent.domain.questions import Question
@@ -26,7 +26,7 @@ from agent.ports import AttachedFile, MessageRef, ModelMessage, Role, ToolCall, 
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.storage.tables import metadata, session
-from agent.stores import ModelCall, Spent, Stores, Turn, TurnKind, TurnState
+from agent.stores import Compaction, ModelCall, Spent, Stores, Turn, TurnKind, TurnState
 from tests.agent.engine import ENDING, a_run
 from tests.fakes import ALICE, BOB, START, THREAD, said
 
@@ -257,3 +257,36 @@ async def test_questions_on_both_databases(stores: Stores) -> None:
     assert await stores.questions.open_in(THREAD) == []
     assert (await stores.conversations.turn(turn.id)).state is TurnState.RUNNING
     assert (await stores.conversations.history(turn.session_id))[-1] == answer
+
+
+async def test_what_is_left_out_and_taken_back_on_both_databases(stores: Stores) -> None:
+    conversations, sessions = stores.conversations, stores.sessions
+    first = await a_turn(stores)
+    long = ModelMessage(Role.TOOL, "short", call_id="c1", whole="long " * 9, cut_chars=45)
+    (stored,) = await conversations.append(first, [long])
+    assert await conversations.whole_text(first.session_id, stored.id) == "long " * 9
+    assert await conversations.whole_text("s-other", stored.id) is None
+    await conversations.end_turn(first, ModelMessage(Role.ASSISTANT, "Bye."), key="k", content=Content(text="Bye."))
+    found = await sessions.newest(first.session_id)
+    assert found is not None
+    assert found[0].id == first.id
+    made = Compaction(upto=found[1], cleared=found[1], made_after=found[1], summary="They parted.")
+    await conversations.compact(first.session_id, made, thread=THREAD, text="Summarised.")
+    second = await a_turn(stores)
+    context = await conversations.resume_turn(second)
+    assert context is not None
+    assert ([said.text for said in context.history], context.compaction) == (["go"], made)
+    with pytest.raises(Conflict, match="Stop it or decide it first"):
+        await sessions.undo(second.id)
+    await conversations.end_turn(second, ModelMessage(Role.ASSISTANT, "Hm."), key="k2", content=Content(text="Hm."))
+    assert [said.text for said in await sessions.undo(second.id)] == ["go", "Hm."]
+    assert [said.text for _, said in await sessions.exported(first.session_id)] == ["go", "short", "Bye.", "go", "Hm."]
+    other = THREAD.model_copy(update={"thread_id": "1700000000.123456"})
+    await sessions.bind(other, first.session_id)
+    assert await sessions.at("https://x.slack.com/archives/C1/p1700000000123456", THREAD) == first.session_id
+    assert await sessions.at("https://x.slack.com/archives/C1/p1700000000999999", THREAD) is None
+    assert {thread.key for thread in await sessions.threads(first.session_id)} == {THREAD.key, other.key}
+    assert await sessions.forget(BOB) == 0
+    assert await sessions.forget(ALICE) == 2
+    assert (await sessions.exported(first.session_id))[0][1].text == "[deleted]"
+    assert (await conversations.context(first.session_id)).compaction.summary == "[deleted]"

@@ -28,6 +28,7 @@ from agent.stores import (
     PostState,
     Questions,
     Runs,
+    Sessions,
     Stores,
     Turn,
 )
@@ -176,6 +177,7 @@ def memory_stores() -> Stores:
     return Stores(
         inbox=cast(Inbox, MemoryInbox()),
         conversations=cast(Conversations, MemoryConversations(posts)),
+        sessions=cast(Sessions, None),  # nobody gives a command
         approvals=cast(Approvals, MemoryApprovals()),
         questions=cast(Questions, MemoryQuestions()),
         runs=cast(Runs, MemoryRuns()),

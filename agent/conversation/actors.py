@@ -1,0 +1,85 @@
+"""Work of one thread, one piece after the other. Made and filled by the inbox router."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from agent.domain.errors import TransientError
+from agent.stores import InboxItem, Turn
+
+log = logging.getLogger(__name__)
+IDLE_S = 600.0
+STORE_AWAY_S = (0.5, 30.0)  # first and longest pause while the database is away
+Work = InboxItem | Turn
+
+
+class Actor:
+    """Handles work of one thread in order, ends after a quiet time."""
+
+    def __init__(self, handle: Callable[[Work], Awaitable[None]], *, ended: Callable[[], object]) -> None:
+        """`ended` is called in the moment from which nothing more is taken."""
+        self._handle = handle
+        self._ended = ended
+        self._waiting: deque[Work] = deque()
+        self._came, self._quiet = asyncio.Event(), asyncio.Event()
+        self._carries = False
+        self.task = asyncio.create_task(self._run())
+
+    def put(self, work: Work) -> None:
+        self._waiting.append(work)
+        self._came.set()
+        self._quiet.clear()
+
+    def first(self) -> Work | None:
+        """What comes next, which stays there."""
+        return self._waiting[0] if self._waiting else None
+
+    def take(self) -> Work:
+        """What comes next, which nothing else gets."""
+        return self._waiting.popleft()
+
+    @property
+    def busy(self) -> bool:
+        return self._carries or bool(self._waiting)
+
+    async def idle(self) -> None:
+        await self._quiet.wait()
+
+    async def _run(self) -> None:
+        try:
+            while await self._comes():
+                self._carries = True
+                await self._carry(self.take())
+                self._carries = False
+                if not self._waiting:
+                    self._quiet.set()
+        finally:
+            self._ended()
+
+    async def _comes(self) -> bool:
+        """Wait for work; False after a quiet time."""
+        while not self._waiting:
+            self._came.clear()
+            try:
+                async with asyncio.timeout(IDLE_S):
+                    await self._came.wait()
+            except TimeoutError:
+                return bool(self._waiting)  # it may have come in this moment
+        return True
+
+    async def _carry(self, work: Work) -> None:
+        """Handle it; while not even an error can be stored, try again, so that nothing behind it overtakes it."""
+        pause_s, longest_s = STORE_AWAY_S
+        while True:
+            try:
+                await self._handle(work)
+            except TransientError as error:
+                log.warning("work waits", extra={"work": work.id, "pause_s": pause_s, "cause": str(error)})
+            except Exception:
+                log.exception("work is left for the next start", extra={"work": work.id})
+                return
+            else:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, longest_s)
