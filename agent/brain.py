@@ -37,6 +37,7 @@ from agent.runs.monitoring.monitor import Monitor
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Stores
 from agent.tools.asking import Asking
+from agent.tools.auditing import Auditing
 from agent.tools.cards.card_views import CardViews
 from agent.tools.charts.charting import Charting
 from agent.tools.charts.experiments import Experimenting
@@ -154,6 +155,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         CardViews(stores.runs, clock, cards.changed),
         Experimenting(stores.runs, artifacts),
         Asking(stores.conversations),
+        Auditing(stores.audit, artifacts),
         LanguageModels(models, stores.conversations, stores.usage, clock),
         SessionTools(
             stores.sessions, stores.conversations, compactor, artifacts, effect=lambda name: dispatcher.effect(name)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from agent.domain.approvals import Approval, ApprovalState
+from agent.domain.audit import AuditEntry, Verified
 from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.inbound import Inbound, Person, Thread
@@ -22,6 +23,7 @@ __all__ = [
     "START",
     "Applied",
     "Approvals",
+    "AuditLog",
     "Compaction",
     "Context",
     "Conversations",
@@ -250,7 +252,7 @@ class Approvals(Protocol):
     async def card(self, approval_id: str) -> Content:
         """What was shown."""
 
-    async def edit(self, edited: Approval, card: Content, *, digest: str, at: datetime) -> bool:
+    async def edit(self, edited: Approval, card: Content, *, digest: str, by: Person, at: datetime) -> bool:
         """Compare-and-set from pending with this whole digest: other arguments, and the card that shows them."""
 
     async def decide(
@@ -269,7 +271,7 @@ class Approvals(Protocol):
         `by` is the key of who decides, `name` how people know them, `reason` why they reject it.
         """
 
-    async def settle(self, approval: Approval, call: ToolCall, result: str, card: Content) -> bool:
+    async def settle(self, approval: Approval, call: ToolCall, result: str, card: Content, *, at: datetime) -> bool:
         """Consume a decided approval, answer its call and show its card as decided; False when that was done before.
 
         Cards of its thread that asked about it once more lose their buttons for it.
@@ -277,6 +279,16 @@ class Approvals(Protocol):
 
     async def of_state(self, *states: ApprovalState) -> Sequence[Approval]:
         """All approvals in these states, the oldest first."""
+
+
+class AuditLog(Protocol):
+    """Who asked, decided and did what; each entry is written in the transaction of what it tells of."""
+
+    async def newest(self, channel: str, *, most: int) -> Sequence[AuditEntry]:
+        """The newest entries of a channel (a `Thread.channel_key`), the newest first."""
+
+    async def verified(self) -> Verified:
+        """Whether the whole chain is as it was written."""
 
 
 class Questions(Protocol):
@@ -420,3 +432,4 @@ class Stores:
     runs: Runs
     outbox: Outbox
     usage: ModelUsage
+    audit: AuditLog

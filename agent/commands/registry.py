@@ -245,6 +245,16 @@ COMMANDS: Mapping[str, Command] = {
         ),
         _on_run("token", "serving_token", "tell you the token of a model that is kept up"),
         Command("models", "list_models", "the language models, their prices, and which answers here"),
+        Command(
+            "audit",
+            "show_audit",
+            "who asked, decided and did what in this channel",
+            options=(
+                Option("verify", "check that the log was not changed", Kind.FLAG, argument="verify_chain"),
+                Option("csv", "every entry as a file", Kind.FLAG),
+            ),
+            example="audit verify",
+        ),
         Command("cost", "show_cost", "tokens and money of language models, here and this month"),
         _on_run("pause", "pause_run", "save a checkpoint and free the GPUs", "control", everyday=True),
         Command(

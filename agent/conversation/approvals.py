@@ -99,7 +99,7 @@ class ApprovalService:
         fact = Fact(name=f"Changed by {person.shown}", value=", ".join(changed))
         card = planned.card.model_copy(update={"facts": (fact, *planned.card.facts)})
         shown = Content(card=_asking(card, edited, turn))
-        if not await self._approvals.edit(edited, shown, digest=approval.digest, at=now):
+        if not await self._approvals.edit(edited, shown, digest=approval.digest, by=person, at=now):
             raise Conflict(_why_not(await self._approvals.get(approval_id), now))
         self._delivery.wake(turn.thread.key)
         return EDITED.format(approval.id, "; ".join(changed))
@@ -216,7 +216,7 @@ class ApprovalService:
             at = approval.decided_at or self._clock.now()
             card = decided_card(shown.card, approval.state, by=by, at=at, reason=approval.reason)
             shown = Content(text=shown.text, files=shown.files, card=card)
-        if not await self._approvals.settle(approval, call, answer, shown):
+        if not await self._approvals.settle(approval, call, answer, shown, at=self._clock.now()):
             return False
         self._delivery.wake(turn.thread.key)
         return True

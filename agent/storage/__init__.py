@@ -1,6 +1,7 @@
 """The database: the one truth. Only the bot's process opens it."""
 
 from agent.storage.approvals import SqlApprovals
+from agent.storage.audit import SqlAuditLog
 from agent.storage.conversations import SqlConversations
 from agent.storage.database import Database
 from agent.storage.inbox import SqlInbox
@@ -23,4 +24,5 @@ def sql_stores(database: Database) -> Stores:
         runs=SqlRuns(database),
         outbox=SqlOutbox(database),
         usage=SqlModelUsage(database),
+        audit=SqlAuditLog(database),
     )

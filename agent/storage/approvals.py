@@ -19,8 +19,9 @@ from agent.domain.approvals import (
 )
 from agent.domain.content import Content
 from agent.domain.errors import NotFound
-from agent.domain.inbound import Thread
+from agent.domain.inbound import Person, Thread
 from agent.ports import ModelMessage, Role, ToolCall
+from agent.storage.audit import record
 from agent.storage.conversations import add_message, as_turn
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
@@ -71,6 +72,8 @@ class SqlApprovals:
             connection.execute(update(turn).where(turn.c.id == asked.turn_id).values(state=TurnState.PAUSED))
             connection.execute(update(inbox).where(inbox.c.id == owner.inbox_id).values(state=InboxState.DONE))
             put_post(connection, CARD_KEY.format(asked.id), owner.thread, card, whisper=None, urgent=True)
+            person = owner.person
+            record(connection, "asked", asked, owner.thread, at=asked.created_at, who=person.key, name=person.shown)
 
         try:
             await self._database.write(store)
@@ -93,7 +96,7 @@ class SqlApprovals:
             raise NotFound(f"There is no approval {approval_id}.")
         return row
 
-    async def edit(self, edited: Approval, card: Content, *, digest: str, at: datetime) -> bool:
+    async def edit(self, edited: Approval, card: Content, *, digest: str, by: Person, at: datetime) -> bool:
         """Compare-and-set from pending with this digest: other arguments, and the card that shows them."""
         change = (
             update(approval)
@@ -113,6 +116,7 @@ class SqlApprovals:
                 return False
             owner = as_turn(connection.execute(select(turn).where(turn.c.id == edited.turn_id)).one())
             put_post(connection, CARD_KEY.format(edited.id), owner.thread, card, whisper=None, urgent=True)
+            record(connection, "changed", edited, owner.thread, at=at, who=by.key, name=by.shown)
             return True
 
         return await self._database.write(store)
@@ -142,12 +146,15 @@ class SqlApprovals:
         def store(connection: Connection) -> Row[Any] | None:
             if connection.execute(change).rowcount != 1:
                 return None
-            return connection.execute(select(approval).where(approval.c.id == approval_id)).one()
+            row = connection.execute(select(approval).where(approval.c.id == approval_id)).one()
+            owner = as_turn(connection.execute(select(turn).where(turn.c.id == row.turn_id)).one())
+            record(connection, state.value, _as_approval(row), owner.thread, at=at, who=by, name=name)
+            return row
 
         row = await self._database.write(store)
         return None if row is None else _as_approval(row)
 
-    async def settle(self, decided: Approval, call: ToolCall, result: str, card: Content) -> bool:
+    async def settle(self, decided: Approval, call: ToolCall, result: str, card: Content, *, at: datetime) -> bool:
         """Consume a decided approval, answer its call and show its card as decided; False when that was done before.
 
         Cards of its thread that asked about it once more lose their buttons for it.
@@ -166,6 +173,10 @@ class SqlApprovals:
             connection.execute(update(turn).where(turn.c.id == decided.turn_id).values(state=TurnState.RUNNING))
             put_post(connection, CARD_KEY.format(decided.id), owner.thread, card, whisper=None, urgent=True)
             _settle_again(connection, owner.thread, decided.id, card)
+            if decided.state is ApprovalState.APPROVED:
+                act = "failed" if "error" in json.loads(result) else "done"
+                by = decided.decided_by or ""
+                record(connection, act, decided, owner.thread, at=at, who=by, name=decided.decided_name)
             return True
 
         return await self._database.write(store)

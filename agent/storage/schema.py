@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
 
-NEWEST = "0012"
+NEWEST = "0013"
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

@@ -185,6 +185,22 @@ approval = Table(
     Index(None, "state"),
 )
 
+audit_entry = Table(  # a chain of hashes
+    "audit_entry",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("at", Moment, nullable=False),
+    Column("who", String(255), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("act", String(16), nullable=False),
+    Column("subject", String(255), nullable=False),
+    Column("channel", String(255), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("previous", String(64), nullable=False),
+    Column("hash", String(64), nullable=False),
+    Index(None, "channel", "number"),
+)
+
 question = Table(  # that a turn waits for
     "question",
     metadata,

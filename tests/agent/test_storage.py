@@ -105,7 +105,9 @@ async def test_of_fifty_deciders_exactly_one_wins(stores: Stores) -> None:
     )
     (winner,) = [answer for answer in answers if answer is not None]
     call = ToolCall("c1", "start_training", "")
-    settled = await asyncio.gather(*(stores.approvals.settle(winner, call, "{}", Content(text="!")) for _ in range(10)))
+    settled = await asyncio.gather(
+        *(stores.approvals.settle(winner, call, "{}", Content(text="!"), at=START) for _ in range(10))
+    )
     assert settled.count(True) == 1
     history = await stores.conversations.history(turn.session_id)
     assert [said_.role for said_ in history] == [Role.USER, Role.TOOL]
