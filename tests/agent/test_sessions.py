@@ -12,6 +12,7 @@ from agent.domain.content import Document
 from agent.domain.inbound import Thread
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
+from tests.agent.slow_tools import SlowTools
 from tests.agent.stage import Stage
 from tests.fakes import ALICE, BOB, GUEST, THREAD, ScriptedModel, clicked, said
 
@@ -84,6 +85,26 @@ async def test_undo_takes_a_whole_turn_back_and_names_what_stays_done(harness: H
         assert await tells(harness, brain, "undo") == "Nothing was said in this conversation yet."
         await tells(harness, brain, "what did we say?")
     assert words(model.asked[-1]) == ["what did we say?"]
+
+
+async def test_undo_takes_what_was_said_during_the_turn_and_the_guards_note_with_it(harness: Harness) -> None:
+    slow = SlowTools()
+    harness.toolsets = (slow,)
+    look = ModelReply("", (ToolCall("c1", "look_long", "{}"),), "m")
+    again = [ModelReply("", (ToolCall(f"d{number}", "look", "{}"),), "m") for number in range(3)]
+    harness.model = model = ScriptedModel(look, *again, ModelReply("Seen.", (), "m"), ModelReply("Nothing.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look around"))
+        await harness.until(lambda: bool(slow.begun))
+        await brain.router.accept(said("and behind you", person=BOB))
+        await harness.until(lambda: len(harness.adapter.busy_with) == 2)
+        slow.go_on.set()
+        await harness.until(lambda: "Seen." in harness.adapter.texts())
+        await brain.router.idle()
+        assert [message for message in model.asked[-1] if "same calls" in message.note]
+        await tells(harness, brain, "undo")
+        await tells(harness, brain, "what is there?")
+    assert words(model.asked[-1]) == ["what is there?"]
 
 
 async def test_a_turn_that_waits_is_not_undone(harness: Harness) -> None:

@@ -133,15 +133,13 @@ async def test_a_conversation_begins_anew_and_a_turn_is_taken_back(slack: SlackS
     assert [len(request.messages) for request in server.requests] == [2, 2, 2]
 
 
-async def test_a_model_asks_people_with_buttons_and_waits(bot: Bot, slack: SlackServer, server: ModelServer) -> None:
+async def test_a_model_asks_people_with_buttons_and_waits(slack: SlackServer, server: ModelServer) -> None:
     ask = {"question": "Which of the two?", "choices": ["the small one", "the large one"]}
     plan = {"items": [{"text": "ask", "state": "done"}, {"text": "answer"}]}
     server.script(Reply(calls=[Call("plan", plan), Call("ask_user", ask)]))
     asked = slack.user("alice").mention("take a model")
     await seen(slack, asked.ts, "Plan: 1 of 2 done", "✓ ask")
     await seen(slack, asked.ts, "A question for Alice", "Which of the two?", "the large one")
-    await bot.kill()
-    await bot.start()
     server.script(Reply("The large one it is."))
     (question,) = [message for message in slack.thread(asked.ts) if "the large one" in message.buttons]
     slack.user("bob").click(question, "the large one")
