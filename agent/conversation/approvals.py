@@ -12,7 +12,7 @@ from agent.cards import decided_card
 from agent.commands.typed import changes_of
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.approvals import SHOWN_DIGEST_CHARS, Approval, ApprovalState, difference, digest_of, with_edits
-from agent.domain.content import Button, Card, Content, Fact
+from agent.domain.content import REJECT_BECAUSE, Button, Card, Content, Fact
 from agent.domain.errors import BadRequest, Conflict, NotAllowed, TransientError
 from agent.domain.ids import new_approval_id, new_ulid
 from agent.domain.inbound import Person
@@ -252,6 +252,7 @@ def _asking(card: Card, approval: Approval, turn: Turn) -> Card:
     buttons = (
         Button(action="approve", subject=approval.id, label="Approve", style="primary", digest=shown),
         Button(action="reject", subject=approval.id, label="Reject", style="danger", digest=shown),
+        Button(action=REJECT_BECAUSE, subject=approval.id, label="Reject, because…", digest=shown),
     )
     asked = f"{approval.id} · digest {shown} · asked by {turn.person.shown}"
     footer = f"{asked} · expires {approval.expires_at:%Y-%m-%d %H:%M} UTC"

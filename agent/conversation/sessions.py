@@ -28,7 +28,7 @@ from agent.conversation.signs import Signs
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.approvals import AGAIN_KEY, Approval
-from agent.domain.content import END_ANSWER, Content
+from agent.domain.content import END_ANSWER, REJECT_BECAUSE, Content
 from agent.domain.datasets import FILE_LIMIT_BYTES, DatasetRef
 from agent.domain.errors import AppError, BadData, BadRequest, Conflict, NotAllowed, NotFound
 from agent.domain.ids import new_ulid
@@ -230,6 +230,7 @@ class InboxRouter:
                 return await self._command(item, words)
             case Clicked() as click:
                 self._signs.begin(item.id, inbound.thread, inbound)
+                await self._warn_of_secrets(item)
                 return await self._click(item, click)
             case Said(text=text):
                 if not (inbound.mentions_bot or await self._is_ours(inbound.thread)):
@@ -476,6 +477,12 @@ class InboxRouter:
         if click.action in {"approve", "reject"}:
             await self._decide(item, click.subject, approve=click.action == "approve", digest=click.digest)
             return True
+        if click.action == REJECT_BECAUSE:
+            if not click.text.strip():
+                raise BadRequest(f"Say why in the thread: `reject {click.subject} because …`.")
+            reason = " ".join(click.text.split())
+            await self._decide(item, click.subject, approve=False, digest=click.digest, reason=reason)
+            return True
         if click.action == END_ANSWER.action:
             if not await self._stops(item):
                 raise Conflict("No answer is being given here any more.")
@@ -567,7 +574,8 @@ def _without_secrets(inbound: Inbound) -> Inbound:
         cleaned = clean(line)
         act = act if cleaned == line else act.model_copy(update={"words": tuple(cleaned.split())})
     elif isinstance(act, Clicked):
-        act = act.model_copy(update={"action": _clean(act.action), "subject": _clean(act.subject)})
+        update = {"action": _clean(act.action), "subject": _clean(act.subject), "text": clean(act.text)}
+        act = act.model_copy(update=update)
     person = inbound.person.model_copy(update={"name": _clean(inbound.person.name)})
     return inbound.model_copy(update={"act": act, "person": person, "secrets": tuple(dict.fromkeys(kinds))})
 

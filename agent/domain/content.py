@@ -3,6 +3,7 @@
 An adapter renders these; nobody else knows blocks, embeds or terminals.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 from agent.domain.value import Value
@@ -26,6 +27,22 @@ class Button(Value):
 
 
 END_ANSWER = Button(action="end", subject="answer", label="Stop")  # of an answer that is still growing
+
+
+class Dialog(Value):
+    """A form with one field for text. `title` has up to 24 characters, Slack's limit, `label` 45, Discord's."""
+
+    title: str
+    label: str
+    hint: str = ""
+    most_chars: int = 500
+
+
+REJECT_BECAUSE = "reject_because"
+# A click on a button with such an action opens a dialog; what is sent off there is the click, with its text.
+DIALOGS: Mapping[str, Dialog] = {
+    REJECT_BECAUSE: Dialog(title="Reject with a reason", label="Why not?", hint="The card and the model get it.")
+}
 
 
 class Choice(Value):

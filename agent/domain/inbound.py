@@ -89,12 +89,13 @@ class Commanded(Value):
 
 
 class Clicked(Value):
-    """A button: what it does, what it is about, and the digest of what its card showed."""
+    """A button: what it does, what it is about, the digest of what its card showed, and the text of its dialog."""
 
     kind: Literal["clicked"] = "clicked"
     action: str
     subject: str
     digest: str = ""
+    text: str = ""
 
 
 class Noticed(Value):

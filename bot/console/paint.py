@@ -18,7 +18,7 @@ from rich.text import Text
 
 from agent.commands.registry import command_of
 from agent.commands.typed import words_of
-from agent.domain.content import Card, Choice, Content, Document, Menu, Table, Tone
+from agent.domain.content import REJECT_BECAUSE, Card, Choice, Content, Document, Menu, Table, Tone
 from bot.documents import size
 from bot.markdown import without_traps
 from bot.menus import name_of, shortened
@@ -122,6 +122,9 @@ def _typed(card: Card) -> str:
     words = []
     for button in card.buttons:
         subject = button.subject.replace(".", " ") if button.action == "results" else button.subject
+        if button.action == REJECT_BECAUSE:
+            words.append("reject because …")
+            continue
         plain = card.kind == "approval" and button.action in {"approve", "reject"}
         words.append(button.action if plain else f"{button.action} {subject}")
     return " or ".join(words)

@@ -16,13 +16,14 @@ from agent.commands.command import Command
 from agent.commands.options import Option
 from agent.domain.content import Choice
 from agent.domain.errors import AppError, TransientError
-from agent.domain.inbound import Inbound, Thread
+from agent.domain.inbound import Clicked, Inbound, Thread
 from agent.domain.redaction import without_secrets
 from agent.ports import Accept, Complete, HalfTyped, MessageRef
 from bot.connection import Connection
 from bot.discord import inbound
 from bot.discord.addresses import DIRECT
 from bot.discord.commands import Interaction, command_tree, sync_commands
+from bot.discord.dialogs import modal_of
 from bot.discord.inbound import Where
 from bot.discord.recent import Recent
 
@@ -183,15 +184,26 @@ class GatewayClient(discord.Client):
             log.warning("discord_accept_delayed", extra={"event_id": came.event_id, "reason": error.text})
 
     async def on_interaction(self, interaction: Interaction) -> None:
-        """A click on a button or a choice in a menu; slash commands come through the tree."""
-        if interaction.type is not discord.InteractionType.component:
+        """A click, a choice in a menu or a dialog that is sent off; slash commands come through the tree."""
+        if interaction.type not in {discord.InteractionType.component, discord.InteractionType.modal_submit}:
             return
         where = await self._where(interaction.channel, interaction.guild)
         came = inbound.clicked(interaction, where)
         if came is None:
             await self._answer(interaction, OLD_BUTTON)
             return
+        modal = modal_of(came.act) if isinstance(came.act, Clicked) and not _is_sent_off(interaction) else None
+        if modal is not None:
+            await self._open(interaction, modal)
+            return
         await self._accept_interaction(interaction, came)
+
+    async def _open(self, interaction: Interaction, modal: discord.ui.Modal) -> None:
+        """Show a dialog, which has to be the first answer to a click."""
+        try:
+            await interaction.response.send_modal(modal)
+        except discord.HTTPException as error:
+            log.warning("discord_no_dialog", extra={"event_id": str(interaction.id), "code": error.code})
 
     async def _on_command(self, interaction: Interaction, words: tuple[str, ...]) -> None:
         where = await self._where(interaction.channel, interaction.guild)
@@ -257,6 +269,10 @@ class GatewayClient(discord.Client):
             where = await self._where(fetched, guild)
         self._places.put(channel_id, where)
         return where
+
+
+def _is_sent_off(interaction: Interaction) -> bool:
+    return interaction.type is discord.InteractionType.modal_submit
 
 
 def _shortened(title: str) -> str:

@@ -16,6 +16,7 @@ from agent.domain.inbound import Attachment, Clicked, Commanded, Inbound, Person
 from agent.domain.redaction import without_secrets
 from bot.discord.addresses import DIRECT, Handle, Locator
 from bot.discord.components import CUSTOM_ID
+from bot.discord.dialogs import text_of
 from bot.menus import chosen
 
 TALK = (discord.MessageType.default, discord.MessageType.reply)
@@ -108,10 +109,12 @@ def commanded(interaction: discord.Interaction[discord.Client], where: Where, wo
 
 
 def clicked(interaction: discord.Interaction[discord.Client], where: Where) -> Inbound | None:
-    """A button or a menu of ours, None for a form that this version does not know."""
+    """A button, a menu or a dialog of ours, None for a form that this version does not know."""
     data: Mapping[str, object] = interaction.data or {}
     is_menu = data.get("component_type") == discord.ComponentType.string_select.value
     act = _chosen(data) if is_menu else _pressed(str(data.get("custom_id", "")))
+    if act is not None and interaction.type is discord.InteractionType.modal_submit:
+        act = act.model_copy(update={"text": text_of(data.get("components"))})
     return None if act is None else _from_interaction(interaction, where, act)
 
 

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
@@ -28,6 +29,7 @@ from agent.domain.inbound import Attachment, Inbound, Platform, Thread
 from agent.ports import Accept, Complete, MessageRef, ReplyStream, Whisper
 from bot.connection import Connection
 from bot.slack.api import SlackApi
+from bot.slack.dialogs import view_of
 from bot.slack.downloads import Downloads
 from bot.slack.errors import code_of
 from bot.slack.inbound import Self, interpret, posted_at, sender_of
@@ -209,12 +211,26 @@ class SlackAdapter:
         if inbound is not None:
             self._remember(inbound.thread, None if inbound.person.external else inbound.person.id)
             inbound = inbound.model_copy(update={"person": await self._names.named(inbound.person)})
+            if await self._opens_dialog(request.body, inbound):
+                return BoltResponse(status=200, body="")
             try:
                 await self._accept(inbound)
             except Exception:  # an edge: whatever went wrong, Slack must deliver again
                 log.exception("slack.not_accepted", extra={"event_id": inbound.event_id})
                 return BoltResponse(status=503, body="")
         return BoltResponse(status=200, body="")
+
+    async def _opens_dialog(self, body: Mapping[str, Any], inbound: Inbound) -> bool:
+        """Whether a click opened a dialog; where Slack refuses, the click goes on without text, which is answered."""
+        view = view_of(inbound) if body.get("type") == "block_actions" else None
+        if view is None:
+            return False
+        try:
+            await self._api.call_once("views.open", trigger_id=str(body.get("trigger_id", "")), view=view)
+        except AppError as error:
+            log.warning("slack.no_dialog", extra={"event_id": inbound.event_id, "reason": error.text})
+            return False
+        return True
 
     def _remember(self, thread: Thread, person: str | None) -> None:
         self._askers[thread.key] = person

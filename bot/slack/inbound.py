@@ -17,6 +17,7 @@ from agent.domain.content import END_ANSWER
 from agent.domain.inbound import Attachment, Clicked, Commanded, Inbound, Person, Said, Thread
 from agent.domain.redaction import without_secrets
 from bot.menus import chosen
+from bot.slack.dialogs import submitted
 
 Payload = Mapping[str, Any]
 
@@ -57,6 +58,8 @@ def interpret(body: Payload, me: Self) -> Inbound | None:
         return _command(body, me)
     if body.get("type") == "block_actions":
         return _click(body, me)
+    if body.get("type") == "view_submission":
+        return submitted(body, tenant=str((body.get("team") or {}).get("id") or me.team_id))
     return None
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from agent.brain import Brain
 from agent.commands.typed import Decision, decision_of, words_of
-from agent.domain.content import Card
+from agent.domain.approvals import ApprovalState
+from agent.domain.content import REJECT_BECAUSE, Card
 from agent.domain.errors import BadRequest
 from agent.ports import ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
@@ -66,6 +67,24 @@ async def test_the_reason_of_a_rejection_reaches_the_model_and_the_card(harness:
     ]
     card = next(content.card for content in harness.adapter.shown if content.card and content.card.kind == "approval")
     assert card.footer.startswith("Rejected by alice: the GPUs are taken till Monday · ")
+
+
+async def test_a_reason_from_a_dialog_is_a_rejection_and_without_one_nothing_is_decided(
+    harness: Harness, csv: Path
+) -> None:
+    async with harness.open() as brain:
+        approval_id = (await asked(harness, brain, csv)).buttons[0].subject
+        click = clicked(harness.adapter.button(REJECT_BECAUSE))
+        await brain.router.accept(click)
+        await harness.until(lambda: bool(harness.adapter.whispers))
+        assert f"`reject {approval_id} because …`" in harness.adapter.whispers[-1][1].text
+        assert (await brain.stores.approvals.get(approval_id)).state is ApprovalState.PENDING
+        act = click.act.model_copy(update={"text": "too\nlong, and my key is hf_abcdefghijklmnopqrstuvwxyz01234567"})
+        await brain.router.accept(click.model_copy(update={"event_id": "e2", "act": act}))
+        await harness.until(lambda: any("nothing was started" in said for said in harness.adapter.texts()))
+        reason = (await brain.stores.approvals.get(approval_id)).reason
+    assert reason.startswith("too long, and my key is ")
+    assert "hf_abc" not in reason
 
 
 async def test_a_plan_with_changes_is_shown_and_asked_about_anew(harness: Harness, csv: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent.domain.content import Button, Card, Content
+from agent.domain.content import REJECT_BECAUSE, Button, Card, Content
 from agent.domain.errors import Unavailable
 from agent.domain.inbound import Clicked, Commanded, Said
 from agent.ports import Whisper
@@ -167,6 +167,21 @@ async def test_a_click_works_after_a_restart(server: DiscordServer, bot: Bot) ->
     assert (await other.next()).act == Clicked(action="reject", subject="a-1", digest="0123456789abcdef")
     assert click.callback == 6
     await other.stop()
+
+
+async def test_a_reason_is_asked_for_in_a_dialog(server: DiscordServer, bot: Bot) -> None:
+    button = Button(action=REJECT_BECAUSE, subject="a-1", label="Reject, because…", digest="0123456789abcdef")
+    card = Card(kind="approval", title="Train?", buttons=(button,))
+    await bot.adapter.post(bot.address(server.general), Content(card=card), key="k")
+    bob = server.user("bob")
+    click = await bob.click(server.messages(server.general)[0], "Reject, because…")
+    assert (click.callback, click.dialog["title"], bot.came) == (9, "Reject with a reason", [])
+    sent = await bob.submit(click, "The GPUs are taken.")
+    came = await bot.next()
+    assert came.act == Clicked(
+        action=REJECT_BECAUSE, subject="a-1", digest="0123456789abcdef", text="The GPUs are taken."
+    )
+    assert (came.person.id, sent.callback) == (bob.id, 6)
 
 
 async def test_slash_in_private(server: DiscordServer, bot: Bot) -> None:

@@ -47,7 +47,7 @@ class Interactions:
             raise ApiError(400, 40060, "Interaction has already been acknowledged.")
         form, files = await read_form(request)
         kind, data = form["type"], form.get("data") or {}
-        if (kind == 6 and found.kind == 2) or kind not in (4, 5, 6, 7, 8) or (kind == 8) != (found.kind == 4):
+        if (kind == 6 and found.kind == 2) or kind not in (4, 5, 6, 7, 8, 9) or (kind == 8) != (found.kind == 4):
             raise ApiError(400, 50035, "Invalid Form Body")
         if kind == 8:
             found.callback, found.proposed = kind, data["choices"]
@@ -57,6 +57,15 @@ class Interactions:
                 raise ApiError(400, 50035, "Invalid Form Body")
             return web.json_response(
                 {"interaction": {"id": str(found.id), "type": found.kind}, "resource": {"type": 8}}
+            )
+        if kind == 9:
+            fields = [part for row in data["components"] for part in row.get("components") or [row["component"]]]
+            fits = 1 <= len(data["title"]) <= 45 and len(data["custom_id"]) <= 100 and 1 <= len(fields) <= 5
+            if found.kind != 3 or not fits or any(field["type"] != 4 for field in fields):
+                raise ApiError(400, 50035, "Invalid Form Body")
+            found.callback, found.dialog = kind, data
+            return web.json_response(
+                {"interaction": {"id": str(found.id), "type": found.kind}, "resource": {"type": 9}}
             )
         check_message(data, files, self._world.limits, new=kind == 4)
         found.callback, found.ephemeral = kind, bool(data.get("flags", 0) & EPHEMERAL)

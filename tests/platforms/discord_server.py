@@ -312,6 +312,18 @@ class User:
         data = {"custom_id": button["custom_id"], "component_type": BUTTON}
         return await self._interact(made, data, wait=wait, message=message.payload())
 
+    async def submit(self, click: Interaction, text: str) -> Interaction:
+        """Send off the dialog that a click opened, with this in its field."""
+        assert click.dialog, "no dialog was opened"
+        made = Interaction(
+            self._world.ids.new(), secrets.token_urlsafe(24), 5, click.channel, self.person, click.message
+        )
+        (row,) = click.dialog["components"]
+        (asked,) = row.get("components") or [row["component"]]
+        typed = {"type": 4, "custom_id": asked["custom_id"], "value": text}
+        data = {"custom_id": click.dialog["custom_id"], "components": [{"type": 1, "components": [typed]}]}
+        return await self._interact(made, data, wait=True, message=click.message.payload() if click.message else None)
+
     async def choose(self, message: Message, menu: str, *labels: str, wait: bool = True) -> Interaction:
         """Choose in a menu by the labels, in this order; returns when the bot has acknowledged it."""
         select = message.menus[menu]

@@ -280,6 +280,7 @@ class Interaction:
     callback: int = 0  # the type of the acknowledgement, 0 while there is none
     ephemeral: bool = False
     original: Message | None = None
+    dialog: Json = field(default_factory=dict)  # that the click opened
     proposed: list[Json] = field(default_factory=list)  # of an autocomplete
     followups: list[Message] = field(default_factory=list)
     made: float = field(default_factory=time.monotonic)

@@ -66,6 +66,20 @@ def connections_open(server: "SlackServer", params: Params) -> dict[str, Any]:
     return {"url": server.socket_url()}
 
 
+@method("views.open")
+def open_view(server: "SlackServer", params: Params) -> dict[str, Any]:
+    """docs.slack.dev/reference/methods/views.open: a trigger is good for one view."""
+    view, trigger = parsed(params, "view"), params.get("trigger_id", "")
+    if trigger not in server.triggers:
+        raise Refused("expired_trigger_id" if trigger else "invalid_trigger_id")
+    fits = view["type"] == "modal" and 1 <= len(view["title"]["text"]) <= 24 and view.get("submit")
+    if not fits or len(view.get("private_metadata", "")) > 3_000 or len(view["blocks"]) > 100:
+        raise Refused("invalid_arguments")
+    person = server.triggers.pop(trigger)
+    server.views.append((person, view | {"id": server.next_id("V")}))
+    return {"view": server.views[-1][1]}
+
+
 @method("chat.postMessage")
 def post_message(server: "SlackServer", params: Params) -> dict[str, Any]:
     channel = _writable(server, params)

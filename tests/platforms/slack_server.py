@@ -90,6 +90,10 @@ class Person:
         """Choose in a menu, both by their labels, in this order; none is a choice too."""
         return self.server.chosen(self, message, menu, options)
 
+    def submit(self, text: str) -> Delivery:
+        """Send off the dialog that was opened last, with this in its field."""
+        return self.server.sent_off(self, text)
+
     def stop(self, thread: Message) -> Delivery:
         """Press the button that Slack shows while the app's session in a thread is processing."""
         return self.server.stopped(self, thread)
@@ -122,6 +126,8 @@ class SlackServer:
         self.files: dict[str, File] = {}
         self.uploads: dict[str, int] = {}
         self.statuses: list[tuple[str, str, str]] = []
+        self.triggers: dict[str, str] = {}  # of clicks that may open a dialog, by the person
+        self.views: list[tuple[str, dict[str, Any]]] = []  # dialogs that were opened, and for whom
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.disabled: set[str] = set()
         self.unknown_blocks: set[str] = set()
@@ -249,6 +255,8 @@ class SlackServer:
         self, person: Person, message: Message, action: dict[str, Any], values: dict[str, Any] | None = None
     ) -> Delivery:
         handle = self._handle(message.channel, message.thread_ts, person)
+        trigger = self.next_id("t")
+        self.triggers[trigger] = person.id
         container = {
             "type": "message",
             "message_ts": message.ts,
@@ -263,7 +271,7 @@ class SlackServer:
             "user": {"id": person.id, "username": person.name, "name": person.name, "team_id": person.team_id},
             "channel": {"id": message.channel, "name": "general"},
             "container": container,
-            "trigger_id": self.next_id("t"),
+            "trigger_id": trigger,
             "response_url": handle,
             "enterprise": None,
             "is_enterprise_install": False,
@@ -272,6 +280,22 @@ class SlackServer:
             **({} if message.only_for else {"message": self.as_event(message)}),
         }
         return self.courier.start(Delivery("interactive", payload, message))
+
+    def sent_off(self, person: Person, text: str) -> Delivery:
+        """docs.slack.dev/reference/interaction-payloads/view-interactions-payload"""
+        opened_by, view = self.views[-1]
+        assert opened_by == person.id, "nobody else sees this dialog"
+        (field,) = view["blocks"]
+        value = {"type": "plain_text_input", "value": text}
+        payload = {
+            "type": "view_submission",
+            "api_app_id": "A0APP",
+            "team": {"id": self.team_id, "domain": "home"},
+            "user": {"id": person.id, "username": person.name, "name": person.name, "team_id": person.team_id},
+            "view": view | {"state": {"values": {field["block_id"]: {field["element"]["action_id"]: value}}}},
+            "response_urls": [],
+        }
+        return self.courier.start(Delivery("interactive", payload))
 
     def stopped(self, person: Person, thread: Message) -> Delivery:
         """docs.slack.dev/reference/events/agent_session_stopped: Slack has ended the streams, the status stays."""

@@ -6,7 +6,7 @@ import time
 
 import aiohttp
 
-from agent.domain.content import Button, Card, Content
+from agent.domain.content import REJECT_BECAUSE, Button, Card, Content
 from agent.domain.inbound import Clicked, Commanded, Said
 from bot.slack.adapter import SlackAdapter
 from bot.slack.inbound import plain_text
@@ -124,6 +124,40 @@ async def test_a_click_carries_action_subject_and_digest(server, adapter, inbox,
     assert inbound.thread == address
     assert inbound.event_id == f"{card.ts}:{delivery.payload['actions'][0]['action_ts']}:{server.user('bob').id}"
     assert inbound.reply_handle
+
+
+async def test_a_reason_is_asked_for_in_a_dialog(server, adapter, inbox, address):
+    button = Button(action=REJECT_BECAUSE, subject="ap-1", label="Reject, because…", digest="0123456789abcdef")
+    card = Card(kind="approval", title="Start?", buttons=(button,))
+    ref = await adapter.post(address, Content(card=card), key="card-2")
+    message = server.message(ref.channel, ref.id)
+    bob = server.user("bob")
+    click = bob.click(message, "Reject, because…")
+    await server.wait_for(lambda: click.acked)
+    assert inbox.stored == []
+    (_, view), *_ = server.views
+    assert (view["title"]["text"], view["blocks"][0]["label"]["text"]) == ("Reject with a reason", "Why not?")
+
+    sent = bob.submit("The GPUs are taken.\nTry on Monday.")
+    await server.wait_for(lambda: sent.acked)
+    (inbound,) = inbox.stored
+    assert inbound.act == Clicked(
+        action=REJECT_BECAUSE,
+        subject="ap-1",
+        digest="0123456789abcdef",
+        text="The GPUs are taken.\nTry on Monday.",
+    )
+    assert (inbound.thread, inbound.person.id) == (address, bob.id)
+    assert inbound.reply_handle
+
+
+async def test_where_no_dialog_can_be_opened_the_click_goes_on_without_text(server, adapter, inbox, address):
+    button = Button(action=REJECT_BECAUSE, subject="ap-1", label="Reject, because…", digest="0123456789abcdef")
+    ref = await adapter.post(address, Content(card=Card(kind="approval", title="Start?", buttons=(button,))), key="c")
+    server.disabled.add("views.open")
+    click = server.user("bob").click(server.message(ref.channel, ref.id), "Reject, because…")
+    await server.wait_for(lambda: click.acked)
+    assert [inbound.act.text for inbound in inbox.stored] == [""]
 
 
 async def test_guests_of_other_organisations_are_flagged(server, adapter, inbox):
