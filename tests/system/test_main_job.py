@@ -125,6 +125,7 @@ async def test_a_model_is_kept_up_and_answers_until_it_is_stopped(slack: SlackSe
     assert served
     alice.mention(f"stop {served.group(0)}", thread=asked.ts)
     await seen(slack, asked.ts, served.group(0), "stopped")
+    assert "was asked again" not in slack.transcript()  # it ended at once, and nothing started it again
 
 
 async def test_a_search_of_settings_is_one_run_with_one_card(slack: SlackServer, visits: bytes) -> None:

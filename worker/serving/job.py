@@ -75,6 +75,7 @@ def _serve(told: Mapping[str, Any], ends: float) -> int:
         text = f"The model of {told['run']} cannot be served: {error}."
         Path("error.json").write_text(json.dumps({"kind": "user_error", "text": text}), encoding="utf-8")
         return REFUSED
+    rt.register_graceful_shutdown()  # uvicorn catches SIGTERM, ends, and raises it again
     rt.start(f"model of {told['run']}")
     asyncio.run(_until_ended(rt, Counted(app), socket.socket(fileno=told["fd"]), ends))
     rt.finish()

@@ -152,7 +152,8 @@ class ServingModels:
         result = await start(self._runs, self._service, caller, exact, token)
         run = await self._runs.get(str(result.data["run"]))
         await self._tell(caller, run, key=token)
-        text = f"{result.text} Its token was told to {caller.person.shown} alone; `token {run.id}` tells it again."
+        started = result.text.replace("its card follows the training", "its card says the address")
+        text = f"{started} Its token was told to {caller.person.shown} alone; `token {run.id}` tells it again."
         return Result(text, result.data)
 
     async def token(self, caller: Caller, asked: ServedArguments) -> Result:
