@@ -15,7 +15,7 @@ from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.policy import Effect
-from agent.ports import ModelMessage, Role, ToolCall
+from agent.ports import OFFLINE, ModelMessage, Role, ToolCall
 from agent.stores import Conversations, Turn, TurnKind
 from agent.tools.dispatch import Dispatcher, failure_of
 from agent.tools.tool import Caller, Result
@@ -79,7 +79,7 @@ class ToolCalls:
             turn.thread,
             turn.id,
             unattended=turn.kind is TurnKind.NOTICED,
-            shared=any(said.steers not in {"", turn.person.key} for said in since_request(history)),
+            shared=self._heard_others(turn, history),
         )
         answer = await self._carry_out(turn, call, caller, control)
         if answer is None:
@@ -92,6 +92,20 @@ class ToolCalls:
         said = replace(said, note=note_on([*since_request(history), said]))
         history += await self._conversations.append(turn, [said])
         return False
+
+    def _heard_others(self, turn: Turn, history: Sequence[ModelMessage]) -> bool:
+        """Whether a call may come of others' words: people's who joined in, or a model's that read files, logs, pages.
+
+        The planner of rules reads requests alone, and nothing that a tool quotes.
+        """
+        if any(said.steers not in {"", turn.person.key} for said in since_request(history)):
+            return True
+        led = next((said.model for said in reversed(history) if said.role is Role.ASSISTANT), "")
+        if led in {"", OFFLINE}:
+            return False
+        names = {call.id: call.name for said in history for call in said.calls}
+        answered = (names.get(said.call_id, "") for said in history if said.role is Role.TOOL)
+        return any(said.files for said in history) or any(map(self._dispatcher.quotes, answered))
 
     async def _carry_out(self, turn: Turn, call: ToolCall, caller: Caller, control: TurnControl) -> Result | str | None:
         """What a call gave, or the answer for the model where it could not be done; None where people are asked."""

@@ -53,6 +53,7 @@ class Asking:
                 Effect.READ,
                 run=self.ask,
                 beside=False,
+                quotes=False,
                 roles=frozenset({Role.MEMBER, Role.GUEST}),  # a turn that nobody asked for waits for nobody
             ),
             Tool(
@@ -62,6 +63,7 @@ class Asking:
                 Effect.READ,
                 run=self.plan,
                 beside=False,
+                quotes=False,
             ),
             Tool(
                 "read_more",

@@ -193,6 +193,7 @@ class Data:
                 Effect.WRITE,
                 run=self.fetch,
                 limit_s=FETCH_LIMIT_S,
+                quotes=True,
             ),
             Tool(
                 "predict",

@@ -67,6 +67,10 @@ class Dispatcher:
         """Whether a call of this tool may run at the same time as others of the same reply."""
         return name in self._tools and self._tools[name].runs_beside
 
+    def quotes(self, name: str) -> bool:
+        """Whether its answers hold what others wrote: rows, logs, names, pages."""
+        return name in self._tools and self._tools[name].quotes_others
+
     def asks(self, name: str) -> bool:
         """Whether people may be asked about a call of this tool."""
         return name in self._tools and self._tools[name].plan is not None

@@ -27,8 +27,8 @@ class Caller:
     """On whose behalf a tool runs. `turn_id` is empty for commands and buttons.
 
     `unattended` says that nobody asked: the monitor noticed something, and may propose but change nothing. `shared`
-    says that others have spoken in this turn too, so that nothing is done on this person's name alone. `workspace` says
-    that runs are open to all channels of the workspace.
+    says that others' words may be behind a call (of people, or in files and logs that a model read), so that nothing is
+    done on this person's name alone. `workspace` says that runs are open to all channels of the workspace.
     """
 
     person: Person
@@ -80,7 +80,8 @@ class Tool:
     `limit_s` ends a call, plan or execution that takes longer. `cap_chars` is the most of an answer that a model reads.
     `beside` says that it may run at the same time as others of one reply, `roles` who may call it; where these are
     unsaid, its effect decides. `cost` says what exact arguments cost, which their card shows; what spends has one.
-    What is not `offered` is for commands, not for models.
+    What is not `offered` is for commands, not for models. `quotes` says that an answer may hold what neither the person
+    nor we wrote (rows, logs, names, pages); where it is unsaid, what reads does.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Tool:
     roles: frozenset[Role] | None = None
     cost: Callable[[Mapping[str, JsonValue]], str] | None = None
     offered: bool = True
+    quotes: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse a declaration that could not be carried out."""
@@ -112,6 +114,11 @@ class Tool:
     def needs_run(self) -> bool:
         """Whether it is about runs, so that it is of use once one is known."""
         return not {"run", "runs"}.isdisjoint(self.arguments.model_fields)
+
+    @property
+    def quotes_others(self) -> bool:
+        """Whether its answers may hold words of others."""
+        return self.effect is Effect.READ if self.quotes is None else self.quotes
 
     @property
     def runs_beside(self) -> bool:
