@@ -17,6 +17,7 @@ from agent.conversation.sessions import InboxRouter
 from agent.conversation.tool_calls import ToolCalls
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
+from agent.domain.policy import SecondPerson
 from agent.ports import (
     Blobs,
     Bundles,
@@ -61,6 +62,7 @@ class Options:
 
     pictures: Path
     approvers: frozenset[str] = frozenset()
+    second_person: SecondPerson = SecondPerson.NEVER
     runs_open: bool = False  # whether people of other channels of a workspace see and control runs
     approval_lifetime: timedelta = timedelta(hours=24)
     answer_s: float = 300.0  # for one answer of a model, from the request to its last word
@@ -171,6 +173,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         clock,
         approvers=options.approvers,
         lifetime=options.approval_lifetime,
+        second_person=options.second_person,
     )
     questions = QuestionService(
         stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime

@@ -214,6 +214,7 @@ class App:
             options=Options(
                 pictures=settings.home / "charts",
                 approvers=settings.approver_ids,
+                second_person=settings.second_person,
                 runs_open=settings.runs == "workspace",
                 approval_lifetime=settings.approval_lifetime,
                 answer_s=settings.answer_s,

@@ -14,6 +14,7 @@ from platformdirs import user_data_dir
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from agent.domain.policy import SecondPerson
 from agent.domain.runs import DEFAULT_ENGINE
 
 PREFIX = "TRAINYARD_"
@@ -102,6 +103,7 @@ class Settings(BaseSettings):
     models: str = ""  # LiteLLM names, comma-separated, asked in this order; `name@url` for an OpenAI-compatible server
     runs: Literal["channel", "workspace"] = "channel"  # who sees a run: people of its channel, or of the workspace
     approvers: str = ""  # ids of people who may decide for others, comma-separated
+    second_person: SecondPerson = SecondPerson.NEVER  # what somebody else than who asked has to decide
     approval_hours: Finite = Field(24.0, gt=0, le=MOST_HOURS)
     answer_s: Finite = Field(300.0, gt=0, le=86_400)  # for one answer of a language model, to its last word
     context_tokens: int = Field(100_000, ge=8_000)  # that a model reads whose own window LiteLLM does not know

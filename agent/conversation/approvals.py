@@ -16,7 +16,7 @@ from agent.domain.content import REJECT_BECAUSE, Button, Card, Content, Fact
 from agent.domain.errors import BadRequest, Conflict, NotAllowed, TransientError
 from agent.domain.ids import new_approval_id, new_ulid
 from agent.domain.inbound import Person
-from agent.domain.policy import Effect, may_decide
+from agent.domain.policy import Effect, SecondPerson, may_decide
 from agent.ports import Clock, ToolCall
 from agent.stores import Approvals, Conversations, Turn, TurnKind
 from agent.tools.dispatch import Dispatcher, NeedsApproval, failure_of
@@ -32,7 +32,7 @@ DECIDED = (ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.EXPIRED
 class ApprovalService:
     """Asks, takes decisions, executes. A waiting question is a row, never a waiting coroutine."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the service joins these parts
         self,
         approvals: Approvals,
         conversations: Conversations,
@@ -42,8 +42,9 @@ class ApprovalService:
         *,
         approvers: frozenset[str],
         lifetime: timedelta,
+        second_person: SecondPerson = SecondPerson.NEVER,
     ) -> None:
-        """`approvers` are ids of people who may decide for others."""
+        """`approvers` are ids of people who may decide for others; `second_person` says where they have to."""
         self._approvals = approvals
         self._conversations = conversations
         self._dispatcher = dispatcher
@@ -51,6 +52,7 @@ class ApprovalService:
         self._clock = clock
         self._approvers = approvers
         self._lifetime = lifetime
+        self._second_person = second_person
         self._in_hand: set[str] = set()  # decisions that are being carried out now
 
     async def ask(self, turn: Turn, call: ToolCall, needed: NeedsApproval) -> None:
@@ -128,8 +130,14 @@ class ApprovalService:
 
     async def may_decide(self, approval: Approval, person: Person) -> bool:
         """Whether this question waits for this person."""
-        thread = (await self._conversations.turn(approval.turn_id)).thread
-        return may_decide(person, requester=approval.requester, approvers=self._approvers, thread=thread)
+        turn = await self._conversations.turn(approval.turn_id)
+        if self._needs_another(approval, turn, person):
+            return False
+        return may_decide(person, requester=approval.requester, approvers=self._approvers, thread=turn.thread)
+
+    def _needs_another(self, approval: Approval, turn: Turn, person: Person) -> bool:
+        """Whether this person asked for what somebody else has to decide."""
+        return person.key == turn.person.key and self._second_person.needed(self._dispatcher.effect(approval.tool))
 
     async def decide(
         self, approval_id: str, person: Person, *, approve: bool, digest: str | None, reason: str = ""
@@ -165,6 +173,9 @@ class ApprovalService:
 
     async def _check_decider(self, approval: Approval, turn: Turn, person: Person) -> None:
         """Raises `NotAllowed` for whom this question does not wait."""
+        if self._needs_another(approval, turn, person):
+            known = ", ".join(f"`{approver}`" for approver in sorted(self._approvers)) or "none are set"
+            raise NotAllowed(f"You asked for this, so somebody else decides it: an approver ({known}).")
         if not await self.may_decide(approval, person):
             who = "who asked" if approval.requester == turn.person.key else "whose run this is"
             raise NotAllowed(f"Only the person {who}, or an approver, can decide this.")

@@ -67,6 +67,18 @@ def may_decide(person: Person, *, requester: str, approvers: frozenset[str], thr
     return person.key == requester or is_approver(person, approvers) or (at_home and person.id in approvers)
 
 
+class SecondPerson(StrEnum):
+    """What somebody else than who asked has to decide: nothing, what spends, or whatever is asked about."""
+
+    NEVER = "never"
+    SPEND = "spend"
+    ALWAYS = "always"
+
+    def needed(self, effect: Effect) -> bool:
+        """Whether who asked for a tool with this effect may not approve it."""
+        return self is SecondPerson.ALWAYS or (self is SecondPerson.SPEND and effect is Effect.SPEND)
+
+
 def may_control(person: Person, *, requester: str, approvers: frozenset[str], thread: Thread) -> bool:
     """Whether this person may end somebody's run, or change the program that it executes: the same people.
 

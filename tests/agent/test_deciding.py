@@ -1,6 +1,7 @@
 """What people can say to an approval besides yes and no: why not, and with which changes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from agent.commands.typed import Decision, decision_of, words_of
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import REJECT_BECAUSE, Card
 from agent.domain.errors import BadRequest
+from agent.domain.policy import SecondPerson
 from agent.ports import ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
@@ -153,6 +155,24 @@ async def test_others_change_nothing(harness: Harness, csv: Path) -> None:
         assert "Only the person who asked" in harness.adapter.whispers[-1][1].text
         await brain.delivery.idle()
         assert await card_with(harness, "approve") == before
+
+
+async def test_a_second_person_decides_what_costs_where_the_settings_say_so(harness: Harness, csv: Path) -> None:
+    approvers = frozenset({"T1/U-bob"})
+    harness.options = replace(harness.options, approvers=approvers, second_person=SecondPerson.SPEND)
+    async with harness.open() as brain:
+        approve = (await asked(harness, brain, csv)).buttons[0]
+        await brain.router.accept(clicked(approve))
+        await harness.until(lambda: bool(harness.adapter.whispers))
+        assert "somebody else decides it: an approver (`T1/U-bob`)" in harness.adapter.whispers[-1][1].text
+        assert harness.fleet.launched == []
+        await brain.router.accept(clicked(approve, person=BOB))
+        await harness.until(lambda: len(harness.fleet.launched) == 1)
+        await brain.router.idle()
+        run = harness.fleet.launched[0].run
+        await Stage(harness, brain).asks("kill", run)
+        await brain.router.accept(clicked((await card_with(harness, "approve")).buttons[0]))
+        await harness.until(lambda: [order.how for order in harness.fleet.stopped] == ["kill"])
 
 
 async def test_what_ends_a_run_has_nothing_to_change(harness: Harness) -> None:
