@@ -306,7 +306,7 @@ EXAMPLES: dict[str, Example] = {
         reference=0.25,
         source="AutoARIMA",
     ),
-    "summarization": Example(summarization, "summarize text with 5 epochs @{file}", reference=0.161, source="LEAD-1"),
+    "summarization": Example(summarization, "summarize text with 1 epochs @{file}", reference=0.161, source="LEAD-1"),
     "translation": Example(translation, "translate english to french with 15 epochs @{file}"),
     "clustering": Example(clustering, "cluster the wines, labels are in grower @{file}"),
     "text_generation": Example(
