@@ -35,6 +35,7 @@ from worker.client.bundle import pack_files, runtime_files
 from worker.engines import Given, engine_module, names
 from worker.folders import HostFolder, RunFolder
 
+CANCEL_S = 1.0
 LIMIT_S = 60.0
 T = TypeVar("T")
 
@@ -168,8 +169,9 @@ class Serving:
 
     async def end_relay(self) -> None:
         if self.relaying is not None and self.parts is not None:
-            self.relaying.cancel()
-            await asyncio.gather(self.relaying, return_exceptions=True)
+            while not self.relaying.done():  # before Python 3.12 a cancellation gets lost where redis-py sends
+                self.relaying.cancel()
+                await asyncio.wait([self.relaying], timeout=CANCEL_S)
             await self.parts.close()
 
     async def until(self, run: Run, true: Callable[[Run], bool]) -> Run:
