@@ -46,10 +46,12 @@ from agent.tools.data import Data, DataFiles
 from agent.tools.dispatch import Dispatcher
 from agent.tools.models import LanguageModels
 from agent.tools.runs.control import Control
+from agent.tools.runs.downloading import Downloading
 from agent.tools.runs.looking import Looking
 from agent.tools.runs.resulting import Resulting
 from agent.tools.runs.watching import Watching
 from agent.tools.tool import Caller, Toolset
+from agent.tools.training.applying import ApplyingModels
 from agent.tools.training.changing import Changing
 from agent.tools.training.own_scripts import OwnScripts
 from agent.tools.training.serving import ServingModels
@@ -149,11 +151,13 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         OwnScripts(files, stores.runs, service, engines, bundles, blobs, artifacts),
         control,
         Changing(stores.runs, service, control, bundles, engines, files, blobs, artifacts),
+        ApplyingModels(files, stores.runs, service, engines, bundles),
         ServingModels(stores.runs, service, control, engines, bundles, tokens, whisper),
         Looking(stores.runs, service, engines, artifacts, clock),
         Watching(stores.runs, bundles, artifacts),
         Charting(stores.runs, artifacts, blobs, clock),
         Resulting(stores.runs, artifacts, blobs),
+        Downloading(stores.runs, artifacts, blobs),
         CardViews(stores.runs, clock, cards.changed),
         Experimenting(stores.runs, artifacts),
         Asking(stores.conversations),

@@ -174,7 +174,7 @@ def spec_facts(spec: RunSpec, *, priority: int = 0, limits: Limits | None = None
         Fact(name="Host", value=f"{spec.host}, {gpus_words(spec.gpus)}"),
         *(
             []
-            if spec.script
+            if spec.script or spec.model
             else [Fact(name="Test part", value=f"{spec.split.words(spec.test_frac)}, sealed, seed {spec.seed}")]
         ),
         Fact(name="Network", value=network_words(spec)),

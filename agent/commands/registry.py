@@ -243,6 +243,7 @@ COMMANDS: Mapping[str, Command] = {
             example="predict r-abc123 age=30 health=good",
             everyday=True,
         ),
+        _on_run("download", "download_artifact", "its model, or what it predicted, as a file"),
         _on_run("token", "serving_token", "tell you the token of a model that is kept up"),
         Command("models", "list_models", "the language models, their prices, and which answers here"),
         Command(
@@ -371,6 +372,22 @@ COMMANDS: Mapping[str, Command] = {
             "change",
             options=(_RUN, *(option for option in _PLACE if option.name in {"hours", "gpus", "host"})),
             example="serve r-abc123 hours=8",
+        ),
+        Command(
+            "evaluate",
+            "evaluate_model",
+            "measure its model on your newest csv, which has the answers",
+            "change",
+            options=(_RUN, _DATA_FILE, *(option for option in _PLACE if option.name in {"hours", "host"})),
+            example="evaluate r-abc123 file=october.csv",
+        ),
+        Command(
+            "batch",
+            "predict_as_job",
+            "predict every row of a large file, as a job",
+            "change",
+            options=(_RUN, _DATA_FILE, *(option for option in _PLACE if option.name in {"hours", "host"})),
+            example="batch r-abc123 file=customers.csv hours=2",
         ),
         Command(
             "update",

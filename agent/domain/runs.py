@@ -86,6 +86,8 @@ class JobKind(StrEnum):
     RECIPE = "recipe"
     SCRIPT = "script"
     SERVING = "serving"
+    EVALUATION = "evaluation"
+    PREDICTION = "prediction"
 
 
 class Script(Value):
@@ -114,6 +116,27 @@ class Serving(Value):
     token_sha256: str
 
 
+class FinishedModel(Value):
+    """The model that a job evaluates or predicts with: the artifact of a run, as one tar.
+
+    `measured` says what its own run measured, in words.
+    """
+
+    run: str
+    sha256: str
+    size_bytes: int
+    measured: str = ""
+
+
+USES_MODEL = frozenset({JobKind.EVALUATION, JobKind.PREDICTION})
+_MODEL_STAGES: dict[JobKind, tuple[str, ...]] = {
+    JobKind.EVALUATION: (
+        "Take every row for the test, and seal the answers",
+        "Predict the rows with the model as it is: nothing is trained",
+        "Measure the predictions, beside a constant answer",
+    ),
+    JobKind.PREDICTION: ("Predict every row with the model as it is, and hand over the file",),
+}
 DEFAULT_ENGINE = "hosts"
 SEARCH_SETTINGS = ("trials", "minutes")
 SEARCH_STAGE = "Search settings on the training part: draw, try, and end early what falls behind"
@@ -123,7 +146,8 @@ class RunSpec(Value):
     """Everything that decides what a run does. It is shown on the approval card and hashed into its digest.
 
     A recipe has a task, data and mostly a target; a program of somebody's own has `script`; a model that is kept up has
-    `serving` too, and its `script` is our server.
+    `serving` too, and its `script` is our server. An evaluation alone and the prediction of a whole file are jobs of a
+    recipe with the `model` of an earlier run.
     `settings` are the recipe's hyperparameters; None means that nobody said, and the recipe's default holds.
     `host` is where it goes first; another host may take it if that is full or lost and has the same sandbox tier.
     `max_hours` is what an approval buys: all attempts of the run spend from it. `network` is what the training process
@@ -137,6 +161,7 @@ class RunSpec(Value):
     job: JobKind = JobKind.RECIPE
     script: Script | None = None
     serving: Serving | None = None
+    model: FinishedModel | None = None
     task: TaskType | None = None
     recipe: str = ""
     dataset: DatasetRef | None = None
@@ -165,31 +190,43 @@ class RunSpec(Value):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.job is not JobKind.RECIPE and self.script is None:
-            raise ValueError(f"a job of kind {self.job.value} needs a script")
+        if (self.script is None) == (self.job in {JobKind.SCRIPT, JobKind.SERVING}):
+            raise ValueError(f"a job of kind {self.job.value} has a script where it should not, or none")
         if (self.job is JobKind.SERVING) != (self.serving is not None):
             raise ValueError("a job of kind serving, and no other, says whose model it serves")
-        if self.job is JobKind.RECIPE and (self.task is None or self.dataset is None):
-            raise ValueError("a job of kind recipe needs a task and data")
+        if (self.model is not None) != (self.job in USES_MODEL):
+            raise ValueError("an evaluation and a prediction, and no other, say with which model")
+        if self.script is None and (self.task is None or self.dataset is None):
+            raise ValueError(f"a job of kind {self.job.value} needs a task and data")
         return self
+
+    @property
+    def makes_model(self) -> bool:
+        """Whether it leaves a model of its own."""
+        return self.job in {JobKind.RECIPE, JobKind.SCRIPT}
 
     @property
     def subject(self) -> str:
         """What a run is called after: the column that it predicts, the model that it serves, or its program."""
         if self.serving:
             return f"model of {self.serving.run}"
+        if self.model:
+            return f"model of {self.model.run}"
         return self.target or (self.script.name if self.script else TASKS[str(self.task)].label)
 
     @property
     def title(self) -> str:
         """Its subject, and from which data."""
-        return f"{self.subject} from {self.data_words}" if self.data_words else self.subject
+        between = "on" if self.model else "from"
+        return f"{self.subject} {between} {self.data_words}" if self.data_words else self.subject
 
     @property
     def kind(self) -> str:
         """What it is, in words: a task type, a served model, or that it is somebody's own program."""
         if self.serving:
             return "served model"
+        if self.model:
+            return f"{self.job.value} with the model of {self.model.run}"
         return "own script" if self.task is None else TASKS[self.task].label
 
     @property
@@ -220,12 +257,16 @@ class RunSpec(Value):
     @property
     def stages(self) -> tuple[str, ...]:
         """The steps that its approval card lists."""
+        if self.model:
+            return _MODEL_STAGES[self.job]
         stages = () if self.task is None else TASKS[self.task].stages
         return (*stages[:-2], SEARCH_STAGE, *stages[-2:]) if self.searches else stages
 
     @property
     def unit(self) -> str:
         """What a step of its training is."""
+        if self.model:
+            return "row"
         if self.searches:
             return "trial"
         return "step" if self.task is None else TASKS[self.task].unit

@@ -295,11 +295,13 @@ async def finished_run(runs: Runs, caller: Caller, run_id: str | None) -> Run:
     """
     if run_id is not None:
         run = await named(runs, caller, run_id)
+        if run.spec.model is not None:
+            raise BadRequest(f"`{run.id}` made no model: it used that of `{run.spec.model.run}`, which you may name.")
         if run.state is not RunState.SUCCEEDED:
             raise BadRequest(f"Run `{run.id}` is {run.state.value}, so it has no finished model to predict with.")
         return run
     for run in await of_thread(runs, caller, LOOKED_AT):
-        if run.state is RunState.SUCCEEDED and run.outcome and run.outcome.artifact:
+        if run.state is RunState.SUCCEEDED and run.spec.makes_model and run.outcome and run.outcome.artifact:
             return run
     raise NotFound("No run of this thread has finished with a model yet. Train one first.")
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import threading
 import time
 from collections.abc import Callable
@@ -146,6 +147,17 @@ def make_run(
             "bundle_sha256": "0" * 64, "settings": TEXT if recipe.startswith("text") else TABULAR, **spec}  # fmt: skip
     config = {"run": "01RUN", "spec": full, "data": "data/source.csv"}
     (folder.dir / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def apply_run(at: Path, trained: RunFolder, data: str | bytes, *, job: str) -> RunFolder:
+    """A folder for an evaluation alone or a prediction, with the model of a trained run beside its data."""
+    spec = trained.json("config.json")["spec"]
+    model = {"run": "r-abc123", "sha256": "0" * 64, "size_bytes": 1}
+    folder = make_run(at, data, spec["target"], recipe=spec["recipe"], settings={}, job=job, model=model, test_frac=1.0)
+    with tarfile.open(folder.dir / "model.tar", "w") as tar:
+        for path in (trained.dir / "artifacts").iterdir():
+            tar.add(path, path.name)
     return folder
 
 

@@ -15,7 +15,7 @@ from agent.domain.orders import LabelPrediction
 from agent.domain.results import Results
 from agent.domain.runs import Scorecard
 from agent.runs.pictures.results import views_of
-from tests.recipes.folders import RunFolder, make_run
+from tests.recipes.folders import RunFolder, apply_run, make_run
 from tests.recipes.pictures_of import archive, digits, png, turned_digits
 from worker.recipes.common.predict import main as predict_here
 from worker.recipes.common.table import BadData, Table, read_table
@@ -122,6 +122,14 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     )
     run.all_steps()
     return run
+
+
+def test_a_classifier_of_images_is_measured_on_other_images(numbers: RunFolder, tmp_path: Path) -> None:
+    files = archive([(f"other/{label}/{at}.png", image) for at, (label, image) in enumerate(digits(400)[240:])])
+    run = apply_run(tmp_path, numbers, files, job="evaluation")
+    card = Scorecard.model_validate(run.all_steps_here())
+    assert ([score.name for score in card.baselines], card.test_rows) == (["majority"], 160)
+    assert card.model.value > 0.7
 
 
 def test_digits_are_told_apart(numbers: RunFolder) -> None:

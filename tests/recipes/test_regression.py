@@ -16,7 +16,7 @@ from agent.domain.runs import Run, RunSpec, RunState, Scorecard
 from agent.runs.pictures.results import picture_of, views_of
 from charts_render.alt_text import describe
 from charts_render.render import render
-from tests.recipes.folders import Make, RunFolder, make_run
+from tests.recipes.folders import Make, RunFolder, apply_run, as_csv, make_run
 from tests.recipes.test_tabular import predict
 from worker.recipes.common.table import read_table
 from worker.recipes.inspect import audit
@@ -45,6 +45,39 @@ def patients(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = make_run(tmp_path_factory.mktemp("patients"), diabetes(), "progression", recipe="tabular_regression")
     folder.all_steps()
     return folder
+
+
+def test_a_finished_model_is_measured_on_other_rows(patients: RunFolder, tmp_path: Path) -> None:
+    """Of its own sealed rows the score is the one that its run measured, beside their mean."""
+    sealed = {row["row_id"]: row["label"] for row in RunFolder(patients.sealed, patients.sealed).rows("labels.csv")}
+    rows = [{**row, "progression": sealed[row.pop("row_id")]} for row in patients.rows("data/test.csv")]
+    run = apply_run(tmp_path, patients, as_csv(rows), job="evaluation")
+    assert (run.prepare_here(), run.train_here(), run.evaluate_here()) == (0, 0, 0)
+    card, before = Scorecard.model_validate(run.json("scorecard.json")), patients.json("scorecard.json")
+    assert card.model.value == pytest.approx(before["model"]["value"], rel=1e-6)
+    assert [score.name for score in card.baselines] == ["mean"]
+    assert card.test_rows == len(rows)
+    assert not (run.dir / "data/source.csv").exists()
+    assert "progression" not in run.rows("data/test.csv")[0]
+    wrong = apply_run(tmp_path / "wrong", patients, "age,progression\n" + "1,2\n3,4\n" * 30, job="evaluation")
+    assert (wrong.prepare_here(), wrong.train_here()) == (0, 65)
+    assert "which the model of r-abc123 reads" in wrong.json("error.json")["text"]
+
+
+def test_every_row_of_a_file_is_predicted_in_batches_and_a_stop_leaves_no_half_file(
+    patients: RunFolder, tmp_path: Path
+) -> None:
+    rows = [{name: row[name] for name in row if name != "row_id"} for row in patients.rows("data/test.csv")] * 60
+    run = apply_run(tmp_path / "all", patients, as_csv(rows), job="prediction")
+    assert run.train_here() == 0
+    found = run.rows("artifacts/predictions.csv")
+    assert [row["age"] for row in found] == [row["age"] for row in rows]
+    assert found[0]["prediction"] == found[len(rows) // 60]["prediction"]
+    assert run.metrics()[-1]["step"] == len(rows)
+    halted = apply_run(tmp_path / "some", patients, as_csv(rows), job="prediction")
+    assert halted.stop_here_after(1) == 0
+    if len(halted.metrics()) < 3:  # it was asked in time
+        assert not (halted.dir / "artifacts/predictions.csv").exists()
 
 
 def test_the_simpler_model_is_kept_where_boosting_is_no_better(patients: RunFolder) -> None:

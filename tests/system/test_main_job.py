@@ -128,6 +128,35 @@ async def test_a_model_is_kept_up_and_answers_until_it_is_stopped(slack: SlackSe
     assert "was asked again" not in slack.transcript()  # it ended at once, and nothing started it again
 
 
+async def test_a_finished_model_is_measured_on_other_data_and_asked_for_every_row(slack: SlackServer) -> None:
+    header, *rows = sklearn_csv("iris").splitlines(keepends=True)
+    alice = slack.user("alice")
+    april = slack.file("april.csv", "".join((header, *rows[::2])).encode())
+    asked = alice.mention("train a model that predicts kind", files=[april])
+    await approve(slack, asked.ts, "Approve")
+    await seen(slack, asked.ts, "Result of")
+    trained = run_id(slack, asked.ts)
+    may = slack.file("may.csv", "".join((header, *rows[1::2])).encode())
+    alice.mention(f"evaluate {trained}", thread=asked.ts, files=[may])
+    await approve(slack, asked.ts, f"Measure the model of {trained} on may.csv?")
+    await seen(
+        slack, asked.ts, "Better than the best constant answer", "on 75 rows of `may.csv`", "When it was trained"
+    )
+    alice.mention(f"batch {trained} file=may.csv", thread=asked.ts)
+    await approve(slack, asked.ts, f"Predict every row with the model of {trained} on may.csv?")
+    await seen(slack, asked.ts, "75 rows were predicted")
+    handed = [slack.files[file].name for said in slack.thread(asked.ts) for file in said.files]
+    assert any(name.startswith("predictions-r-") for name in handed)
+    alice.mention(f"download {trained}", thread=asked.ts)
+    await seen(slack, asked.ts, f"{trained}.tar", "model.json")
+
+
+async def approve(slack: SlackServer, ts: str, words: str) -> None:
+    """Click Approve on the newest card with these words."""
+    await seen(slack, ts, words)
+    slack.user("alice").click(cards(slack, ts, words)[-1], "Approve")
+
+
 async def test_a_search_of_settings_is_one_run_with_one_card(slack: SlackServer, visits: bytes) -> None:
     words = "train a model that predicts visited_doctor with 4 trials and 30 rounds"
     alice = slack.user("alice")

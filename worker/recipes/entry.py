@@ -11,15 +11,17 @@ import sys
 from pathlib import Path
 
 from trainyard import TrainingRuntime
+from worker.recipes.common.applying import APPLIED
 from worker.recipes.common.job import Job, read_job, step
 from worker.recipes.recipe import part
 
 
 def train(job: Job) -> None:
-    """Train with the recipe of the job. Raises: BadData, BadSettings."""
+    """Train with the recipe of the job, or let a finished model answer. Raises: BadData, BadSettings."""
     runtime = TrainingRuntime(run_id=job.run, run_dir=job.run_dir)
     runtime.register_graceful_shutdown()
-    part(job.recipe, "train").train(job, runtime)
+    act = APPLIED.get(job.kind) or part(job.recipe, "train").train
+    act(job, runtime)
 
 
 def train_alone(job: Job) -> None:
@@ -38,5 +40,6 @@ def main() -> None:
     """Train in the folder of this run, and exit: 0, or 65 with `error.json` for data or settings that cannot work."""
     run_dir = Path(os.environ.get("TRAINYARD_RUN_DIR") or Path.cwd())
     job = read_job(run_dir)
-    alone = not (run_dir / "data/train.csv").exists() or (run_dir / "sealed").exists()
+    split = (run_dir / "data/train.csv").exists() and not (run_dir / "sealed").exists()
+    alone = job.kind not in APPLIED and not split
     sys.exit(step(run_dir, lambda: train_alone(job) if alone else train(job)))

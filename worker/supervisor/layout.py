@@ -7,10 +7,12 @@ import shutil
 from pathlib import Path
 
 from agent.domain.orders import LaunchOrder
-from agent.domain.runs import Script
+from agent.domain.runs import JobKind, Script
 from worker.client.blobs import BlobStore
 from worker.folders import RunFolder, remove, write_atomically
 from worker.supervisor import outputs, workspace
+
+MODEL_TAR = "model.tar"
 
 
 class Layout:
@@ -45,6 +47,7 @@ class Layout:
                 remove(path / "data")
             self._folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(path / "config.json", self._config(), durable=False)
+            self._lay_model()
         return f"{spec.entry} is another than before; the old one is kept as {kept}" if kept else ""
 
     def bring_source(self) -> None:
@@ -68,6 +71,17 @@ class Layout:
             target = data / Path(file.name).name
             remove(target)
             shutil.copyfile(self._blobs.get_file(file.sha256), target)
+
+    def _lay_model(self) -> None:
+        """The model of an evaluation or a prediction, and the file that is predicted."""
+        spec, path = self._order.spec, self._folder.path
+        if spec.model is None:
+            return
+        remove(path / MODEL_TAR)
+        shutil.copyfile(self._blobs.get_file(spec.model.sha256), path / MODEL_TAR)
+        if spec.job is JobKind.PREDICTION and spec.dataset is not None:
+            (path / "data").mkdir()
+            shutil.copyfile(self._blobs.get_file(spec.dataset.sha256), path / "data" / "source.csv")
 
     def _config(self) -> bytes:
         """What the steps read as config.json."""

@@ -6,7 +6,7 @@ Owns argument lists, environments and walls. Executes nothing. Called by `worker
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.domain.orders import GpuInfo, LaunchOrder
@@ -54,10 +54,14 @@ def steps_for(folder: RunFolder, order: LaunchOrder, *, prepared: bool = False) 
     if order.spec.script is not None:
         return _script_steps(folder, order, order.spec.script, prepared=prepared)
     python = sys.executable
+    apply = replace(_training(order, python, "train.py"), name="Predicting (train.py)")
+    if order.spec.job is JobKind.PREDICTION:
+        return Steps(None, apply)
     sealed = ("--run-dir", ".", "--sealed-dir", str(folder.sealed))
     prepare = Step("Preparing the data", (python, "-m", "worker.recipes.prepare", *sealed), sealed=True)
     evaluate = Step("The evaluation", (python, "-m", "worker.recipes.evaluate", *sealed), sealed=True)
-    return Steps(None if prepared else prepare, _training(order, python, "train.py"), evaluate)
+    train = apply if order.spec.job is JobKind.EVALUATION else _training(order, python, "train.py")
+    return Steps(None if prepared else prepare, train, evaluate)
 
 
 def _script_steps(folder: RunFolder, order: LaunchOrder, script: Script, *, prepared: bool) -> Steps:

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.charts import ChartSpec
-from agent.domain.content import Button, Card, Content, Picture
-from agent.domain.errors import TransientError
+from agent.domain.content import Button, Card, Content, Document, Picture
+from agent.domain.errors import AppError, TransientError
 from agent.domain.events import MetricRow
 from agent.domain.inbound import Thread
 from agent.domain.restarts import HELPED
-from agent.domain.runs import ENDED, Attempt, Run, RunState
+from agent.domain.runs import ENDED, Attempt, JobKind, Run, RunState
 from agent.ports import Blobs, Clock
 from agent.run_store import Steps
 from agent.runs.cards.card_view import CardView, card_view_of, view_buttons
@@ -39,6 +39,7 @@ from agent.runs.charts.run_charts import (
 from agent.runs.charts.usage import usage_button
 from agent.runs.monitoring.findings import AFTER
 from agent.runs.pictures.artifacts import ArtifactWriter
+from agent.runs.pictures.downloads import handed_over
 from agent.runs.pictures.measured import facts_of
 from agent.runs.pictures.reported import reported_button
 from agent.runs.pictures.results import picture_of, result_buttons, views_of
@@ -141,9 +142,8 @@ class LiveCards:
         self._remember(run.id, digest, picture if spec else None)
         key = _result_key(run)
         if run.state is RunState.SUCCEEDED:
-            await self._delivery.put(
-                key, thread, Content(card=await self._result(run, newest, reported=reported)), urgent=True
-            )
+            card = await self._result(run, newest, reported=reported)
+            await self._delivery.put(key, thread, Content(card=card, files=await self._files_of(run)), urgent=True)
         elif ended:
             await self._delivery.put(key, thread, Content(text=_ending(run)), urgent=True)
 
@@ -189,6 +189,16 @@ class LiveCards:
         picture = await self._files.draw(spec, about=f"result/{run.id}", once=once)
         ways = result_buttons(run.id, views_of(facts.found), shown="overview", reported=reported)
         return result_card(run, picture, ways)
+
+    async def _files_of(self, run: Run) -> tuple[Document, ...]:
+        """What a prediction made; a store of files that is away costs the file, which `download` hands over later."""
+        if run.spec.job is not JobKind.PREDICTION:
+            return ()
+        try:
+            return (await handed_over(run, self._blobs, self._files),)
+        except AppError as error:
+            log.warning("result without its file", extra={"run": run.id, "cause": str(error)})
+            return ()
 
     async def _beside(self, run: Run) -> str:
         """The newest other run of its thread that began; empty where there is none."""

@@ -10,7 +10,7 @@ from datetime import datetime
 from agent.cards import duration, gpus_words, number, score_words, size
 from agent.domain.content import Button, Card, Fact, Picture, Table, Tone
 from agent.domain.events import MetricRow
-from agent.domain.runs import LIVE, PRIORITIES, Attempt, Run, RunState, Scorecard
+from agent.domain.runs import LIVE, PRIORITIES, Attempt, Run, RunSpec, RunState, Scorecard
 from agent.domain.tasks import TASKS, Answer, candidate_label, metric_label
 from agent.runs.cards.pace import seconds_left, steps_a_second
 
@@ -90,6 +90,8 @@ def _button(run: Run, name: str) -> Button | None:
     """One for this run; None where it would change nothing."""
     if name == "serve" and (run.spec.script is not None or run.outcome is None or run.outcome.artifact is None):
         return None  # there is no model of a recipe
+    if name in {"serve", "clone"} and run.spec.model is not None:
+        return None  # it trained none
     if name not in MOVES:
         return BUTTONS[name].model_copy(update={"subject": run.id})
     level = {place: word for word, place in PRIORITIES.items()}.get(run.priority + MOVES[name])
@@ -214,7 +216,7 @@ def result_card(
         kind="result",
         title=f"Result of {run.id}: {metric_label(score.metric)} {score_words(score.model.value)}",
         tone="good" if score.beats_baseline else "warn",
-        body=verdict(score, outcome.chosen),
+        body=verdict(score, outcome.chosen) if run.spec.model is None else _measured_again(run.spec, score),
         facts=(*sure, *others),
         table=table,
         picture=picture,
@@ -225,6 +227,8 @@ def result_card(
 
 def _try_it(run: Run) -> str:
     """How to use the model."""
+    if run.spec.model is not None:
+        return f"download {run.id} hands over what it predicted for each row"
     task = TASKS.get(run.spec.task or "")
     if task and task.answer is Answer.SERIES:
         return f"Try it: predict 12 with {run.id}"
@@ -236,6 +240,8 @@ def _try_it(run: Run) -> str:
 
 def _unmeasured_card(run: Run, rows: Sequence[MetricRow], ways: Sequence[Button]) -> Card:
     """The end of a program that left no predictions: its own numbers, said to be its own."""
+    if run.spec.model is not None:
+        return _predicted_card(run, ways)
     model = run.outcome is not None and run.outcome.artifact is not None
     kept = "Its `artifacts/` are kept." if model else "It left no `artifacts/`."
     name, own = run.spec.entry, run.spec.script is not None
@@ -249,6 +255,33 @@ def _unmeasured_card(run: Run, rows: Sequence[MetricRow], ways: Sequence[Button]
         buttons=(*ways, *run_buttons(run)),
         footer=f"Numbers as reported by {name}" if rows else "",
     )
+
+
+def _predicted_card(run: Run, ways: Sequence[Button]) -> Card:
+    """The end of a prediction of a whole file."""
+    return Card(
+        kind="result",
+        title=f"{run.id}: predictions for {run.spec.data_words}",
+        tone=TONES.get(run.state, "neutral"),
+        body=f"{run.step:,} rows were predicted with the {run.spec.subject}; `predictions.csv` has all of them.",
+        buttons=(*ways, *run_buttons(run)),
+        footer=f"download {run.id} hands the file over again",
+    )
+
+
+def _measured_again(spec: RunSpec, score: Scorecard) -> str:
+    """What an evaluation alone found, beside a constant answer and what the training had measured."""
+    best, metric = score.best_baseline, metric_label(score.metric)
+    rows = f"{score.test_rows:,} rows of `{spec.data_words}`"
+    constant = f"the best constant answer (**{candidate_label(best.name)}**, {score_words(best.value)})"
+    if score.within_chance:
+        said = f"**Not distinguishable from {constant}**: the difference lies between {_signed(score.gain)}, on {rows}."
+    elif score.beats_baseline:
+        gain = score_words(abs(score.model.value - best.value))
+        said = f"Better than {constant} by **{gain}** {metric}, on {rows}."
+    else:
+        said = f"**Not better than {constant}**, on {rows}."
+    return f"{said} When it was trained it had {spec.model.measured}." if spec.model and spec.model.measured else said
 
 
 def _ways(run: Run) -> tuple[Button, ...]:

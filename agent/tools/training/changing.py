@@ -198,6 +198,11 @@ class Changing:
     async def plan_clone(self, caller: Caller, asked: CloneArguments) -> Plan:
         """The exact new run and what differs from the original; nothing is started."""
         original = await named_or_newest(self._runs, caller, asked.run)
+        if (model := original.spec.model) is not None:
+            raise BadRequest(
+                f"`{original.id}` trained nothing. `evaluate {model.run}` and `batch {model.run}` ask its model again; "
+                f"`clone {model.run}` trains one like it."
+            )
         spec, host = await self._changed(original.spec, asked)
         spec = spec.model_copy(update={"cloned_from": original.id})
         priority = PRIORITIES[asked.priority] if asked.priority else 0

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.classes.mistakes import single_rows
+from worker.recipes.classes.predictions import majority_shares
 from worker.recipes.classes.results import Answers, classification
 from worker.recipes.classes.scores import decisive, decisive_metric, measure
 from worker.recipes.common.job import Job
@@ -55,6 +56,8 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True, more: More | None 
     truth, tables = candidates(job, sealed_dir)
     classes = _classes(truth, tables)
     said = {name: _checked(name, table, classes) for name, table in tables.items()}
+    if job.all_is_test:  # the best constant answer, which nobody could have known before
+        said["majority"] = _Said(list(truth), majority_shares(list(truth.values()), classes, len(truth)))
     scores = {
         name: measure([truth[row_id] for row_id in one.row_ids], classes, one.shares) for name, one in said.items()
     }

@@ -51,6 +51,12 @@ class Job:
     dataset_name: str
     dataset_sha256: str
     split: Mapping[str, str] = field(default_factory=dict)
+    kind: str = "recipe"
+
+    @property
+    def all_is_test(self) -> bool:
+        """Whether nothing is trained: every row is for the measurement of a finished model."""
+        return self.kind == "evaluation"
 
     @property
     def artifacts(self) -> Path:
@@ -99,6 +105,7 @@ def job_of(config: Mapping[str, Any], run_dir: Path) -> Job:
         seed=int(spec.get("seed", 7)),
         test_frac=float(spec.get("test_frac", 0.2)),
         split=spec.get("split") or {},
+        kind=str(spec.get("job", "recipe")),
         dataset_name=str(dataset.get("name", "data.csv")),
         dataset_sha256=str(dataset.get("sha256", "")),
     )

@@ -15,12 +15,14 @@ import importlib.util
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from worker.recipes.common.images import FORM, IMAGE, unpack
 from worker.recipes.common.table import BadData, Table, read_table, write_rows
+
+BATCH_ROWS = 2_000
 
 
 def load_model(folder: Path) -> Any:
@@ -42,25 +44,45 @@ def load_model(folder: Path) -> Any:
     return module.load(folder)
 
 
-def predict_file(model: Any, rows: Path, out: Path) -> int:
-    """Write the rows with the answers added; the number of rows. Raises: BadData."""
-    table = read_table(rows)
+Going = Callable[[int, int], bool]  # told of the rows done and of all before each batch; whether to go on
+
+
+def predict_file(model: Any, rows: Path, out: Path, *, going: Going | None = None, name: str = "") -> int:
+    """Write the rows with the answers added; the number of rows. Raises: BadData.
+
+    With `going` the model is asked batch by batch. `name` is what people call the file.
+    """
+    table = read_table(rows, name=name)
     if hasattr(model, "read"):
         table = model.read(table)
-    _refuse_missing(model.needs, set(table.names), f"{rows.name} has")
+    shown = name or rows.name
+    _refuse_missing(model.needs, set(table.names), f"{shown} has")
     taken = [name for name in model.added if name in table.columns]
     if taken:
-        raise BadData(f"{rows.name} already has a column {taken[0]}; rename it, so that nothing is overwritten.")
+        raise BadData(f"{shown} already has a column {taken[0]}; rename it, so that nothing is overwritten.")
     taken = [name for name in getattr(model, "takes", ()) if name in table.columns]
     columns = {name: table.columns[name] for name in (*model.needs, *taken)}
     with tempfile.TemporaryDirectory() as unpacked:
         if table.form == FORM:
             columns[IMAGE] = unpack(rows, table.columns[IMAGE], Path(unpacked))
+        if going and not hasattr(model, "read"):  # one that reads the file in a way of its own needs all of it
+            cells = answers_of(model, columns, table.rows, going)
+            write_rows(out, [*table.names, *model.added], _answered(table, cells))
+            return table.rows
         answers = model.answers(columns)
         write_rows(out, [*table.names, *model.added], _answered(table, answers.cells()))
         if hasattr(answers, "pictures"):  # the first images, small, for who shows the answers
             out.with_suffix(".images.json").write_text(json.dumps(answers.pictures()), encoding="utf-8")
     return table.rows
+
+
+def answers_of(model: Any, columns: dict[str, list[str]], rows: int, going: Going) -> Iterator[list[str]]:
+    """The cells of each answer; the model is asked batch by batch."""
+    for start in range(0, rows, BATCH_ROWS):
+        if not going(start, rows):
+            return
+        yield from model.answers({name: cells[start : start + BATCH_ROWS] for name, cells in columns.items()}).cells()
+    going(rows, rows)
 
 
 def predict_rows(model: Any, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

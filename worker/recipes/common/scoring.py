@@ -33,7 +33,7 @@ def candidates(job: Job, sealed_dir: Path) -> tuple[dict[str, str], dict[str, Ta
     truth = dict(zip(labels.columns["row_id"], labels.columns["label"], strict=True))
     files = sorted((job.run_dir / "predictions").glob("*.csv"))
     names = [path.stem for path in files]
-    if MODEL not in names or len(names) < 2:
+    if MODEL not in names or (len(names) < 2 and not job.all_is_test):
         raise BadData("The training left no predictions of a model and of at least one baseline; nothing to compare.")
     tables = {path.stem: read_table(path, delimiter=",") for path in files}
     for name, table in tables.items():
@@ -97,7 +97,8 @@ def publish(job: Job, scores: Mapping[str, Mapping[str, float]], decisive: Decis
         **scores,
     }
     write_json(path, known)
-    write_card(job, known)
+    if not job.all_is_test:
+        write_card(job, known)
     return beaten
 
 

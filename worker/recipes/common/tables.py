@@ -61,7 +61,10 @@ def _split(job: Job, source: Path, sealed_dir: Path, rules: Rules) -> dict[str, 
         groups = None
     else:
         groups = parting.groups_of(table, way.column) if way.kind == parting.GROUP else groups
-        train, test = split_rows(rules.strata(labels), frac=job.test_frac, seed=job.seed, groups=groups)
+        if job.all_is_test:
+            train, test = np.arange(0), np.arange(table.rows)
+        else:
+            train, test = split_rows(rules.strata(labels), frac=job.test_frac, seed=job.seed, groups=groups)
     if way.kind in {parting.GIVEN, parting.GROUP}:
         table = parting.without(table, way.column)
     test = np.random.default_rng(job.seed).permutation(test)  # the order of the file must not tell the class
