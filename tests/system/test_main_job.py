@@ -148,7 +148,7 @@ async def test_a_finished_model_is_measured_on_other_data_and_asked_for_every_ro
     handed = [slack.files[file].name for said in slack.thread(asked.ts) for file in said.files]
     assert any(name.startswith("predictions-r-") for name in handed)
     alice.mention(f"download {trained}", thread=asked.ts)
-    await seen(slack, asked.ts, f"{trained}.tar", "model.json")
+    await seen(slack, asked.ts, f"{trained}.tar", "README.md")
 
 
 async def approve(slack: SlackServer, ts: str, words: str) -> None:
