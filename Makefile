@@ -7,7 +7,7 @@ PEERS := .venv-bench
 # Compiled files are kept whatever the environment says: each process that is started would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo chat up test test-faults test-builds mutation soak check format bench test-peers gallery pictures clean
+.PHONY: help setup demo chat up intents test test-faults test-builds mutation soak check format bench test-peers gallery pictures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,9 @@ $(PEERS)/.ready: tests/bench/peers.lock
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install --quiet --disable-pip-version-check --no-deps -r tests/bench/peers.lock
 	@touch $@
+
+intents: $(READY)  ## fit the classifier of the planner without a model to its table
+	$(BIN)/python -m agent.llm.fit_intents
 
 bench: $(READY) $(PEERS)/.ready  ## measure against peers, print a table, write bench.json
 	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[bench]'

@@ -14,32 +14,26 @@ from agent.domain.errors import BadRequest
 from agent.domain.ids import new_ulid
 from agent.domain.sources import address_in
 from agent.domain.tasks import TASKS, Answer
-from agent.llm.phrases import (
-    ACT,
-    RUN_ID,
-    TRAIN_WORD,
+from agent.llm.intents import ACT, Decision, decide
+from agent.llm.slots.actions import priority_in
+from agent.llm.slots.charts import card_arguments, chart_arguments, results_arguments
+from agent.llm.slots.logs import log_arguments, wants_csv
+from agent.llm.slots.numbers import factors_in, in_figures
+from agent.llm.slots.runs import run_to_act_on, runs_in
+from agent.llm.slots.settings import (
+    SETTING_NAMES,
     WRITING,
-    card_arguments,
+    all_said,
     changes_in,
-    chart_arguments,
     choices_in,
     clusters_in,
+    held_out_in,
     horizon_in,
-    intent_of,
-    left_out,
-    log_arguments,
-    names_a_target,
-    priority_in,
-    quoted_target,
-    results_arguments,
-    run_to_act_on,
-    said_to_predict,
     settings_in,
-    shortened,
-    target_in,
+    split_in,
     text_in,
-    wants_csv,
 )
+from agent.llm.slots.targets import left_out, names_a_target, quoted_target, said_to_predict, target_in, values_in
 from agent.ports import OFFLINE, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from agent.tools.training.programs import REQUIREMENTS
 
@@ -65,8 +59,37 @@ TALK = {
         "than what and which, such as “stop r-abc123”. With other settings it is a new run, which people approve: say "
         "“clone r-abc123 with learning rate 0.01, 2 gpus, for 4 hours”."
     ),
+    "update_script": (
+        "I change a script by a whole new one: attach the new `train.py` and say “update r-abc123 with this script”. "
+        "`script` shows the one that it has."
+    ),
     "cannot": f"I cannot do that yet. I know:\n{UNDERSTANDS}",
 }
+_MOST_READ = 1_000  # characters of a request; some patterns take their time on long texts
+TYPED = {  # how each reading is said in words that are read as nothing else
+    "train": "train a model",
+    "again": "train it again",
+    "clone_run": "clone {}",
+    "predict": "predict on this",
+    "inspect_dataset": "look at the data",
+    **{f"{verb}_run": f"{verb} {{}}" for verb in ("stop", "kill", "pause", "resume", "retry")},
+    "set_priority": "give {} high priority",
+    "run_chart": "draw the curves of {}",
+    "run_results": "show the pictures of {}",
+    "run_script": "show the script of {}",
+    **{f"run_{what}": f"{what} of {{}}" for what in ("status", "logs", "metrics", "checkpoints", "attempts")},
+    "list_runs": "list all runs",
+    "list_hosts": "which hosts are there",
+    "list_queue": "show the queue",
+    "list_experiments": "leaderboard",
+    "compare_runs": "compare the last two runs",
+    "serve_model": "serve the model of {}",
+    "list_models": "which language models are there",
+    "show_cost": "what did this cost",
+    "show_audit": "show the audit log",
+    "help": "help",
+}
+_NEITHER = "something else"
 _MOST_ABOUT = 300  # characters of a request that say what to predict
 _MOST_NAMED = 40  # columns
 NOTHING_TO_ADD = "I have nothing to add to what the card above says."
@@ -81,6 +104,8 @@ _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
 _DATA_FILE = re.compile(r"(?<![\w./=-])([\w-][\w.-]*\.(?:csv|tsv|jsonl?|parquet|txt|xlsx|npz))\b")
 _IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
 _COMMAND_LINE = re.compile(r"(?<=\s)--?[A-Za-z][\w-]*(?:[= ]\S+)*")
+_TO_TRAIN = re.compile(r"(?!\bpredict)\b\w*(?:train|build|fit|learn|model|classif|forecast)", re.IGNORECASE)
+_TRAIN_WORD = re.compile(r"\b(?:re-?)?train\b", re.IGNORECASE)
 _MEND = re.compile(r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script)\b", re.IGNORECASE)
 
 
@@ -90,6 +115,7 @@ _ABOUT_RUNS = frozenset(
         *("run_checkpoints", "run_attempts", "run_script"),
         *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority", "set_card"),
         *("list_runs", "list_hosts", "list_queue", "list_experiments", "compare_runs", "clone_run"),
+        *("list_models", "show_cost", "show_audit", "serve_model"),
     }
 )
 
@@ -100,6 +126,7 @@ class _Asked(NamedTuple):
     words: str
     files: tuple[str, ...]
     programs: tuple[str, ...]
+    answers: bool = False  # our question which of two readings was meant
 
     @property
     def file(self) -> str | None:
@@ -115,10 +142,10 @@ class OfflinePlanner:
     ) -> AsyncIterator[str | ModelReply]:
         """One reply, at once."""
         del tools  # it knows the tools by name
-        said = next((said for said in reversed(messages) if said.role is Role.USER), ModelMessage(Role.USER, ""))
-        asked, address = _asked(said, messages)
+        begun, said = _request(messages)
+        asked, address = _asked(said, messages, begun)
         try:
-            if messages[-1].role is Role.TOOL:
+            if messages[-1].role is Role.TOOL and begun < len(messages) - 1:
                 yield _after_tool(asked, messages)
             elif said.noticed:
                 yield _say(NOTHING_TO_ADD)  # the card above has the rules' own words already
@@ -132,18 +159,34 @@ class OfflinePlanner:
             yield _say(error.text)
 
 
-def _asked(said: ModelMessage, messages: Sequence[ModelMessage]) -> tuple[_Asked, str | None]:
+def _request(messages: Sequence[ModelMessage]) -> tuple[int, ModelMessage]:
+    """Where the newest words of a person stand, and they; an answer to a question counts, with the files before it."""
+    asking = {call.id for said in messages for call in said.calls if call.name == "ask_user"}
+    files = next((said.files for said in reversed(messages) if said.role is Role.USER), ())
+    for at in range(len(messages) - 1, -1, -1):
+        said = messages[at]
+        if said.role is Role.USER:
+            return at, said
+        if said.call_id in asking and (words := str(_object(said.text).get("text", "")).partition(" answered: ")[2]):
+            return at, replace(said, text=words, files=files)
+    return -1, ModelMessage(Role.USER, "")
+
+
+def _asked(said: ModelMessage, messages: Sequence[ModelMessage], begun: int) -> tuple[_Asked, str | None]:
     """A request without the address of its data, whose file counts as its own once it was fetched; the address."""
     files = tuple(file.name for file in said.files)
     programs = tuple(file.name for file in said.files if file.is_program)
     address = address_in(said.text)
     if address is None:
-        return _Asked(shortened(said.text), files, programs), None
-    begun = next(index for index in range(len(messages) - 1, -1, -1) if messages[index] is said)
+        return _Asked(_shortened(said.text), files, programs, answers=said.role is Role.TOOL), None
     calls = {call.id for later in messages[begun:] for call in later.calls if call.name == "fetch_data"}
     answers = (_object(later.text) for later in messages[begun:] if later.call_id in calls)
     fetched = tuple(answer["file"] for answer in answers if "file" in answer)
-    return _Asked(shortened(said.text.replace(address, " ")), (*fetched, *files), programs), address
+    return _Asked(_shortened(said.text.replace(address, " ")), (*fetched, *files), programs), address
+
+
+def _shortened(asked: str) -> str:
+    return in_figures(asked.strip()[:_MOST_READ])
 
 
 def _say(text: str) -> ModelReply:
@@ -156,11 +199,16 @@ def _call(name: str, text: str = "", /, **arguments: Any) -> ModelReply:
 
 
 def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
-    run = RUN_ID.search(asked.words.lower())
-    run_id = run.group(0) if run else None
+    named = runs_in(asked.words)
+    run_id = named[0] if named else None
     if (program := _program_in(asked)) is not None:
         return _with_program(asked, program, run_id)
-    wanted = _wanted(asked, messages)
+    if asked.answers and asked.words == _NEITHER:
+        return _say(NOT_UNDERSTOOD + _examples(messages))
+    decided = _decided(asked, messages)
+    if decided.between and not asked.answers:
+        return _which(decided.between, run_id)
+    wanted = decided.intent
     match wanted:
         case "train" if (task := _task_in(asked.words, has_text=True)) and not TASKS[task].asks_for_target:
             target = quoted_target(asked.words) if TASKS[task].needs_target else None
@@ -173,14 +221,35 @@ def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
             return _again(asked, messages)
         case "predict":
             text = None if asked.file else text_in(asked.words)
-            return _call("predict", run=run_id, file=asked.file, horizon=horizon_in(asked.words), text=text)
+            row = {} if asked.file or text else values_in(asked.words, _columns(messages))
+            rows = (row,) if row else ()
+            return _call("predict", run=run_id, file=asked.file, horizon=horizon_in(asked.words), text=text, rows=rows)
         case "inspect_dataset":
             return _call("inspect_dataset", file=asked.file)
         case str() if wanted in _ABOUT_RUNS:
             run_id = run_to_act_on(asked.words) if wanted in ACT else run_id
-            return _call(wanted, **_about_runs(wanted, asked.words, run_id))
+            return _call(wanted, **_about_runs(wanted, asked.words, run_id, messages))
         case talk:
-            return _say(TALK.get(talk or "", NOT_UNDERSTOOD))
+            return _say(TALK.get(talk or "") or NOT_UNDERSTOOD + _examples(messages))
+
+
+def _which(between: Sequence[str], run_id: str | None) -> ModelReply:
+    """Ask which of two readings is meant; the answer is read as if it was typed."""
+    run = run_id or "the run"
+    choices = [TYPED[intent].format(run) for intent in between if intent in TYPED]
+    if not choices:
+        return _say(NOT_UNDERSTOOD)
+    question = "I have no language model and am not sure what you mean. Which of these?"
+    return _call("ask_user", question=question, choices=(*choices, _NEITHER))
+
+
+def _examples(messages: Sequence[ModelMessage]) -> str:
+    """What could be said in this thread now."""
+    file = next((file.name for said in reversed(messages) for file in said.files if not file.is_program), None)
+    run = next((run for said in reversed(messages) for run in reversed(runs_in(said.text))), None)
+    said = [f"“train a model on {file}”"] if file else []
+    said += [f"“status of {run}”", f"“plot the loss of {run}”"] if run else []
+    return f"\n\nHere, for example: {', '.join(said)}." if said else ""
 
 
 def _program_in(asked: _Asked) -> str | None:
@@ -231,15 +300,18 @@ _SAID_OF: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 
 
-def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
+def _about_runs(tool: str, asked: str, run_id: str | None, messages: Sequence[ModelMessage]) -> dict[str, Any]:
     """The arguments of a tool about runs, as far as the person said them."""
     match tool:
-        case "list_runs" | "list_hosts" | "list_queue" | "list_experiments":
+        case _ if tool.startswith("list_") or tool in {"show_cost", "show_audit"}:
             return {}
         case "compare_runs":
-            return {"runs": tuple(dict.fromkeys(RUN_ID.findall(asked.lower())))}
+            return {"runs": runs_in(asked)}
         case "clone_run":
-            return {"run": run_id, **changes_in(asked), "target": quoted_target(asked)}
+            return {"run": run_id, **_changed(asked, messages), "target": quoted_target(asked)}
+        case "serve_model":
+            place = changes_in(asked)
+            return {"run": run_id} | {name: place.get(name) for name in ("max_hours", "gpus", "host")}
         case "run_logs" | "run_chart" | "run_results" | "set_card":
             return {"run": run_id, **_SAID_OF[tool](asked)}
         case "run_metrics":
@@ -252,25 +324,65 @@ def _about_runs(tool: str, asked: str, run_id: str | None) -> dict[str, Any]:
             return {"run": run_id}
 
 
+def _changed(asked: str, messages: Sequence[ModelMessage]) -> dict[str, Any]:
+    """What a copy of a run is to have otherwise. Raises: BadRequest, where that is said without a number."""
+    changes = changes_in(asked)
+    if factors := _multiplied(asked, _last_plan(messages).get("settings") or {}):
+        changes["settings"] = changes.get("settings", {}) | factors
+    if not {"settings", "seed"} & changes.keys():
+        all_said(asked)
+    return changes
+
+
+def _multiplied(asked: str, known: dict[str, Any]) -> dict[str, float | int]:
+    """Settings that are to be a multiple of what they were. Raises: BadRequest, where that is not known here."""
+    found: dict[str, float | int] = {}
+    for said, factor in factors_in(asked).items():
+        key = SETTING_NAMES.get(said.replace(" ", "_"), said.replace(" ", "_"))
+        was = known.get(key)
+        if not isinstance(was, int | float):
+            raise BadRequest(f"I do not know the {said} that it had, so say the number itself, such as “{said} 0.01”.")
+        value = round(was * factor, 12)
+        found[key] = round(value) if isinstance(was, int) else value
+    return found
+
+
 def _wanted(asked: _Asked, messages: Sequence[ModelMessage]) -> str | None:
+    return _decided(asked, messages).intent
+
+
+def _decided(asked: _Asked, messages: Sequence[ModelMessage]) -> Decision:
     """What a request is about, where it also depends on what was said and done before."""
     text = text_in(asked.words)
-    said = asked.words.replace(text, "") if text else asked.words  # a model's text is no request
-    intent = intent_of(said, with_file=bool(asked.files))
-    if intent in (None, "inspect_dataset") and WRITING.search(asked.words):
+    words = asked.words.replace(text, "") if text else asked.words  # a model's text is no request
+    decided = decide(words, with_file=bool(asked.files), columns=_columns(messages))
+    intent = _in_context(decided.intent, asked, messages)
+    return decided if intent == decided.intent else Decision(intent)
+
+
+def _columns(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
+    """The columns of the data that was looked at last."""
+    for said in reversed(messages):
+        if said.role is Role.TOOL and '"columns"' in said.text:
+            return tuple(str(column["name"]) for column in _object(said.text).get("columns", ()) if "name" in column)
+    return ()
+
+
+def _in_context(intent: str | None, asked: _Asked, messages: Sequence[ModelMessage]) -> str | None:
+    if intent in (None, "inspect_dataset", "predict", "train") and WRITING.search(asked.words):
         return "train" if asked.files else "predict"
-    if intent == "again" and RUN_ID.search(asked.words.lower()):
+    if intent == "again" and runs_in(asked.words):
         return "clone_run"
     if intent == "again" and not _last_plan(messages):
-        return "train" if asked.files or TRAIN_WORD.search(asked.words) else None
+        return "train" if asked.files or _TRAIN_WORD.search(asked.words) else None
     if intent == "yes" and _offered(messages) is None:
         return None
-    if (
-        intent == "predict"
-        and asked.files
-        and not RUN_ID.search(asked.words)
-        and names_a_target(asked.words, but=_last_plan(messages).get("target"))
-    ):
+    before = _last_plan(messages).get("target")
+    if intent == "train" and not asked.files and before and not _TO_TRAIN.search(asked.words):
+        return "predict" if values_in(asked.words, _columns(messages)) else "train"
+    if intent == "train" and asked.files and before and not _TO_TRAIN.search(asked.words):
+        return "train" if names_a_target(asked.words, but=before) else "predict"
+    if intent == "predict" and asked.files and not runs_in(asked.words) and names_a_target(asked.words, but=before):
         return "train"  # no model here predicts that, and a file with a column to learn came with it
     return intent
 
@@ -313,7 +425,8 @@ def _after_tool(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
         return _say(answer["error"])
     tool = _tool_of(messages)
     if tool == "fetch_data":
-        return _to_request(asked, messages)
+        is_known = _program_in(asked) is not None or _wanted(asked, messages) is not None
+        return _to_request(asked, messages) if is_known else _call("inspect_dataset", file=asked.file)
     if tool == "inspect_dataset":
         plans = _wanted(asked, messages) in {"train", "again", "yes"} and not answer.get("problems")
         return _plan(asked, answer, messages) if plans else _what_next(answer)
@@ -341,7 +454,10 @@ def _plan(request: _Asked, report: dict[str, Any], messages: Sequence[ModelMessa
         target, words = _target(asked, report, before)
     if target is None and words:
         return _say(words)
-    settings = (before.get("settings") or {}) | settings_in(asked)
+    known = before.get("settings") or {}
+    settings = known | settings_in(asked) | _multiplied(asked, known)
+    if before and settings == known:
+        all_said(asked)
     seed = settings.pop("seed", before.get("seed"))
     file = report.get("dataset", {}).get("name")
     place = _place(asked, before, str(file))
@@ -361,18 +477,26 @@ def _plan(request: _Asked, report: dict[str, Any], messages: Sequence[ModelMessa
         file=file,
         target=target,
         task=task,
-        drop_columns=tuple(dict.fromkeys((*(before.get("drop_columns") or ()), *left_out(asked)))),
+        drop_columns=tuple(dict.fromkeys((*(before.get("drop_columns") or ()), *left_out(asked, _names(report))))),
         settings=settings,
+        test_frac=held_out_in(asked) or before.get("test_frac"),
+        split_by=split_in(asked, _names(report, "datetime")) or before.get("split_by"),
         seed=int(seed) if seed is not None else None,
         **place,
     )
+
+
+def _names(report: dict[str, Any], kind: str = "") -> tuple[str, ...]:
+    """The columns of a report, or those of one kind."""
+    return tuple(str(column["name"]) for column in report.get("columns", ()) if kind in {"", column.get("kind")})
 
 
 def _target(asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
     """The column to predict and how it was chosen, where the person did not name it; None and a question for which."""
     names = [column["name"] for column in report.get("columns", ()) if column.get("kind") not in {"image", "datetime"}]
     columns = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
-    named, sure = target_in(asked, names)
+    read = report.get("text_column")
+    named, sure = target_in(asked, [name for name in names if name != read])
     if sure:
         return named, ""
     said = said_to_predict(asked)

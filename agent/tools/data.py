@@ -13,7 +13,7 @@ from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunSpec, RunState
 from agent.domain.sources import FORMS, source_of
 from agent.domain.tasks import TASKS, Answer, TaskType
-from agent.llm.phrases import target_in
+from agent.llm.slots.targets import target_in
 from agent.ports import Blobs, Clock, DataService
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Conversations, Runs

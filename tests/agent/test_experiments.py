@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agent.domain.events import Ended
 from agent.domain.pictures import Progress, Scatter, Tree
 from agent.domain.runs import Outcome, Run, RunState, Score
-from agent.llm.phrases import intent_of
+from agent.llm.intents import intent_of
 from agent.runs.charts.experiments import experiments_of, picture_of, table_of, tree_of, words_of
 from charts_render.alt_text import describe
 from charts_render.render import render

@@ -12,8 +12,10 @@ from agent.domain.datasets import ColumnReport, DataReport, DatasetRef
 from agent.domain.errors import BadRequest
 from agent.domain.orders import InspectOrder
 from agent.domain.runs import RunState
+from agent.llm.intents import intent_of
 from agent.llm.offline import OfflinePlanner
-from agent.llm.phrases import choices_in, clusters_in, intent_of, settings_in, target_in, text_in
+from agent.llm.slots.settings import choices_in, clusters_in, settings_in, text_in
+from agent.llm.slots.targets import target_in
 from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
@@ -129,7 +131,7 @@ def planned(**arguments: Any) -> Sequence[ModelMessage]:
         ("show me the script of r-abc123", "run_script"),
         ("what is in train.py?", "run_script"),
         ("train on queue.csv, predict waiting", "train"),
-        ("deploy it", "cannot"),
+        ("deploy it", "serve_model"),
         ("cluster these customers", "train"),
         ("cluster iris.csv in 3 clusters", "train"),
         ("please segment my customers", "train"),

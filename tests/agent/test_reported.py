@@ -16,8 +16,8 @@ from agent.domain.events import Accepted, Ended, Pictured, Started
 from agent.domain.pictures import Images, PictureSpec, Points, Reported, Scatter
 from agent.domain.results import Results
 from agent.domain.runs import ExitClass, Run
-from agent.llm.phrases import intent_of
-from agent.llm.phrases import results_arguments as pictures_asked
+from agent.llm.intents import intent_of
+from agent.llm.slots.charts import results_arguments as pictures_asked
 from agent.runs.pictures.reported import reported_button, sheet_of
 from agent.storage.database import Database
 from agent.tools.runs.resulting import results_arguments

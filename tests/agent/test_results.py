@@ -11,7 +11,8 @@ from agent.domain.errors import BadRequest
 from agent.domain.events import Ended
 from agent.domain.pictures import Bars, Histogram, Lines, Matrix, PictureSpec, Table
 from agent.domain.runs import Outcome, Run
-from agent.llm.phrases import chart_arguments, intent_of
+from agent.llm.intents import intent_of
+from agent.llm.slots.charts import chart_arguments
 from agent.runs.pictures.results import VIEWS, ResultView, data_of, picture_of, result_buttons, views_of
 from agent.runs.pictures.results import words_of as said_of
 from agent.tools.charts.chart_views import ChartView, view_of

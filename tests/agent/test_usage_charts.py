@@ -16,7 +16,8 @@ from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
 from agent.domain.events import Beat, Measured, MetricRow
 from agent.domain.runs import GpuUsage, Run, RunState, Usage
-from agent.llm.phrases import chart_arguments, intent_of
+from agent.llm.intents import intent_of
+from agent.llm.slots.charts import chart_arguments
 from agent.runs.charts.usage import USAGE_VIEWS
 from agent.tools.charts.chart_views import ChartView, usage_buttons, view_of
 from agent.tools.charts.chart_words import arguments_of

@@ -223,7 +223,7 @@ def _meant(known: Sequence[str], word: str) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    return name.lower().replace(" ", "_")
+    return name.lower().replace(" ", "_").replace("/", "_")
 
 
 def _view(run: Run, others: Sequence[Run], asked: ChartArguments, names: Sequence[str]) -> ChartView:

@@ -1,6 +1,6 @@
 """Reads what people want done with a run: at once, later, or otherwise than before; and how soon it should start.
 
-Called by `agent.llm.phrases`, which decides that such a thing is meant. A sentence is read in clauses: the first one,
+Called by `agent.llm.intents`, which decides that such a thing is meant. A sentence is read in clauses: the first one,
 up to a reason, is the wish. Nothing is done at once that was wished for a later moment, under a condition, or with
 other settings; what only a reason says does not matter.
 """

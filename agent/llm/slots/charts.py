@@ -1,6 +1,6 @@
 """Reads everyday requests for charts: what is drawn, how, and beside which run. Text in, values out.
 
-Called by `agent.llm.phrases`, which decides that a chart is meant.
+Called once it is decided that a chart is meant.
 """
 
 import re
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.domain.errors import BadRequest
+from agent.llm.slots.runs import runs_in
 
 SMOOTH = r"(?<!label.)\b(?:un)?smooth(?:ed|er|ing|en)?\b"  # label smoothing is a setting of a training
 
@@ -80,8 +81,9 @@ PICTURES_OF = (
 )
 
 _METRIC = re.compile(
-    r"\b((?:train|valid|test)[ _]loss|loss|accuracy|auc|f1|precision|recall|perplexity|learning[ _]rate|lr"
-    r"|grad(?:ient)?[ _]norm|throughput|error|rmse|mae)\b",
+    r"\b((?:(?:train(?:ing)?|val(?:id(?:ation)?)?|test)[ _/])?"
+    r"(?:loss|accuracy|auc|f1|precision|recall|perplexity|error|rmse|mae)"
+    r"|learning[ _]rate|lr|grad(?:ient)?[ _]norm|throughput)\b",
     re.IGNORECASE,
 )
 _COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,12}(?:\.\d{1,3}(?=k))?)(k)?(?![.,]?\d)"
@@ -125,7 +127,6 @@ _EVERY = re.compile(
     r"(?=\W*(?:$|please|on\b|in\b))",
     re.IGNORECASE,
 )
-_RUN = re.compile(r"\br-[0-9a-z]{6}\b")
 _OF_CARD = re.compile(
     r"\bcard\s+(?:of|for)\s+(?:the\s+)?(?:run\s+)?(r-[0-9a-z]{6})\b|\b(r-[0-9a-z]{6})['’]?s\s+card\b", re.IGNORECASE
 )
@@ -157,12 +158,13 @@ _CARD = (  # what a later line says counts
 )
 
 
-def chart_in(words: str, others: tuple[str, ...]) -> dict[str, Any]:
-    """What is to be drawn: metrics, steps, scale, `others` beside the first run; or a picture of the result.
+def chart_arguments(words: str) -> dict[str, Any]:
+    """What is to be drawn: metrics, steps, scale, runs beside the first; or a picture of the result.
 
     Raises:
         BadRequest: the part of the run that is asked for cannot be read.
     """
+    others = runs_in(words)[1:]
     result = next((view for pattern, view in RESULTS if re.search(pattern, words, re.IGNORECASE)), None)
     if result:
         return {"result": result}
@@ -170,7 +172,7 @@ def chart_in(words: str, others: tuple[str, ...]) -> dict[str, Any]:
     if used and not others:
         return _used_in(words, used)
     found: dict[str, Any] = {}
-    named = tuple(dict.fromkeys(word.lower() for word in _METRIC.findall(words)))
+    named = _metrics_in(words)
     if named:
         found["metrics"] = named
     found |= _part_in(words)
@@ -252,7 +254,7 @@ def _used_in(words: str, used: str) -> dict[str, Any]:
     return {"used": used, **part} | ({"smooth": smooth} if smooth else {})
 
 
-def reported_in(words: str) -> dict[str, Any]:
+def results_arguments(words: str) -> dict[str, Any]:
     """Which picture that the training logged is to be shown."""
     found = re.search(REPORTED, words, re.IGNORECASE)
     name = found.group(1).lower() if found else "pictures"
@@ -261,7 +263,7 @@ def reported_in(words: str) -> dict[str, Any]:
     )
 
 
-def card_in(words: str) -> dict[str, Any]:
+def card_arguments(words: str) -> dict[str, Any]:
     """How the live card of a run is to draw its curves; what is unsaid stays as it is.
 
     Has its own `run` where a sentence names two, that of the card and one to lay over.
@@ -271,9 +273,9 @@ def card_in(words: str) -> dict[str, Any]:
     smooth = _smoothing_in(words)
     if smooth is not None:
         found["smooth"] = smooth
-    if named := tuple(dict.fromkeys(word.lower() for word in _METRIC.findall(words))):
+    if named := _metrics_in(words):
         found["metrics"] = named
-    runs = list(dict.fromkeys(_RUN.findall(words.lower())))
+    runs = runs_in(words)
     if len(runs) > 1:
         of_card = _OF_CARD.search(words)
         run = (of_card.group(1) or of_card.group(2)).lower() if of_card else runs[0]
@@ -281,6 +283,12 @@ def card_in(words: str) -> dict[str, Any]:
     elif before := _BEFORE.search(words):
         found["before"] = "yesterday" if before.group(1).lower().startswith("yesterday") else "previous"
     return found
+
+
+def _metrics_in(words: str) -> tuple[str, ...]:
+    """The metrics that are named, as trainings write them: train, valid, test."""
+    said = (re.sub(r"^(train|val)[a-z]*(?=[ _/])", r"\1", word.lower()) for word in _METRIC.findall(words))
+    return tuple(dict.fromkeys(re.sub(r"^val(?=[ _/])", "valid", word) for word in said))
 
 
 def _smoothing_in(words: str) -> float | None:

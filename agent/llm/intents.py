@@ -1,0 +1,138 @@
+"""What a request is about: a linear classifier over n-grams and concepts, and the conditions for acting on it.
+
+`intents.npz` has the weights, made by `make intents` of `intents.tsv`. What changes a run at once needs
+more than a high probability: its verb, no word that its intent does not know, no negation, condition or report.
+"""
+
+import re
+from functools import cache
+from typing import Any, NamedTuple
+
+from agent.llm.features import WEIGHTS, concepts, features, known_words, masked, words_of
+from agent.llm.slots.actions import ACTS, ASKED, ENDS, NOT_DONE, RUN, meant, wish_in
+from agent.llm.slots.charts import CARD
+from agent.llm.slots.settings import changes_in
+
+ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
+SURE, SURE_TO_ACT, MAYBE, VETO = 0.5, 0.6, 0.2, 0.9
+_IT = rf"(?:\W+{RUN}|{ENDS})"
+# Requests to act in English, whose every following word is read.
+_ACTS = (
+    ("no", NOT_DONE),
+    ("set_card", rf"^(?!{ASKED}{ACTS}\W+{RUN}(?!(?:['’]s)?\s+card\b)){CARD}"),
+    ("stop_run", rf"{ASKED}(?:stop|cancel|abort|end|halt|terminate){_IT}"),
+    ("kill_run", rf"{ASKED}kill{_IT}"),
+    ("pause_run", rf"{ASKED}(?:pause|hold|suspend){_IT}"),
+    ("resume_run", rf"{ASKED}(?:(?:resume|unpause){_IT}|(?:continue|go on with|carry on with)\W+{RUN})"),
+    ("retry_run", rf"{ASKED}(?:(?:retry|restart){_IT}|try\W+{RUN}\W+again\W*$)"),
+    (
+        "set_priority",
+        rf"{ASKED}(?:(?:de-?)?prioriti[sz]e"
+        r"|(?:give|set|make|put|move|raise|lower|increase|reduce|decrease|drop|bump)\b(?=.*\bpriority\b))\b",
+    ),
+)
+_VERBS = {
+    "stop_run": {"stop"},
+    "kill_run": {"kill"},
+    "pause_run": {"pause", "stop"},
+    "resume_run": {"resume"},
+    "retry_run": {"retry", "again"},
+    "set_priority": {"prio"},
+}
+_FORBIDS = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why", "how", "what", "did"})
+_ALIKE = ({"train", "predict"}, {"again", "clone_run"})  # of which the conversation says the one that is meant
+_POLITE = re.compile(
+    r"^\W*(?:please )?(?:can|could|would|will) you\b|^\W*(?:kannst|konntest|peux|pourrais)[ -](?:du|tu)\b"
+)
+
+
+class Reading(NamedTuple):
+    """An intent, and how probable it is."""
+
+    intent: str
+    chance: float
+
+
+class Decision(NamedTuple):
+    """What to do with a request: `intent`, or ask which of `between` is meant."""
+
+    intent: str | None
+    between: tuple[str, ...] = ()
+
+
+@cache
+def _model() -> tuple[list[str], Any, Any]:
+    import numpy as np  # noqa: PLC0415 - the bot starts without it
+
+    with np.load(WEIGHTS) as stored:
+        return stored["names"].tolist(), stored["weights"].astype(np.float32).T.copy(), stored["bias"]
+
+
+@cache
+def _grammar() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((intent, re.compile(pattern, re.IGNORECASE | re.DOTALL)) for intent, pattern in _ACTS)
+
+
+def readings(said: str) -> list[Reading]:
+    """All intents of a masked sentence, the most probable first."""
+    import numpy as np  # noqa: PLC0415 - the bot starts without it
+
+    names, weights, bias = _model()
+    found = features(said)
+    scores = bias + np.array(list(found.values()), np.float32) @ weights[list(found)]
+    chances = np.exp(scores - scores.max())
+    chances /= chances.sum()
+    return sorted(map(Reading, names, chances.tolist()), key=lambda one: -one.chance)
+
+
+def decide(asked: str, *, with_file: bool = False, columns: tuple[str, ...] = ()) -> Decision:
+    """What a request is about; a file without words means: look at it.
+
+    Raises:
+        BadRequest: a run is wanted again with a number that cannot be read.
+    """
+    if not re.search(r"\w", asked):
+        return Decision("inspect_dataset" if with_file else None)
+    found = readings(masked(asked, columns))
+    best = found[0]
+    if act := _act_in(asked):
+        wish = readings(masked(re.split(r"[.!?;]\s", asked, maxsplit=1)[0], columns))[0]
+        refused = act in ACT and wish.intent in {"none", "no", "train"} and wish.chance > VETO
+        return Decision("unclear" if refused else act)
+    if best.intent in ACT:
+        return _acting(best, asked, found)
+    alike = {best.intent, found[1].intent} in _ALIKE
+    if best.chance + (found[1].chance if alike else 0.0) >= SURE:
+        return Decision(None if best.intent == "none" else best.intent)
+    return _between(found)
+
+
+def intent_of(asked: str, *, with_file: bool = False) -> str | None:
+    """What a request is surely about. Raises: BadRequest."""
+    return decide(asked, with_file=with_file).intent
+
+
+def _act_in(asked: str) -> str | None:
+    for intent, pattern in _grammar():
+        if found := pattern.search(asked):
+            return meant(intent, asked[found.end() :], changes_in) if intent in ACT else intent
+    return None
+
+
+def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
+    """Whether to act on what was not said in the words of the grammar."""
+    said = _POLITE.sub(" ", masked(wish_in(asked)))
+    spoken = concepts(said)
+    verb = next((word for word in spoken if word in _VERBS[best.intent]), None)
+    if verb is None or not _FORBIDS.isdisjoint(spoken):
+        return Decision("later" if verb and not {"if", "later"}.isdisjoint(spoken) else None)
+    if best.chance < SURE_TO_ACT or set(words_of(said)) - known_words(best.intent):
+        return _between(found)
+    return Decision(best.intent)
+
+
+def _between(found: list[Reading]) -> Decision:
+    """The two best readings, where they are worth a question."""
+    worth = [one.intent for one in found[:3] if one.intent != "none" and one.chance >= MAYBE / 2][:2]
+    ask = len(worth) == 2 and found[0].chance >= MAYBE and found[0].intent != "none"
+    return Decision(None, tuple(worth) if ask else ())

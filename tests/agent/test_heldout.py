@@ -1,0 +1,18 @@
+"""How well the planner without a model reads sentences that it never saw, and that it does nothing wrong."""
+
+from collections import Counter
+
+from agent.llm.fit_intents import table
+from agent.llm.offline import OfflinePlanner
+from tests.agent.heldout import judged, words_of
+
+
+async def test_of_unseen_sentences_most_are_right_and_no_wrong_one_changes_anything() -> None:
+    verdicts = await judged(OfflinePlanner())
+    assert not [verdict.said.words for verdict in verdicts if verdict.kind == "act"]
+    found = Counter(verdict.kind for verdict in verdicts)
+    assert found["look"] + found["plan"] <= 0.04 * len(verdicts), found
+    learned = {words_of(sentence.words) for sentence in table()}
+    new = [verdict.kind for verdict in verdicts if words_of(verdict.said.words) not in learned]
+    assert len(new) > 100
+    assert new.count("right") >= 0.85 * len(new), Counter(new)

@@ -1,0 +1,235 @@
+"""The classifier of intents: its weights belong to its table, it is quick, and what is unsure is asked, not done."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from agent.domain.errors import BadRequest
+from agent.llm.features import WEIGHTS, masked
+from agent.llm.fit_intents import digest, table
+from agent.llm.intents import ACT, decide, intent_of, readings
+from agent.llm.offline import TYPED
+from agent.llm.slots.logs import log_arguments
+from agent.llm.slots.numbers import factors_in
+from agent.llm.slots.settings import held_out_in, split_in
+from agent.llm.slots.targets import left_out, quoted_target, target_in
+from agent.ports import ModelMessage
+from tests.agent.test_planner import answered, called, planned, reply, user
+
+
+def test_the_weights_are_those_of_the_table() -> None:
+    with np.load(WEIGHTS) as stored:
+        assert str(stored["digest"]) == digest(), "run `make intents` and commit agent/llm/intents.npz"
+    assert WEIGHTS.stat().st_size < 1_500_000
+    assert len(table()) >= 1_000
+    assert {one.language for one in table()} == {"en", "de", "fr", "es", "zh"}
+
+
+def test_a_sentence_is_read_in_milliseconds() -> None:
+    sentence = masked("could you please show me the last fifty lines of the log of r-abc123")
+    readings(sentence)
+    began = time.perf_counter()
+    for _ in range(20):
+        readings(masked("could you please show me the last fifty lines of the log of r-abc123"))
+    assert (time.perf_counter() - began) / 20 < 0.02
+
+
+@pytest.mark.parametrize(
+    ("words", "intent"),
+    [
+        ("pick r-abc123 up where it left off", "resume_run"),
+        ("what runs now", "list_runs"),
+        ("which run has the best f1", "list_experiments"),
+        ("bitte stoppe r-abc123", "stop_run"),
+        ("mets r-abc123 en pause", "pause_run"),
+        ("reanuda r-abc123", "resume_run"),
+        ("停止r-abc123", "stop_run"),
+        ("wie läuft es", "run_status"),
+        ("muéstrame los logs", "run_logs"),
+        ("有空闲的GPU吗", "list_hosts"),
+    ],
+)
+def test_other_words_and_other_languages_are_understood(words: str, intent: str) -> None:
+    assert intent_of(words) == intent
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            "alice said to stop r-abc123",
+            "should we pause r-abc123?",
+            "who stopped r-abc123",
+            "stop it, you are killing me",
+        ),
+        *("stop joking", "I stopped r-abc123 yesterday"),
+        *("if it fails I stop r-abc123", "bitte stoppe r-abc123 nicht", "n'arrête pas r-abc123", "不要停止r-abc123"),
+        *(
+            "free the gpu",
+            "suspend r-abc123 tomorrow",
+            "halte r-abc123 an, sobald es fertig ist",
+            "never kill r-abc123",
+        ),
+        *("what happens if I kill r-abc123", "maybe we should retry r-abc123", "bob wants to resume r-abc123"),
+    ],
+)
+def test_what_is_only_spoken_of_is_not_done(words: str) -> None:
+    assert intent_of(words) not in ACT
+
+
+def test_what_is_unsure_is_one_of_two_readings() -> None:
+    unsure = decide("r-abc123 on the double")
+    assert unsure.intent is None
+    assert len(unsure.between) in {0, 2}
+
+
+async def test_a_question_which_is_meant_is_answered_as_if_it_was_typed() -> None:
+    asked = user("hmm r-abc123")
+    told = answered({"text": "Alice answered: pause r-abc123"})
+    (call,) = (await reply(asked, called("ask_user"), told)).calls
+    assert (call.name, json.loads(call.arguments)) == ("pause_run", {"run": "r-abc123"})
+    neither = await reply(asked, called("ask_user"), answered({"text": "Alice answered: something else"}))
+    assert not neither.calls
+
+
+@pytest.mark.parametrize(
+    ("words", "factors"),
+    [
+        ("again with half the learning rate", {"learning rate": 0.5}),
+        ("double the epochs", {"epochs": 2.0}),
+        ("with twice as many epochs", {"epochs": 2.0}),
+        ("a tenth of the learning rate", {"learning rate": 0.1}),
+        ("three times the rounds", {"rounds": 3.0}),
+        ("with the learning rate halved", {"learning rate": 0.5}),
+        ("with learning rate 0.1", {}),
+    ],
+)
+def test_a_multiple_of_a_setting_is_read(words: str, factors: dict[str, float]) -> None:
+    assert factors_in(words) == factors
+
+
+async def test_a_multiple_is_taken_of_what_the_plan_had_and_asked_for_elsewhere() -> None:
+    before = planned(settings={"learning_rate": 0.1, "rounds": 300})
+    (call,) = (await reply(*before, user("again with half the learning rate and twice the rounds"))).calls
+    assert json.loads(call.arguments)["settings"] == {"learning_rate": 0.05, "rounds": 600}
+    unknown: tuple[ModelMessage, ...] = (user("clone r-abc123 with half the learning rate"),)
+    answer = await reply(*unknown)
+    assert not answer.calls
+    assert "learning rate" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ("give me the last fifty lines of the log", 50),
+        ("last 20 log lines", 20),
+        ("die letzten zwanzig Zeilen vom Log", 20),
+        ("the final hundred lines of output", 100),
+        ("最后30行日志", 30),
+        ("the last 5000 lines", 200),
+        ("logs", None),
+    ],
+)
+def test_how_many_lines_are_wanted_is_read(words: str, lines: int | None) -> None:
+    assert log_arguments(words).get("lines") == lines
+
+
+@pytest.mark.parametrize(
+    ("words", "target"),
+    [
+        ("use the text in `body` to predict `label`", "label"),
+        ("from the column `body`, predict `label`", "label"),
+        ("the text column is `body`", None),
+    ],
+)
+def test_a_column_that_is_read_is_not_the_target(words: str, target: str | None) -> None:
+    assert quoted_target(words) == target
+
+
+NAMES = ("customer_id", "age", "plan", "monthly_fee", "churned")
+
+
+@pytest.mark.parametrize(
+    ("words", "left", "target"),
+    [
+        ("predict churned without the customer id", ("customer_id",), "churned"),
+        ("leave age and plan out, predict churned", ("age", "plan"), "churned"),
+        ("ignore the column age, the target is churned", ("age",), "churned"),
+        ("predict churned, do not use age or plan, with 20 epochs", ("age", "plan"), "churned"),
+        ("predict the monthly fee from age and plan", (), "monthly_fee"),
+        ("train a model for churned", (), "churned"),
+    ],
+)
+def test_columns_that_are_left_out_or_read_are_not_the_target(words: str, left: tuple[str, ...], target: str) -> None:
+    assert (left_out(words, NAMES), target_in(words, NAMES)) == (left, (target, True))
+
+
+@pytest.mark.parametrize(
+    ("words", "share"),
+    [
+        *(("hold out 30 % for testing", 0.3), ("with an 80/20 split", 0.2), ("25% of the rows for the test", 0.25)),
+        *(("use a test set of 15 percent", 0.15), ("test_frac 0.3", 0.3), ("the test accuracy is 80%", None)),
+        *(("90 % accuracy", None), ("with dropout 0.3", None)),
+    ],
+)
+def test_the_share_of_the_test_is_read(words: str, share: float | None) -> None:
+    assert held_out_in(words) == share
+
+
+@pytest.mark.parametrize(
+    ("words", "by"),
+    [
+        *(("split by customer_id", "customer_id"), ("split the rows at random", "random"), ("split by time", "day")),
+        *(("a random split please", "random"), ("a chronological split", "day"), ("the split is fine", None)),
+    ],
+)
+def test_how_rows_are_split_is_read(words: str, by: str | None) -> None:
+    assert split_in(words, ("day",)) == by
+
+
+async def test_a_row_in_words_is_predicted_for() -> None:
+    (call,) = (await reply(*planned(), user("predict for age 30 and health good"))).calls
+    assert (call.name, json.loads(call.arguments)["rows"]) == ("predict", [{"age": "30", "health": "good"}])
+
+
+async def test_a_changed_setting_without_a_number_is_asked_for_and_not_dropped() -> None:
+    before = planned(settings={"learning_rate": 0.1})
+    answer = await reply(*before, user("train it again with a smaller learning rate"))
+    assert not answer.calls
+    assert "learning rate" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        ("nochmal mit der halben Lernrate", {"learning_rate": 0.05}),
+        ("nochmal mit 20 Epochen", {"learning_rate": 0.1, "epochs": 20}),
+        ("encore une fois avec un taux d'apprentissage de 0.01", {"learning_rate": 0.01}),
+        ("otra vez con 30 épocas", {"learning_rate": 0.1, "epochs": 30}),
+        ("再训练一次，学习率0.01", {"learning_rate": 0.01}),
+    ],
+)
+async def test_settings_are_read_in_other_languages(words: str, settings: dict[str, float]) -> None:
+    (call,) = (await reply(*planned(settings={"learning_rate": 0.1}), user(words))).calls
+    assert json.loads(call.arguments)["settings"] == settings
+
+
+@pytest.mark.parametrize("intent", list(TYPED))
+def test_each_button_of_a_question_is_read_as_what_it_says(intent: str) -> None:
+    assert intent_of(TYPED[intent].format("r-abc123")) == intent
+
+
+async def test_a_chosen_reading_goes_on_as_if_it_was_typed() -> None:
+    messages = (user("mumble", "a.csv"), called("ask_user", "q"), answered({"text": "Al answered: train a model"}, "q"))
+    (look,) = (await reply(*messages)).calls
+    assert look.name == "inspect_dataset"
+    report = {"text": "", "dataset": {"name": "a.csv"}, "columns": [{"name": "b"}], "suggested_target": "b"}
+    (plan,) = (await reply(*messages, called("inspect_dataset"), answered(report))).calls
+    assert (plan.name, json.loads(plan.arguments)) == ("start_training", {"file": "a.csv", "target": "b"})
+
+
+def test_numbers_that_cannot_be_read_are_said() -> None:
+    with pytest.raises(BadRequest):
+        intent_of("retry r-abc123 with lr 1/10")
