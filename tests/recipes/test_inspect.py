@@ -36,8 +36,8 @@ UNUSABLE: dict[str, tuple[bytes, list[str]]] = {
     "uneven": (b"a,b\n1,2\n3,4,5\n6\n7,8\n", ["2 columns", "line 3 has 3, line 4 has 1"]),
     "open quote": (b'a,b\n1,2\n"3,4\n5,6\n', ["line 3", "never closed"]),
     "text after quote": (b'a,b\n1,2\n"3"x,4\n', ["line 3", "closing quote"]),
-    "twice": (b"a,b,a\n1,2,3\n", ["“a” more than once (columns 1 and 3)"]),
     "no header": (b"1.5,2\n3,4\n", ["holds numbers, not column names"]),
+    "no header but one word": (b"1.5,2,3.5,red\n3,4,5,blue\n", ["holds numbers, not column names"]),
     "png": (b"\x89PNG\r\n\x1a\n" + b"\x00" * 50, ["begins like an image, but cannot be read"]),
     "jpeg": (b"\xff\xd8\xff\xe0" + b"\x00" * 50, ["begins like an image"]),
     "pdf": (b"%PDF-1.7\n", ["a PDF document"]),
@@ -120,8 +120,7 @@ def test_windows_text_is_read_with_a_warning(tmp_path: Path) -> None:
 def test_line_breaks_in_quotes_keep_line_numbers_right(tmp_path: Path) -> None:
     text = "note,kind\n" + '"two\nlines, here",yes\n' * 15 + '"x",\n' + "y,no\n" * 10
     report = report_of(text, tmp_path, target="kind")
-    assert "line 32" in report["problems"][0]
-    assert "no value in 1 of 26 rows" in report["problems"][0]
+    assert "1 of 26 rows (line 32) without a value of “kind”" in " ".join(report["warnings"])
 
 
 def test_kinds_of_columns(tmp_path: Path) -> None:
@@ -151,11 +150,14 @@ def test_kinds_of_columns(tmp_path: Path) -> None:
 
 def test_a_target_that_no_task_fits_is_still_looked_at(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text(
-        "id,kind\n" + "".join(f"{n},{'' if n == 5 else 'ab'[n % 2]}\n" for n in range(1, 60))
+        "id,kind\n" + "".join(f"{n},{'' if n > 18 else 'ab'[n % 2]}\n" for n in range(1, 60))
     )
     found = audit(read_table(tmp_path / "data.csv"), target="kind")
     assert found["suggested_task"] is None
-    assert found["problems"] == ["The target “kind” has no value in 1 of 59 rows: line 6. Fill them in or remove them."]
+    assert found["problems"] == ["There are only 18 rows; at least 20 are needed to train and to measure."]
+    assert found["warnings"][0].startswith(
+        "41 of 59 rows (lines 20, 21, 22, 23, 24 and more) without a value of “kind”"
+    )
 
 
 def test_an_unknown_target_names_the_columns_and_guesses(tmp_path: Path) -> None:
@@ -167,14 +169,28 @@ def test_an_unknown_target_names_the_columns_and_guesses(tmp_path: Path) -> None
     ("change", "sentence"),
     [
         (lambda t: t.replace(",no\n", ",yes\n"), "always “yes”"),
-        (lambda t: t.replace("4,4.5,yes", "4,4.5,").replace("5,5.5,yes", "5,5.5,NaN"), "in 2 of 40 rows: lines 6, 7"),
-        (lambda t: t.replace("4,4.5,yes", "4,4.5,maybe"), "1 class of “kind” has only one row (“maybe”)"),
+        (lambda t: t.replace(",yes\n", ",\n"), "always “no”"),
         (lambda t: "".join(t.splitlines(keepends=True)[:9]), "only 8 rows; at least 20"),
     ],
 )  # fmt: skip
 def test_a_target_that_cannot_be_learned_is_a_problem(change: Any, sentence: str, tmp_path: Path) -> None:
     report = report_of(change(GOOD), tmp_path, target="kind")
     assert any(sentence in problem for problem in report["problems"]), report["problems"]
+
+
+def test_rows_without_an_answer_and_classes_of_one_row_are_left_out_and_said(tmp_path: Path) -> None:
+    text = GOOD.replace("4,4.5,yes", "4,4.5,").replace("5,5.5,yes", "5,5.5,NaN").replace("6,6.5,no", "6,6.5,maybe")
+    report = report_of(text, tmp_path, target="kind")
+    assert report["problems"] == []
+    assert report["rows"] == 40
+    assert "2 of 40 rows (lines 6, 7) without a value of “kind” are left out." in report["warnings"]
+    assert any("(line 8) left out, because no other row has the class: “maybe”" in one for one in report["warnings"])
+
+
+def test_a_few_cells_that_are_no_numbers_are_named(tmp_path: Path) -> None:
+    text = "x,kind\n" + "".join(f"{'12 kg' if n == 7 else n % 11},{'ab'[n % 2]}\n" for n in range(60))
+    said = report_of(text, tmp_path, target="kind")["warnings"]
+    assert any("because 1 of its 60 cells are no numbers (line 9 “12 kg”)" in one for one in said), said
 
 
 def test_a_quantity_is_no_class(tmp_path: Path) -> None:
@@ -298,7 +314,7 @@ def test_personal_data_are_said(kind: str, tmp_path: Path) -> None:
     rows = "".join(f'{at},"{cells[at % 2]}",{"yes" if at % 3 else "no"}\n' for at in range(40))
     (tmp_path / "people.csv").write_text(f"age,{name},bought\n{rows}")
     said = audit(read_table(tmp_path / "people.csv"))["warnings"]
-    assert not any("decimal comma" in warning for warning in said)
+    assert not any("read as" in warning for warning in said)
     assert any(f"“{name}” ({kind})" in warning and f"“without {name}”" in warning for warning in said), said
 
 

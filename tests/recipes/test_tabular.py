@@ -236,8 +236,8 @@ def test_a_wrong_setting_is_refused(
     ("text", "target", "sentence"),
     [
         ("a,kind\n" + "1,x\n2,y\n" * 20, "sort", "no target column “sort”. The columns are: a, kind"),
-        ("a,kind\n" + "1,x\n2,y\n" * 20 + "3,z\n", "kind", "only one row (“z”)"),
-        ("a,kind\n" + "1,x\n2,y\n" * 20 + "3,\n", "kind", "line 42"),
+        ("a,kind\n" + "1,x\n" * 20 + "3,z\n", "kind", "only one row (“z”)"),
+        ("a,kind\n" + "1,x\n2,\n" * 20, "kind", "always “x”"),
         ("a,b\n1,2\n3\n", "b", "line 3 has 1"),
         ("kind\n" + "x\ny\n" * 20, "kind", "No column is left"),
     ],

@@ -18,12 +18,14 @@ from worker.recipes.common import parting
 from worker.recipes.common.columns import EXAMPLE_CHARS, describe, find_column, text_column
 from worker.recipes.common.job import BadSettings, Job, job_of
 from worker.recipes.common.personal import personal
-from worker.recipes.common.table import LIMIT_BYTES, BadData, Table, read_table
+from worker.recipes.common.table import LIMIT_BYTES, BadData, Table, is_missing, number, read_table
+from worker.recipes.common.tables import Rules, answered
 from worker.recipes.recipe import names, needs_target, part
 
 _TARGET_NAMES = ("target", "label", "labels", "class", "category", "y", "outcome", "churn", "churned", "default")
 _QUANTITY_NAMES = ("price", "amount", "value", "score", "sales", "cost", "revenue", "salary", "income", "demand")
 _PREVIEW_ROWS = 5
+_ODD_CELLS = 0.05  # of a column that is of numbers but for these
 _USUAL = "tabular_classification"  # says what is wrong with a target where no task fits
 
 
@@ -43,17 +45,21 @@ def audit(
     guess = named or _found_by_a_recipe(table, task) or suggest_target(columns, rows=table.rows)
     suggested = task or (suggest_task(table, columns, guess) if guess else None)
     recipe = part(suggested or _USUAL, "inspect")
+    whole, left_out = table, list[str]()
+    rules = getattr(part(suggested or _USUAL, "prepare"), "RULES", None)
+    if guess and isinstance(rules, Rules):
+        table, left_out = answered(table, guess, rules)
     problems = recipe.problems(table, named) if named else []
-    warnings = list(table.warnings)
+    warnings = [*table.warnings, *left_out]
     if not named and guess:
         warnings += recipe.problems(table, guess)
-    warnings += _warnings(table, columns, guess) + (recipe.warnings(table, guess) if guess else [])
+    warnings += _warnings(whole, columns, guess) + (recipe.warnings(table, guess) if guess else [])
     if guess and not job:
         dates = [column["name"] for column in columns if column["kind"] == "datetime" and column["name"] != guess]
         warnings += parting.warnings(table, guess, dates)
         warnings += _suspicious(recipe, table, guess) if not problems else []
     return {
-        **_facts(table, columns),
+        **_facts(whole, columns),
         "target": recipe.describe(table, guess) if guess else None,
         "suggested_task": suggested if guess else None,
         "suggested_target": guess,
@@ -167,21 +173,22 @@ def _warnings(table: Table, columns: list[dict[str, Any]], target: str | None) -
         found.append(
             f"Looks like personal data: {named}. Leave out what is not needed: “without {next(iter(private))}”."
         )
-    found += [_decimal_commas(c) for c in columns if c["kind"] in {"category", "identifier"} and _has_comma(c, table)]
+    found += [
+        said for c in columns if c["kind"] in {"category", "text"} and (said := _almost_numbers(c["name"], table))
+    ]
     return found
 
 
-def _has_comma(column: dict[str, Any], table: Table) -> bool:
-    cells = [cell for cell in table.columns[column["name"]][:200] if cell.strip()]
-    parts = [cell.strip().lstrip("+-").split(",") for cell in cells]
-    return any(len(part) == 2 for part in parts) and all(
-        len(part) <= 2 and all(p.isdigit() for p in part) for part in parts
-    )
-
-
-def _decimal_commas(column: dict[str, Any]) -> str:
+def _almost_numbers(name: str, table: Table) -> str:
+    """The sentence on a column of which a few cells are no numbers; empty for another one."""
+    cells = table.columns[name]
+    odd = [row for row, cell in enumerate(cells) if not is_missing(cell) and number(cell) is None]
+    if not odd or len(odd) > _ODD_CELLS * table.rows:
+        return ""
+    some = ", ".join(f"line {table.lines[row]} “{cells[row].strip()[:30]}”" for row in odd[:3])
     return (
-        f"“{column['name']}” holds numbers with a decimal comma (“{column['example']}”); they are read as categories."
+        f"“{name}” is read as categories, because {len(odd)} of its {table.rows:,} cells are no numbers ({some}). "
+        "Correct or empty them, and it is read as numbers."
     )
 
 

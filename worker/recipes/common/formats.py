@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
+_DEEPEST = 4
 _FOLDED_BYTES = 20  # times as much in memory as in an Excel file, at most
 _TEXT_HEADERS = frozenset({"text", "texts", "sentence", "sentences", "document"})
 
@@ -88,11 +89,37 @@ def _json(text: str, name: str) -> Cells:
             whole = lists[0]  # {"data": [{…}, …]}
         elif lists and len(lists) == len(whole) and len({len(column) for column in lists}) == 1:
             whole = [dict(zip(whole, row, strict=True)) for row in zip(*lists, strict=True)]
+        elif (by_key := _by_key(whole)) is not None:
+            whole = by_key
         else:
             whole = [whole]
     if not isinstance(whole, list):
         raise BadData(f'{name} holds one value. A table is a list of objects: [{{"column": "value"}}, …].')
     return _objects(list(enumerate(whole, start=1)), name, "JSON", "item")
+
+
+def _by_key(whole: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The rows of an object of columns, each from key to cell, as pandas writes one; None for another object."""
+    columns = list(whole.values())
+    if not all(isinstance(column, dict) and len(column) > 1 for column in columns):
+        return None
+    keys = list(columns[0])
+    if not keys or any(list(column) != keys for column in columns[1:]):
+        return None
+    if not all(key.isdigit() for key in keys):  # rows by their names
+        return [{"name": name, **row} for name, row in whole.items()] if len(whole) > len(keys) else None
+    return [{name: column[key] for name, column in whole.items()} for key in keys]
+
+
+def _flat(row: dict[str, Any], before: str = "", depth: int = 0) -> dict[str, Any]:
+    """Objects within a row as columns of their own: {"person": {"age": 30}} has the column person.age."""
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        if isinstance(value, dict) and value and depth < _DEEPEST:
+            found |= _flat(value, f"{before}{key}.", depth + 1)
+        else:
+            found[f"{before}{key}"] = value
+    return found
 
 
 def _json_lines(text: str, name: str) -> Cells:
@@ -111,6 +138,7 @@ def _objects(found: Sequence[tuple[int, Any]], name: str, form: str, what: str) 
     odd = next((number for number, row in found if not isinstance(row, dict)), None)
     if odd is not None:
         raise BadData(f'{name}, {what} {odd}: each row must be an object: {{"column": "value"}}.')
+    found = [(number, _flat(row)) for number, row in found]
     names = list(dict.fromkeys(key for _, row in found for key in row))
     if not names:
         raise BadData(f"{name} has no columns.")
@@ -155,11 +183,16 @@ def _excel(data: bytes, name: str, limit_bytes: int) -> Cells:
     full = [(title, rows) for title, rows in sheets if rows]
     if not full:
         raise BadData(f"{name} is empty: no sheet has cells.")
-    title, rows = full[0]
+    title, rows = max(full, key=lambda sheet: sum(len(row) for _, row in sheet[1]))
     wide = max(len(row) for _, row in rows)
+    above = 0  # a title or a remark fills one cell
+    while wide > 1 and above < len(rows) - 1 and sum(bool(cell) for cell in rows[above][1]) <= 1:
+        above += 1
+    rows = rows[above:]
     cells = [row + [""] * (wide - len(row)) for _, row in rows]
-    others = ", ".join(f"“{other}”" for other, _ in full[1:])
-    warnings = [f"Only the sheet “{title}” was read; the file has {others} too."] if others else []
+    others = ", ".join(f"“{other}”" for other, _ in full if other != title)
+    warnings = [f"The header is row {rows[0][0]}; what stands above it was left out."] if above else []
+    warnings += [f"Only the sheet “{title}” was read; the file has {others} too."] if others else []
     return Cells(cells[0], cells[1:], [number for number, _ in rows[1:]], "Excel", warnings)
 
 

@@ -14,18 +14,21 @@ import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from worker.recipes.common.formats import BadData as BadData
 from worker.recipes.common.formats import Cells, of_bytes, of_text
 from worker.recipes.common.images import is_image, of_archive, of_image
+from worker.recipes.common.numerals import plain_numbers
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "<na>", "#n/a"})
 LIMIT_BYTES = 1_000_000_000
 _CELL_CHARS = 16_000_000
 _SAMPLE_CHARS = 200_000
+_SENTENCES = 5
+_WRITTEN_BY_PEOPLE = frozenset({"Excel", "JSON", "JSON lines"})
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"%PDF", "a PDF document"),
@@ -86,18 +89,46 @@ def read_table(path: Path, *, name: str = "", limit_bytes: int = LIMIT_BYTES, de
     del data
     if not text.strip():
         raise BadData(f"{name} is empty.")
-    if not delimiter:
+    given, columns_seen = bool(delimiter), 0
+    if not given:
         delimiter, columns_seen = find_delimiter(text)
         other = of_text(text, name, delimited=columns_seen > 1)
         if other is not None:
             return _table_of(other, encoding, name, warnings)
     records = _records(text, delimiter, name)
-    _, header = next(records)
-    names = _header(header, name, warnings)
+    header = next(records) if given else _after_titles(records, columns_seen, warnings)
+    names = _header(header[1], name, warnings)
     columns, lines = _columns(names, records, name)
     if not lines:
         raise BadData(f"{name} has a header ({_some(names)}) but no rows.")
-    return Table(names, columns, lines, encoding, delimiter, warnings)
+    table = Table(names, columns, lines, encoding, delimiter, warnings)
+    return table if given else _with_plain_numbers(table)
+
+
+def _after_titles(records: Iterator[tuple[int, list[str]]], width: int, warnings: list[str]) -> tuple[int, list[str]]:
+    """The header: the first record, or the one behind a title or comments, which fill one cell of `width` at most."""
+    first = number, record = next(records)
+    while width > 1 and (sum(bool(cell.strip()) for cell in record) <= 1 or record[0].startswith("# ")):
+        following = next(records, None)
+        if following is None:
+            return first
+        number, record = following
+    if number > first[0]:
+        warnings.append(f"The header is line {number}; what stands above it was left out.")
+    return number, record
+
+
+def _with_plain_numbers(table: Table) -> Table:
+    """The table with its numbers as we write them, and a sentence on each column that was otherwise."""
+    rewritten, said = plain_numbers(table.columns, MISSING, delimiter=table.delimiter)
+    if not rewritten:
+        return table
+    more = len(said) - _SENTENCES
+    said = [
+        *said[:_SENTENCES],
+        *([f"{_count(more, 'more column is', 'more columns are')} read likewise."] if more > 0 else []),
+    ]
+    return replace(table, columns={**table.columns, **rewritten}, warnings=[*table.warnings, *said])
 
 
 def _is_office(path: Path) -> bool:
@@ -125,7 +156,8 @@ def _table_of(cells: Cells, encoding: str, name: str, warnings: Sequence[str] = 
     if not cells.rows:
         raise BadData(f"{name} has columns ({_some(names)}) but no rows.")
     columns = {column: [row[at] for row in cells.rows] for at, column in enumerate(names)}
-    return Table(names, columns, cells.lines, encoding, "", said, cells.form)
+    table = Table(names, columns, cells.lines, encoding, "", said, cells.form)
+    return _with_plain_numbers(table) if cells.form in _WRITTEN_BY_PEOPLE else table
 
 
 def refuse_other_formats(data: bytes, name: str) -> None:
@@ -202,6 +234,8 @@ def find_delimiter(text: str) -> tuple[str, int]:
         except csv.Error:
             return 0.0, 0
         width = len(rows[0])
+        if width < 2 or rows[0][0].startswith("# "):  # a title or a comment stands above the header
+            width = Counter(map(len, rows)).most_common(1)[0][0]
         if width < 2:
             return 0.0, 0
         return sum(len(row) == width for row in rows) / len(rows), width
@@ -258,21 +292,33 @@ def _broken(error: str, start: int, line: int, name: str) -> str:
 
 
 def _header(header: list[str], name: str, warnings: list[str]) -> list[str]:
-    names = [cell.strip() for cell in header]
-    twice = [column for column, times in Counter(names).items() if times > 1 and column]
-    if twice:
-        at = " and ".join(str(index + 1) for index, column in enumerate(names) if column == twice[0])
-        raise BadData(f"{name}: the header has “{twice[0]}” more than once (columns {at}). Rename one of them.")
+    names = _each_once([cell.strip() for cell in header], warnings)
     if not any(names):
         raise BadData(f"{name}: the first line names no column. Add a header line.")
     counted = [str(index) for index in range(len(names))]
-    if names != counted and all(number(column) is not None for column in names if column):
+    numbers = sum(number(column) is not None for column in names if column)
+    if names != counted and (numbers == sum(map(bool, names)) or 2 * numbers > len(names) > 2):
         raise BadData(f"{name}: the first line ({_some(names)}) holds numbers, not column names. Add a header line.")
     unnamed = [index + 1 for index, column in enumerate(names) if not column]
     if unnamed:
         warnings.append(f"{_count(len(unnamed), 'column has', 'columns have')} no name in the header: number "
                         f"{', '.join(map(str, unnamed))}.")  # fmt: skip
     return [column or f"unnamed_{index + 1}" for index, column in enumerate(names)]
+
+
+def _each_once(names: list[str], warnings: list[str]) -> list[str]:
+    """The names, with a number behind those that stood there before."""
+    taken, found = {name for name in names if name}, list[str]()
+    for at, name in enumerate(names):
+        number = 2
+        new = name
+        while name and new in found:
+            new = f"{name}_{number}" if f"{name}_{number}" not in taken else new
+            number += 1
+        if new != name:
+            warnings.append(f"The header has “{name}” more than once; column {at + 1} is called “{new}” here.")
+        found.append(new)
+    return found
 
 
 def _columns(

@@ -6,8 +6,9 @@ target, shuffled), `data/split.json` and `S/labels.csv`, then removes the source
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from worker.recipes.common.columns import describe, find_column, text_column
 from worker.recipes.common.job import Job
 from worker.recipes.common.sealing import seal
 from worker.recipes.common.split import inputs, repeated_entities, split_rows
-from worker.recipes.common.table import BadData, Table, read_table, write_rows
+from worker.recipes.common.table import BadData, Table, is_missing, read_table, write_rows
+
+_MOST_LONELY = 0.2  # of the rows; more are no classes
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class Rules:
 
     Each stratum has rows on both sides of the split. `reads_text`: one column holds the text. `lay(source, table,
     folder, sealed_dir, test)` lays what the cells name beside the parts and gives the table with where it lies; `test`
-    are the rows of the test part, in the order of their numbers. `text_of(table, target)` is the text column where
+    are the rows of the test part, in the order of their numbers. `lonely`: a row that alone has its answer is left out,
+    as a class needs one to learn from and one to measure on. `text_of(table, target)` is the text column where
     nobody named one, if not the longest; `groups(table, text)` what rows belong together, if not those of equal inputs.
     """
 
@@ -35,6 +39,7 @@ class Rules:
     strata: Callable[[Sequence[str]], list[str]] = list
     reads_text: bool = False
     lay: Callable[[Path, Table, Path, Path, list[int]], Table] | None = None
+    lonely: bool = False
     text_of: Callable[[Table, str], str | None] | None = None
     groups: Callable[[Table, str], Sequence[Hashable]] | None = None
 
@@ -91,9 +96,45 @@ def _split(job: Job, source: Path, sealed_dir: Path, rules: Rules) -> dict[str, 
 def usable(table: Table, job: Job, rules: Rules) -> tuple[Table, str, str | None]:
     """What a recipe is given of a table, its target, and the text column where it reads one. Raises: BadData."""
     target = find_column(table, job.target)
+    table, _ = answered(table, target, rules)
     _refuse(rules.problems(table, target))
     table = _without(table, job, target)
     return table, target, _text_column(table, job, target, rules) if rules.reads_text else None
+
+
+def answered(table: Table, target: str, rules: Rules) -> tuple[Table, list[str]]:
+    """The rows that have an answer to learn or to measure, and sentences on those that are left out."""
+    cells, said = table.columns[target], []
+    missing = [row for row, cell in enumerate(cells) if is_missing(cell)]
+    if missing:
+        said.append(
+            f"{_rows(missing, table)} without a value of “{target}” {'is' if len(missing) == 1 else 'are'} left out."
+        )
+    lonely = list[int]()
+    if rules.lonely:
+        counts = Counter(cell.strip() for cell in cells if not is_missing(cell))
+        lonely = [row for row, cell in enumerate(cells) if counts[cell.strip()] == 1]
+        if len(lonely) > _MOST_LONELY * table.rows or len(counts) - len(lonely) < 2:
+            lonely = []  # no classes, which its own sentence says
+    if lonely:
+        some = ", ".join(f"“{cells[row].strip()[:40]}”" for row in lonely[:5]) + (
+            " and more" if len(lonely) > 5 else ""
+        )
+        said.append(
+            f"{_rows(lonely, table)} left out, because no other row has the class: {some}. A class needs two rows: one "
+            "to learn from, one to measure on."
+        )
+    out = {*missing, *lonely}
+    if not out or len(out) == table.rows:
+        return table, []
+    kept = [row for row in range(table.rows) if row not in out]
+    columns = {name: [column[row] for row in kept] for name, column in table.columns.items()}
+    return replace(table, columns=columns, lines=[table.lines[row] for row in kept]), said
+
+
+def _rows(rows: list[int], table: Table) -> str:
+    lines = ", ".join(str(table.lines[row]) for row in rows[:5]) + (" and more" if len(rows) > 5 else "")
+    return f"{len(rows):,} of {table.rows:,} rows ({'line' if len(rows) == 1 else 'lines'} {lines})"
 
 
 def _refuse(problems: list[str]) -> None:

@@ -8,7 +8,7 @@ from worker.recipes.classes.target import problems
 from worker.recipes.common.job import Job
 from worker.recipes.common.tables import Rules, split_table
 
-RULES = Rules(problems, reads_text=True)
+RULES = Rules(problems, reads_text=True, lonely=True)
 
 
 def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:

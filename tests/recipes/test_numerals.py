@@ -1,0 +1,89 @@
+"""Tables as people write them: numbers of other countries, titles above the header, two columns of one name."""
+
+from pathlib import Path
+
+import pytest
+from openpyxl import Workbook
+
+from worker.recipes.common.numerals import plain_numbers
+from worker.recipes.common.table import MISSING, read_table
+
+WRITTEN: dict[str, tuple[list[str], str, list[str]]] = {
+    "a decimal comma": (["80,8", "7,25", ""], ";", ["80.8", "7.25", ""]),
+    "a decimal comma between tabs": (["-5,5", "+3"], "\t", ["-5.5", "+3"]),
+    "points for thousands": (["1.234,50", "12,00"], ";", ["1234.50", "12.00"]),
+    "commas for thousands": (["1,234.50", "12"], ",", ["1234.50", "12"]),
+    "spaces for thousands": (["1 234", "12 345 678"], ",", ["1234", "12345678"]),
+    "money": (["€ 1,234.50", "$12", "-$4", "3 CHF"], ",", ["1234.50", "12", "-4", "3"]),
+    "percent": (["45 %", "3.5%"], ",", ["45", "3.5"]),
+    "commas that the delimiter explains": (["1,234", "2,345"], ",", ["1234", "2345"]),
+    "commas that the other delimiter explains": (["1,234", "2,345"], ";", ["1.234", "2.345"]),
+    "words for nothing": ([*["1.5"] * 20, "-", "inf"], ",", [*["1.5"] * 20, "", ""]),
+}
+LEFT = {
+    "plain": ["1", "2.5", "1e-5"],
+    "three digits behind a point": ["1.234", "2.345"],
+    "dates": ["01.02.2020", "03.04.2021"],
+    "telephone numbers": ["030 123 456", "0151 123 456"],
+    "addresses of machines": ["10.1.2.3", "10.1.2.4"],
+    "zeros in front": ["00123", "00456"],
+    "units": ["100 km", "2 km"],
+    "mostly words": ["none", "none", "1"],
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_numbers_are_read_as_they_were_meant(case: str) -> None:
+    cells, delimiter, plain = WRITTEN[case]
+    rewritten, (sentence,) = plain_numbers({"a": cells}, MISSING, delimiter=delimiter)
+    assert rewritten == {"a": plain}
+    assert sentence.startswith("“a” holds")
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_what_is_no_other_number_stays(case: str) -> None:
+    assert plain_numbers({"a": LEFT[case]}, MISSING, delimiter=";") == ({}, [])
+
+
+def test_a_column_is_read_as_the_others_of_its_file() -> None:
+    rewritten, _ = plain_numbers({"a": ["1.234", "2.345"], "b": ["1,5", "2,5"]}, MISSING, delimiter=";")
+    assert rewritten == {"a": ["1234", "2345"], "b": ["1.5", "2.5"]}
+
+
+def test_a_file_from_a_german_excel(tmp_path: Path) -> None:
+    text = "Bericht 2024;;\n;;\nGröße;Preis;Größe\n" + "".join(f"{n},5;1.{n:03d},00 €;x\n" for n in range(30))
+    (tmp_path / "a.csv").write_bytes(text.encode("cp1252"))
+    table = read_table(tmp_path / "a.csv")
+    assert table.names == ["Größe", "Preis", "Größe_2"]
+    assert [table.columns[name][2] for name in table.names] == ["2.5", "1002.00", "x"]
+    assert table.lines[0] == 4
+    said = " ".join(table.warnings)
+    for words in ("cp1252", "The header is line 3", "column 3 is called “Größe_2”", "such as “0,5”, read as 0.5"):
+        assert words in said
+
+
+def test_comments_above_the_header_and_the_fullest_sheet(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("# exported\n# by a tool\na,b\n1,2\n3,4\n")
+    assert read_table(tmp_path / "a.csv").columns == {"a": ["1", "3"], "b": ["2", "4"]}
+    book = Workbook()
+    book.active.append(["read me"])  # type: ignore[union-attr]
+    sheet = book.create_sheet("Data")
+    for row in (["Report"], [], ["a", "b"], [1, "2,5"], [3, "4,5"]):
+        sheet.append(row)
+    book.save(tmp_path / "a.xlsx")
+    table = read_table(tmp_path / "a.xlsx")
+    assert table.columns == {"a": ["1", "3"], "b": ["2.5", "4.5"]}
+    assert "Only the sheet “Data” was read" in " ".join(table.warnings)
+
+
+def test_json_of_columns_and_of_objects_within_objects(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"a": {"0": 1, "1": 2}, "b": {"0": "x", "1": "y"}}')
+    assert read_table(tmp_path / "a.json").columns == {"a": ["1", "2"], "b": ["x", "y"]}
+    (tmp_path / "b.jsonl").write_text(
+        '{"who": {"age": 3, "at": {"city": "Bonn"}}, "y": 1}\n{"who": {"age": 4}, "y": 0}\n'
+    )
+    assert read_table(tmp_path / "b.jsonl").columns == {
+        "who.age": ["3", "4"],
+        "who.at.city": ["Bonn", ""],
+        "y": ["1", "0"],
+    }
