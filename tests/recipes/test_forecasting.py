@@ -51,6 +51,9 @@ def test_moments_are_read_however_they_are_written(cells: list[str]) -> None:
     [
         (Rhythm("hour", minute=30), dt.datetime(2024, 2, 29, 23, 30)),  # noqa: DTZ001
         (Rhythm("day"), dt.datetime(2024, 2, 29)),  # noqa: DTZ001
+        (Rhythm("minute", every=15, minute=5), dt.datetime(2024, 2, 29, 23, 50)),  # noqa: DTZ001
+        (Rhythm("minute", every=360), dt.datetime(2024, 2, 29, 18)),  # noqa: DTZ001
+        (Rhythm("working day"), dt.datetime(2024, 3, 1)),  # noqa: DTZ001
         (Rhythm("week", weekday=3), dt.datetime(2024, 2, 29)),  # noqa: DTZ001
         (Rhythm("month", end=True), dt.datetime(2024, 2, 29)),  # noqa: DTZ001
         (Rhythm("month"), dt.datetime(2024, 12, 1)),  # noqa: DTZ001
@@ -67,6 +70,27 @@ def test_a_period_is_a_number_and_back(rhythm: Rhythm, at: dt.datetime) -> None:
 def test_a_rhythm_with_holes_is_found_and_none_in_disorder() -> None:
     assert rhythm_of([MONTHS[:20] + MONTHS[25:]]) == Rhythm("month", weekday=5)
     assert rhythm_of([[MONTHS[0], MONTHS[0] + dt.timedelta(days=12)]]) is None
+
+
+def test_working_days_quarters_minutes_and_seconds_since_1970_are_moments() -> None:
+    days = [dt.datetime(2024, 1, 1) + dt.timedelta(days=at) for at in range(40)]  # noqa: DTZ001
+    working = rhythm_of([[day for day in days if day.weekday() < 5]])
+    assert working == Rhythm("working day")
+    friday = dt.datetime(2024, 1, 5)  # noqa: DTZ001
+    assert working.written(working.number(friday) + 1) == "2024-01-08"
+    assert rhythm_of([[days[0] + dt.timedelta(minutes=15 * at) for at in range(9)]]) == Rhythm("minute", every=15)
+    assert rhythm_of([[days[0] + dt.timedelta(hours=6 * at) for at in range(9)]]) == Rhythm("minute", every=360)
+    assert moments(["2023Q4", "Q1 2024"]) == [dt.datetime(2023, 10, 1), dt.datetime(2024, 1, 1)]  # noqa: DTZ001
+    assert moments(["1704067200", "1704070800"]) == moments(["1704067200000", "1704070800000"])
+    assert moments(["1704067200"]) == [days[0]]
+
+
+def test_a_series_that_is_far_shorter_than_the_others_is_left_out_and_said(tmp_path: Path) -> None:
+    rows = [f"2024-{1 + at // 28:02d}-{1 + at % 28:02d},{shop},{at}\n" for shop in "ABC" for at in range(84)]
+    (tmp_path / "a.csv").write_text("day,shop,sales\n" + "".join(rows) + "2024-01-01,D,1\n2024-01-02,D,2\n")
+    said = audit(read_table(tmp_path / "a.csv"), target="sales", task="time_series_forecasting")["warnings"]
+    assert "Left out, too short beside the others: “D” (2) days." in said
+    assert not any("split at random" in one for one in said)
 
 
 def monthly(count: int = 60, skip: tuple[int, ...] = ()) -> str:

@@ -56,7 +56,7 @@ def audit(
     warnings += _warnings(whole, columns, guess) + (recipe.warnings(table, guess) if guess else [])
     if guess and not job:
         dates = [column["name"] for column in columns if column["kind"] == "datetime" and column["name"] != guess]
-        warnings += parting.warnings(table, guess, dates)
+        warnings += parting.warnings(table, guess, dates) if isinstance(rules, Rules) else []
         warnings += _suspicious(recipe, table, guess) if not problems else []
     return {
         **_facts(whole, columns),

@@ -18,6 +18,7 @@ Values = NDArray[np.float64]
 SIMPLE = ("last_value", "seasonal_naive")  # the baselines, and what may win a tie
 METHODS = (*SIMPLE, "ets", "arima", "lightgbm")  # the simpler first
 _MOST_LAGS = 24
+_LONGEST_SEASON = 60  # that ETS and ARIMA are fitted to; the lags take longer ones
 _TREES = {"num_leaves": 15, "learning_rate": 0.05, "min_data_in_leaf": 5, "verbosity": -1, "num_threads": 2}
 _ROUNDS = 300
 
@@ -36,13 +37,18 @@ def _single(method: str, history: Values, steps: int, season: int) -> Values:
         return np.resize(history[-season:], steps)
     from statsforecast.models import AutoARIMA, AutoETS
 
-    usable = season if len(history) >= 2 * season + 5 else 1
+    usable = season if season <= _LONGEST_SEASON and len(history) >= 2 * season + 5 else 1
     model = AutoETS(season_length=usable) if method == "ets" else AutoARIMA(season_length=usable, approximation=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             found = np.asarray(model.forecast(history, h=steps)["mean"], dtype=np.float64)
-        except (ValueError, ZeroDivisionError, np.linalg.LinAlgError):  # a history that it cannot be fitted to
+        except (
+            ValueError,
+            ZeroDivisionError,
+            NotImplementedError,
+            np.linalg.LinAlgError,
+        ):  # a history that it cannot be fitted to
             return np.full(steps, history[-1])
     return np.where(np.isfinite(found), found, history[-1])
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from worker.recipes.common.columns import find_column
 from worker.recipes.common.job import BadSettings, Job, Setting, read_settings
 from worker.recipes.common.table import BadData, Table, is_missing, number
-from worker.recipes.series.times import SEASONS, Rhythm, moments, rhythm_of
+from worker.recipes.series.times import Rhythm, moments, rhythm_of
 
 SETTINGS = {
     "horizon": Setting(0, 0, 10_000, ("steps", "periods")),  # 0: two seasons, at most a fifth of the shortest series
@@ -22,9 +22,26 @@ SETTINGS = {
     "season": Setting(0, 0, 10_000, ("season_length",)),  # 0: by the rhythm of the data
     "windows": Setting(3, 1, 20),  # of the rolling validation
 }
-_TIME_NAMES = ("date", "time", "timestamp", "datetime", "ds", "month", "year", "day", "week", "period", "quarter")
+_TIME_NAMES = (
+    "t",
+    "ts",
+    "epoch",
+    "unix",
+    "date",
+    "time",
+    "timestamp",
+    "datetime",
+    "ds",
+    "month",
+    "year",
+    "day",
+    "week",
+    "period",
+    "quarter",
+)
 _FEWEST = 12
 _MOST_HOLES = 0.5
+_SHORT = 0.25  # of the usual length
 _MOST_STEPS = 2_000_000
 _SEASON_OF_YEARS, _STRONG = range(2, 21), 0.3
 
@@ -91,9 +108,12 @@ def series_of(table: Table, job: Job) -> Many:
         grouped.setdefault(name, {}).setdefault(moment, []).append(value)
     rhythm = rhythm_of([sorted(one) for one in grouped.values()])
     if rhythm is None:
-        raise BadData(f"The moments in “{when}” are not evenly spaced: hours, days, weeks, months, quarters or years.")
+        raise BadData(
+            f"The moments in “{when}” are not evenly spaced: minutes, hours, days, weeks, months, quarters or years."
+        )
     said: list[str] = []
     found = [_even(name, one, rhythm, said) for name, one in sorted(grouped.items())]
+    found = _long_enough(found, settings["horizon"], rhythm, said)
     season = settings["season"] or _season(found, rhythm)
     shortest = min(len(one.values) for one in found)
     horizon = settings["horizon"] or max(1, min(max(2 * season, 6), shortest // 5))
@@ -101,7 +121,7 @@ def series_of(table: Table, job: Job) -> Many:
         short = min(found, key=lambda one: len(one.values)).name
         of = f" of “{short}”" if len(found) > 1 else ""
         raise BadSettings(
-            f"The series{of} has {shortest} {rhythm.unit}s; a horizon of {horizon} needs at least "
+            f"The series{of} has {shortest} {rhythm.steps}; a horizon of {horizon} needs at least "
             f"{max(_FEWEST, 2 * horizon + 2)}. Ask for a shorter horizon."
         )
     return Many(found, rhythm, season, horizon, when, names[0], _counted(said))
@@ -144,19 +164,32 @@ def _even(name: str, rows: dict[dt.datetime, list[float]], rhythm: Rhythm, said:
         raise BadData(f"The series{f' “{name}”' if name else ''} has fewer than two values.")
     first, last = min(known), max(known)
     if last - first >= _MOST_STEPS:
-        raise BadData(f"From its first to its last moment a series has {last - first + 1:,} {rhythm.unit}s; too many.")
+        raise BadData(f"From its first to its last moment a series has {last - first + 1:,} {rhythm.steps}; too many.")
     whole = np.arange(first, last + 1)
     holes = len(whole) - len(known)
     if holes > _MOST_HOLES * len(whole):
-        raise BadData(f"More than half of the {rhythm.unit}s{f' of “{name}”' if name else ''} have no value.")
+        raise BadData(f"More than half of the {rhythm.steps}{f' of “{name}”' if name else ''} have no value.")
     said += ["hole"] * holes + ["twice"] * sum(len(values) > 1 for values in numbers.values())
     at = sorted(known)
     return Series(name, first, np.interp(whole, at, [known[one] for one in at]))
 
 
+def _long_enough(found: list[Series], horizon: int, rhythm: Rhythm, said: list[str]) -> list[Series]:
+    """The series that can be learned and measured, where most can; the others would shorten what is forecast of all."""
+    typical = sorted(len(one.values) for one in found)[len(found) // 2]
+    needed = max(_FEWEST, _SHORT * typical, 2 * horizon + 2)
+    long = [one for one in found if len(one.values) >= needed]
+    if 2 * len(long) <= len(found):
+        return found
+    if short := [f"“{one.name}” ({len(one.values)})" for one in found if len(one.values) < needed]:
+        more = f" and {len(short) - 5} more" if len(short) > 5 else ""
+        said.append(f"Left out, too short beside the others: {', '.join(short[:5])}{more} {rhythm.steps}.")
+    return long
+
+
 def _counted(said: list[str]) -> list[str]:
     counts = Counter(said)
-    found = []
+    found = [one for one in counts if one not in {"hole", "twice"}]
     if counts["hole"]:
         found.append(f"{counts['hole']:,} missing values were filled in a straight line.")
     if counts["twice"]:
@@ -166,7 +199,7 @@ def _counted(said: list[str]) -> list[str]:
 
 def _season(series: list[Series], rhythm: Rhythm) -> int:
     """The usual season of the rhythm; of years, the strongest cycle of 2 to 20 where there is one."""
-    usual = SEASONS[rhythm.unit]
+    usual = rhythm.season
     if rhythm.unit != "year":
         return usual if min(len(one.values) for one in series) > 2 * usual else 1
     values = max(series, key=lambda one: len(one.values)).values
@@ -185,5 +218,6 @@ def facts_of(many: Many) -> dict[str, Any]:
     rhythm = many.rhythm
     return {
         "unit": rhythm.unit, "end": rhythm.end, "weekday": rhythm.weekday, "minute": rhythm.minute,
+        "every": rhythm.every,
         "season": many.season, "horizon": many.horizon, "time_column": many.time_column, "id_column": many.id_column,
     }  # fmt: skip

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_QUARTER = re.compile(r"\s*(?:(?P<year>\d{4})[\s_-]*Q(?P<quarter>[1-4])|Q([1-4])[\s_-]*(\d{4}))\s*", re.IGNORECASE)
+_EPOCH = re.compile(r"\s*\d{9,10}(\d{3})?(\.0)?\s*")  # seconds or milliseconds since 1970
 _YEAR = re.compile(r"\s*(\d{4})(\.0)?\s*")
 _FORMS = (
     "%Y-%m-%d",
@@ -27,8 +29,12 @@ _FORMS = (
     "%b %Y",
     "%B %Y",
 )
+_FEWEST_WORKING_DAYS = 15
+_MINUTES_A_DAY = 1440
 _DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 30.4, "quarter": 91.3, "year": 365.25}
-SEASONS = {"hour": 24, "day": 7, "week": 52, "month": 12, "quarter": 4, "year": 1, "step": 1}
+_MILLISECONDS = 1e11  # more seconds than these are none: it would be the year 5138
+_START = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - all moments here are without a zone
+SEASONS = {"hour": 24, "day": 7, "working day": 5, "week": 52, "month": 12, "quarter": 4, "year": 1, "step": 1}
 
 
 def moments(cells: Sequence[str]) -> list[dt.datetime] | None:
@@ -36,6 +42,14 @@ def moments(cells: Sequence[str]) -> list[dt.datetime] | None:
     texts = [cell.strip() for cell in cells]
     if all(_YEAR.fullmatch(text) for text in texts):
         return [dt.datetime(int(text[:4]), 1, 1) for text in texts]  # noqa: DTZ001 - of the data, wherever they are
+    if quarters := [found for text in texts if (found := _QUARTER.fullmatch(text))]:
+        if len(quarters) < len(texts):
+            return None
+        pairs = [(found[1] or found[4], found[2] or found[3]) for found in quarters]
+        return [dt.datetime(int(year), 3 * int(quarter) - 2, 1) for year, quarter in pairs]  # noqa: DTZ001
+    if all(_EPOCH.fullmatch(text) for text in texts):
+        seconds = [float(text) / (1000 if float(text) > _MILLISECONDS else 1) for text in texts]
+        return [_START + dt.timedelta(seconds=one) for one in seconds]
     for form in ("", *_FORMS):
         try:
             return [dt.datetime.strptime(text, form) if form else _iso(text) for text in texts]  # noqa: DTZ007
@@ -50,20 +64,44 @@ def _iso(text: str) -> dt.datetime:
 
 @dataclass(frozen=True)
 class Rhythm:
-    """How far apart the moments of a series are. `end`: they are the last day of a month, quarter or year."""
+    """How far apart the moments of a series are. `end`: they are the last day of a month, quarter or year.
+
+    `every` counts the minutes of the unit `minute`. A working day is none of a weekend.
+    """
 
     unit: str
     end: bool = False
     weekday: int = 0
     minute: int = 0
+    every: int = 1
+
+    @property
+    def words(self) -> str:
+        """What one step is."""
+        return f"{self.every} minutes" if self.unit == "minute" and self.every > 1 else self.unit
+
+    @property
+    def steps(self) -> str:
+        """What several steps are."""
+        return f"steps of {self.words}" if self.unit == "minute" and self.every > 1 else f"{self.unit}s"
+
+    @property
+    def season(self) -> int:
+        """The steps of the usual season: a day of minutes and hours, a week of days, a year of the others."""
+        return max(1, _MINUTES_A_DAY // self.every) if self.unit == "minute" else SEASONS[self.unit]
 
     def number(self, at: dt.datetime) -> int:
         """Periods since the year 1."""
         match self.unit:
             case "hour":
                 return at.toordinal() * 24 + at.hour
+            case "minute":
+                return (at.toordinal() * _MINUTES_A_DAY + at.hour * 60 + at.minute - self.minute) // self.every
             case "day":
                 return at.toordinal()
+            case "working day":
+                week, day = divmod(at.toordinal() - 1, 7)
+                return week * 5 + min(day, 4)
             case "week":
                 return (at.toordinal() - self.weekday - 1) // 7
             case "month":
@@ -78,8 +116,14 @@ class Rhythm:
         match self.unit:
             case "hour":
                 return dt.datetime.fromordinal(number // 24) + dt.timedelta(hours=number % 24, minutes=self.minute)
+            case "minute":
+                days, minutes = divmod(number * self.every + self.minute, _MINUTES_A_DAY)
+                return dt.datetime.fromordinal(days) + dt.timedelta(minutes=minutes)
             case "day":
                 return dt.datetime.fromordinal(number)
+            case "working day":
+                week, day = divmod(number, 5)
+                return dt.datetime.fromordinal(week * 7 + day + 1)
             case "week":
                 return dt.datetime.fromordinal(number * 7 + self.weekday + 1)
             case _:
@@ -93,9 +137,9 @@ class Rhythm:
     def written(self, number: int) -> str:
         """The moment as people write it."""
         at = self.moment(number)
-        return (
-            str(at.year) if self.unit == "year" else f"{at:%Y-%m-%d %H:%M}" if self.unit == "hour" else f"{at:%Y-%m-%d}"
-        )
+        if self.unit == "year":
+            return str(at.year)
+        return f"{at:%Y-%m-%d %H:%M}" if self.unit in {"hour", "minute"} else f"{at:%Y-%m-%d}"
 
 
 def rhythm_of(series: Sequence[Sequence[dt.datetime]]) -> Rhythm | None:
@@ -109,10 +153,15 @@ def rhythm_of(series: Sequence[Sequence[dt.datetime]]) -> Rhythm | None:
     if not gaps:
         return None
     usual = gaps.most_common(1)[0][0]
+    every = [at for one in series for at in one]
+    if usual < _DAYS["hour"] * 0.85 or _DAYS["hour"] * 1.15 < usual < 0.85:
+        minutes = round(usual * _MINUTES_A_DAY)
+        return Rhythm("minute", minute=every[0].minute % minutes, every=minutes) if minutes else None
     unit = min(_DAYS, key=lambda unit: abs(_DAYS[unit] - usual) / _DAYS[unit])
     if abs(_DAYS[unit] - usual) / _DAYS[unit] > 0.15:
         return None
-    every = [at for one in series for at in one]
+    if unit == "day" and len(every) >= _FEWEST_WORKING_DAYS and all(at.weekday() < 5 for at in every):
+        return Rhythm("working day")
     first = all(at.day == 1 for at in every)
     end = unit in {"month", "quarter", "year"} and not first and all(at.day > 27 for at in every)
     return Rhythm(unit, end, weekday=every[0].weekday(), minute=every[0].minute)

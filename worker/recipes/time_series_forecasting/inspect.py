@@ -43,7 +43,7 @@ def warnings(table: Table, target: str) -> list[str]:
         return [str(error)]
     count = f"{len(many.series)} series told apart by “{many.id_column}”" if many.id_column else "One series"
     said = (
-        f"{count} by {many.rhythm.unit} over “{many.time_column}”, season {many.season}; usual horizon {many.horizon}."
+        f"{count} by {many.rhythm.words} over “{many.time_column}”, season {many.season}; usual horizon {many.horizon}."
     )
     return [said, *many.said]
 

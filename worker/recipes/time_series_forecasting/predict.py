@@ -53,7 +53,8 @@ class Model:
 
     def __init__(self, folder: Path, description: dict[str, Any]) -> None:
         self._about = description
-        self._rhythm = Rhythm(*(description[name] for name in ("unit", "end", "weekday", "minute")))
+        parts = {name: description[name] for name in ("unit", "end", "weekday", "minute")}
+        self._rhythm = Rhythm(**parts, every=description.get("every", 1))
         self._booster = load_booster(folder) if description["kind"] == "lightgbm" else None
         periods: dict[str, list[int]] = {}
         values: dict[str, list[float]] = {}

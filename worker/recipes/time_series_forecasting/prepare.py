@@ -50,7 +50,7 @@ def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
     )
     count = f"{len(many.series):,} series" if len(many.series) > 1 else "One series"
     print(
-        f"{count} by {many.rhythm.unit}, season {many.season}: the last {many.horizon} of each are sealed to measure."
+        f"{count} by {many.rhythm.words}, season {many.season}: the last {many.horizon} of each are sealed to measure."
     )
     for sentence in many.said:
         print(sentence)

@@ -156,7 +156,7 @@ def _save(job: Job, known: Known, kind: str, errors: NDArray[np.float64]) -> Non
     half: list[float] = []
     for part in np.array_split(np.abs(errors), min(_PARTS, known.horizon), axis=1):
         half += [max(float(np.quantile(part, _WITHIN)), max(half, default=0.0))] * part.shape[1]
-    kept = ("unit", "end", "weekday", "minute", "season", "horizon", "time_column", "id_column")
+    kept = ("unit", "end", "weekday", "minute", "every", "season", "horizon", "time_column", "id_column")
     about = {"answer": "step", "kind": kind, "target": job.target, "spread": {"half": half}}
     write_json(job.artifacts / "model.json", about | {name: known.about[name] for name in kept})
 
