@@ -61,8 +61,8 @@ def test_coco_boxes(tmp_path: Path) -> None:
     }
     table = read(tmp_path, {"images/a.png": DOT, "annotations.json": json.dumps(notes)})
     assert json.loads(table.columns["boxes"][0]) == [{"label": "cat", "box": [0.0, 1.0, 2.0, 3.0]}]
-    notes["annotations"][0]["bbox"] = [0, 1, 0, 3]
-    with pytest.raises(BadData, match="annotation 1 has the box"):
+    notes["annotations"][0]["bbox"] = [0, 1, 3]
+    with pytest.raises(BadData, match=r"annotation 1 has the box .*; it needs four numbers"):
         read(tmp_path, {"images/a.png": DOT, "annotations.json": json.dumps(notes)})
 
 
@@ -194,3 +194,31 @@ def test_the_angle_of_a_digit_is_measured_in_degrees(tmp_path: Path) -> None:
     found = Results.model_validate_json((run.dir / "results.json").read_bytes()).found
     assert found.kind == "pictured"
     assert [shown.view for shown in found.pictures][-1] == "samples"
+
+
+def test_names_tell_the_labels_where_no_folder_does(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(
+        archive([(f"{kind}.{at}.png", png_of(at)) for kind in ("cat", "dog") for at in range(6)])
+    )
+    table = read_table(tmp_path / "a.zip")
+    assert table.columns["label"] == ["cat"] * 6 + ["dog"] * 6
+    assert table.warnings[:1] == ["The labels are the beginnings of the files' names: cat, dog."]
+    (tmp_path / "b.zip").write_bytes(archive([(f"IMG_{at}.png", png_of(at)) for at in range(6)]))
+    assert read_table(tmp_path / "b.zip").names == ["image"]
+
+
+def test_a_few_rows_without_their_image_are_left_out_and_many_are_refused(tmp_path: Path) -> None:
+    files = [(f"{at}.png", png_of(at)) for at in range(20)]
+    names = "".join(f"{at}.png,{'ab'[at % 2]}\n" for at in range(21))
+    (tmp_path / "a.zip").write_bytes(archive([*files, ("names.csv", f"file,kind\n{names}")]))
+    table = read_table(tmp_path / "a.zip")
+    assert (table.rows, len(table.columns["kind"])) == (20, 20)
+    assert "no readable image: “20.png” in line 22" in table.warnings[0]
+    more = "".join(f"x{at}.png,a\n" for at in range(5))
+    (tmp_path / "b.zip").write_bytes(archive([*files, ("names.csv", f"file,kind\n{names}{more}")]))
+    with pytest.raises(BadData, match=r"line 22: there is no readable image “20.png” in the archive \(and 5 more\)"):
+        read_table(tmp_path / "b.zip")
+
+
+def png_of(at: int) -> bytes:
+    return png(Image.new("L", (9, 9), 10 * at))

@@ -45,6 +45,15 @@ def squares(count: int) -> bytes:
     return archive([("notes.json", json.dumps({**about, "annotations": notes})), *files])
 
 
+def test_boxes_without_a_size_are_left_out(tmp_path: Path) -> None:
+    about = {"images": [{"id": 1, "file_name": "a.png"}], "categories": [{"id": 1, "name": "cat"}]}
+    notes = [{"id": at, "image_id": 1, "category_id": 1, "bbox": [1, 1, at, 2]} for at in range(2)]
+    (tmp_path / "a.zip").write_bytes(archive({"a.png": DOT, "n.json": json.dumps({**about, "annotations": notes})}))
+    table = read_table(tmp_path / "a.zip")
+    assert json.loads(table.columns["boxes"][0]) == [{"label": "cat", "box": [1, 1, 1, 2]}]
+    assert table.warnings == ["1 boxes without a width or a height are left out."]
+
+
 def read(tmp_path: Path, table: str) -> Table:
     (tmp_path / "a.zip").write_bytes(archive({"a.png": DOT, "b.png": OTHER, "boxes.csv": table}))
     return read_table(tmp_path / "a.zip")

@@ -192,3 +192,9 @@ def test_parts_of_speech_are_scored_word_by_word_and_few_sentences_refused(tmp_p
     assert tagged(read_table(run.dir / "data/source.csv"), "pos").plain
     assert run.prepare_here() == 65
     assert "There are only 5 sentences; at least 20 are needed" in run.json("error.json")["text"]
+
+
+def test_a_table_with_a_token_a_row_is_told_from_one_of_classes(tmp_path: Path) -> None:
+    rows = [f"{at},{word},{tag}" for at in range(30) for word, tag in (("Anna", "B-PER"), ("sings", "O"))]
+    (tmp_path / "a.csv").write_text("\n".join(["sentence_id,word,tag", *rows]) + "\n")
+    assert audit(read_table(tmp_path / "a.csv"))["suggested_task"] == "token_classification"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import warnings
 import zipfile
 from collections import Counter
@@ -28,6 +29,8 @@ _TEXTS = frozenset({".txt", ".md", ".text"})
 _TABLES = frozenset({".csv", ".tsv", ".jsonl", ".parquet", ".xlsx"})
 _PARTS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation", "dev", "images", "data"})
 _MOST_BROKEN = 0.05
+_MOST_LOST = 0.1
+_NAMED = re.compile(r"([^\W\d_]+)[ ._-]*\d+")  # dog.12, cat_3
 _MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\x00", b"MM\x00*", b"RIFF")
 
 Read = Callable[[bytes, str], Cells]
@@ -160,7 +163,7 @@ def _without_images(archive: zipfile.ZipFile, files: list[str], name: str, read_
     if LABEL not in found.names:
         raise BadData(f"The text files of {name} lie in one folder: put those of each class into a folder of its own.")
     rows = [[archive.read(row[0]).decode("utf-8", errors="replace").strip(), *row[1:]] for row in found.rows]
-    return Cells([TEXT, *found.names[1:]], rows, found.lines, "texts", [])
+    return Cells([TEXT, *found.names[1:]], rows, found.lines, "texts", found.warnings)
 
 
 def _folders(images: list[str]) -> Cells:
@@ -179,10 +182,21 @@ def _folders(images: list[str]) -> Cells:
     labels = {file: path[shared] if len(path) > shared else "" for file, path in folders.items()}
     numbers = list(range(1, len(images) + 1))
     if len(set(labels.values())) < 2:
-        return Cells([IMAGE], [[file] for file in images], numbers, FORM, [])
+        return _named(images) or Cells([IMAGE], [[file] for file in images], numbers, FORM, [])
     if parts:
         return Cells([IMAGE, PART, LABEL], [[file, parts[file], labels[file]] for file in images], numbers, FORM, [])
     return Cells([IMAGE, LABEL], [[file, labels[file]] for file in images], numbers, FORM, [])
+
+
+def _named(files: list[str]) -> Cells | None:
+    """Files of one folder that are called after what they show, such as dog.12.jpg; None where they are not."""
+    found = [_NAMED.fullmatch(PurePosixPath(file).stem) for file in files]
+    labels = [match[1] for match in found if match]
+    if len(labels) < len(files) or not 2 <= len(set(labels)) <= len(files) / 5:
+        return None
+    said = f"The labels are the beginnings of the files' names: {', '.join(sorted(set(labels))[:8])}."
+    rows = [[file, label] for file, label in zip(files, labels, strict=True)]
+    return Cells([IMAGE, LABEL], rows, list(range(1, len(files) + 1)), FORM, [said])
 
 
 def _joined(table: Cells, images: list[str], name: str) -> Cells | None:
@@ -195,17 +209,26 @@ def _joined(table: Cells, images: list[str], name: str) -> Cells | None:
             continue
         places = [by_name.get(row[at]) or by_name.get(_key(row[at])) for row in table.rows]
         lost = [(line, row[at]) for line, row, place in zip(table.lines, table.rows, places, strict=True) if not place]
-        if lost:
-            line, missing = lost[0]
-            more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
-            raise BadData(f"{name}, line {line}: there is no readable image “{missing}” in the archive{more}.")
+        said = [*table.warnings, *_lost(name, lost, len(table.rows))]
         others = [other for other in range(len(table.names)) if other != at]
         names = [IMAGE, *(table.names[other] for other in others)]
-        rows = [[str(place), *(row[other] for other in others)] for place, row in zip(places, table.rows, strict=True)]
-        unnamed = len(images) - len(set(places))
-        said = [f"{unnamed} of {len(images)} images are not named in “{column}” and are left out."] if unnamed else []
-        return Cells(names, rows, table.lines, FORM, [*table.warnings, *said])
+        kept = [(row, place, line) for row, place, line in zip(table.rows, places, table.lines, strict=True) if place]
+        rows = [[place, *(row[other] for other in others)] for row, place, _ in kept]
+        unnamed = len(images) - len({place for _, place, _ in kept})
+        said += [f"{unnamed} of {len(images)} images are not named in “{column}” and are left out."] if unnamed else []
+        return Cells(names, rows, [line for _, _, line in kept], FORM, said)
     return None
+
+
+def _lost(name: str, lost: list[tuple[int, str]], rows: int) -> list[str]:
+    """The sentence on rows whose image is not there. Raises: BadData where that is more than a tenth of them."""
+    if not lost:
+        return []
+    line, missing = lost[0]
+    more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+    if len(lost) > _MOST_LOST * rows:
+        raise BadData(f"{name}, line {line}: there is no readable image “{missing}” in the archive{more}.")
+    return [f"Left out, because there is no readable image: “{missing}” in line {line} of {name}{more}."]
 
 
 def _coco(data: bytes, images: list[str], name: str) -> Cells | None:
@@ -216,24 +239,30 @@ def _coco(data: bytes, images: list[str], name: str) -> Cells | None:
         return None
     if not isinstance(whole, dict) or not {"images", "annotations", "categories"} <= set(whole):
         return None
-    by_name = _by_name(images)
+    by_name, flat = _by_name(images), 0
     try:
         labels = {category["id"]: str(category["name"]) for category in whole["categories"]}
         boxes: dict[Any, list[dict[str, Any]]] = {image["id"]: [] for image in whole["images"]}
         for note in whole["annotations"]:
             box = [float(side) for side in note["bbox"]]
-            if len(box) != 4 or box[2] <= 0 or box[3] <= 0:
-                raise BadData(f"{name}: annotation {note.get('id')} has the box {note['bbox']}; it needs a size.")
+            if len(box) != 4:
+                raise BadData(f"{name}: annotation {note.get('id')} has the box {note['bbox']}; it needs four numbers.")
+            if box[2] <= 0 or box[3] <= 0:
+                flat += 1
+                continue
             boxes[note["image_id"]].append({"label": labels[note["category_id"]], "box": box})
-        rows = []
-        for image in whole["images"]:
+        rows, lost = [], list[tuple[int, str]]()
+        for number, image in enumerate(whole["images"], start=1):
             place = by_name.get(str(image["file_name"])) or by_name.get(_key(str(image["file_name"])))
             if place is None:
-                raise BadData(f"{name}: there is no readable image “{image['file_name']}” in the archive.")
+                lost.append((number, str(image["file_name"])))
+                continue
             rows.append([place, json.dumps(boxes[image["id"]])])
     except (KeyError, TypeError, ValueError) as error:
         raise BadData(f"{name} looks like COCO annotations, but {error!r} is missing or wrong.") from error
-    return Cells([IMAGE, BOXES], rows, list(range(1, len(rows) + 1)), FORM, [])
+    said = _lost(name, lost, len(whole["images"]))
+    said += [f"{flat} boxes without a width or a height are left out."] if flat else []
+    return Cells([IMAGE, BOXES], rows, list(range(1, len(rows) + 1)), FORM, said)
 
 
 def _key(name: str) -> str:

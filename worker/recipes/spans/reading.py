@@ -7,6 +7,7 @@ Read are a row a token with its tag (CoNLL files are), lists of tokens and of ta
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ _TOKENS = ("token", "tokens", "word", "words", "form")
 _SENTENCES = ("sentence", "sentence_id", "sentence #", "sent", "sent_id", "sentence_no", "doc", "doc_id")
 _TAGS = ("tags", "ner_tags", "tag", "ner", "labels", "spans", "entities", "pos", "pos_tags", "upos")
 _SPAN_KEYS = ("label", "type", "tag", "entity_group")
+_IOB = re.compile(r"O|[BIESLU]-\S+")
 _MOST_LABELS = 200
 _LOOKED_AT = 200
 
@@ -48,7 +50,7 @@ def tags_column(table: Table, *, asked: bool) -> str | None:
     for name in [*named, *(name for name in table.names if name not in named)]:
         if _has_spans(table, name) or _tokens_beside(table, name, only_lists=not asked):
             return name
-    return next((name for name in named if _token_column(table, name)), None) if asked else None
+    return next((name for name in named if _token_column(table, name) and (asked or _in_rows(table, name))), None)
 
 
 def tagged(table: Table, target: str, text_column: str | None = None) -> Tagged:
@@ -198,6 +200,12 @@ def _has_spans(table: Table, name: str) -> bool:
             return False
         some = True
     return some
+
+
+def _in_rows(table: Table, name: str) -> bool:
+    """Whether each row is a token with its tag, in the letters of IOB, and its sentence."""
+    sentences = any(column.lower() in _SENTENCES for column in table.names)
+    return sentences and all(_IOB.fullmatch(cell.strip()) for cell in table.columns[name][:_LOOKED_AT])
 
 
 def _is_triple(one: list[Any]) -> bool:
