@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from agent.domain.pictures import Progress, Reported
-from agent.domain.runs import RunSpec
+from agent.domain.runs import Outcome, RunSpec, RunState
+from agent.runs.cards.run_cards import found_facts
 from tests.recipes.folders import Make, RunFolder, make_run
 from tests.recipes.test_regression import diabetes, wavy
 from worker.recipes.common.job import BadSettings
 from worker.recipes.common.search import KEPT, Budget, Plan, Range, Trial, ranges_left
 from worker.recipes.tabular.boosting import SETTINGS, asked, effort
+from worker.supervisor.outputs import read_found
 
 SEARCH = {"trials": 8, "rounds": 60, "learning_rate": 0.2}
 
@@ -102,6 +104,10 @@ def test_the_best_settings_are_trained_with_and_measured_once(searched: RunFolde
     assert settings["learning_rate"] == 0.2
     assert searched.json("artifacts/metrics.json")["chosen"] == "lightgbm"
     assert searched.json("scorecard.json")["model"]["value"] < 30  # the mean is off by 144
+    found = read_found(searched.dir)
+    assert found == {name: value for name, value in best["drawn"].items() if value != SETTINGS[name].default}
+    run = Outcome(state=RunState.SUCCEEDED, found={"learning_rate": 0.0312, "num_leaves": 12})
+    assert found_facts(run)[0].value == "learning rate 0.0312, num leaves 12"
 
 
 def test_its_picture_shows_best_so_far_and_what_was_ended_early(searched: RunFolder) -> None:

@@ -165,6 +165,8 @@ async def test_a_search_of_settings_is_one_run_with_one_card(slack: SlackServer,
     (card,) = cards(slack, asked.ts, "Approve")
     alice.click(card, "Approve")
     await seen(slack, asked.ts, "Result of", "ROC AUC")
+    (result,) = cards(slack, asked.ts, "Result of")
+    assert "LightGBM (this run)" not in result.shown or "Settings found" in result.shown
     await seen(slack, asked.ts, "succeeded", "of 4")
     alice.mention("show the pictures", thread=asked.ts)
     await seen(slack, asked.ts, "search of settings")

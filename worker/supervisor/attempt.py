@@ -252,6 +252,7 @@ class _Attempt:
             scorecard=scorecard,
             artifact=artifact,
             chosen=outputs.read_chosen(self._folder.path),
+            found=outputs.read_found(self._folder.path) if self._order.spec.searches else {},
             results=kept,
         )
 

@@ -6,10 +6,12 @@ Owns the rules for names inside tars. Trusts nothing that the training script wr
 
 import json
 import logging
+import math
 import shutil
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -26,6 +28,7 @@ _STALE = ("predictions", "artifacts", "scorecard.json", "error.json")
 _SPLIT = "split.json"
 _SPLIT_FIELDS = {"task", "recipe", "dataset", "target", "text_column", "drop_columns", "seed", "test_frac"}
 _TEXT_LIMIT = 64 * 1024
+_MOST_FOUND = 20
 
 log = logging.getLogger(__name__)
 
@@ -270,13 +273,29 @@ def pack_artifact(folder: Path, blobs: BlobStore, *, name: str) -> Artifact | No
     return Artifact(sha256=ref.sha256, size_bytes=ref.size_bytes, files=names)
 
 
+def read_found(folder: Path) -> dict[str, float]:
+    """The settings that a search chose: `found` in artifacts/config.json, empty when it does not say."""
+    found = _kept(folder).get("found")
+    numbers = found if isinstance(found, dict) else {}
+    return {
+        str(name)[:40]: float(value)
+        for name, value in list(numbers.items())[:_MOST_FOUND]
+        if isinstance(value, int | float) and math.isfinite(value)
+    }
+
+
 def read_chosen(folder: Path) -> str:
     """The name of the candidate that the recipe kept: `kind` in artifacts/config.json, empty when it does not say."""
+    return str(_kept(folder).get("kind", ""))[:100]
+
+
+def _kept(folder: Path) -> dict[str, Any]:
+    """What artifacts/config.json says; empty where there is none that can be read."""
     path = folder / "artifacts" / "config.json"
     if not path.is_file() or path.stat().st_size > _TEXT_LIMIT:
-        return ""
+        return {}
     try:
         found = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
-        return ""
-    return str(found.get("kind", ""))[:100] if isinstance(found, dict) else ""
+        return {}
+    return found if isinstance(found, dict) else {}

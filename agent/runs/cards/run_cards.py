@@ -10,7 +10,7 @@ from datetime import datetime
 from agent.cards import duration, gpus_words, number, score_words, size
 from agent.domain.content import Button, Card, Fact, Picture, Table, Tone
 from agent.domain.events import MetricRow
-from agent.domain.runs import LIVE, PRIORITIES, Attempt, Run, RunSpec, RunState, Scorecard
+from agent.domain.runs import LIVE, PRIORITIES, Attempt, Outcome, Run, RunSpec, RunState, Scorecard
 from agent.domain.tasks import TASKS, Answer, candidate_label, metric_label
 from agent.runs.cards.pace import seconds_left, steps_a_second
 
@@ -217,7 +217,7 @@ def result_card(
         title=f"Result of {run.id}: {metric_label(score.metric)} {score_words(score.model.value)}",
         tone="good" if score.beats_baseline else "warn",
         body=verdict(score, outcome.chosen) if run.spec.model is None else _measured_again(run.spec, score),
-        facts=(*sure, *others),
+        facts=(*sure, *others, *found_facts(outcome)),
         table=table,
         picture=picture,
         buttons=(*(ways or _ways(run)), *run_buttons(run)),
@@ -294,6 +294,12 @@ def _ways(run: Run) -> tuple[Button, ...]:
 def _interval(interval: tuple[float, float]) -> Fact:
     low, high = interval
     return Fact(name="95 % interval", value=f"{score_words(low)} to {score_words(high)}")
+
+
+def found_facts(outcome: Outcome) -> tuple[Fact, ...]:
+    """The settings that a search chose."""
+    said = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in outcome.found.items())
+    return (Fact(name="Settings found", value=said),) if said else ()
 
 
 def _signed(interval: tuple[float, float] | None) -> str:

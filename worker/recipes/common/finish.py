@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard import TrainingRuntime
@@ -17,7 +17,8 @@ from worker.recipes.common.table import Table, read_table, write_rows
 class Finished:
     """What a recipe has to say about its result. `validation` holds a dict of metrics per candidate.
 
-    `limits` are sentences for the card on what the model cannot do; `modules` what its `predict` imports.
+    `limits` are sentences for the card on what the model cannot do; `modules` what its `predict` imports; `found` are
+    the settings that a search chose, where it chose the model too.
     """
 
     chosen: str
@@ -29,6 +30,7 @@ class Finished:
     packages: Sequence[str]
     modules: Sequence[str]
     limits: Sequence[str] = ()
+    found: Mapping[str, float] = field(default_factory=dict)
 
 
 def read_parts(job: Job) -> tuple[Table, Table, dict[str, Any]]:
@@ -60,7 +62,9 @@ def finish(
     }
     write_json(job.artifacts / "metrics.json", facts)
     about = {"recipe": job.recipe, "target": job.target, "seed": job.seed, "settings": dict(done.settings)}
-    write_json(job.artifacts / "config.json", {**about, "kind": done.chosen, "chosen": done.why})
+    write_json(
+        job.artifacts / "config.json", {**about, "kind": done.chosen, "chosen": done.why, "found": dict(done.found)}
+    )
     write_environment(job, done.packages)
     copy_predictor(job, done.modules)
     write_card(job, facts)

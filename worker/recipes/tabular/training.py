@@ -79,7 +79,9 @@ def train_table(job: Job, runtime: TrainingRuntime, problem_of: Any) -> None:
         job, runtime,
         Finished(kind, why, study.settings, ignored, {"rows": len(held), **found.scores}, found.stopped,
                  packages=("lightgbm", "numpy") if kind == "lightgbm" else ("scikit-learn", "skops", "numpy"),
-                 modules=problem.modules, limits=problem.limits),
+                 modules=problem.modules, limits=problem.limits,
+                 found={name: study.settings[name] for name in RANGES if study.settings[name] != settings[name]}
+                 if kind == "lightgbm" else {}),
         {name: problem.prediction_rows(row_ids, said) for name, said in answers.items()},
     )  # fmt: skip
 
