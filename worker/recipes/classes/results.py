@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.recipes.common.scoring import rounded, short
+from worker.recipes.common.scoring import named, rounded, short
 
 MOST_CLASSES = 50  # with a row of their own; the rest is counted together
 MOST_CURVES = 6
@@ -55,7 +55,7 @@ def classification(answers: Answers) -> dict[str, Any]:
         "curves": _curves(answers),
         "calibration": _calibration(answers),
         "classes": _scores(answers),
-        "beaten": short(answers.beaten),
+        "beaten": named(answers.beaten),
     }
 
 

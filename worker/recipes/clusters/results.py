@@ -12,7 +12,7 @@ import numpy as np
 from worker.recipes.clusters.methods import NAMES
 from worker.recipes.clusters.rules import Labels
 from worker.recipes.clusters.space import Points
-from worker.recipes.common.scoring import rounded, short
+from worker.recipes.common.scoring import named, rounded, short
 from worker.recipes.common.table import Table, is_missing, number
 
 _MOST_POINTS = 900
@@ -44,7 +44,7 @@ def pictured(measured: Measured, cells: Table | None, tried: object, *, beaten: 
     return {
         "kind": "pictured",
         "rows": len(measured.points),
-        "beaten": short(beaten),
+        "beaten": named(beaten),
         "words": _words(measured),
         "pictures": [{"view": view, "picture": picture} for view, picture in pictures if picture],
     }

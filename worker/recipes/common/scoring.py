@@ -25,6 +25,14 @@ MODEL = "model"
 NAME_CHARS = 80
 DIGITS = 5
 _SMALL_BYTES = 1024**2
+_WRITTEN = {
+    "ets": "ETS",
+    "arima": "ARIMA",
+    "gmm": "GMM",
+    "hdbscan": "HDBSCAN",
+    "lightgbm": "LightGBM",
+    "tfidf": "TF-IDF",
+}
 
 
 def candidates(job: Job, sealed_dir: Path) -> tuple[dict[str, str], dict[str, Table]]:
@@ -126,6 +134,12 @@ def short(text: str, most: int = NAME_CHARS) -> str:
     """One line of at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def named(candidate: str, most: int = NAME_CHARS) -> str:
+    """A candidate such as `mean_box` or `tfidf` as people write it."""
+    words = (_WRITTEN.get(word, word) for word in candidate.split("_"))
+    return short(" ".join(words), most)
 
 
 def rounded(value: float) -> float:

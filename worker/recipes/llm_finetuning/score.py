@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.common.job import Job
-from worker.recipes.common.scoring import MODEL, Decisive, publish, rounded, short, write_results
+from worker.recipes.common.scoring import MODEL, Decisive, named, publish, rounded, short, write_results
 from worker.recipes.common.table import read_table
 from worker.recipes.language.bits import coded, size
 from worker.recipes.language.chat import prompt_text, with_template
@@ -130,7 +130,7 @@ def _facts(
     return {
         "kind": "pictured",
         "rows": len(examples),
-        "beaten": short(beaten),
+        "beaten": named(beaten),
         "words": f"On {len(examples):,} sealed conversations the tuned model reaches {ours[metric]:.3f} {label}, "
         f"the base {theirs[metric]:.3f}.",
         "pictures": [

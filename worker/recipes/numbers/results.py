@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.recipes.common.scoring import rounded, short
+from worker.recipes.common.scoring import named, rounded, short
 
 MOST_POINTS = 600
 _BINS = 24
@@ -36,7 +36,7 @@ def pictured(
     return {
         "kind": "pictured",
         "rows": len(truth),
-        "beaten": short(beaten),
+        "beaten": named(beaten),
         "words": f"Half of the predictions are within {half:.4g} of the true value, nine in ten within "
         f"{float(np.quantile(np.abs(error), 0.9)):.4g}.",
         "pictures": pictures,
@@ -83,7 +83,7 @@ def _errors(ours: Values, theirs: Values, beaten: str, target: str) -> dict[str,
     end = float(np.quantile(np.abs(np.concatenate([ours, theirs])), 0.99)) or 1.0
     edges = np.linspace(-end, end, _BINS + 1)
     groups = [{"name": name, "values": np.histogram(np.clip(errors, -end, end), bins=edges)[0].tolist()}
-              for name, errors in (("this model", ours), (short(beaten), theirs))]  # fmt: skip
+              for name, errors in (("this model", ours), (named(beaten), theirs))]  # fmt: skip
     picture = {"kind": "histogram", "title": "errors", "edges": [float(edge) for edge in edges], "groups": groups}
     return {"view": "errors", "picture": {**picture, "x_label": f"error of {short(target, 40)}", "unit": "rows"}}
 

@@ -15,7 +15,7 @@ from worker.recipes.boxes.answers import sure
 from worker.recipes.boxes.measuring import Matched, mean
 from worker.recipes.common.images import opened
 from worker.recipes.common.job import Job
-from worker.recipes.common.scoring import MODEL, Decisive, candidates, publish, rounded, short, write_results
+from worker.recipes.common.scoring import MODEL, Decisive, candidates, named, publish, rounded, short, write_results
 from worker.recipes.common.table import BadData, Table
 from worker.recipes.common.test_rows import test_table
 from worker.recipes.images.samples import grid
@@ -45,7 +45,7 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
         order = np.argsort(-np.array(counts), kind="stable")[:_MOST_LABELS]
         groups = [
             {"name": shown, "values": [rounded(mean(each[name][at])) for at in order]}
-            for name, shown in ((MODEL, "this model"), (beaten, short(beaten)))
+            for name, shown in ((MODEL, "this model"), (beaten, named(beaten)))
         ]
         names = [f"{short(labels[at], 40)} ({counts[at]:,})" for at in order]
         bars = {"kind": "bars", "title": "average precision of each label (boxes)", "names": names, "groups": groups,
@@ -55,7 +55,7 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
         return {
             "kind": "pictured",
             "rows": len(wanted),
-            "beaten": short(beaten),
+            "beaten": named(beaten),
             "words": f"mAP {found['map']:.3f}, and {found['map50']:.3f} where half of a box has to overlap.",
             "pictures": [{"view": "classes", "picture": bars}]
             + ([{"view": "boxes", "picture": samples}] if samples else []),

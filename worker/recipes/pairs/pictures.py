@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.recipes.common.scoring import rounded, short
+from worker.recipes.common.scoring import named, rounded, short
 from worker.recipes.pairs.measure import Measure
 
 _LABELS = {"rouge_1": "ROUGE-1", "rouge_2": "ROUGE-2", "rouge_l": "ROUGE-L", "chrf": "chrF", "bleu": "BLEU"}
@@ -41,7 +41,7 @@ def pictured(
     better = int((np.array(found.ours_of) > np.array(found.theirs_of)).sum())
     exact = sum(ours.strip() == wanted.strip() for ours, wanted in zip(found.said, found.wanted, strict=True))
     words = (
-        f"Closer to the reference than {short(beaten, 40)} in {better:,} of {len(found.wanted):,} texts"
+        f"Closer to the reference than {named(beaten, 40)} in {better:,} of {len(found.wanted):,} texts"
         f"{f', the same in {same:,}' if same else ''}; exactly right in {exact:,}. Measured by {measure.signature}."
     )
     pictures = [
@@ -53,7 +53,7 @@ def pictured(
     return {
         "kind": "pictured",
         "rows": len(found.wanted),
-        "beaten": short(beaten),
+        "beaten": named(beaten),
         "words": words[:400],
         "pictures": pictures,
     }
@@ -69,13 +69,13 @@ def _samples(found: Written, beaten: str, label: str) -> dict[str, Any]:
         for at in chosen
     ]  # fmt: skip
     title = f"Samples from the best to the worst of {len(found.wanted):,} texts"
-    columns = ["read", "reference", "this model", short(beaten, 40), label]
+    columns = ["read", "reference", "this model", named(beaten, 40), label]
     return {"view": "samples", "picture": {"kind": "table", "title": title, "columns": columns, "rows": rows}}
 
 
 def _metrics(scores: Mapping[str, Mapping[str, float]], beaten: str, measure: Measure) -> dict[str, Any]:
     groups = [{"name": words, "values": [rounded(scores[name][one]) for one in measure.names]}
-              for name, words in (("model", "this model"), (beaten, short(beaten)))]  # fmt: skip
+              for name, words in (("model", "this model"), (beaten, named(beaten)))]  # fmt: skip
     names = [_LABELS[one] for one in measure.names]
     return {"view": "scores", "picture": {"kind": "bars", "title": "all metrics", "names": names, "groups": groups}}
 
@@ -85,7 +85,7 @@ def _spread(found: Written, beaten: str, label: str) -> dict[str, Any]:
     end = max(*found.ours_of, *found.theirs_of, 1e-6)
     edges = np.linspace(0.0, end, _BINS + 1)
     groups = [{"name": name, "values": np.histogram(np.clip(values, 0.0, end), bins=edges)[0].tolist()}
-              for name, values in (("this model", found.ours_of), (short(beaten), found.theirs_of))]  # fmt: skip
+              for name, values in (("this model", found.ours_of), (named(beaten), found.theirs_of))]  # fmt: skip
     picture = {"kind": "histogram", "title": f"{label} of single texts", "edges": [float(edge) for edge in edges]}
     return {"view": "errors", "picture": {**picture, "groups": groups, "x_label": label, "unit": "texts"}}
 
@@ -98,6 +98,6 @@ def _by_length(found: Written, beaten: str, label: str) -> dict[str, Any]:
     there = sorted(set(fifth.tolist()))
     names = [f"{words[fifth == one].min():,} to {words[fifth == one].max():,} words" for one in there]
     groups = [{"name": name, "values": [rounded(np.array(values)[fifth == one].mean()) for one in there]}
-              for name, values in (("this model", found.ours_of), (short(beaten), found.theirs_of))]  # fmt: skip
+              for name, values in (("this model", found.ours_of), (named(beaten), found.theirs_of))]  # fmt: skip
     picture = {"kind": "bars", "title": f"mean {label} by length of the text", "names": names, "groups": groups}
     return {"view": "lengths", "picture": picture}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.recipes.common.scoring import rounded, short
+from worker.recipes.common.scoring import named, rounded, short
 from worker.recipes.common.table import Table
 from worker.recipes.spans.sentences import TEXT, WORDS
 from worker.recipes.spans.tags import Span, by_label, f1, label_of, spans_of
@@ -35,7 +35,7 @@ def pictured(compared: Compared, *, beaten: str) -> dict[str, Any]:
     return {
         "kind": "pictured",
         "rows": len(compared.wanted),
-        "beaten": short(beaten),
+        "beaten": named(beaten),
         "words": _words(compared),
         "pictures": [{"view": view, "picture": picture} for view, picture in pictures if picture],
     }
@@ -58,7 +58,7 @@ def _classes(compared: Compared, beaten: str) -> tuple[str, dict[str, Any]]:
     shown = sorted(ours, key=lambda label: -ours[label][2])[:_MOST_LABELS]
     groups = [
         {"name": "this model", "values": [rounded(f1(ours[label])) for label in shown]},
-        {"name": short(beaten), "values": [rounded(f1(theirs.get(label, (0, 0, 0)))) for label in shown]},
+        {"name": named(beaten), "values": [rounded(f1(theirs.get(label, (0, 0, 0)))) for label in shown]},
     ]
     names = [f"{short(label, 40)} ({ours[label][2]:,})" for label in shown]
     left_out = len(ours) - len(shown)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.common.job import Job
-from worker.recipes.common.scoring import MODEL, Decisive, publish, rounded, short, write_results
+from worker.recipes.common.scoring import MODEL, Decisive, named, publish, rounded, short, write_results
 from worker.recipes.common.table import read_table
 from worker.recipes.language.bits import coded, size
 from worker.recipes.language.generating import continuations, load_causal
@@ -79,7 +79,7 @@ def _facts(
     return {
         "kind": "pictured",
         "rows": rows,
-        "beaten": short(beaten),
+        "beaten": named(beaten),
         "words": f"A byte of the sealed texts costs the model {ours:.3f} bits, "
         + ", ".join(f"{_NAMES.get(name, name)} {scores[name]['bits_per_byte']:.3f}" for name in order if name != MODEL)
         + ".",

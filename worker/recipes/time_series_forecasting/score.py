@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.common.job import Job
-from worker.recipes.common.scoring import MODEL, Decisive, candidates, publish, rounded, short, write_results
+from worker.recipes.common.scoring import MODEL, Decisive, candidates, named, publish, rounded, short, write_results
 from worker.recipes.common.table import BadData, Table, number
 
 Values = NDArray[np.float64]
@@ -86,7 +86,7 @@ def _facts(
         lines = [
             _line("measured", [*before, *ahead], [*tail, *wanted[rows]]),
             _line("forecast", ahead, said["label"][rows], low=said["low"][rows], high=said["high"][rows]),
-            _line(short(beaten), ahead, theirs[rows]),
+            _line(named(beaten), ahead, theirs[rows]),
         ]
         name = f" of {short(past['series'][at], 40)}" if past["series"][at] else ""
         picture = {"kind": "lines", "title": f"forecast{name}", "lines": lines, "since": 0.5}
@@ -98,7 +98,7 @@ def _facts(
     ours = [float(np.abs(said["label"] - wanted)[steps == step].mean()) for step in range(1, horizon + 1)]
     other = [float(np.abs(theirs - wanted)[steps == step].mean()) for step in range(1, horizon + 1)]
     far = list(range(1, horizon + 1))
-    lines = [_line("this model", far, ours), _line(short(beaten), far, other)]
+    lines = [_line("this model", far, ours), _line(named(beaten), far, other)]
     picture = {
         "kind": "lines",
         "title": "error by distance",
@@ -109,7 +109,7 @@ def _facts(
     pictures.append({"view": "errors", "picture": picture})
     inside = float(((wanted >= said["low"]) & (wanted <= said["high"])).mean())
     words = f"{inside:.0%} of the true values lie in the 90 % interval."
-    return {"kind": "pictured", "rows": len(wanted), "beaten": short(beaten), "words": words, "pictures": pictures}
+    return {"kind": "pictured", "rows": len(wanted), "beaten": named(beaten), "words": words, "pictures": pictures}
 
 
 def _line(name: str, x: list[int], y: Any, *, low: Any = (), high: Any = ()) -> dict[str, Any]:
