@@ -81,7 +81,8 @@ class Task(Value):
 # "cluster these rows", "find clusters", "into 5 segments": who predicts a column of clusters says none of these.
 CLUSTERED = (
     r"(?:(?:cluster|segment) (?:this|these|those|the|my|our|it|them|all|into|data|rows|[\w-]+\.\w+|\w+ers)"
-    r"|(?:find|into|in) (?:the |\d+ )?(?:clusters|segments|groups))"
+    r"|(?:find|discover|into|in|natural) (?:the |any |similar |natural |\d+ )*(?:clusters|segments|groups)"
+    r"|group (?:similar|(?:this|these|those|the|my|our|all) \w+ (?:by similarity|together)))"
 )
 # "find entities", "a named entity recogniser", "a part-of-speech tagger": who predicts a column of tags says none.
 _TAGGED = (

@@ -40,7 +40,18 @@ _VERBS = {
     "set_priority": {"prio"},
 }
 _FORBIDS = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why", "how", "what", "did"})
+_TALK = frozenset({"none", "yes", "no", "thanks", "help", "cannot"})
 _ALIKE = ({"train", "predict"}, {"again", "clone_run"})  # of which the conversation says the one that is meant
+# Questions, verbs as names, runs that are left out, and hosts: none asks for an act on the run that is named.
+_NO_WISH = re.compile(
+    r"^\W*(?:is|are|was|were|does|do|did|has|have|had|will|(?:would|can|could)(?! (?:you|we please))|should|shall|may"
+    r"|might|who|whose|what|when|why|how|which|where)\b(?!n['’]t)"
+    r"|\b(?:the|a|an|no|its|every|each)\s+(?:stop|kill|pause|retry|restart)\b"
+    r"|\b(?:but|except|apart from|other than|besides)\s+(?:for\s+)?(?:r-|the|it\b|that|this|my|mine|gpu)"
+    r"|\b(?:stop|kill|pause|resume|retry|restart)\s+(?:the\s+)?"
+    r"(?:hosts?|workers?|servers?|bot|queue|gpus?|machines?|(?:gpu|node|host)-?\d)",
+    re.IGNORECASE,
+)
 _POLITE = re.compile(
     r"^\W*(?:please )?(?:can|could|would|will) you\b|^\W*(?:kannst|konntest|peux|pourrais)[ -](?:du|tu)\b"
 )
@@ -96,15 +107,19 @@ def decide(asked: str, *, with_file: bool = False, columns: tuple[str, ...] = ()
     found = readings(masked(asked, columns))
     best = found[0]
     if act := _act_in(asked):
-        wish = readings(masked(re.split(r"[.!?;]\s", asked, maxsplit=1)[0], columns))[0]
-        refused = act in ACT and wish.intent in {"none", "no", "train"} and wish.chance > VETO
-        return Decision("unclear" if refused else act)
+        return Decision("unclear" if act in ACT and _refused(asked, columns) else act)
     if best.intent in ACT:
         return _acting(best, asked, found)
     alike = {best.intent, found[1].intent} in _ALIKE
     if best.chance + (found[1].chance if alike else 0.0) >= SURE:
         return Decision(None if best.intent == "none" else best.intent)
     return _between(found)
+
+
+def _refused(asked: str, columns: tuple[str, ...]) -> bool:
+    """Whether words that begin like a request to act are none all the same."""
+    wish = readings(masked(re.split(r"[.!?;]\s", asked, maxsplit=1)[0], columns))[0]
+    return bool(_NO_WISH.search(asked)) or (wish.intent in {"none", "no", "train"} and wish.chance > VETO)
 
 
 def intent_of(asked: str, *, with_file: bool = False) -> str | None:
@@ -124,6 +139,8 @@ def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     said = _POLITE.sub(" ", masked(wish_in(asked)))
     spoken = concepts(said)
     verb = next((word for word in spoken if word in _VERBS[best.intent]), None)
+    if _NO_WISH.search(asked):
+        return Decision(None)
     if verb is None or not _FORBIDS.isdisjoint(spoken):
         return Decision("later" if verb and not {"if", "later"}.isdisjoint(spoken) else None)
     if best.chance < SURE_TO_ACT or set(words_of(said)) - known_words(best.intent):
@@ -133,6 +150,6 @@ def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
 
 def _between(found: list[Reading]) -> Decision:
     """The two best readings, where they are worth a question."""
-    worth = [one.intent for one in found[:3] if one.intent != "none" and one.chance >= MAYBE / 2][:2]
-    ask = len(worth) == 2 and found[0].chance >= MAYBE and found[0].intent != "none"
+    worth = [one.intent for one in found[:4] if one.intent not in _TALK and one.chance >= MAYBE / 2][:2]
+    ask = len(worth) == 2 and found[0].chance >= MAYBE and found[0].intent == worth[0]
     return Decision(None, tuple(worth) if ask else ())

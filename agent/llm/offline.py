@@ -90,6 +90,10 @@ TYPED = {  # how each reading is said in words that are read as nothing else
     "help": "help",
 }
 _NEITHER = "something else"
+_APPROVES = re.compile(r"^\W*(?:approved?|yes|reject(?:ed)?)\b", re.IGNORECASE)
+_NOT_DECIDED = (
+    "That answered my question, so nothing was approved or rejected. Say it once more, or press the card's button."
+)
 _MOST_ABOUT = 300  # characters of a request that say what to predict
 _MOST_NAMED = 40  # columns
 NOTHING_TO_ADD = "I have nothing to add to what the card above says."
@@ -160,15 +164,15 @@ class OfflinePlanner:
 
 
 def _request(messages: Sequence[ModelMessage]) -> tuple[int, ModelMessage]:
-    """Where the newest words of a person stand, and they; an answer to a question counts, with the files before it."""
+    """Where the newest words of a person stand, and they; an answer to a question counts, as do the files before it."""
     asking = {call.id for said in messages for call in said.calls if call.name == "ask_user"}
-    files = next((said.files for said in reversed(messages) if said.role is Role.USER), ())
+    before = next((said.files for said in reversed(messages) if said.role is Role.USER), ())
     for at in range(len(messages) - 1, -1, -1):
         said = messages[at]
         if said.role is Role.USER:
             return at, said
         if said.call_id in asking and (words := str(_object(said.text).get("text", "")).partition(" answered: ")[2]):
-            return at, replace(said, text=words, files=files)
+            return at, replace(said, text=words, files=said.files or before)
     return -1, ModelMessage(Role.USER, "")
 
 
@@ -203,8 +207,8 @@ def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
     run_id = named[0] if named else None
     if (program := _program_in(asked)) is not None:
         return _with_program(asked, program, run_id)
-    if asked.answers and asked.words == _NEITHER:
-        return _say(NOT_UNDERSTOOD + _examples(messages))
+    if asked.answers and (asked.words == _NEITHER or _APPROVES.search(asked.words)):
+        return _say(NOT_UNDERSTOOD + _examples(messages) if asked.words == _NEITHER else _NOT_DECIDED)
     decided = _decided(asked, messages)
     if decided.between and not asked.answers:
         return _which(decided.between, run_id)

@@ -59,6 +59,18 @@ def test_other_words_and_other_languages_are_understood(words: str, intent: str)
     "words",
     [
         *(
+            "stop everything but r-abc123",
+            "pause all runs except r-abc123",
+            "kill gpu-1",
+            "restart the worker",
+            "is r-abc123 high priority",
+            "the retry failed",
+            "will it stop by itself",
+            "don't pause it yet",
+            "para qué sirve r-abc123",
+            "wer hat r-abc123 gestoppt",
+            "arrête r-abc123 demain",
+            "停止之后会怎么样",
             "alice said to stop r-abc123",
             "should we pause r-abc123?",
             "who stopped r-abc123",

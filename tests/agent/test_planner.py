@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from agent.brain import Brain
+from agent.domain.content import Card
 from agent.domain.datasets import ColumnReport, DataReport, DatasetRef
 from agent.domain.errors import BadRequest
 from agent.domain.orders import InspectOrder
@@ -20,7 +22,7 @@ from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
 from tests.agent.test_turns import attached
-from tests.fakes import said
+from tests.fakes import clicked, said
 
 REPORT = {
     "text": "1,000 rows.",
@@ -133,6 +135,7 @@ def planned(**arguments: Any) -> Sequence[ModelMessage]:
         ("train on queue.csv, predict waiting", "train"),
         ("deploy it", "serve_model"),
         ("cluster these customers", "train"),
+        ("find natural groups of customers", "train"),
         ("cluster iris.csv in 3 clusters", "train"),
         ("please segment my customers", "train"),
         ("find clusters in this", "train"),
@@ -606,3 +609,31 @@ async def test_what_stands_in_a_text_for_a_model_is_no_request() -> None:
     for text in ("x = max(1, len(name))  # why", "stop the run and show its logs", "compare these"):
         (call,) = (await reply(user(f"predict “{text}”"))).calls
         assert (call.name, json.loads(call.arguments)["text"]) == ("predict", text)
+
+
+async def question(harness: Harness, brain: Brain, words: str) -> Card:
+    """The card that asks which of two readings is meant."""
+    await brain.router.accept(said(words))
+    await harness.until(lambda: any(c.card and "A question" in c.card.title for c in harness.adapter.shown))
+    await brain.router.idle()
+    return next(c.card for c in harness.adapter.shown if c.card and "A question" in c.card.title)
+
+
+async def test_of_two_readings_the_one_whose_button_is_pressed_is_done(harness: Harness) -> None:
+    async with harness.open() as brain:
+        run = await Stage(harness, brain).running()
+        card = await question(harness, brain, f"pause or resume {run.id}")
+        buttons = {button.label: button for button in card.buttons}
+        assert set(buttons) == {f"pause {run.id}", f"resume {run.id}", "something else"}
+        assert (await brain.stores.runs.get(run.id)).state is RunState.RUNNING
+        await brain.router.accept(clicked(buttons[f"pause {run.id}"]))
+        await brain.router.idle()
+        assert (await brain.stores.runs.get(run.id)).state is RunState.PAUSING
+
+
+async def test_an_approval_that_only_answered_a_question_is_said_to_have_decided_nothing(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        run = await stage.running()
+        await question(harness, brain, f"pause or resume {run.id}")
+        assert "nothing was approved" in await stage.tells("yes")
