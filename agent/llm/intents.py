@@ -46,6 +46,7 @@ _ALIKE = ({"train", "predict"}, {"again", "clone_run"})  # of which the conversa
 _NO_WISH = re.compile(
     r"^\W*(?:is|are|was|were|does|do|did|has|have|had|will|(?:would|can|could)(?! (?:you|we please))|should|shall|may"
     r"|might|who|whose|what|when|why|how|which|where)\b(?!n['’]t)"
+    r"|^\W*priority\b[^=]*\?\s*$"
     r"|\b(?:the|a|an|no|its|every|each)\s+(?:stop|kill|pause|retry|restart)\b"
     r"|\b(?:but|except|apart from|other than|besides)\s+(?:for\s+)?(?:r-|the|it\b|that|this|my|mine|gpu)"
     r"|\b(?:stop|kill|pause|resume|retry|restart)\s+(?:the\s+)?"

@@ -64,6 +64,7 @@ def test_other_words_and_other_languages_are_understood(words: str, intent: str)
             "kill gpu-1",
             "restart the worker",
             "is r-abc123 high priority",
+            "priority of r-abc123?",
             "the retry failed",
             "will it stop by itself",
             "don't pause it yet",
