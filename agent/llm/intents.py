@@ -30,6 +30,13 @@ _ACTS = (
         rf"{ASKED}(?:(?:de-?)?prioriti[sz]e"
         r"|(?:give|set|make|put|move|raise|lower|increase|reduce|decrease|drop|bump)\b(?=.*\bpriority\b))\b",
     ),
+    ("predict_as_job", rf"{ASKED}(?:batch[ -]?)?predict\b.*\bas a job\b"),
+    ("evaluate_model", rf"{ASKED}(?:(?:re-?)?evaluate|measure)\b"),
+    (
+        "download_artifact",
+        rf"{ASKED}(?:download|(?:give|send|hand) (?:me|us) (?:the |its )?(?:model|weights|artifacts?)"
+        r"\W*(?:of\b|from\b|$))",
+    ),
 )
 _VERBS = {
     "stop_run": {"stop"},

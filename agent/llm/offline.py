@@ -120,6 +120,7 @@ _ABOUT_RUNS = frozenset(
         *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority", "set_card"),
         *("list_runs", "list_hosts", "list_queue", "list_experiments", "compare_runs", "clone_run"),
         *("list_models", "show_cost", "show_audit", "serve_model"),
+        *("evaluate_model", "predict_as_job", "download_artifact"),
     }
 )
 
@@ -316,6 +317,9 @@ def _about_runs(tool: str, asked: str, run_id: str | None, messages: Sequence[Mo
         case "serve_model":
             place = changes_in(asked)
             return {"run": run_id} | {name: place.get(name) for name in ("max_hours", "gpus", "host")}
+        case "evaluate_model" | "predict_as_job":
+            file, hours = _DATA_FILE.search(asked), changes_in(asked).get("max_hours")
+            return {"run": run_id, "file": file[1] if file else None} | ({"max_hours": hours} if hours else {})
         case "run_logs" | "run_chart" | "run_results" | "set_card":
             return {"run": run_id, **_SAID_OF[tool](asked)}
         case "run_metrics":

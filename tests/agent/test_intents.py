@@ -49,6 +49,11 @@ def test_a_sentence_is_read_in_milliseconds() -> None:
         ("wie läuft es", "run_status"),
         ("muéstrame los logs", "run_logs"),
         ("有空闲的GPU吗", "list_hosts"),
+        ("evaluate r-abc123 on may.csv", "evaluate_model"),
+        ("please measure the model on this data", "evaluate_model"),
+        ("predict every row of big.csv as a job for 2 hours", "predict_as_job"),
+        ("send me the weights", "download_artifact"),
+        ("give me the model metrics", "run_metrics"),
     ],
 )
 def test_other_words_and_other_languages_are_understood(words: str, intent: str) -> None:

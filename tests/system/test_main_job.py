@@ -137,12 +137,12 @@ async def test_a_finished_model_is_measured_on_other_data_and_asked_for_every_ro
     await seen(slack, asked.ts, "Result of")
     trained = run_id(slack, asked.ts)
     may = slack.file("may.csv", "".join((header, *rows[1::2])).encode())
-    alice.mention(f"evaluate {trained}", thread=asked.ts, files=[may])
+    alice.mention(f"please evaluate {trained} on this file", thread=asked.ts, files=[may])
     await approve(slack, asked.ts, f"Measure the model of {trained} on may.csv?")
     await seen(
         slack, asked.ts, "Better than the best constant answer", "on 75 rows of `may.csv`", "When it was trained"
     )
-    alice.mention(f"batch {trained} file=may.csv", thread=asked.ts)
+    alice.mention(f"predict every row of may.csv with {trained} as a job", thread=asked.ts)
     await approve(slack, asked.ts, f"Predict every row with the model of {trained} on may.csv?")
     await seen(slack, asked.ts, "75 rows were predicted")
     handed = [slack.files[file].name for said in slack.thread(asked.ts) for file in said.files]
