@@ -32,6 +32,7 @@ from worker.engines import Given, engine_module, need_redis
 
 LEAST_DISK_BYTES = 5 * 1024**3
 CHECK_S = 20.0
+HOSTS_S = 60.0  # the engine of this process tests its sandbox first
 MODELS_S, MODEL_S = 60.0, 10.0  # LiteLLM takes its time to load; then each model is asked, all at once
 _WITHOUT_SCHEME = re.compile(r"([^@]+)@([\w.-]+:\d+)(?:/.*)?")
 
@@ -61,7 +62,7 @@ def refused(error: ValidationError, console: Console | None = None) -> int:
 
 async def _limited(check: Callable[[Settings], Awaitable[Sequence[Line]]], settings: Settings) -> Sequence[Line]:
     name = check.__module__.split(".")[1] if check.__name__ == "check" else check.__name__.strip("_")
-    limit_s = MODELS_S if check is _models else CHECK_S
+    limit_s = MODELS_S if check is _models else HOSTS_S if check is _hosts else CHECK_S
     try:
         async with asyncio.timeout(limit_s):
             return await check(settings)
