@@ -67,12 +67,17 @@ class Stage:
 
     async def tells(self, text: str, person: Person = ALICE, files: tuple[Attachment, ...] = ()) -> str:
         """The next words in the thread after somebody said something."""
+        await self.settled()  # an earlier answer that is still on its way is not the next one
         before = len(self.harness.adapter.texts())
         await self.brain.router.accept(said(text, person=person, files=files))
         await self.harness.until(lambda: len(self.harness.adapter.texts()) > before)
+        await self.settled()
+        return self.harness.adapter.texts()[-1]
+
+    async def settled(self) -> None:
+        """Wait until all that was said is handled and all that was answered stands in the thread."""
         await self.brain.router.idle()
         await self.brain.delivery.idle()
-        return self.harness.adapter.texts()[-1]
 
     async def asked(self) -> Content:
         """The newest approval card of the thread, once there is one that waits."""

@@ -30,6 +30,8 @@ def words(messages: Sequence[ModelMessage]) -> list[str]:
 
 async def tells(harness: Harness, brain: Brain, text: str, **more: object) -> str:
     """What stands in the thread as an answer to that."""
+    await brain.router.idle()
+    await brain.delivery.idle()
     before = len(harness.adapter.shown)
     await brain.router.accept(said(text, **more))  # type: ignore[arg-type]
     await harness.until(lambda: len(harness.adapter.shown) > before)
