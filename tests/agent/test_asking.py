@@ -78,6 +78,7 @@ async def test_a_question_that_nobody_answers_expires_and_the_turn_goes_on(harne
         await brain.router.expire()
         await harness.until(lambda: "Then I leave it." in harness.adapter.texts())
         await brain.router.expire()
+        await brain.delivery.idle()
     assert model.asked[1][-1].text == '{"text": "Nobody answered in time."}'
     assert (question_of(harness).buttons, question_of(harness).footer) == ((), "Nobody answered in time.")
 

@@ -31,13 +31,17 @@ class Drips:
         yield ModelReply(f"Slowly now the end of {len(self.asked)}.", calls, "m")
 
 
+def slow_answers(harness: Harness) -> list[str]:
+    return [text for text in harness.adapter.texts() if "now" in text]
+
+
 async def dripping(harness: Harness, brain: Brain, text: str = "tell me a long story") -> Drips:
     """A turn of Alice's is answered by a model that drips."""
     model = harness.model
     assert isinstance(model, Drips)
-    asked = len(model.asked)
+    before = len(slow_answers(harness))
     await brain.router.accept(said(text))
-    await harness.until(lambda: len(model.asked) > asked and any("now" in text for text in harness.adapter.texts()))
+    await harness.until(lambda: len(slow_answers(harness)) > before)
     return model
 
 

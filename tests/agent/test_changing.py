@@ -307,7 +307,7 @@ async def test_what_a_card_cannot_show_of_a_plan_is_in_a_file_with_it(harness: H
         await brain.router.accept(clicked(card_of(asked).buttons[0]))
         await harness.until(lambda: len(harness.fleet.launched) > 1)
         assert harness.fleet.launched[-1].spec.model_dump(mode="json") == exact["spec"]
-        await brain.router.idle()
+        await stage.settled()
         short = await stage.running()
         await brain.router.accept(said(f"clone {short.id} seed=2"))
         await harness.until(lambda: bool(open_cards(harness)))

@@ -47,6 +47,7 @@ async def answered(harness: Harness, *words: str) -> str:
     async with harness.open() as brain:
         await brain.router.accept(commanded(*words))
         await harness.until(lambda: len(harness.adapter.whispers) > before)
+        await brain.delivery.idle()  # else the next brain delivers it once more
     _, content = harness.adapter.whispers[-1]
     return content.card.body if content.card else content.text
 
