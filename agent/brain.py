@@ -17,7 +17,7 @@ from agent.conversation.sessions import InboxRouter
 from agent.conversation.tool_calls import ToolCalls
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
-from agent.domain.policy import SecondPerson
+from agent.domain.policy import Grants, SecondPerson
 from agent.ports import (
     Blobs,
     Bundles,
@@ -44,6 +44,7 @@ from agent.tools.charts.charting import Charting
 from agent.tools.charts.experiments import Experimenting
 from agent.tools.data import Data, DataFiles
 from agent.tools.dispatch import Dispatcher
+from agent.tools.members import Members
 from agent.tools.models import LanguageModels
 from agent.tools.runs.control import Control
 from agent.tools.runs.downloading import Downloading
@@ -63,7 +64,7 @@ class Options:
     """What people may set. `pictures` takes chart files; `edit_gap_s` is by platform."""
 
     pictures: Path
-    approvers: frozenset[str] = frozenset()
+    grants: Grants = field(default_factory=Grants)
     second_person: SecondPerson = SecondPerson.NEVER
     runs_open: bool = False  # whether people of other channels of a workspace see and control runs
     approval_lifetime: timedelta = timedelta(hours=24)
@@ -144,7 +145,8 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     files = DataFiles(stores.conversations, engines, clock)
     model_of: ModelOf = models.model if models else lambda preference, unused=None: model  # noqa: ARG005
     compactor = Compactor(stores.conversations, delivery, model_of, stores.usage, clock, window=options.context_tokens)
-    control = Control(stores.runs, service, approvers=options.approvers)
+    members = Members(options.grants, adapters)
+    control = Control(stores.runs, service, members)
     families: tuple[Toolset, ...] = (
         Data(files, stores.runs, engines, blobs, artifacts),
         Training(files, stores.runs, service, engines, bundles, artifacts),
@@ -175,7 +177,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         dispatcher,
         delivery,
         clock,
-        approvers=options.approvers,
+        members,
         lifetime=options.approval_lifetime,
         second_person=options.second_person,
     )
@@ -196,7 +198,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         limits=options.limits,
         answer_s=options.answer_s,
     )
-    router = InboxRouter(stores, loop, approvals, questions, dispatcher, delivery, blobs, adapters, clock)
+    router = InboxRouter(stores, loop, approvals, questions, dispatcher, delivery, blobs, adapters, members, clock)
     completion = Completion(stores, engines, workspace=options.runs_open, models=models.names if models else ())
     monitor = None
     if options.monitor:

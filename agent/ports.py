@@ -117,6 +117,9 @@ class ChatAdapter(Protocol):
     def busy(self, thread: Thread, asked: Inbound | None) -> AbstractAsyncContextManager[None]:
         """Show that the bot is at work on what `asked` wants, as long as the block lasts; a cancelled one leaves it."""
 
+    async def groups_of(self, person: Person, among: frozenset[str]) -> frozenset[str]:
+        """Those of these groups of the platform, by id, that the person is in; raises what is above."""
+
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         """Download an attachment. Raises `BadData` when it is larger than `limit_bytes` or not what it claims to be."""
 

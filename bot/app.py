@@ -213,7 +213,7 @@ class App:
             tokens=ServingKey(settings.home / "keys").token,
             options=Options(
                 pictures=settings.home / "charts",
-                approvers=settings.approver_ids,
+                grants=settings.grants,
                 second_person=settings.second_person,
                 runs_open=settings.runs == "workspace",
                 approval_lifetime=settings.approval_lifetime,

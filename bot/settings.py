@@ -14,7 +14,7 @@ from platformdirs import user_data_dir
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from agent.domain.policy import SecondPerson
+from agent.domain.policy import Grant, Grants, SecondPerson, grants_of
 from agent.domain.runs import DEFAULT_ENGINE
 
 PREFIX = "TRAINYARD_"
@@ -81,6 +81,12 @@ def _socket(url: str) -> str:
     raise ValueError("This is no address. It begins with wss:// or ws:// and names a host, or is left out.")
 
 
+def _who(text: str) -> str:
+    grants_of(text)  # raises
+    return text
+
+
+Who = Annotated[str, AfterValidator(_who)]
 Web = Annotated[str, AfterValidator(_web)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -102,7 +108,10 @@ class Settings(BaseSettings):
     engines: str = DEFAULT_ENGINE  # where runs may go, comma-separated; the first is the usual one
     models: str = ""  # LiteLLM names, comma-separated, asked in this order; `name@url` for an OpenAI-compatible server
     runs: Literal["channel", "workspace"] = "channel"  # who sees a run: people of its channel, or of the workspace
-    approvers: str = ""  # ids of people who may decide for others, comma-separated
+    ask: Who = "*"  # who may talk to the bot, as `agent.domain.policy.grants_of` reads it
+    launch: Who = "*"  # who may decide about what they asked for themselves
+    approvers: Who = ""  # who may decide for others
+    admins: Who = ""  # who may set budgets, beside whoever sits at the bot's terminal
     second_person: SecondPerson = SecondPerson.NEVER  # what somebody else than who asked has to decide
     approval_hours: Finite = Field(24.0, gt=0, le=MOST_HOURS)
     answer_s: Finite = Field(300.0, gt=0, le=86_400)  # for one answer of a language model, to its last word
@@ -156,9 +165,14 @@ class Settings(BaseSettings):
         return tuple(dict.fromkeys(_listed(self.engines))) or (DEFAULT_ENGINE,)
 
     @property
-    def approver_ids(self) -> frozenset[str]:
-        """People who may decide for others."""
-        return frozenset(_listed(self.approvers))
+    def grants(self) -> Grants:
+        """Who may do what."""
+        return Grants(
+            ask=grants_of(self.ask),
+            launch=grants_of(self.launch),
+            approve=grants_of(self.approvers),
+            admin=grants_of(self.admins) | {Grant(who="console/*")},
+        )
 
     @property
     def guild_ids(self) -> tuple[int, ...]:

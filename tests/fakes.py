@@ -105,6 +105,7 @@ class FakeAdapter:
         self.failures: list[AppError] = []
         self.lose_answers = 0
         self.busy_with: list[Inbound | None] = []
+        self.groups: dict[str, set[str]] = {}  # by person
 
     async def run(self, accept: Accept, complete: Complete | None = None) -> None:
         raise AssertionError("tests accept by themselves")
@@ -139,6 +140,9 @@ class FakeAdapter:
 
     async def stream(self, thread: Thread, *, key: str) -> ReplyStream:
         return FakeStream(self, thread, key)
+
+    async def groups_of(self, person: Person, among: frozenset[str]) -> frozenset[str]:
+        return among.intersection(self.groups.get(person.id, ()))
 
     @asynccontextmanager
     async def busy(self, thread: Thread, asked: Inbound | None) -> AsyncIterator[None]:

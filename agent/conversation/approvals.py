@@ -16,10 +16,11 @@ from agent.domain.content import REJECT_BECAUSE, Button, Card, Content, Fact
 from agent.domain.errors import BadRequest, Conflict, NotAllowed, TransientError
 from agent.domain.ids import new_approval_id, new_ulid
 from agent.domain.inbound import Person
-from agent.domain.policy import Effect, SecondPerson, may_decide
+from agent.domain.policy import Effect, Right, SecondPerson, may_decide
 from agent.ports import Clock, ToolCall
 from agent.stores import Approvals, Conversations, Turn, TurnKind
 from agent.tools.dispatch import Dispatcher, NeedsApproval, failure_of
+from agent.tools.members import Members
 from agent.tools.tool import Caller, Plan
 
 log = logging.getLogger(__name__)
@@ -39,18 +40,18 @@ class ApprovalService:
         dispatcher: Dispatcher,
         delivery: OutboxDelivery,
         clock: Clock,
+        members: Members,
         *,
-        approvers: frozenset[str],
         lifetime: timedelta,
         second_person: SecondPerson = SecondPerson.NEVER,
     ) -> None:
-        """`approvers` are ids of people who may decide for others; `second_person` says where they have to."""
+        """Approvers among the `members` may decide for others; `second_person` says where they have to."""
         self._approvals = approvals
         self._conversations = conversations
         self._dispatcher = dispatcher
         self._delivery = delivery
         self._clock = clock
-        self._approvers = approvers
+        self._members = members
         self._lifetime = lifetime
         self._second_person = second_person
         self._in_hand: set[str] = set()  # decisions that are being carried out now
@@ -133,7 +134,9 @@ class ApprovalService:
         turn = await self._conversations.turn(approval.turn_id)
         if self._needs_another(approval, turn, person):
             return False
-        return may_decide(person, requester=approval.requester, approvers=self._approvers, thread=turn.thread)
+        rights = await self._members.rights(person, turn.thread)
+        spends = self._dispatcher.effect(approval.tool) is Effect.SPEND
+        return may_decide(person, requester=approval.requester, rights=rights, spends=spends)
 
     def _needs_another(self, approval: Approval, turn: Turn, person: Person) -> bool:
         """Whether this person asked for what somebody else has to decide."""
@@ -174,9 +177,14 @@ class ApprovalService:
     async def _check_decider(self, approval: Approval, turn: Turn, person: Person) -> None:
         """Raises `NotAllowed` for whom this question does not wait."""
         if self._needs_another(approval, turn, person):
-            known = ", ".join(f"`{approver}`" for approver in sorted(self._approvers)) or "none are set"
+            known = self._members.who(Right.APPROVE)
             raise NotAllowed(f"You asked for this, so somebody else decides it: an approver ({known}).")
         if not await self.may_decide(approval, person):
+            if person.key == approval.requester and not person.external:
+                raise NotAllowed(
+                    "You may ask for what costs, but not start it: an approver decides "
+                    f"({self._members.who(Right.APPROVE)})."
+                )
             who = "who asked" if approval.requester == turn.person.key else "whose run this is"
             raise NotAllowed(f"Only the person {who}, or an approver, can decide this.")
 

@@ -33,10 +33,12 @@ from agent.domain.datasets import FILE_LIMIT_BYTES, DatasetRef
 from agent.domain.errors import AppError, BadData, BadRequest, Conflict, NotAllowed, NotFound
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Attachment, Away, Clicked, Commanded, Inbound, Noticed, Person, Said, Thread
+from agent.domain.policy import Right
 from agent.domain.redaction import without_secrets
 from agent.ports import AttachedFile, Blobs, ChatAdapter, Clock, ModelMessage, Role, Whisper
 from agent.stores import InboxItem, Stores, Turn, TurnKind, TurnState
 from agent.tools.dispatch import Dispatcher
+from agent.tools.members import Members
 from agent.tools.tool import Caller
 from agent.tools.training.programs import holds_program
 
@@ -57,6 +59,7 @@ ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
 DONE = "Done; it stands in the thread."
 STOPPED = "I stopped that answer."
 WAITED_FOR = "{} is at work and changes something, so I wait for its end; then I stop."
+NO_RIGHT = "You may not use me here. Who runs me grants that (`TRAINYARD_ASK`); admins: {}."
 NOT_YOURS = "Guests of another organisation end only answers to themselves."
 
 
@@ -73,9 +76,10 @@ class InboxRouter:
         delivery: OutboxDelivery,
         blobs: Blobs,
         adapters: Mapping[str, ChatAdapter],
+        members: Members,
         clock: Clock,
     ) -> None:
-        """`adapters` fetch attachments."""
+        """`adapters` fetch attachments; `members` says who may talk to the bot."""
         self._inbox = stores.inbox
         self._conversations = stores.conversations
         self._decisions = Decisions(stores, approvals, adapters)
@@ -86,6 +90,7 @@ class InboxRouter:
         self._delivery = delivery
         self._blobs = blobs
         self._adapters = adapters
+        self._members = members
         self._clock = clock
         self._acts: dict[str, Actor] = {}  # by thread: what acts at once
         self._turns: dict[str, Actor] = {}  # by thread: turns, one after the other
@@ -218,7 +223,7 @@ class InboxRouter:
         if isinstance(work, Turn):
             await self._resume(work, self._control(work.person, []))
             return True
-        return await self._act_on(work)
+        return not await self._admits(work) or await self._act_on(work)
 
     async def _act_on(self, item: InboxItem) -> bool:
         inbound = item.inbound
@@ -259,6 +264,22 @@ class InboxRouter:
         turn = await self._questions.answer(item, question, words, files)
         self._hand(turn.thread, turn)
         return True
+
+    async def _admits(self, item: InboxItem) -> bool:
+        """Whether this person may talk to the bot; words that do not name it are passed over in silence.
+
+        Raises:
+            NotAllowed: they do, and it is answered.
+        """
+        inbound = item.inbound
+        if self._members.open or isinstance(inbound.act, Noticed):
+            return True
+        if Right.ASK in await self._members.rights(inbound.person, inbound.thread):
+            return True
+        if inbound.mentions_bot:
+            raise NotAllowed(NO_RIGHT.format(self._members.who(Right.ADMIN)))
+        await self._inbox.forget(item.id)
+        return False
 
     def _is_busy(self, thread: Thread) -> bool:
         return thread.key in self._turns and self._turns[thread.key].busy

@@ -139,6 +139,11 @@ class ConsoleAdapter:
         with self._spinner.turning():
             yield
 
+    async def groups_of(self, person: Person, among: frozenset[str]) -> frozenset[str]:
+        """A terminal has no groups."""
+        del person, among
+        return frozenset()
+
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         """Copy a local file. Raises `BadData`."""
         await asyncio.to_thread(_copy, Path(attachment.locator), into, limit_bytes)

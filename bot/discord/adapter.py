@@ -16,7 +16,7 @@ from yarl import URL
 
 from agent.domain.content import Content
 from agent.domain.errors import AppError, TransientError, Unavailable
-from agent.domain.inbound import Attachment, Inbound, Platform, Thread
+from agent.domain.inbound import Attachment, Inbound, Person, Platform, Thread
 from agent.ports import Accept, Complete, MessageRef, Whisper
 from bot.connection import Connection
 from bot.discord.addresses import place_of, whispered_by
@@ -175,6 +175,17 @@ class DiscordAdapter:
                 log.info("discord_not_typing", extra={"address": thread.key, "reason": error.text})
                 return
             await asyncio.sleep(TYPING_S)
+
+    async def groups_of(self, person: Person, among: frozenset[str]) -> frozenset[str]:
+        """Those of these roles that the person has on the server; none in a direct message."""
+        client = await self._link.up()
+        if not person.tenant.isdecimal():
+            return frozenset()
+        try:
+            member = await client.http.get_member(int(person.tenant), int(person.id))
+        except FOREIGN as error:
+            raise translated(error, "read") from error
+        return among.intersection(map(str, member["roles"]))
 
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         """Download an attachment to the file `into`."""

@@ -25,13 +25,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.content import Content
 from agent.domain.errors import AppError, TransientError
-from agent.domain.inbound import Attachment, Inbound, Platform, Thread
+from agent.domain.inbound import Attachment, Inbound, Person, Platform, Thread
 from agent.ports import Accept, Complete, MessageRef, ReplyStream, Whisper
 from bot.connection import Connection
 from bot.slack.api import SlackApi
 from bot.slack.dialogs import view_of
 from bot.slack.downloads import Downloads
 from bot.slack.errors import code_of
+from bot.slack.groups import UserGroups
 from bot.slack.inbound import Self, interpret, posted_at, sender_of
 from bot.slack.limiter import RATES, Rate
 from bot.slack.missed import missed
@@ -93,6 +94,7 @@ class SlackAdapter:
         self._signs = Signs(self._api)
         self._pictures = Pictures(self._api, memory / "slack-pictures.json" if memory else None)
         self._names = Names(self._api)
+        self._groups = UserGroups(self._api)
         self._outbound = Outbound(
             self._api,
             self._pictures,
@@ -164,6 +166,10 @@ class SlackAdapter:
     def busy(self, thread: Thread, asked: Inbound | None) -> AbstractAsyncContextManager[None]:
         """Show a status in the thread, or a reaction on the message that asks."""
         return self._signs.busy(thread, asked)
+
+    async def groups_of(self, person: Person, among: frozenset[str]) -> frozenset[str]:
+        """Those of these user groups that the person is in."""
+        return await self._groups.of(person, among)
 
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         """Download to the file `into`, whole or not at all."""

@@ -24,6 +24,7 @@ READS = {
     "conversations.history",
     "conversations.replies",
     "files.info",
+    "usergroups.users.list",
     "users.conversations",
     "users.info",
 }  # these take no JSON body

@@ -20,6 +20,7 @@ BOT_SCOPES = (
     "mpim:history",
     "mpim:read",
     "reactions:write",
+    "usergroups:read",
     "users:read",
 )
 NEEDED_SCOPES = ("app_mentions:read", "channels:history", "chat:write", "commands", "files:read", "files:write")

@@ -9,7 +9,7 @@ import pytest
 
 from agent.domain.content import Button, Card
 from agent.domain.inbound import Inbound, Noticed, Person
-from agent.domain.policy import is_approver, may_control, may_decide
+from agent.domain.policy import Grants, Right, grants_of, may_control
 from agent.domain.runs import ExitClass, Run, RunState
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from agent.runs.cards.run_cards import ACTIONS, BUTTONS, run_buttons
@@ -121,7 +121,7 @@ def cards(harness: Harness) -> list[Card]:
 
 @pytest.mark.parametrize("verb", ["kill", "stop"])
 async def test_who_ends_the_run_of_another_is_asked_first_and_its_owner_decides(harness: Harness, verb: str) -> None:
-    harness.options = replace(harness.options, approvers=frozenset({"T1/U-carol"}))
+    harness.options = replace(harness.options, grants=Grants(approve=grants_of("T1/U-carol")))
     async with harness.open() as brain:
         stage = Stage(harness, brain)
         run, another = await stage.running(), await stage.running()
@@ -349,17 +349,17 @@ def test_every_state_has_its_buttons_and_no_button_is_always_refused() -> None:
 
 
 def test_an_id_counts_in_its_own_workspace_only() -> None:
-    bare, whole = frozenset({BOB.id}), frozenset({BOB.key})
-    assert may_decide(BOB, requester=ALICE.key, approvers=bare, thread=THREAD)
-    assert not may_decide(STRANGER, requester=ALICE.key, approvers=bare, thread=THREAD)
-    assert not may_decide(STRANGER, requester=BOB.key, approvers=whole, thread=THREAD)
-    assert is_approver(BOB, frozenset({"T1/U-bob"}))
-    assert not is_approver(STRANGER, frozenset({"T1/U-bob", BOB.key, BOB.id}))
-    assert not may_control(GUEST, requester=GUEST.key, approvers=frozenset({GUEST.id}), thread=THREAD)
+    for named in (BOB.id, BOB.key, "T1/U-bob"):
+        grants = Grants(approve=grants_of(named))
+        assert Right.APPROVE in grants.of(BOB, THREAD, ())
+        assert Right.APPROVE not in grants.of(STRANGER, THREAD, ())
+    rights = Grants(approve=grants_of(GUEST.id)).of(GUEST, THREAD, ())
+    assert rights == {Right.ASK}
+    assert not may_control(GUEST, requester=GUEST.key, rights=rights)
 
 
 async def test_an_approver_of_another_workspace_with_the_same_id_decides_nothing(harness: Harness) -> None:
-    harness.options = replace(harness.options, approvers=frozenset({BOB.id}))
+    harness.options = replace(harness.options, grants=Grants(approve=grants_of(BOB.id)))
     async with harness.open() as brain:
         stage = Stage(harness, brain)
         await stage.asks("clone", (await stage.running(SPEC)).id, "seed=1")

@@ -11,7 +11,7 @@ from agent.commands.typed import Decision, decision_of, words_of
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import REJECT_BECAUSE, Card
 from agent.domain.errors import BadRequest
-from agent.domain.policy import SecondPerson
+from agent.domain.policy import Grants, SecondPerson, grants_of
 from agent.ports import ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
@@ -158,8 +158,8 @@ async def test_others_change_nothing(harness: Harness, csv: Path) -> None:
 
 
 async def test_a_second_person_decides_what_costs_where_the_settings_say_so(harness: Harness, csv: Path) -> None:
-    approvers = frozenset({"T1/U-bob"})
-    harness.options = replace(harness.options, approvers=approvers, second_person=SecondPerson.SPEND)
+    grants = Grants(approve=grants_of("T1/U-bob"))
+    harness.options = replace(harness.options, grants=grants, second_person=SecondPerson.SPEND)
     async with harness.open() as brain:
         approve = (await asked(harness, brain, csv)).buttons[0]
         await brain.router.accept(clicked(approve))

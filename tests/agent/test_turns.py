@@ -12,6 +12,7 @@ from agent.brain import Brain
 from agent.conversation.prompt import as_read
 from agent.domain.errors import Unavailable
 from agent.domain.inbound import Attachment, Thread
+from agent.domain.policy import Grants, grants_of
 from agent.domain.runs import RunState
 from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
@@ -187,7 +188,7 @@ async def test_a_stranger_cannot_decide_in_words_here_or_elsewhere(harness: Harn
 
 
 async def test_an_approver_may_decide_for_others(harness: Harness, csv: Path) -> None:
-    harness.options = replace(harness.options, approvers=frozenset({BOB.id}))
+    harness.options = replace(harness.options, grants=Grants(approve=grants_of(BOB.id)))
     async with harness.open() as brain:
         await asked_to_train(harness, brain, csv)
         await brain.router.accept(clicked(harness.adapter.button("approve"), person=BOB))

@@ -144,6 +144,11 @@ class NoAdapter:
         """Take an answer that grows."""
         return _NoStream(self, MessageRef(thread.channel, str(next(self._numbers))))
 
+    async def groups_of(self, person: Person, among: frozenset[str]) -> frozenset[str]:
+        """Nobody is in a group here."""
+        del person, among
+        return frozenset()
+
     @contextlib.asynccontextmanager
     async def busy(self, thread: Thread, asked: Inbound | None) -> AsyncIterator[None]:
         """Nobody looks."""
@@ -228,7 +233,6 @@ async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTu
             dispatcher,
             delivery,
             clock,
-            approvers=frozenset(),
             lifetime=timedelta(hours=1),
         )
         questions = QuestionService(

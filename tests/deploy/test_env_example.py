@@ -79,7 +79,8 @@ def test_what_it_says_of_defaults_is_true(bare):
     shown, default = Settings(), Settings(_env_file=None)
 
     for name in (
-        "blobs", "approvers", "approval_hours", "answer_s", "tick_s", "card_pace_s", "slack_edit_gap_s",
+        "blobs", "ask", "launch", "approvers", "admins", "approval_hours", "answer_s", "tick_s", "card_pace_s",
+        "slack_edit_gap_s",
         "discord_edit_gap_s", "log_level", "monitor", "slack_http_host", "discord_message_content", "discord_guilds",
     ):  # fmt: skip
         assert getattr(shown, name) == getattr(default, name), name

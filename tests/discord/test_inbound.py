@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agent.domain.content import REJECT_BECAUSE, Button, Card, Content
-from agent.domain.errors import Unavailable
+from agent.domain.errors import AppError, Unavailable
 from agent.domain.inbound import Clicked, Commanded, Said
 from agent.ports import Whisper
 from tests.discord.conftest import Bot
@@ -331,3 +331,14 @@ async def test_commands_of_named_servers_work_there(server: DiscordServer) -> No
     assert (await bot.next()).act == Commanded(words=("metrics", "r-abc123"))
     assert (used.callback, list(server.world.commands)) == (5, [server.guild_id])
     await bot.stop()
+
+
+async def test_discord_says_which_roles_a_person_has_on_the_server(server: DiscordServer, bot: Bot) -> None:
+    await server.user("alice").mention(server.general, "status")
+    person = (await bot.next()).person
+    server.world.people["alice"].roles = [77, 78]
+    assert await bot.adapter.groups_of(person, frozenset({"77", "99"})) == {"77"}
+    private = person.model_copy(update={"tenant": "dm"})
+    assert await bot.adapter.groups_of(private, frozenset({"77"})) == frozenset()
+    with pytest.raises(AppError):
+        await bot.adapter.groups_of(person.model_copy(update={"id": "1"}), frozenset({"77"}))

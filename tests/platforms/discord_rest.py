@@ -207,8 +207,12 @@ class Rest:
         return web.json_response(self._world.guild())
 
     async def _member(self, request: web.Request) -> web.Response:
-        person = self._world.bot
-        return web.json_response({"user": person.user(), **person.member([self._world.role_id])})
+        everybody = (self._world.bot, *self._world.people.values())
+        person = next((one for one in everybody if str(one.id) == request.match_info["user"]), None)
+        if person is None:
+            raise ApiError(404, 10007, "Unknown Member")
+        roles = [self._world.role_id] if person is self._world.bot else person.roles
+        return web.json_response({"user": person.user(), **person.member(roles)})
 
     # Channels and messages
 

@@ -114,6 +114,7 @@ class Person:
     name: str
     bot: bool = False
     takes_dms: bool = True
+    roles: list[int] = field(default_factory=list)
 
     def user(self) -> Json:
         """The user object."""

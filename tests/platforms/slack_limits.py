@@ -46,6 +46,7 @@ SCOPES = {
     "conversations.info": "channels:read",
     "users.conversations": "channels:read",
     "conversations.open": "im:write",
+    "usergroups.users.list": "usergroups:read",
     "users.info": "users:read",
     "files.info": "files:read",
     "files.delete": "files:write",

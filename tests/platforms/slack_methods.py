@@ -244,6 +244,14 @@ def users_info(server: "SlackServer", params: Params) -> dict[str, Any]:
     return {"user": {"id": person.id, "team_id": person.team_id, "name": person.name, "profile": profile}}
 
 
+@method("usergroups.users.list")
+def usergroups_users(server: "SlackServer", params: Params) -> dict[str, Any]:
+    people = server.groups.get(str(params.get("usergroup")))
+    if people is None:
+        raise Refused("no_such_subteam")
+    return {"users": [server.people[name].id for name in people]}
+
+
 @method("files.getUploadURLExternal")
 def upload_url(server: "SlackServer", params: Params) -> dict[str, Any]:
     if not params.get("filename") or int(params.get("length") or 0) <= 0:

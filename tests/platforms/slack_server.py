@@ -121,6 +121,7 @@ class SlackServer:
         self.team_id, self.bot_user_id, self.bot_id = "T0HOME", "U0BOT", "B0BOT"
         self.scopes = set(ALL_SCOPES)
         self.people: dict[str, Person] = {}
+        self.groups: dict[str, list[str]] = {}  # names of people by user group
         self.channels: dict[str, Channel] = {}
         self.whispers: list[Message] = []
         self.files: dict[str, File] = {}

@@ -2,8 +2,11 @@
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
+from agent.domain.errors import AppError
+from agent.domain.inbound import Person
 from bot.cli import app
 from bot.slack.check import check
 from bot.slack.manifest import BOT_SCOPES, NEEDED_SCOPES, manifest
@@ -50,3 +53,16 @@ def test_the_manifest_is_printed_as_json():
 
     assert json.loads(printed.stdout) == manifest()
     assert set(NEEDED_SCOPES) <= set(BOT_SCOPES)
+
+
+async def test_slack_says_who_is_in_a_user_group_once_a_minute(server, inbox):
+    server.scopes |= {"usergroups:read"}
+    alice, bob = server.user("alice"), server.user("bob")
+    server.groups["S1"] = ["alice"]
+    person = Person(platform="slack", tenant=server.team_id, id=alice.id)
+    async with listening(server, inbox) as adapter:
+        assert await adapter.groups_of(person, frozenset({"S1"})) == {"S1"}
+        assert await adapter.groups_of(person.model_copy(update={"id": bob.id}), frozenset({"S1"})) == frozenset()
+        assert [method for method, _ in server.calls].count("usergroups.users.list") == 1
+        with pytest.raises(AppError, match="no_such_subteam"):
+            await adapter.groups_of(person, frozenset({"S2"}))

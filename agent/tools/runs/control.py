@@ -17,6 +17,7 @@ from agent.domain.runs import LIVE, PRIORITIES, Run, RunState
 from agent.runs.life.service import RunService
 from agent.stores import Runs
 from agent.tools.finding import named_or_only
+from agent.tools.members import Members
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 
 _S = RunState
@@ -47,11 +48,11 @@ class PriorityArguments(ControlArguments):
 class Control:
     """The tools of this family."""
 
-    def __init__(self, runs: Runs, service: RunService, *, approvers: frozenset[str]) -> None:
-        """`approvers` count as the owners of every run."""
+    def __init__(self, runs: Runs, service: RunService, members: Members) -> None:
+        """Approvers among the `members` count as the owners of every run."""
         self._runs = runs
         self._service = service
-        self._approvers = approvers
+        self._members = members
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
@@ -142,8 +143,8 @@ class Control:
             )
 
     async def _owns(self, caller: Caller, run: Run) -> bool:
-        thread = await self._runs.thread(run.id)
-        return may_control(caller.person, requester=run.requester, approvers=self._approvers, thread=thread)
+        rights = await self._members.rights(caller.person, await self._runs.thread(run.id))
+        return may_control(caller.person, requester=run.requester, rights=rights)
 
     async def _meant(self, caller: Caller, asked: ControlArguments, verb: str) -> Run:
         states: Collection[RunState] = MEANT[verb]
