@@ -31,14 +31,18 @@ from agent.ports import (
     ServingTokens,
     Whisper,
 )
+from agent.runs.allowances import AllowanceService
+from agent.runs.budgets import BudgetService
 from agent.runs.cards.live import LiveCards
 from agent.runs.engines import Engines
 from agent.runs.life.service import RunService, Timings
 from agent.runs.monitoring.monitor import Monitor
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Stores
+from agent.tools.allowing import Allowing
 from agent.tools.asking import Asking
 from agent.tools.auditing import Auditing
+from agent.tools.budgeting import Budgeting
 from agent.tools.cards.card_views import CardViews
 from agent.tools.charts.charting import Charting
 from agent.tools.charts.experiments import Experimenting
@@ -66,6 +70,7 @@ class Options:
     pictures: Path
     grants: Grants = field(default_factory=Grants)
     second_person: SecondPerson = SecondPerson.NEVER
+    quorum: int = 1  # how many people have to approve what spends
     runs_open: bool = False  # whether people of other channels of a workspace see and control runs
     approval_lifetime: timedelta = timedelta(hours=24)
     answer_s: float = 300.0  # for one answer of a model, from the request to its last word
@@ -77,6 +82,7 @@ class Options:
     listening: Callable[[], bool] = lambda: True  # whether events of hosts can reach us
     monitor: bool = True  # whether live runs are watched by rules
     monitor_every_s: float = 30.0
+    charged: bool = True  # whether answers may cost something; those of rules do not
     advised: bool = False  # whether a language model may think about what the monitor finds
 
 
@@ -146,6 +152,9 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     model_of: ModelOf = models.model if models else lambda preference, unused=None: model  # noqa: ARG005
     compactor = Compactor(stores.conversations, delivery, model_of, stores.usage, clock, window=options.context_tokens)
     members = Members(options.grants, adapters)
+    budgets = BudgetService(stores.budgets, clock, charged=options.charged)
+    alone = options.quorum == 1 and options.second_person is SecondPerson.NEVER
+    allowances = AllowanceService(stores.allowances, clock, in_force=alone)
     control = Control(stores.runs, service, members)
     families: tuple[Toolset, ...] = (
         Data(files, stores.runs, engines, blobs, artifacts),
@@ -164,6 +173,8 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         Experimenting(stores.runs, artifacts),
         Asking(stores.conversations),
         Auditing(stores.audit, artifacts),
+        Budgeting(budgets, members),
+        Allowing(allowances, members),
         LanguageModels(models, stores.conversations, stores.usage, clock),
         SessionTools(
             stores.sessions, stores.conversations, compactor, artifacts, effect=lambda name: dispatcher.effect(name)
@@ -178,8 +189,11 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         delivery,
         clock,
         members,
+        budgets,
+        allowances,
         lifetime=options.approval_lifetime,
         second_person=options.second_person,
+        quorum=options.quorum,
     )
     questions = QuestionService(
         stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime
@@ -194,6 +208,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         compactor,
         ThreadFacts(stores.runs, stores.approvals, stores.questions, clock),
         stores.usage,
+        budgets,
         clock,
         limits=options.limits,
         answer_s=options.answer_s,

@@ -9,8 +9,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from agent.domain.approvals import Approval, ApprovalState
+from agent.domain.approvals import Allowance, Approval, ApprovalState
 from agent.domain.audit import AuditEntry, Verified
+from agent.domain.budgets import Budget, Scope, Unit, Used
 from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.inbound import Inbound, Person, Thread
@@ -277,8 +278,34 @@ class Approvals(Protocol):
         Cards of its thread that asked about it once more lose their buttons for it.
         """
 
+    async def vote(self, approval_id: str, person: Person, *, digest: str, at: datetime) -> Sequence[str]:
+        """Count one person's approval of what this digest shows.
+
+        The names of all who gave theirs, the first one first; none where the question is not open any more, or shows
+        something else.
+        """
+
+    async def show(self, approval_id: str, card: Content) -> None:
+        """Show another card of an open question, which asks the same."""
+
     async def of_state(self, *states: ApprovalState) -> Sequence[Approval]:
         """All approvals in these states, the oldest first."""
+
+
+class Allowances(Protocol):
+    """What a conversation may start without asking."""
+
+    async def of(self, session_id: str) -> Sequence[Allowance]:
+        """Those of a session, the oldest first."""
+
+    async def put(self, new: Allowance) -> None:
+        """Store it in place of the one for the same tool."""
+
+    async def end(self, session_id: str) -> None:
+        """Nothing of this session is approved by itself any more."""
+
+    async def spent_usd(self, allowance_id: str) -> float:
+        """What it has paid for: of runs that are over what they used, of others all that was approved."""
 
 
 class AuditLog(Protocol):
@@ -420,6 +447,22 @@ class ModelUsage(Protocol):
         """The same by the model's name, the one with most tokens first."""
 
 
+class Budgets(Protocol):
+    """Budgets, and what was used of them."""
+
+    async def all(self) -> Sequence[Budget]:
+        """Every budget."""
+
+    async def set(self, new: Budget) -> None:
+        """Store it in place of the one before."""
+
+    async def remove(self, scope: Scope, key: str, unit: Unit) -> None:
+        """Take it away."""
+
+    async def used(self, scope: Scope, key: str, since: datetime | None) -> Used:
+        """What language models and runs used since then, with what is approved for runs that are not over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stores:
     """All that the brain remembers."""
@@ -428,8 +471,10 @@ class Stores:
     conversations: Conversations
     sessions: Sessions
     approvals: Approvals
+    allowances: Allowances
     questions: Questions
     runs: Runs
     outbox: Outbox
     usage: ModelUsage
+    budgets: Budgets
     audit: AuditLog

@@ -175,7 +175,7 @@ class App:
         self.blobs = make_blobs(self.settings.blobs, home=home, redis_url=redis_url, cache=home / "blobs")
         self._worker_environment = worker_environment(home, redis_url, self.settings.blobs)
         own_worker_s = OWN_WORKER_S if self._with_worker else 0.0
-        given = Given(home, redis_url, self.blobs, self._worker_environment, own_worker_s)
+        given = Given(home, redis_url, self.blobs, self._worker_environment, own_worker_s, self.settings.price_list)
         parts = [engine_module(name).parts(given) for name in self.settings.engine_names]
         for one in parts:
             self._stack.push_async_callback(one.close)
@@ -215,6 +215,7 @@ class App:
                 pictures=settings.home / "charts",
                 grants=settings.grants,
                 second_person=settings.second_person,
+                quorum=settings.quorum,
                 runs_open=settings.runs == "workspace",
                 approval_lifetime=settings.approval_lifetime,
                 answer_s=settings.answer_s,
@@ -223,7 +224,8 @@ class App:
                 edit_gap_s=settings.edit_gap_s,
                 card_pace_s=settings.card_pace_s,
                 monitor=settings.monitor,
-                advised=bool(settings.model_names),
+                charged=bool(names),
+                advised=bool(names),
                 timings=self._timings,
                 listening=lambda: not any(feed.away for feed in self.feeds.values()),
             ),

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from agent.domain.policy import Grant, Grants, SecondPerson, grants_of
+from agent.domain.prices import Prices, prices_of
 from agent.domain.runs import DEFAULT_ENGINE
 
 PREFIX = "TRAINYARD_"
@@ -86,6 +87,11 @@ def _who(text: str) -> str:
     return text
 
 
+def _prices(text: str) -> str:
+    prices_of(text)  # raises
+    return text
+
+
 Who = Annotated[str, AfterValidator(_who)]
 Web = Annotated[str, AfterValidator(_web)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -113,6 +119,8 @@ class Settings(BaseSettings):
     approvers: Who = ""  # who may decide for others
     admins: Who = ""  # who may set budgets, beside whoever sits at the bot's terminal
     second_person: SecondPerson = SecondPerson.NEVER  # what somebody else than who asked has to decide
+    quorum: int = Field(1, ge=1, le=20)  # how many people have to approve what costs
+    prices: Annotated[str, AfterValidator(_prices)] = ""  # of an hour on our hosts, as `prices_of` reads them
     approval_hours: Finite = Field(24.0, gt=0, le=MOST_HOURS)
     answer_s: Finite = Field(300.0, gt=0, le=86_400)  # for one answer of a language model, to its last word
     context_tokens: int = Field(100_000, ge=8_000)  # that a model reads whose own window LiteLLM does not know
@@ -173,6 +181,11 @@ class Settings(BaseSettings):
             approve=grants_of(self.approvers),
             admin=grants_of(self.admins) | {Grant(who="console/*")},
         )
+
+    @property
+    def price_list(self) -> Prices:
+        """What an hour on our hosts costs."""
+        return prices_of(self.prices)
 
     @property
     def guild_ids(self) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 from agent.commands.command import Command
 from agent.commands.options import Completes, Kind, Option
 from agent.commands.words import is_session_address
+from agent.domain.budgets import Scope
 from agent.domain.datasets import may_be_program
 from agent.domain.errors import BadRequest
 from agent.domain.models import EFFORTS
@@ -114,6 +115,10 @@ _START_SCRIPT = Command(
         Option("args", "the command line of a program", Kind.REST, argument="arguments", shown="--its-arguments"),
     ),
 )
+
+
+def _is_scope(word: str) -> bool:
+    return word.lower() in set(Scope)
 
 
 def _on_run(name: str, tool: str, does: str, group: str = "look", *, everyday: bool = False) -> Command:
@@ -257,6 +262,27 @@ COMMANDS: Mapping[str, Command] = {
             example="audit verify",
         ),
         Command("cost", "show_cost", "tokens and money of language models, here and this month"),
+        Command(
+            "budget",
+            "show_budget",
+            "what is left of the budgets here; admins set one: `budget channel usd=50`",
+            options=(),
+            example="budget channel usd=50 gpu_hours=100",
+            switch=_is_scope,
+            other=Command(
+                "budget",
+                "set_budget",
+                "set a budget",
+                options=(
+                    Option("scope", "whose", choices=tuple(Scope), written="{}", needed=True),
+                    Option("who", "a person's id", shown="U012AB"),
+                    Option("usd", "dollars a month, or none", shown="50"),
+                    Option("tokens", "tokens a month, or none", shown="2M"),
+                    Option("gpu_hours", "GPU-hours a month, or none", shown="100"),
+                ),
+                example="budget channel usd=50 gpu_hours=100",
+            ),
+        ),
         _on_run("pause", "pause_run", "save a checkpoint and free the GPUs", "control", everyday=True),
         Command(
             "resume",
@@ -395,6 +421,17 @@ COMMANDS: Mapping[str, Command] = {
             "a new script: attach train.py",
             "change",
             options=(_RUN, Option("file", "an attached file; unsaid, the newest one", completes=Completes.FILES)),
+        ),
+        Command(
+            "auto",
+            "set_allowance",
+            "what starts in this thread without asking, up to how many dollars",
+            "control",
+            options=(
+                Option("usd", "dollars in all", Kind.NUMBER, shown="5"),
+                Option("off", "ask about everything again", Kind.FLAG),
+            ),
+            example="auto usd=5",
         ),
         Command("new", "new_session", "a fresh start; what was said is kept", "session"),
         Command("compact", "compact_session", "summarise what was said", "session"),

@@ -115,16 +115,20 @@ def _named_picture(rest: Sequence[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What typed words decide: which approval (empty: the open one), and why, or with which changes, `epochs=3`."""
+    """What typed words decide: which approval (empty: the open one), and why, or with which changes, `epochs=3`.
+
+    `always` lets the same kind of job start without asking from then on.
+    """
 
     approve: bool
     approval_id: str = ""
     reason: str = ""
     changes: tuple[str, ...] = ()
+    always: bool = False
 
 
 def decision_of(words: Sequence[str]) -> Decision:
-    """Read `approve a-…`, `yes please`, `reject a-… because …`, `approve a-… with epochs=3`.
+    """Read `approve a-…`, `yes please`, `reject a-… because …`, `approve a-… with epochs=3`, `approve a-… always`.
 
     Raises:
         BadRequest: more is said than a decision.
@@ -139,6 +143,8 @@ def decision_of(words: Sequence[str]) -> Decision:
     changes = tuple(word.strip(",") for word in rest[1:] if word.lower() not in {"and", ","})
     if approve and head == "with" and changes and all("=" in word for word in changes):
         return Decision(approve, approval_id, changes=changes)
+    if approve and words[0].lower() == "approve" and [word.lower() for word in rest] == ["always"]:
+        return Decision(approve, approval_id, always=True)
     if all(word.lower().strip("?!.,") in _POLITE for word in rest):
         return Decision(approve, approval_id)
     raise BadRequest(
@@ -153,11 +159,21 @@ def changes_of(tool: str, words: Sequence[str]) -> dict[str, Any]:
     Raises:
         BadRequest: there is no such option, or no such value.
     """
-    commands = (one for command in COMMANDS.values() for one in (command, command.other) if one is not None)
-    command = next((command for command in commands if command.tool == tool), None)
-    if command is None or command.reads is not None:
+    command = _changing(tool)
+    if command is None:
         raise BadRequest("There is nothing to change about this; approve or reject it.")
     return replace(command, switch=None).arguments(words)
+
+
+def can_change(tool: str) -> bool:
+    """Whether `key=value` words can change the arguments of a tool."""
+    return _changing(tool) is not None
+
+
+def _changing(tool: str) -> Command | None:
+    """The command whose options are a tool's arguments."""
+    commands = (one for command in COMMANDS.values() for one in (command, command.other) if one is not None)
+    return next((command for command in commands if command.tool == tool and command.reads is None), None)
 
 
 def _decision(words: tuple[str, ...]) -> tuple[str, ...] | None:

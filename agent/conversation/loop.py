@@ -22,6 +22,7 @@ from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Card, Content
 from agent.domain.errors import TooLong
 from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelNotice, ModelOf, ModelReply, Role
+from agent.runs.budgets import BudgetService
 from agent.stores import Context, Conversations, ModelCall, ModelUsage, Turn
 from agent.tools.dispatch import Dispatcher
 
@@ -49,6 +50,7 @@ class TurnLoop:
         compactor: Compactor,
         facts: ThreadFacts,
         usage: ModelUsage,
+        budgets: BudgetService,
         clock: Clock,
         *,
         limits: TurnLimits,
@@ -63,6 +65,7 @@ class TurnLoop:
         self._compactor = compactor
         self._facts = facts
         self._usage = usage
+        self._budgets = budgets
         self._clock = clock
         self._limits = limits
         self._answer_s = answer_s
@@ -75,7 +78,8 @@ class TurnLoop:
             if await self._calls.answer(turn, history, control) or await self._command(turn, history, control):
                 return
             so_far = since_request(history)
-            if why := circles(so_far) or reached(self._limits, so_far, seconds=_now_s() - begun_s):
+            limit = circles(so_far) or reached(self._limits, so_far, seconds=_now_s() - begun_s)
+            if why := limit or await self._budgets.refusal(turn.person.key, turn.thread, turn.session_id):
                 await self._end(turn, history, Content(text=why, card=go_on_card(turn.id, history[-1].id)))
                 return
             if _led_by_model(so_far) and control.by is None:

@@ -28,7 +28,7 @@ from agent.conversation.signs import Signs
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.approvals import AGAIN_KEY, Approval
-from agent.domain.content import END_ANSWER, REJECT_BECAUSE, Content
+from agent.domain.content import ALWAYS, CHANGE, END_ANSWER, REJECT_BECAUSE, Content
 from agent.domain.datasets import FILE_LIMIT_BYTES, DatasetRef
 from agent.domain.errors import AppError, BadData, BadRequest, Conflict, NotAllowed, NotFound
 from agent.domain.ids import new_ulid
@@ -327,8 +327,9 @@ class InboxRouter:
     async def _resume(self, turn: Turn, control: TurnControl) -> None:
         """Go on with a turn, unless it has ended since somebody handed it on."""
         context = await self._conversations.resume_turn(turn)
-        if context is not None:
+        while context is not None:
             await self._loop.run(turn, context, control)
+            context = await self._conversations.resume_turn(turn) if await self._approvals.go_on(turn) else None
 
     def _control(self, person: Person, heard: list[int]) -> TurnControl:
         """Over a turn of this person's; `heard` gets the inbox items that become part of it."""
@@ -399,6 +400,8 @@ class InboxRouter:
         begun = await self._conversations.begin_turn(turn, asked)
         if begun is not None:
             await self._loop.run(*begun, control)
+            if await self._approvals.go_on(begun[0]):
+                await self._resume(begun[0], control)
         elif found := await self._conversations.turn_of_item(item.id):  # from before a restart
             await self._resume(found, control)
 
@@ -469,7 +472,9 @@ class InboxRouter:
             text = await self._approvals.edit(meant.id, item.inbound.person, said.changes)
             await self._delivery.put(f"command:{item.id}", thread, Content(text=text), whisper=whisper, urgent=True)
         elif isinstance(meant, Approval):
-            await self._decide(item, meant.id, approve=said.approve, digest=None, reason=said.reason)
+            await self._decide(
+                item, meant.id, approve=said.approve, digest=None, reason=said.reason, always=said.always
+            )
         elif meant is not None:
             await self._delivery.put(AGAIN_KEY.format(item.id), thread, meant, whisper=whisper, urgent=True)
 
@@ -495,14 +500,8 @@ class InboxRouter:
             await self._delivery.put(f"command:{item.id}", item.inbound.thread, content, whisper=whisper, urgent=True)
 
     async def _click(self, item: InboxItem, click: Clicked) -> bool:
-        if click.action in {"approve", "reject"}:
-            await self._decide(item, click.subject, approve=click.action == "approve", digest=click.digest)
-            return True
-        if click.action == REJECT_BECAUSE:
-            if not click.text.strip():
-                raise BadRequest(f"Say why in the thread: `reject {click.subject} because …`.")
-            reason = " ".join(click.text.split())
-            await self._decide(item, click.subject, approve=False, digest=click.digest, reason=reason)
+        if click.action in {"approve", "reject", ALWAYS, REJECT_BECAUSE, CHANGE}:
+            await self._click_on_question(item, click)
             return True
         if click.action == END_ANSWER.action:
             if not await self._stops(item):
@@ -520,11 +519,40 @@ class InboxRouter:
         log.warning("unknown button", extra={"action": click.action, "address": item.inbound.thread.key})
         raise BadRequest("This button belongs to an older version of me; say in words what you want.")
 
+    async def _click_on_question(self, item: InboxItem, click: Clicked) -> None:
+        """Decide an approval, or change what it asks. Raises `BadRequest` for a dialog that came back empty."""
+        text = " ".join(click.text.split())
+        if click.action == CHANGE:
+            if not text:
+                raise BadRequest(f"Say what is different in the thread: `approve {click.subject} with epochs=3`.")
+            person = item.inbound.person
+            said = await self._approvals.edit(click.subject, person, text.split(), digest=click.digest)
+            await self._whisper(item, Content(text=said))
+            return
+        if click.action == REJECT_BECAUSE and not text:
+            raise BadRequest(f"Say why in the thread: `reject {click.subject} because …`.")
+        await self._decide(
+            item,
+            click.subject,
+            approve=click.action in {"approve", ALWAYS},
+            digest=click.digest,
+            reason=text,
+            always=click.action == ALWAYS,
+        )
+
     async def _decide(
-        self, item: InboxItem, approval_id: str, *, approve: bool, digest: str | None, reason: str = ""
+        self,
+        item: InboxItem,
+        approval_id: str,
+        *,
+        approve: bool,
+        digest: str | None,
+        reason: str = "",
+        always: bool = False,
     ) -> None:
-        person = item.inbound.person
-        turn = await self._approvals.decide(approval_id, person, approve=approve, digest=digest, reason=reason)
+        turn = await self._approvals.decide(
+            approval_id, item.inbound.person, approve=approve, digest=digest, reason=reason, always=always
+        )
         if turn is not None:
             self._hand(turn.thread, turn)
 

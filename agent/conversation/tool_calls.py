@@ -131,7 +131,7 @@ class ToolCalls:
         if isinstance(result, Result):
             await self._questions.ask(turn, call, result)
         else:
-            await self._approvals.ask(turn, call, result)
+            await self._approvals.ask(turn, call, result, tainted=caller.shared or caller.unattended)
         return None
 
     async def _show(self, turn: Turn, call: ToolCall, result: Result) -> None:

@@ -31,7 +31,8 @@ class Approval(Value):
     """One question. `requester` is the key of the person who decides it: who asked, or whose run it is about.
 
     `digest` covers everything that decides what happens (see `digest_of`). `edits` are the changes that people made to
-    what the call asked for, `edited_at` is the time of the last one; `reason` is why it was rejected.
+    what the call asked for, `edited_at` is the time of the last one; `reason` is why it was rejected. `quorum` is how
+    many people have to approve; `allowance` names the one that approved it by itself.
     """
 
     id: str
@@ -51,6 +52,26 @@ class Approval(Value):
     reason: str = ""
     edits: dict[str, JsonValue] = Field(default_factory=dict)
     edited_at: datetime | None = None
+    quorum: int = 1
+    allowance: str = ""
+
+    @property
+    def spec(self) -> dict[str, JsonValue] | None:
+        """The specification of the run that it starts; None where it starts none."""
+        spec = self.arguments.get("spec")
+        return spec if isinstance(spec, dict) else None
+
+
+class Allowance(Value):
+    """What people let a conversation start without asking: one tool, or whatever has a known price, up to `cap_usd`."""
+
+    id: str
+    session_id: str
+    tool: str = ""
+    cap_usd: float | None = None
+    by: str
+    name: str = ""
+    at: datetime
 
 
 def digest_of(

@@ -39,9 +39,12 @@ class Dialog(Value):
 
 
 REJECT_BECAUSE = "reject_because"
+CHANGE = "change"  # of a plan that waits for an approval
+ALWAYS = "always"  # approve, and the same kind of job without asking from then on
 # A click on a button with such an action opens a dialog; what is sent off there is the click, with its text.
 DIALOGS: Mapping[str, Dialog] = {
-    REJECT_BECAUSE: Dialog(title="Reject with a reason", label="Why not?", hint="The card and the model get it.")
+    REJECT_BECAUSE: Dialog(title="Reject with a reason", label="Why not?", hint="The card and the model get it."),
+    CHANGE: Dialog(title="Change the plan", label="What is different?", hint="epochs=3 lr=0.01 hours=2"),
 }
 
 

@@ -44,6 +44,10 @@ class Conflict(UserError):
     """The state of the thing does not allow that now."""
 
 
+class OverBudget(UserError):
+    """It may cost more than is left of a budget."""
+
+
 class TransientError(AppError):
     """It may work later; retried by the layer that owns the connection."""
 

@@ -1,7 +1,9 @@
 """The database: the one truth. Only the bot's process opens it."""
 
+from agent.storage.allowances import SqlAllowances
 from agent.storage.approvals import SqlApprovals
 from agent.storage.audit import SqlAuditLog
+from agent.storage.budgets import SqlBudgets
 from agent.storage.conversations import SqlConversations
 from agent.storage.database import Database
 from agent.storage.inbox import SqlInbox
@@ -20,9 +22,11 @@ def sql_stores(database: Database) -> Stores:
         conversations=SqlConversations(database),
         sessions=SqlSessions(database),
         approvals=SqlApprovals(database),
+        allowances=SqlAllowances(database),
         questions=SqlQuestions(database),
         runs=SqlRuns(database),
         outbox=SqlOutbox(database),
         usage=SqlModelUsage(database),
+        budgets=SqlBudgets(database),
         audit=SqlAuditLog(database),
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent import wire
@@ -25,7 +25,7 @@ from agent.storage.audit import record
 from agent.storage.conversations import add_message, as_turn
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
-from agent.storage.tables import approval, inbox, outbox, turn
+from agent.storage.tables import approval, inbox, outbox, turn, vote
 from agent.stores import InboxState, TurnState
 
 
@@ -48,6 +48,8 @@ def _as_approval(row: Row[Any]) -> Approval:
         reason=row.reason,
         edits=json.loads(row.edits),
         edited_at=row.edited_at,
+        quorum=row.quorum,
+        allowance=row.allowance,
     )
 
 
@@ -133,11 +135,7 @@ class SqlApprovals:
         reason: str = "",
     ) -> Approval | None:
         """Compare-and-set from pending; None when it was decided, has expired or shows another digest."""
-        open_one = (
-            (approval.c.id == approval_id)
-            & (approval.c.state == ApprovalState.PENDING.value)
-            & (func.substr(approval.c.digest, 1, SHOWN_DIGEST_CHARS) == digest)
-        )
+        open_one = _shows(approval_id, digest)
         if state is not ApprovalState.EXPIRED:
             open_one &= approval.c.expires_at > at
         decision = {"decided_by": by, "decided_name": name, "decided_at": at, "reason": reason}
@@ -153,6 +151,39 @@ class SqlApprovals:
 
         row = await self._database.write(store)
         return None if row is None else _as_approval(row)
+
+    async def vote(self, approval_id: str, person: Person, *, digest: str, at: datetime) -> Sequence[str]:
+        """Add a vote to an open question; the names of all who approved what this digest shows, the first one first."""
+        open_one = select(approval).where(_shows(approval_id, digest), approval.c.expires_at > at)
+
+        def store(connection: Connection) -> Sequence[str]:
+            row = connection.execute(open_one).one_or_none()
+            if row is None:
+                return ()
+            mine = {"approval_id": approval_id, "person": person.key}
+            if connection.execute(select(vote).filter_by(**mine, digest=row.digest)).one_or_none() is None:
+                connection.execute(delete(vote).filter_by(**mine))
+                connection.execute(insert(vote), {**mine, "name": person.shown, "digest": row.digest, "at": at})
+                owner = as_turn(connection.execute(select(turn).where(turn.c.id == row.turn_id)).one())
+                asked = _as_approval(row)
+                record(connection, "voted", asked, owner.thread, at=at, who=person.key, name=person.shown)
+            votes = select(vote.c.name).filter_by(approval_id=approval_id, digest=row.digest).order_by(vote.c.at)
+            return connection.execute(votes).scalars().all()
+
+        return await self._database.write(store)
+
+    async def show(self, approval_id: str, card: Content) -> None:
+        """Show another card of an open question."""
+        asks = (approval.c.id == approval_id) & (approval.c.state == ApprovalState.PENDING.value)
+
+        def store(connection: Connection) -> None:
+            row = connection.execute(select(approval).where(asks)).one_or_none()
+            if row is not None:
+                connection.execute(update(approval).where(asks).values(card=wire.encode(card).decode()))
+                owner = as_turn(connection.execute(select(turn).where(turn.c.id == row.turn_id)).one())
+                put_post(connection, CARD_KEY.format(approval_id), owner.thread, card, whisper=None, urgent=True)
+
+        await self._database.write(store)
 
     async def settle(self, decided: Approval, call: ToolCall, result: str, card: Content, *, at: datetime) -> bool:
         """Consume a decided approval, answer its call and show its card as decided; False when that was done before.
@@ -187,6 +218,15 @@ class SqlApprovals:
         query = select(approval).where(approval.c.state.in_(names)).order_by(approval.c.created_at)
         rows = await self._database.read(lambda connection: connection.execute(query).all())
         return [_as_approval(row) for row in rows]
+
+
+def _shows(approval_id: str, digest: str) -> ColumnElement[bool]:
+    """That a question is open and shows this digest."""
+    return (
+        (approval.c.id == approval_id)
+        & (approval.c.state == ApprovalState.PENDING.value)
+        & (func.substr(approval.c.digest, 1, SHOWN_DIGEST_CHARS) == digest)
+    )
 
 
 def _settle_again(connection: Connection, thread: Thread, approval_id: str, decided: Content) -> None:

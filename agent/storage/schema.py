@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
 
-NEWEST = "0013"
+NEWEST = "0014"
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

@@ -151,6 +151,17 @@ model_call = Table(
     Index(None, "at"),
 )
 
+budget = Table(
+    "budget",
+    metadata,
+    Column("scope", String(16), primary_key=True),  # agent.domain.budgets.Scope
+    Column("key", String(255), primary_key=True),
+    Column("unit", String(16), primary_key=True),  # agent.domain.budgets.Unit
+    Column("amount", Float, nullable=False),
+    Column("by", String(255), nullable=False),
+    Column("at", Moment, nullable=False),
+)
+
 file = Table(
     "file",
     metadata,
@@ -181,8 +192,33 @@ approval = Table(
     Column("reason", Text, nullable=False, server_default=""),
     Column("edits", Text, nullable=False, server_default="{}"),
     Column("edited_at", Moment),
+    Column("quorum", Integer, nullable=False, server_default="1"),  # how many people have to approve
+    Column("allowance", String(32), nullable=False, server_default=""),  # that approved it by itself
     UniqueConstraint("turn_id", "call_id"),
     Index(None, "state"),
+)
+
+vote = Table(  # of a question that several people have to approve
+    "vote",
+    metadata,
+    Column("approval_id", String(32), ForeignKey("approval.id"), primary_key=True),
+    Column("person", String(255), primary_key=True),
+    Column("name", String(255), nullable=False),
+    Column("digest", String(64), nullable=False),  # of what the person was shown
+    Column("at", Moment, nullable=False),
+)
+
+allowance = Table(  # what is approved by itself in a session
+    "allowance",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("session_id", String(32), ForeignKey("session.id"), nullable=False),
+    Column("tool", String(64), nullable=False),  # empty: every one whose price is known, up to the cap
+    Column("cap_usd", Float),
+    Column("by", String(255), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("at", Moment, nullable=False),
+    Index(None, "session_id"),
 )
 
 audit_entry = Table(  # a chain of hashes

@@ -18,13 +18,14 @@ from rich.text import Text
 
 from agent.commands.registry import command_of
 from agent.commands.typed import words_of
-from agent.domain.content import REJECT_BECAUSE, Card, Choice, Content, Document, Menu, Table, Tone
+from agent.domain.content import ALWAYS, CHANGE, REJECT_BECAUSE, Card, Choice, Content, Document, Menu, Table, Tone
 from bot.documents import size
 from bot.markdown import without_traps
 from bot.menus import name_of, shortened
 
 STYLES: dict[Tone, str] = {"neutral": "blue", "busy": "cyan", "good": "green", "warn": "yellow", "bad": "red"}
 
+_WORDS = {REJECT_BECAUSE: "reject because …", CHANGE: "approve with epochs=3", ALWAYS: "approve always"}
 BAR_CELLS = 40
 NAME_CHARS = 60
 # Colours and cursor (CSI), titles and clipboard (OSC and its like), and every other control character but \t and \n.
@@ -122,8 +123,8 @@ def _typed(card: Card) -> str:
     words = []
     for button in card.buttons:
         subject = button.subject.replace(".", " ") if button.action == "results" else button.subject
-        if button.action == REJECT_BECAUSE:
-            words.append("reject because …")
+        if button.action in _WORDS:
+            words.append(_WORDS[button.action])
             continue
         plain = card.kind == "approval" and button.action in {"approve", "reject"}
         words.append(button.action if plain else f"{button.action} {subject}")

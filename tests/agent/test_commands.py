@@ -293,7 +293,7 @@ async def test_every_command_has_a_tool_and_a_line_of_help(harness: Harness) -> 
             assert f"`{command.name}" in card.body
             assert command.group in GROUPS
         controlled = {command.tool for command in COMMANDS.values() if command.group != "look"}
-        controlled |= {"start_script", "resume_session"}  # other forms of a command
+        controlled |= {"start_script", "resume_session", "set_budget"}  # other forms of a command
         controlled |= {"fetch_data"}  # said in words, in the thread that the data are for
 
         assert controlled == tools - {tool for tool in tools if dispatcher.effect(tool) is Effect.READ}

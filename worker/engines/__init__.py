@@ -7,11 +7,12 @@ keeps. Nothing of an engine is loaded before it is asked for. Called by the bot'
 import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
 
 from agent.domain.errors import BadRequest
+from agent.domain.prices import Prices
 from agent.ports import Blobs, EngineParts
 
 
@@ -20,7 +21,7 @@ class Given:
     """What the bot has for its engines.
 
     `redis_url` is empty where no engine needs one; `environment` is for processes that run training on this machine;
-    a worker that was started with the bot may take `own_worker_s` to begin.
+    a worker that was started with the bot may take `own_worker_s` to begin; `prices` are those of our own hosts.
     """
 
     home: Path
@@ -28,6 +29,7 @@ class Given:
     blobs: Blobs
     environment: Mapping[str, str]
     own_worker_s: float = 0.0
+    prices: Prices = field(default_factory=Prices)
 
 
 class EngineModule(Protocol):

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +37,7 @@ from agent.domain.orders import (
     PredictOrder,
     StopOrder,
 )
+from agent.domain.prices import Prices
 from agent.domain.runs import DEFAULT_ENGINE, RunSpec
 from agent.domain.sources import PathSource
 from agent.domain.value import Value
@@ -65,7 +67,7 @@ class CeleryFleet:
     name = DEFAULT_ENGINE
     capabilities = Capabilities()
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the settings say of the fleet
         self,
         redis_url: str,
         keys: Path,
@@ -75,6 +77,7 @@ class CeleryFleet:
         inspect_s: float = 75.0,
         predict_s: float = 150.0,
         own_worker_s: float = 0.0,
+        prices: Prices | None = None,
     ) -> None:
         """`keys` is the folder of the launch key, made at the first launch; `blobs` has what attempts left.
 
@@ -85,6 +88,7 @@ class CeleryFleet:
         self._url = redis_url
         self._keys = keys
         self._blobs = blobs
+        self._prices = prices or Prices()
         self._key: Ed25519PrivateKey | None = None
         self._no_host_s, self._inspect_s, self._predict_s = no_host_s, inspect_s, predict_s
         self._app = make_app("trainyard-client", redis_url)
@@ -98,8 +102,9 @@ class CeleryFleet:
         self._publishers.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._app.close)
 
-    def price(self, _spec: RunSpec) -> None:
-        """They are our own: nobody is charged."""
+    def price(self, spec: RunSpec) -> Decimal | None:
+        """What the settings say of an hour; None where they say nothing, as nobody is charged."""
+        return self._prices.hourly(gpus=spec.gpus, host=spec.host)
 
     async def submit(self, order: LaunchOrder) -> None:
         """Sign and send a hint to start an attempt; harmless when repeated. Raises `Unavailable`."""

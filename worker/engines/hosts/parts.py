@@ -10,7 +10,9 @@ NEEDS_REDIS = True
 
 def parts(given: Given) -> EngineParts:
     """The fleet is the engine, the directory and the data service."""
-    fleet = CeleryFleet(given.redis_url, given.home / "keys", given.blobs, own_worker_s=given.own_worker_s)
+    fleet = CeleryFleet(
+        given.redis_url, given.home / "keys", given.blobs, own_worker_s=given.own_worker_s, prices=given.prices
+    )
     feed = RedisFeed(given.redis_url)
 
     async def close() -> None:

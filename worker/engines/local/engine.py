@@ -9,10 +9,12 @@ import contextlib
 import logging
 import time
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 from agent.domain.events import WorkerEvent
 from agent.domain.orders import AttemptLabel, AttemptStatus, LaunchOrder, LogPart, StopOrder
+from agent.domain.prices import Prices
 from agent.domain.runs import RunSpec
 from agent.ports import Blobs, Capabilities
 from agent.wire import event_of
@@ -36,14 +38,16 @@ class LocalEngine:
     name = "local"
     capabilities = Capabilities()
 
-    def __init__(self, machine: LocalMachine, home: Path, blobs: Blobs) -> None:
+    def __init__(self, machine: LocalMachine, home: Path, blobs: Blobs, prices: Prices) -> None:
         """`home` has the key that orders are signed with."""
         self._machine, self._keys, self._blobs = machine, home / "keys", blobs
+        self._prices = prices
         self._places: dict[AttemptLabel, tuple[int, int]] = {}  # the number of an event, and the byte behind it
         self._swept: dict[AttemptLabel, float] = {}
 
-    def price(self, _spec: RunSpec) -> None:
-        """Nobody is charged."""
+    def price(self, spec: RunSpec) -> Decimal | None:
+        """What the settings say of an hour; None where they say nothing, as nobody is charged."""
+        return self._prices.hourly(gpus=spec.gpus, host=spec.host)
 
     async def submit(self, order: LaunchOrder) -> None:
         """Start a supervisor, unless the fence knows the attempt. Raises `Unavailable`."""

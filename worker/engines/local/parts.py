@@ -11,5 +11,5 @@ NEEDS_REDIS = False
 def parts(given: Given) -> EngineParts:
     """The machine is the directory and the data service; its events are read from the spools of its runs."""
     machine = LocalMachine(given.home, given.environment)
-    engine = LocalEngine(machine, given.home, given.blobs)
+    engine = LocalEngine(machine, given.home, given.blobs, given.prices)
     return EngineParts(engine, machine, machine, engine, machine.close)

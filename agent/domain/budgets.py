@@ -1,0 +1,136 @@
+"""Budgets: how much money, tokens and GPU-hours people may use. Pure."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from agent.domain.errors import BadRequest
+from agent.domain.inbound import Person, Thread
+from agent.domain.value import Value
+
+_FACTORS = {"": 1.0, "k": 1e3, "m": 1e6}
+
+
+class Scope(StrEnum):
+    """Whose use a budget counts: of a calendar month (UTC), and of a thread for as long as it is there."""
+
+    PERSON = "person"
+    CHANNEL = "channel"
+    THREAD = "thread"
+    EVERYWHERE = "everywhere"
+
+
+class Unit(StrEnum):
+    """What is counted: US dollars of language models and priced runs, tokens of language models, hours of GPUs."""
+
+    USD = "usd"
+    TOKENS = "tokens"
+    GPU_HOURS = "gpu_hours"
+
+
+EACH = "*"  # the key of a budget that every person has for themselves
+
+
+class Budget(Value):
+    """The most of one unit in one scope. `key` is the person's, the channel's or the session's."""
+
+    scope: Scope
+    key: str
+    unit: Unit
+    amount: float
+    by: str = ""  # the key of who set it
+    at: datetime
+
+
+class Used(Value):
+    """What was used, and what is set aside for runs that are not over."""
+
+    usd: float = 0.0
+    tokens: float = 0.0
+    gpu_hours: float = 0.0
+
+    def of(self, unit: Unit) -> float:
+        """The amount of one unit."""
+        return {Unit.USD: self.usd, Unit.TOKENS: self.tokens}.get(unit, self.gpu_hours)
+
+    def __add__(self, other: "Used") -> "Used":
+        """Both together."""
+        return Used(
+            usd=self.usd + other.usd,
+            tokens=self.tokens + other.tokens,
+            gpu_hours=self.gpu_hours + other.gpu_hours,
+        )
+
+
+class Standing(Value):
+    """A budget, and what was used of it."""
+
+    budget: Budget
+    used: float
+
+    @property
+    def left(self) -> float:
+        """What may still be used."""
+        return max(0.0, self.budget.amount - self.used)
+
+    @property
+    def name(self) -> str:
+        """Whose it is, in words."""
+        return NAMES[self.budget.scope]
+
+    @property
+    def words(self) -> str:
+        """`this channel $12.40 of $50.00 this month`."""
+        unit, most = self.budget.unit, self.budget.amount
+        month = "" if self.budget.scope is Scope.THREAD else " this month"
+        return f"{self.name} {shown(unit, self.used, bare=True)} of {shown(unit, most)}{month}"
+
+
+NAMES = {
+    Scope.PERSON: "you",
+    Scope.CHANNEL: "this channel",
+    Scope.THREAD: "this thread",
+    Scope.EVERYWHERE: "everybody",
+}
+
+
+def keys_of(person: str, thread: Thread, session_id: str) -> dict[Scope, str]:
+    """The key of each scope; `person` is a `Person.key`."""
+    return {
+        Scope.PERSON: person,
+        Scope.CHANNEL: thread.channel_key,
+        Scope.THREAD: session_id,
+        Scope.EVERYWHERE: "",
+    }
+
+
+def holder_of(text: str, asking: Person) -> str:
+    """The key of a person that is named by an id of the asking one's workspace, or by a whole key."""
+    plain = text.strip("<@>`")
+    return plain if plain.count("/") == 2 else f"{asking.platform}/{asking.tenant}/{plain}"
+
+
+def shown(unit: Unit, amount: float, *, bare: bool = False) -> str:
+    """An amount for people; `bare` leaves the unit out where money does not need it."""
+    if unit is Unit.USD:
+        return f"${amount:,.2f}"
+    text = f"{amount:,.0f}" if unit is Unit.TOKENS else f"{amount:,.1f}".removesuffix(".0")
+    return text if bare else f"{text} {'tokens' if unit is Unit.TOKENS else 'GPU-hours'}"
+
+
+def amount_of(text: str) -> float | None:
+    """`50`, `$50`, `2M`, `500k`; None for `none`, which takes a budget away.
+
+    Raises:
+        BadRequest: it is no amount.
+    """
+    plain = text.strip().lower().lstrip("$").replace(",", "")
+    if plain == "none":
+        return None
+    factor = _FACTORS.get(plain[-1:], 1.0) if plain[-1:].isalpha() else 1.0
+    try:
+        amount = float(plain.rstrip("km")) * factor
+    except ValueError:
+        amount = -1.0
+    if not 0 <= amount < 1e15:
+        raise BadRequest(f"`{text[:40]}` is no amount. Write a number such as 50, 500k or 2M, or none for no budget.")
+    return amount

@@ -1,0 +1,62 @@
+"""What people let a conversation start without asking them: a kind of job, or whatever costs less than a cap.
+
+Only what spends, with a person's own words behind it; never what destroys. What is set aside for a run counts against
+the cap until the run is over, and then what it has used.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from pydantic import JsonValue
+
+from agent.domain.approvals import Allowance
+from agent.domain.ids import new_ulid
+from agent.domain.inbound import Person
+from agent.ports import Clock
+from agent.stores import Allowances
+
+
+class AllowanceService:
+    """Keeps them, and says which one covers a job."""
+
+    def __init__(self, allowances: Allowances, clock: Clock, *, in_force: bool) -> None:
+        """Not `in_force`: the settings want a second person or several, so that nothing is approved by itself."""
+        self._allowances = allowances
+        self._clock = clock
+        self.in_force = in_force
+
+    async def of(self, session_id: str) -> Sequence[tuple[Allowance, float]]:
+        """Those of a session, each with the dollars that it has paid for or set aside."""
+        found = await self._allowances.of(session_id)
+        return [(one, await self._allowances.spent_usd(one.id)) for one in found]
+
+    async def allow(self, session_id: str, person: Person, *, tool: str = "", cap_usd: float | None = None) -> None:
+        """Let a tool be approved by itself, or with a cap whatever has a known price."""
+        await self._allowances.put(
+            Allowance(
+                id=new_ulid(),
+                session_id=session_id,
+                tool=tool,
+                cap_usd=cap_usd,
+                by=person.key,
+                name=person.shown,
+                at=self._clock.now(),
+            )
+        )
+
+    async def end(self, session_id: str) -> None:
+        """Ask about everything again."""
+        await self._allowances.end(session_id)
+
+    async def covering(self, session_id: str, tool: str, spec: dict[str, JsonValue]) -> Allowance | None:
+        """The one that covers a job of this tool; a job whose price nobody knows is under no cap."""
+        if not self.in_force:
+            return None
+        price = spec.get("price_usd")
+        for one, spent in await self.of(session_id):
+            if one.tool == tool:
+                return one
+            cost = None if price is None else float(Decimal(str(price)) * Decimal(str(spec["max_hours"])))
+            if not one.tool and cost is not None and spent + cost <= (one.cap_usd or 0.0):
+                return one
+        return None

@@ -1,0 +1,59 @@
+"""What a conversation may start without asking, in SQL."""
+
+import json
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, delete, insert, select
+
+from agent.domain.approvals import Allowance, ApprovalState
+from agent.domain.runs import ENDED, RunState
+from agent.storage.database import Database
+from agent.storage.tables import allowance, approval, run
+
+_OVER = frozenset(state.value for state in (*ENDED, RunState.LOST))
+_COUNTED = (ApprovalState.APPROVED.value, ApprovalState.CONSUMED.value)
+_STARTED = select(approval.c.state.label("decided"), approval.c.arguments, run.c.state, run.c.used_s).select_from(
+    approval.outerjoin(run, run.c.client_token == "approval:" + approval.c.id)
+)
+
+
+class SqlAllowances:
+    """One row for each that is in force."""
+
+    def __init__(self, database: Database) -> None:
+        """`database` is started by the composition root."""
+        self._database = database
+
+    async def of(self, session_id: str) -> Sequence[Allowance]:
+        """Those of a session, the oldest first."""
+        query = select(allowance).where(allowance.c.session_id == session_id).order_by(allowance.c.at)
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        return [Allowance.model_validate(row, from_attributes=True) for row in rows]
+
+    async def put(self, new: Allowance) -> None:
+        """Store it in place of the one for the same tool."""
+        same = delete(allowance).where(allowance.c.session_id == new.session_id, allowance.c.tool == new.tool)
+
+        def store(connection: Connection) -> None:
+            connection.execute(same)
+            connection.execute(insert(allowance), new.model_dump())
+
+        await self._database.write(store)
+
+    async def end(self, session_id: str) -> None:
+        """Nothing of this session is approved by itself any more."""
+        gone = delete(allowance).where(allowance.c.session_id == session_id)
+        await self._database.write(lambda connection: connection.execute(gone))
+
+    async def spent_usd(self, allowance_id: str) -> float:
+        """What it has paid for: of runs that are over what they used, of others all that was approved."""
+        query = _STARTED.where(approval.c.allowance == allowance_id, approval.c.state.in_(_COUNTED))
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        total = 0.0
+        for row in rows:
+            spec = json.loads(row.arguments)["spec"]
+            waits = row.decided == ApprovalState.APPROVED.value
+            if row.state is not None or waits:
+                hours = row.used_s / 3600 if row.state in _OVER else spec["max_hours"]
+                total += hours * float(spec.get("price_usd") or 0)
+        return total

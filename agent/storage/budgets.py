@@ -1,0 +1,117 @@
+"""Budgets, and what was used of them, in SQL.
+
+A run counts with the hours that were approved until it is over, and with those that it used from then on. So what an
+approval sets aside needs no row of its own, and is settled with the run's end.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select
+
+from agent import wire
+from agent.domain.approvals import ApprovalState
+from agent.domain.budgets import Budget, Scope, Unit, Used
+from agent.domain.inbound import Thread
+from agent.domain.runs import ENDED, RunState
+from agent.storage.database import Database
+from agent.storage.tables import approval, budget, model_call, run, turn
+
+_OVER = frozenset(state.value for state in (*ENDED, RunState.LOST))
+_RUNS = select(run.c.requester, run.c.session_id, run.c.thread, run.c.spec, run.c.used_s, run.c.state)
+_APPROVED = select(
+    approval.c.requester, approval.c.session_id, turn.c.thread, approval.c.arguments, approval.c.created_at
+).where(approval.c.turn_id == turn.c.id, approval.c.state == ApprovalState.APPROVED.value)
+
+
+class SqlBudgets:
+    """One row a budget; sums are made when they are asked for."""
+
+    def __init__(self, database: Database) -> None:
+        """`database` is started by the composition root."""
+        self._database = database
+
+    async def all(self) -> Sequence[Budget]:
+        """Every budget."""
+        rows = await self._database.read(lambda connection: connection.execute(select(budget)).all())
+        return [Budget.model_validate(row, from_attributes=True) for row in rows]
+
+    async def set(self, new: Budget) -> None:
+        """Store it in place of the one before."""
+        same = delete(budget).where(*_same(new.scope, new.key, new.unit))
+        values = new.model_dump() | {"scope": new.scope.value, "unit": new.unit.value}
+
+        def store(connection: Connection) -> None:
+            connection.execute(same)
+            connection.execute(insert(budget), values)
+
+        await self._database.write(store)
+
+    async def remove(self, scope: Scope, key: str, unit: Unit) -> None:
+        """Take it away."""
+        await self._database.write(
+            lambda connection: connection.execute(delete(budget).where(*_same(scope, key, unit)))
+        )
+
+    async def used(self, scope: Scope, key: str, since: datetime | None) -> Used:
+        """What language models and runs used since then, with what is approved for runs that are not over."""
+        return await self._database.read(
+            lambda connection: _models(connection, scope, key, since) + _runs(connection, scope, key, since)
+        )
+
+
+def _same(scope: Scope, key: str, unit: Unit) -> tuple[Any, ...]:
+    return budget.c.scope == scope.value, budget.c.key == key, budget.c.unit == unit.value
+
+
+def _models(connection: Connection, scope: Scope, key: str, since: datetime | None) -> Used:
+    tokens = func.coalesce(func.sum(model_call.c.tokens_in + model_call.c.tokens_out), 0)
+    query = select(tokens.label("tokens"), func.coalesce(func.sum(model_call.c.usd), 0.0).label("usd"))
+    columns = {
+        Scope.PERSON: model_call.c.person,
+        Scope.CHANNEL: model_call.c.channel,
+        Scope.THREAD: model_call.c.session_id,
+    }
+    if scope in columns:
+        query = query.where(columns[scope] == key)
+    row = connection.execute(query if since is None else query.where(model_call.c.at >= since)).one()
+    return Used(tokens=row.tokens, usd=row.usd)
+
+
+def _runs(connection: Connection, scope: Scope, key: str, since: datetime | None) -> Used:
+    runs, approved = _RUNS, _APPROVED
+    if since is not None:
+        runs, approved = runs.where(run.c.created_at >= since), approved.where(approval.c.created_at >= since)
+    if scope is Scope.PERSON:
+        runs, approved = runs.where(run.c.requester == key), approved.where(approval.c.requester == key)
+    if scope is Scope.THREAD:
+        runs, approved = runs.where(run.c.session_id == key), approved.where(approval.c.session_id == key)
+    channel = key if scope is Scope.CHANNEL else ""
+    total = Used()
+    for row in connection.execute(runs):
+        if _of_channel(row, channel):
+            spec = json.loads(row.spec)
+            hours = row.used_s / 3600
+            total += _hours(spec, hours if row.state in _OVER else max(hours, spec["max_hours"]))
+    for asked in connection.execute(approved):
+        if _of_channel(asked, channel):
+            for spec in _specs(asked.arguments):
+                total += _hours(spec, spec["max_hours"])
+    return total
+
+
+def _of_channel(row: Any, channel: str) -> bool:
+    return not channel or wire.decode(Thread, row.thread).channel_key == channel
+
+
+def _specs(arguments: str) -> Iterator[dict[str, Any]]:
+    spec = json.loads(arguments).get("spec")
+    if isinstance(spec, dict):
+        yield spec
+
+
+def _hours(spec: dict[str, Any], hours: float) -> Used:
+    price = spec.get("price_usd")
+    return Used(usd=hours * float(price or 0), gpu_hours=hours * spec.get("gpus", 0))

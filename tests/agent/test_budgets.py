@@ -1,0 +1,191 @@
+"""Budgets and prices: what is counted, what is refused, and what is settled once a run is over."""
+
+import asyncio
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from agent.brain import Brain
+from agent.domain.budgets import EACH, Scope, Unit, amount_of, shown
+from agent.domain.content import Card
+from agent.domain.errors import BadRequest
+from agent.domain.policy import Grants, grants_of
+from agent.domain.prices import prices_of
+from agent.domain.runs import RunState
+from agent.ports import ModelReply
+from tests.agent.conftest import Harness
+from tests.agent.engine import SPEC
+from tests.agent.stage import Stage
+from tests.agent.test_deciding import asked, card_with
+from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, clicked
+
+
+@pytest.fixture
+def admin(harness: Harness) -> Harness:
+    harness.options = replace(harness.options, grants=Grants(admin=grants_of(ALICE.id)))
+    return harness
+
+
+def facts_of(card: Card) -> dict[str, str]:
+    return {fact.name: fact.value for fact in card.facts}
+
+
+def test_prices_are_read_by_unit_and_host() -> None:
+    prices = prices_of("gpu=2.50, cpu=0.05, gpu-1:gpu=4")
+    assert prices.hourly(gpus=2, host="gpu-2") == Decimal("5.00")
+    assert prices.hourly(gpus=1, host="gpu-1") == Decimal(4)
+    assert prices.hourly(gpus=0, host="gpu-1") == Decimal("0.05")
+    assert prices_of("").hourly(gpus=1, host="gpu-1") is None
+    with pytest.raises(ValueError, match="is no price"):
+        prices_of("gpu=2.50 cpu=1")
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"), [("50", 50.0), ("$1,200.50", 1200.5), ("2M", 2e6), ("500k", 5e5), ("none", None)]
+)
+def test_an_amount_is_read_as_people_write_it(text: str, amount: float | None) -> None:
+    assert amount_of(text) == amount
+
+
+@pytest.mark.parametrize("text", ["-1", "much", "1e99", "nan", ""])
+def test_what_is_no_amount_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="is no amount"):
+        amount_of(text)
+
+
+def test_amounts_are_shown_with_their_unit() -> None:
+    assert [shown(unit, 2.5) for unit in Unit] == ["$2.50", "2 tokens", "2.5 GPU-hours"]
+
+
+async def test_admins_set_budgets_and_everybody_sees_what_is_left(admin: Harness) -> None:
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        assert "No budget holds here" in (await stage.asks("budget")).text
+        assert "Admins set budgets: `U-alice`" in (await stage.asks("budget", "channel", "usd=5", person=BOB)).text
+        answer = await stage.asks("budget", "channel", "usd=50", "gpu_hours=10", "tokens=2M")
+        assert answer.text == "The budget of this channel is now: $50.00, 2,000,000 tokens, 10 GPU-hours."
+        await stage.asks("budget", "person", "gpu_hours=4")
+        await stage.asks("budget", "person", "who=<@U-bob>", "gpu_hours=1")
+        await stage.running(SPEC.model_copy(update={"gpus": 2, "max_hours": 1.5, "price_usd": Decimal(3)}))
+        table = (await stage.asks("budget")).card
+        assert table is not None
+        assert table.table is not None
+        assert table.table.rows == (
+            ("You, this month, GPU-hours", "3", "4", "1"),
+            ("This channel, this month", "$4.50", "$50.00", "$45.50"),
+            ("This channel, this month, tokens", "0", "2,000,000", "2,000,000"),
+            ("This channel, this month, GPU-hours", "3", "10", "7"),
+        )
+        of_bob = (await stage.asks("budget", person=BOB)).card
+        assert of_bob is not None
+        assert of_bob.table is not None
+        assert of_bob.table.rows[0] == ("You, this month, GPU-hours", "0", "1", "1")
+        assert "none" in (await stage.asks("budget", "channel", "tokens=none")).text
+        for wrong, said in (("usd=lots", "is no amount"), ("who=U1 usd=2", "goes with"), ("", "Say how much")):
+            assert said in (await stage.asks("budget", "channel", *wrong.split())).text
+
+
+async def test_a_run_is_settled_with_what_it_used(admin: Harness) -> None:
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        spec = SPEC.model_copy(update={"max_hours": 2.0, "price_usd": Decimal(6)})
+        run = await stage.running(spec)
+        used = await brain.stores.budgets.used(Scope.CHANNEL, THREAD.channel_key, None)
+        assert used.usd == 12.0, "all that was approved is set aside"
+        await stage.ended(run, RunState.SUCCEEDED)  # after a minute
+        used = await brain.stores.budgets.used(Scope.CHANNEL, THREAD.channel_key, None)
+        assert used.usd == pytest.approx(0.1)
+        for scope, key, usd in (
+            (Scope.PERSON, ALICE.key, 0.1),
+            (Scope.PERSON, BOB.key, 0),
+            (Scope.EVERYWHERE, "", 0.1),
+        ):
+            assert (await brain.stores.budgets.used(scope, key, None)).usd == pytest.approx(usd)
+
+
+async def priced(harness: Harness, brain: Brain, csv: Path, price: int = 10) -> Card:
+    """The card of a training for an hour that costs so much."""
+    harness.fleet.an_hour = Decimal(price)
+    return await asked(harness, brain, csv)
+
+
+async def test_what_is_left_stands_on_the_card_and_more_than_that_is_not_approved(admin: Harness, csv: Path) -> None:
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.asks("budget", "channel", "usd=8")
+        card = await priced(admin, brain, csv)
+        assert facts_of(card)["Budget"] == "this channel $0.00 of $8.00 this month"
+        before = len(admin.adapter.whispers)
+        await brain.router.accept(clicked(card.buttons[0]))
+        await admin.until(lambda: len(admin.adapter.whispers) > before)
+        told = admin.adapter.whispers[-1][1].text
+        assert told == (
+            "This may take $10.00, and this channel has $8.00 left of $8.00. Ask for less, or an admin raises it: "
+            "`budget channel usd=…`."
+        )
+        assert admin.fleet.launched == []
+        await stage.asks("budget", "channel", "usd=15")
+        await brain.router.accept(clicked(card.buttons[0]))
+        await admin.until(lambda: len(admin.fleet.launched) == 1)
+
+
+async def test_two_clicks_at_once_spend_no_dollar_twice(admin: Harness, csv: Path) -> None:
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.asks("budget", "channel", "usd=15")
+        cards = [await priced(admin, brain, csv)]
+        run = await stage.running()
+        await stage.asks("clone", run.id, "seed=3")
+        await brain.router.idle()
+        await brain.delivery.idle()
+        cards.append(await card_with(admin, "approve"))
+        assert cards[0].buttons[0].subject != cards[1].buttons[0].subject
+        launched = len(admin.fleet.launched)
+        await asyncio.gather(*(brain.router.accept(clicked(card.buttons[0])) for card in cards))
+        await brain.router.idle()
+        await brain.delivery.idle()
+        assert len(admin.fleet.launched) == launched + 1
+        assert "has $5.00 left of $15.00" in admin.adapter.whispers[-1][1].text
+
+
+async def test_a_language_model_is_not_asked_once_a_budget_is_used_up(admin: Harness) -> None:
+    reply = ModelReply("Fine.", (), "m", tokens_in=900, tokens_out=200, cost_usd=0.5)
+    admin.model = model = ScriptedModel(reply)
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.asks("budget", "person", "tokens=1000")
+        assert await stage.tells("how are you?") == "Fine."
+        told = await stage.tells("and now?")
+        assert told == (
+            "I ask no language model here: you 1,100 of 1,000 tokens this month are used up. Commands still work "
+            "(`help`); an admin raises it: `budget person tokens=…`."
+        )
+        assert len(model.asked) == 1
+        assert "no run" in (await stage.tells("/train status")).lower()
+        await stage.asks("budget", "person", "tokens=none")
+
+
+async def test_where_rules_answer_no_budget_of_models_holds(admin: Harness) -> None:
+    admin.options = replace(admin.options, charged=False)
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.asks("budget", "channel", "tokens=0")
+        assert "language model" not in await stage.tells("status")
+
+
+async def test_a_budget_of_each_person_gives_way_to_ones_own(admin: Harness) -> None:
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.asks("budget", "person", "usd=5")
+        await stage.asks("budget", "person", f"who={ALICE.key}", "usd=9")
+        stored = {(budget.key, budget.amount) for budget in await brain.stores.budgets.all()}
+        assert stored == {(EACH, 5.0), (ALICE.key, 9.0)}
+        shown_to = {}
+        for person in (ALICE, BOB):
+            card = (await stage.asks("budget", person=person)).card
+            assert card is not None
+            assert card.table is not None
+            shown_to[person.id] = card.table.rows[0][2]
+        assert shown_to == {ALICE.id: "$9.00", BOB.id: "$5.00"}
