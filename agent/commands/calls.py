@@ -33,6 +33,26 @@ def asks_people(words: Sequence[str], dispatcher: Dispatcher) -> bool:
     return True
 
 
+def may_take_long(words: Sequence[str], dispatcher: Dispatcher) -> bool:
+    """Whether a command may hold up others: it plans what people are asked about, or waits for a host or a model."""
+    tool = _tool_of(words)
+    return bool(tool) and dispatcher.takes_long(tool)
+
+
+def changes(words: Sequence[str], dispatcher: Dispatcher) -> bool:
+    """Whether a command changes something, so that it is waited for whatever people say."""
+    return dispatcher.effect(_tool_of(words)) is not Effect.READ
+
+
+def _tool_of(words: Sequence[str]) -> str:
+    """The tool of a command; empty where there is none, which `carry_out` says."""
+    try:
+        command, rest = meant(words)
+    except BadRequest:
+        return ""
+    return command.meant(rest).tool
+
+
 def command_call_id(turn_id: str) -> str:
     """The id of the call that a turn's request makes as a command."""
     return f"command-{turn_id}"

@@ -1,8 +1,8 @@
-"""The inbox router: two actors per thread, one for what acts at once and one for turns; no thread waits for another.
+"""The inbox router: three actors per thread, for what acts at once, for commands that may take long, and for turns.
 
-Commands, clicks and decisions act beside a turn, in their own order; what becomes a turn is handed on and keeps its
-order there. Owns the life of an inbox item: stored, handled, done. Bugs stop here: they get an id in the thread and a
-traceback in the log.
+No thread waits for another. Commands, clicks and decisions act beside a turn, in their own order; a command that may
+take long holds up none but those of its kind, and what becomes a turn keeps its order there. Owns the life of an inbox
+item: stored, handled, done. Bugs stop here: they get an id in the thread and a traceback in the log.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.commands.calls import asks_people, carry_out
+from agent.commands.calls import asks_people, carry_out, changes, may_take_long
 from agent.commands.typed import decision_of, ends_answer, is_decision, may_be_talk, words_of
 from agent.commands.words import joined
 from agent.conversation.actors import Actor, Work
@@ -58,6 +58,7 @@ PASTED = (
 ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
 DONE = "Done; it stands in the thread."
 STOPPED = "I stopped that answer."
+ENDED = "That was ended before it was done, as somebody said `stop`. It only looks, so nothing was changed."
 WAITED_FOR = "{} is at work and changes something, so I wait for its end; then I stop."
 NO_RIGHT = "You may not use me here. Who runs me grants that (`TRAINYARD_ASK`); admins: {}."
 NOT_YOURS = "Guests of another organisation end only answers to themselves."
@@ -93,8 +94,9 @@ class InboxRouter:
         self._members = members
         self._clock = clock
         self._acts: dict[str, Actor] = {}  # by thread: what acts at once
+        self._slow: dict[str, Actor] = {}  # by thread: commands that may take long
         self._turns: dict[str, Actor] = {}  # by thread: turns, one after the other
-        self._answering: dict[str, TurnControl] = {}  # by thread: the turn that is carried out
+        self._answering: dict[str, list[TurnControl]] = {}  # by thread: what is carried out and may be ended
         self._backlog = Backlog(self._store)
         self._signs = Signs(adapters)
         self._taken: set[int] = set()  # inbox items that an actor has, or whose turn one has
@@ -182,7 +184,7 @@ class InboxRouter:
         await asyncio.gather(*tasks, self._signs.close(), return_exceptions=True)
 
     def _all_actors(self) -> "list[Actor]":
-        return [*self._acts.values(), *self._turns.values()]
+        return [*self._acts.values(), *self._slow.values(), *self._turns.values()]
 
     async def _handle(self, work: Work, do: Callable[[Any], Awaitable[bool]]) -> None:
         """Carry one piece of work to its end, or hand it on. Raises only what keeps even the error from being stored.
@@ -338,11 +340,14 @@ class InboxRouter:
     @contextlib.contextmanager
     def _controlled(self, thread: Thread, person: Person) -> Iterator[TurnControl]:
         heard: list[int] = []
-        self._answering[thread.key] = control = self._control(person, heard)
+        control = self._control(person, heard)
+        self._answering.setdefault(thread.key, []).append(control)
         try:
             yield control
         finally:
-            del self._answering[thread.key]
+            self._answering[thread.key].remove(control)
+            if not self._answering[thread.key]:
+                del self._answering[thread.key]
             for item_id in heard:
                 self._signs.end(item_id)
 
@@ -367,19 +372,19 @@ class InboxRouter:
         return messages
 
     def _interrupt(self, inbound: Inbound) -> Sequence[str] | None:
-        """End the turn that is carried out in this thread, and keep what it did; None where there is none.
+        """End what is carried out in this thread, and keep what it did; None where there is nothing.
 
         Gives the tools that are waited for.
 
         Raises:
             NotAllowed: a guest ends answers to others.
         """
-        control = self._answering.get(inbound.thread.key)
-        if control is None:
+        controls = self._answering.get(inbound.thread.key)
+        if controls is None:
             return None
-        if inbound.person.external and inbound.person.key != control.person.key:
+        if inbound.person.external and any(inbound.person.key != control.person.key for control in controls):
             raise NotAllowed(NOT_YOURS)
-        return control.press(inbound.person)
+        return [tool for control in controls for tool in control.press(inbound.person)]
 
     async def _stops(self, item: InboxItem) -> bool:
         """Whether a turn is carried out in the thread; then it ends, and people hear of what is waited for."""
@@ -449,19 +454,41 @@ class InboxRouter:
         if ends_answer(" ".join(words)) and await self._stops(item):
             await self._whisper(item, Content(text=STOPPED))
             return True
+        if may_take_long(words, self._dispatcher):
+            self._put(self._slow, inbound.thread, item, self._carry_out_slowly)
+            return False
+        await self._carry_out(item, words)
+        return True
+
+    async def _carry_out_slowly(self, item: InboxItem) -> bool:
+        """Carry out a command that may take long, which people may end meanwhile."""
+        with self._controlled(item.inbound.thread, item.inbound.person) as control:
+            try:
+                await self._carry_out(item, _command_of(item.inbound), control)
+            except TimeoutError:
+                raise Conflict(ENDED) from None
+        return True
+
+    async def _carry_out(self, item: InboxItem, words: Sequence[str], control: TurnControl | None = None) -> None:
+        """Carry out a command, in a turn of its own where people are asked about it.
+
+        Raises:
+            TimeoutError: somebody ended it, through `control`.
+        """
+        inbound = item.inbound
         if asks_people(words, self._dispatcher):
-            return await self._ask(item)
+            return await self._ask(item, control)
         whisper = _whisper(item)  # without one the answer opens a thread, in which people go on
         session_id = await self._conversations.session_of(inbound.thread, create=whisper is None) or ""
         caller = Caller(inbound.person, session_id, inbound.thread)
-        content = await carry_out(words, caller, self._dispatcher)
+        coming = carry_out(words, caller, self._dispatcher)
+        content = await (control.wait(coming) if control and not changes(words, self._dispatcher) else coming)
         if content is None:
-            return await self._ask(item)
+            return await self._ask(item, control)
         if content == Content():  # what it did stands in the thread
-            await self._whisper(item, Content(text=DONE))
-            return True
+            return await self._whisper(item, Content(text=DONE))
         await self._delivery.put(f"command:{item.id}", inbound.thread, content, whisper=whisper, urgent=True)
-        return True
+        return None
 
     async def _decide_typed(self, item: InboxItem, words: Sequence[str]) -> None:
         """Take a decision that was typed, or ask which one is meant."""
@@ -478,11 +505,11 @@ class InboxRouter:
         elif meant is not None:
             await self._delivery.put(AGAIN_KEY.format(item.id), thread, meant, whisper=whisper, urgent=True)
 
-    async def _ask(self, item: InboxItem) -> bool:
+    async def _ask(self, item: InboxItem, control: TurnControl | None) -> None:
         """Ask people about a command."""
         await self._whisper(item, Content(text=ON_ITS_WAY))  # a slash command is owed an answer of its own
-        await self._begin_turn(item, TurnKind.COMMANDED, self._control(item.inbound.person, []))
-        return True
+        control = control or self._control(item.inbound.person, [])
+        await self._begin_turn(item, TurnKind.COMMANDED, control)
 
     async def _warn_of_secrets(self, item: InboxItem) -> None:
         """Tell the person alone what was taken out of the message, and what to do."""
@@ -566,6 +593,13 @@ def _typed(inbound: Inbound) -> Sequence[str] | None:
             return words_of(text)
         case _:
             return None
+
+
+def _command_of(inbound: Inbound) -> Sequence[str]:
+    """The words of a command that was typed, or that a button carries."""
+    if isinstance(inbound.act, Clicked):
+        return (inbound.act.action, inbound.act.subject)
+    return _typed(inbound) or ()
 
 
 def _steers(inbound: Inbound, turn: Turn) -> bool:

@@ -16,7 +16,7 @@ from agent.domain.errors import AppError, BadRequest, NotAllowed, TransientError
 from agent.domain.ids import new_ulid
 from agent.domain.policy import Effect, Role, role_of
 from agent.ports import ToolCall, ToolSchema
-from agent.tools.tool import Arguments, Caller, Plan, Result, Tool, Toolset
+from agent.tools.tool import USUAL_LIMIT_S, Arguments, Caller, Plan, Result, Tool, Toolset
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -66,6 +66,10 @@ class Dispatcher:
     def runs_beside(self, name: str) -> bool:
         """Whether a call of this tool may run at the same time as others of the same reply."""
         return name in self._tools and self._tools[name].runs_beside
+
+    def takes_long(self, name: str) -> bool:
+        """Whether a call of this tool may take longer than people wait without a thought."""
+        return name in self._tools and self._tools[name].limit_s > USUAL_LIMIT_S
 
     def quotes(self, name: str) -> bool:
         """Whether its answers hold what others wrote: rows, logs, names, pages."""

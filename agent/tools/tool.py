@@ -12,6 +12,7 @@ from agent.domain.inbound import Person, Thread
 from agent.domain.policy import ROLES, Effect, Role
 from agent.ports import ToolSchema
 
+USUAL_LIMIT_S = 30.0
 BUTTONS_ONLY = "x-buttons-only"  # of an argument's schema: people's buttons carry it, models are not told of it
 _SAID = frozenset({"type", "description", "enum", "const", "items", "prefixItems", "required", "allOf", "oneOf"})
 
@@ -91,7 +92,7 @@ class Tool:
     run: Callable[[Caller, Any], Awaitable[Result]] | None = None
     plan: Callable[[Caller, Any], Awaitable[Plan | Result]] | None = None
     execute: Callable[[Caller, dict[str, JsonValue], str], Awaitable[Result]] | None = None
-    limit_s: float = 30.0
+    limit_s: float = USUAL_LIMIT_S
     cap_chars: int = 12_000
     beside: bool | None = None
     roles: frozenset[Role] | None = None

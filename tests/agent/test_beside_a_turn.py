@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from agent.brain import Brain
-from agent.domain.runs import RunState
+from agent.domain.events import Ended
+from agent.domain.orders import Predictions, PredictOrder
+from agent.domain.runs import Artifact, Outcome, RunState
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
@@ -150,7 +152,7 @@ async def test_a_tool_that_runs_is_not_undone_when_its_turn_is_stopped(harness: 
         model.may_end.set()
         await entered.wait()
         await brain.router.accept(said("stop"))
-        await harness.until(lambda: all(answer.by for answer in brain.router._answering.values()))
+        await harness.until(lambda: all(one.by for answers in brain.router._answering.values() for one in answers))
         go_on.set()
         await harness.until(lambda: "_Stopped by alice. `pause_run` was finished first._" in harness.adapter.texts())
         assert (await brain.stores.runs.get(run.id)).state is RunState.PAUSING
@@ -173,3 +175,37 @@ async def test_an_answer_has_a_deadline_and_can_be_continued(harness: Harness) -
         await harness.until(lambda: "Slowly now the end of 2." in harness.adapter.texts())
         assert model.asked[1][-1].text == "Go on."
         assert model.asked[1][-2].text == text
+
+
+async def test_a_slow_command_holds_up_nothing_else_and_is_ended_by_a_word(harness: Harness) -> None:
+    waiting: list[str] = []
+
+    async def predict(order: PredictOrder) -> Predictions:
+        waiting.append(order.artifact_sha256)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            waiting.pop()
+        raise AssertionError("nobody sets it")
+
+    harness.fleet.predict = predict  # type: ignore[method-assign]
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        run = await stage.running()
+        artifact = Artifact(sha256="c" * 64, size_bytes=3, files=("model",))
+        await stage.says(run, Ended(outcome=Outcome(state=RunState.SUCCEEDED, artifact=artifact)))
+        await stage.asks("clone", run.id, "seed=7")
+        approve = (await stage.asked()).card
+        assert approve is not None
+        await brain.router.accept(commanded("predict", run.id, "age=30"))
+        await harness.until(lambda: waiting == [artifact.sha256])
+        assert (await stage.asks("runs")).card is not None
+        launched = len(harness.fleet.launched)
+        await brain.router.accept(clicked(approve.buttons[0]))
+        await harness.until(lambda: len(harness.fleet.launched) == launched + 1)
+        await stage.asks("stop")
+        await stage.settled()
+        told = [content.text for _, content in harness.adapter.whispers]
+        assert "I stopped that answer." in told
+        assert any("somebody said `stop`" in text for text in told)
+        assert waiting == []

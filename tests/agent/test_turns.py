@@ -296,9 +296,8 @@ async def test_errors_are_sentences_and_bugs_have_an_id(harness: Harness, csv: P
         await brain.router.accept(commanded("stop", "../../etc/passwd"))
         await harness.until(lambda: len(harness.adapter.whispers) == 3)
         texts = [content.text for _, content in harness.adapter.whispers]
-        assert "no command `fly`" in texts[0]
-        assert "no run `r-zzzzzz`" in texts[1]
-        assert "not a run id" in texts[2]
+        for part in ("no command `fly`", "no run `r-zzzzzz`", "not a run id"):
+            assert any(part in text for text in texts)
 
         async def breaks(*_: object, **__: object) -> None:
             raise ZeroDivisionError
