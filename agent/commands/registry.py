@@ -80,6 +80,7 @@ _PLACE = (
     Option("priority", "how soon", choices=_SOON),
     Option("retries", "try again by itself after faults", Kind.YES_NO, argument="auto_resume", shown="yes|no"),
 )
+_WHERE = tuple(option for option in _PLACE if option.name in {"hours", "gpus", "host", "engine"})  # of a finished model
 _LEARNING = (
     Option("seed", "of what is drawn by chance", Kind.WHOLE, shown="7"),
     Option("test_frac", "share of the test part", Kind.NUMBER, shown="0.2"),
@@ -396,7 +397,7 @@ COMMANDS: Mapping[str, Command] = {
             "serve_model",
             "keep its model up on a host, over HTTP; `stop` ends it",
             "change",
-            options=(_RUN, *(option for option in _PLACE if option.name in {"hours", "gpus", "host"})),
+            options=(_RUN, *_WHERE),
             example="serve r-abc123 hours=8",
         ),
         Command(
@@ -404,7 +405,7 @@ COMMANDS: Mapping[str, Command] = {
             "evaluate_model",
             "measure its model on your newest csv, which has the answers",
             "change",
-            options=(_RUN, _DATA_FILE, *(option for option in _PLACE if option.name in {"hours", "host"})),
+            options=(_RUN, _DATA_FILE, *_WHERE),
             example="evaluate r-abc123 file=october.csv",
         ),
         Command(
@@ -412,7 +413,7 @@ COMMANDS: Mapping[str, Command] = {
             "predict_as_job",
             "predict every row of a large file, as a job",
             "change",
-            options=(_RUN, _DATA_FILE, *(option for option in _PLACE if option.name in {"hours", "host"})),
+            options=(_RUN, _DATA_FILE, *_WHERE),
             example="batch r-abc123 file=customers.csv hours=2",
         ),
         Command(

@@ -315,11 +315,11 @@ def _about_runs(tool: str, asked: str, run_id: str | None, messages: Sequence[Mo
         case "clone_run":
             return {"run": run_id, **_changed(asked, messages), "target": quoted_target(asked)}
         case "serve_model":
-            place = changes_in(asked)
-            return {"run": run_id} | {name: place.get(name) for name in ("max_hours", "gpus", "host")}
+            return {"run": run_id, **_place(asked, {})}
         case "evaluate_model" | "predict_as_job":
-            file, hours = _DATA_FILE.search(asked), changes_in(asked).get("max_hours")
-            return {"run": run_id, "file": file[1] if file else None} | ({"max_hours": hours} if hours else {})
+            named = _DATA_FILE.search(asked)
+            file = str(named[1]) if named else ""
+            return {"run": run_id, "file": file or None, **_place(asked, {}, file)}
         case "run_logs" | "run_chart" | "run_results" | "set_card":
             return {"run": run_id, **_SAID_OF[tool](asked)}
         case "run_metrics":
@@ -530,8 +530,8 @@ def _task_in(asked: str, *, has_text: bool) -> str | None:
     return max(said, key=lambda pair: pair[0])[1] if said else None
 
 
-def _place(asked: str, before: dict[str, Any], file: str) -> dict[str, Any]:
-    """Where and how long a training runs, as far as it was said now or in the plan before."""
+def _place(asked: str, before: dict[str, Any], file: str = "") -> dict[str, Any]:
+    """Where and how long something runs, as far as it was said now or in the plan before."""
     wanted = {name: before.get(name) for name in ("max_hours", "gpus", "host", "engine")}
     wanted |= {name: value for name, value in changes_in(asked).items() if name in wanted}
     if file.startswith(str(wanted["host"])):

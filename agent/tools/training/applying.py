@@ -18,7 +18,7 @@ from agent.stores import Runs
 from agent.tools.data import DataFiles, finished_run
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.changing import cost_of, start
-from agent.tools.training.placing import choose_host, connected, default_network, ledger, priced
+from agent.tools.training.placing import choose_host, connected, default_gpus, default_network, ledger, priced
 
 PLAN_LIMIT_S = 120.0
 MEASURED = frozenset({Answer.LABEL, Answer.NUMBER})  # what a finished model is measured in without its training
@@ -30,7 +30,9 @@ class ApplyArguments(Arguments):
     run: str | None = Field(None, description="Run id; the newest succeeded run of this thread if unsaid.")
     file: str | None = Field(None, description="Name of a file attached in this thread; the newest if unsaid.")
     max_hours: float = Field(1.0, gt=0.0, le=720.0)
+    gpus: int | None = Field(None, ge=0, le=1, description="1 on a GPU, 0 without one, if the person said so.")
     host: str | None = Field(None, description="A host that the person named.")
+    engine: str | None = Field(None, description="The engine that the person named; the usual one if unsaid.")
 
 
 class ApplyingModels:
@@ -109,14 +111,15 @@ class ApplyingModels:
         return run
 
     async def _plan(self, run: Run, dataset: DatasetRef, asked: ApplyArguments, job: JobKind) -> Plan:
-        place = self._engines.named(None)
-        hosts, known = await connected(place.hosts), await ledger(self._runs)
-        network = default_network(hosts)
-        busy = [attempt.host for _, attempt in await self._runs.live()]
-        host = choose_host(hosts, busy, known, network=network, wanted=asked.host)
+        place = self._engines.named(asked.engine)
         before, artifact = run.spec, run.outcome.artifact if run.outcome else None
         if artifact is None or before.task is None:
             raise BadRequest(f"Run `{run.id}` left no model of a recipe, so there is nothing to ask.")
+        hosts, known = await connected(place.hosts), await ledger(self._runs)
+        network = default_network(hosts)
+        gpus = asked.gpus if asked.gpus is not None else default_gpus(before.task, hosts, known)
+        busy = [attempt.host for _, attempt in await self._runs.live()]
+        host = choose_host(hosts, busy, known, gpus=gpus, network=network, wanted=asked.host)
         spec = RunSpec(
             job=job,
             model=FinishedModel(
@@ -130,6 +133,7 @@ class ApplyingModels:
             seed=before.seed,
             test_frac=1.0,
             host=host.host,
+            gpus=gpus,
             max_hours=asked.max_hours,
             network=network,
             sandbox=host.sandbox,
@@ -141,7 +145,7 @@ class ApplyingModels:
             title=_question(spec, run.id),
             tone="busy",
             body=_body(spec, run),
-            facts=tuple(spec_facts(spec, limits=host.limits_with(0))),
+            facts=tuple(spec_facts(spec, limits=host.limits_with(gpus))),
         )
         return Plan({"spec": spec.model_dump(mode="json")}, at_host(card, host))
 

@@ -1,6 +1,7 @@
-"""Which host a plan names, so that its card shows where a run goes and behind which walls. Pure but for `books`.
+"""Which host a plan names, so that its card shows where a run goes and behind which walls.
 
-The queue decides for good when the run starts; another host with the same walls may take it then.
+`connected` and `ledger` ask engine and database; the rest is pure. The queue decides for good when the run starts;
+another host with the same walls may take it then.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from agent.domain.datasets import DataReport
 from agent.domain.errors import BadRequest, Unavailable
 from agent.domain.orders import HostInfo
 from agent.domain.runs import Network, RunSpec
-from agent.domain.tasks import TASKS
+from agent.domain.tasks import TASKS, TaskType
 from agent.ports import Engine, HostDirectory
 from agent.runs.queue.fair import FOREIGN_BYTES
 from agent.stores import Runs
@@ -87,7 +88,7 @@ def choose_host(  # noqa: PLR0913 - one argument for each thing that a host must
     """The connected host that can keep to what was asked: that takes runs, with enough free GPUs, the fewest live runs.
 
     `busy` holds the host of each live run. `network` None: nobody said. `secrets` are names. `wanted` is a host
-    that was named, `liked` one that is taken where it is as good.
+    that was named, `preferred_host` one that is taken where it is as good.
 
     Raises:
         BadRequest: none can do it; the text says what they have.
@@ -112,6 +113,11 @@ def choose_host(  # noqa: PLR0913 - one argument for each thing that a host must
 def default_network(hosts: Sequence[HostInfo]) -> Network:
     """The strictest policy that a connected host can keep to; `open`, which the card then says, where none can."""
     return "none" if not hosts or any("none" in host.networks for host in hosts) else "open"
+
+
+def default_gpus(task: TaskType, hosts: Sequence[HostInfo], known: Ledger) -> int:
+    """One GPU where the recipe is quicker on one and a host has one that nobody uses; else none."""
+    return 1 if TASKS[task].uses_gpu and any(known.free(host) for host in hosts) else 0
 
 
 def _missing(wanted: str, hosts: Sequence[HostInfo]) -> NoReturn:

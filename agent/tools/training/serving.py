@@ -48,6 +48,7 @@ class ServeArguments(Arguments):
     max_hours: float = Field(HOURS, gt=0.0, le=720.0)
     gpus: int = Field(0, ge=0, le=64, description="GPUs, if the person said how many.")
     host: str | None = Field(None, description="A host that the person named.")
+    engine: str | None = Field(None, description="The engine that the person named; the usual one if unsaid.")
 
 
 class ServedArguments(Arguments):
@@ -114,12 +115,12 @@ class ServingModels:
             raise BadRequest(f"`{run.id}` is a program of your own; only the models of recipes can be served.")
         if (up := await serving_run(self._runs, run.id)) is not None:
             raise Conflict(f"`{up.id}` keeps the model of `{run.id}` up already. `stop {up.id}` ends it.")
-        place = self._engines.named(None)
+        place = self._engines.named(asked.engine)
         hosts = await connected(place.hosts)
         network = default_network(hosts)
         live = [attempt.host for _, attempt in await self._runs.live()]
-        books = await ledger(self._runs)
-        host = choose_host(hosts, live, books, gpus=asked.gpus, network=network, wanted=asked.host)
+        known = await ledger(self._runs)
+        host = choose_host(hosts, live, known, gpus=asked.gpus, network=network, wanted=asked.host)
         artifact, nonce = run.outcome.artifact, new_ulid()
         model = DatasetRef(sha256=artifact.sha256, name=MODEL, size_bytes=artifact.size_bytes)
         spec = RunSpec(

@@ -8,7 +8,6 @@ from pydantic import Field, JsonValue
 from agent.cards import approval_card, at_host
 from agent.domain.datasets import DataReport, Split
 from agent.domain.errors import BadData, BadRequest
-from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES, Network, RunSpec
 from agent.domain.tasks import TASKS, Answer, TaskType
@@ -20,7 +19,15 @@ from agent.stores import Runs
 from agent.tools.data import DataFiles
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.changing import cost_of, planned, start
-from agent.tools.training.placing import Ledger, choose_host, connected, default_network, estimate_s, ledger, priced
+from agent.tools.training.placing import (
+    choose_host,
+    connected,
+    default_gpus,
+    default_network,
+    estimate_s,
+    ledger,
+    priced,
+)
 
 PLAN_LIMIT_S = 120.0
 
@@ -200,8 +207,3 @@ def _text_column(asked: TrainArguments, report: DataReport) -> str:
         names = ", ".join(f"`{known.name}`" for known in report.columns)
         raise BadData(f"There is no text column `{column}`. The columns: {names}.")
     return column
-
-
-def default_gpus(task: TaskType, hosts: Sequence[HostInfo], known: Ledger) -> int:
-    """One GPU where the recipe is quicker on one and a host has one that nobody uses; else none."""
-    return 1 if TASKS[task].uses_gpu and any(known.free(host) for host in hosts) else 0
