@@ -27,6 +27,7 @@ from agent.storage import sql_stores
 from agent.storage.database import Database
 from bot.connection import Adapter, Failed
 from bot.missed import History, catch_up
+from bot.platforms import edit_gaps_s
 from bot.processes import Children
 from bot.relay import relay
 from bot.settings import Settings, gateway_environment, worker_environment
@@ -40,6 +41,7 @@ from worker.engines import Given, engine_module, need_redis
 
 log = logging.getLogger(__name__)
 LOCK = "bot.lock"
+ADAPTER = "adapter "  # begins the names of the tasks that end when a platform's connection ends by itself
 RESTART_S = (1.0, 30.0)
 CANCELS = 3
 CANCEL_S = 3.0
@@ -138,7 +140,7 @@ class App:
                     lambda adapter=adapter: catch_up(adapter, self.brain, alive=alive),  # type: ignore[misc]
                 )
             self._background(
-                f"door {adapter.platform}",
+                f"{ADAPTER}{adapter.platform}",
                 lambda adapter=adapter: adapter.run(self.brain.router.accept, self.brain.complete),  # type: ignore[misc]
                 failed=adapter.connection.failed,
             )
@@ -221,7 +223,7 @@ class App:
                 answer_s=settings.answer_s,
                 context_tokens=settings.context_tokens,
                 limits=TurnLimits(settings.turn_steps, settings.turn_tokens, settings.turn_usd, settings.turn_minutes),
-                edit_gap_s=settings.edit_gap_s,
+                edit_gap_s=edit_gaps_s(settings),
                 card_pace_s=settings.card_pace_s,
                 monitor=settings.monitor,
                 charged=bool(names),
@@ -248,7 +250,7 @@ class App:
 
     async def until_an_adapter_closes(self) -> None:
         """Wait for the end of the first adapter that ends by itself (a terminal at the end of its input)."""
-        adapters = [task for task in self._tasks if task.get_name().startswith("door ")]
+        adapters = [task for task in self._tasks if task.get_name().startswith(ADAPTER)]
         await asyncio.wait(adapters, return_when=asyncio.FIRST_COMPLETED)
 
 

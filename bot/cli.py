@@ -137,7 +137,7 @@ def bot() -> None:
 def _serve(*, worker: bool) -> None:
     from bot.app import App
     from bot.logs import configure
-    from bot.platforms import configured
+    from bot.platforms import configured, needs
     from bot.settings import Settings
 
     settings = Settings()
@@ -145,8 +145,8 @@ def _serve(*, worker: bool) -> None:
     adapters = configured(settings)
     if not adapters:
         raise AppError(
-            "No chat platform is configured. Put SLACK_BOT_TOKEN and SLACK_APP_TOKEN, or DISCORD_TOKEN, into `.env` "
-            "(see .env.example), or try `trainyard chat`, which needs none."
+            f"No chat platform is configured. Put {needs()}, into `.env` (see .env.example), or try `trainyard chat`, "
+            "which needs none."
         )
 
     for adapter in adapters:

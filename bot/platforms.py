@@ -1,7 +1,8 @@
 """The chat platforms, found by name: `bot/<name>/platform.py` makes an adapter from the settings and checks it.
 
-Each has `adapter(settings)`, None where the platform is not configured, and `check(settings)`, what the doctor says of
-it. A new platform is a folder and a name here. Nothing of a platform is loaded before it is asked for.
+Each says what it needs and how often it is edited, and has `adapter(settings)`, None where the platform is not
+configured, and `check(settings)`, what the doctor says of it. A new platform is a folder and a name here. Nothing of a
+platform is loaded before it is asked for.
 """
 
 import importlib
@@ -13,6 +14,7 @@ from bot.connection import Adapter
 from bot.settings import Settings
 
 PLATFORMS = ("slack", "discord")
+CONSOLE_EDIT_GAP_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,12 @@ class Line:
 
 
 class ChatPlatform(Protocol):
-    """The module `bot/<name>/platform.py`."""
+    """The module `bot/<name>/platform.py`. `NEEDS` names the variables without which it is not configured, in words."""
+
+    NEEDS: str
+
+    def edit_gap_s(self, settings: Settings) -> float:
+        """The shortest time between two progress edits of one message."""
 
     def adapter(self, settings: Settings) -> Adapter | None:
         """The adapter, None where its tokens are not set."""
@@ -44,3 +51,13 @@ def configured(settings: Settings) -> list[Adapter]:
     """The adapters of the platforms whose tokens are set."""
     made = (platform(name).adapter(settings) for name in PLATFORMS)
     return [adapter for adapter in made if adapter is not None]
+
+
+def edit_gaps_s(settings: Settings) -> dict[str, float]:
+    """The shortest time between two progress edits of one message, by platform; the terminal is one too."""
+    return {name: platform(name).edit_gap_s(settings) for name in PLATFORMS} | {"console": CONSOLE_EDIT_GAP_S}
+
+
+def needs() -> str:
+    """What configures a platform, in words."""
+    return ", or ".join(platform(name).NEEDS for name in PLATFORMS)

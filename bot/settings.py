@@ -197,10 +197,10 @@ class Settings(BaseSettings):
         """How long a question stays open."""
         return timedelta(hours=self.approval_hours)
 
-    @property
-    def edit_gap_s(self) -> dict[str, float]:
-        """The shortest time between two progress edits of one message."""
-        return {"slack": self.slack_edit_gap_s, "discord": self.discord_edit_gap_s, "console": 1.0}
+
+def variable(field: str) -> str:
+    """The name of the environment variable that sets a field of `Settings`."""
+    return str(Settings.model_fields[field].validation_alias or f"{PREFIX}{field.upper()}")
 
 
 def wrong(error: ValidationError) -> list[str]:
@@ -208,7 +208,7 @@ def wrong(error: ValidationError) -> list[str]:
     said = []
     for item in error.errors(include_input=False, include_url=False):
         field = str(item["loc"][0])
-        name = f"{PREFIX}{field.upper()}" if field in Settings.model_fields else field
+        name = variable(field) if field in Settings.model_fields else field
         said.append(f"{name}: {item['msg'].removeprefix('Value error, ').rstrip('.')}.")
     return said
 
@@ -220,8 +220,9 @@ def child_environment(**extra: str) -> dict[str, str]:
 
 
 def gateway_environment() -> dict[str, str]:
-    """The environment of the language-model process: everything but the chat platforms' tokens."""
-    return {name: value for name, value in child_environment().items() if not name.startswith(("SLACK_", "DISCORD_"))}
+    """The environment of the language-model process: the keys of models, and no setting of the bot's own."""
+    own = {variable(field) for field in Settings.model_fields}
+    return {name: value for name, value in child_environment().items() if name.upper() not in own}
 
 
 def worker_environment(home: Path, redis_url: str, blobs: str) -> dict[str, str]:

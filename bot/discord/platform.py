@@ -6,6 +6,13 @@ from bot.connection import Adapter
 from bot.platforms import Line
 from bot.settings import Settings
 
+NEEDS = "DISCORD_TOKEN"
+
+
+def edit_gap_s(settings: Settings) -> float:
+    """The shortest time between two progress edits of one message."""
+    return settings.discord_edit_gap_s
+
 
 def adapter(settings: Settings) -> Adapter | None:
     """The adapter, None without a token."""
@@ -25,7 +32,7 @@ def adapter(settings: Settings) -> Adapter | None:
 async def check(settings: Settings) -> Sequence[Line]:
     """What works and what does not, with what mends it."""
     if settings.discord_token is None:
-        return [Line("discord", None, "not configured (DISCORD_TOKEN)")]
+        return [Line("discord", None, f"not configured ({NEEDS})")]
     from bot.discord import check as checking  # noqa: PLC0415 - likewise
 
     findings = await checking.check(

@@ -8,6 +8,13 @@ from bot.connection import Adapter
 from bot.platforms import Line
 from bot.settings import Settings
 
+NEEDS = "SLACK_BOT_TOKEN and SLACK_APP_TOKEN"
+
+
+def edit_gap_s(settings: Settings) -> float:
+    """The shortest time between two progress edits of one message."""
+    return settings.slack_edit_gap_s
+
 
 def adapter(settings: Settings) -> Adapter | None:
     """The adapter, None without a token."""
@@ -29,7 +36,7 @@ def adapter(settings: Settings) -> Adapter | None:
 async def check(settings: Settings) -> Sequence[Line]:
     """What works and what does not, with what mends it."""
     if settings.slack_bot_token is None:
-        return [Line("slack", None, "not configured (SLACK_BOT_TOKEN, SLACK_APP_TOKEN; `trainyard manifest` helps)")]
+        return [Line("slack", None, f"not configured ({NEEDS}; `trainyard manifest` helps)")]
     from bot.slack import check as checking  # noqa: PLC0415 - only Slack's users pay for its libraries
     from bot.slack.adapter import SLACK  # noqa: PLC0415
 

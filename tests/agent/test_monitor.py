@@ -11,6 +11,7 @@ from agent.brain import Brain
 from agent.domain.content import Card
 from agent.domain.errors import Unavailable
 from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, MetricRow, Started
+from agent.domain.inbound import Person
 from agent.domain.runs import ExitClass, GpuUsage, Outcome, Run, RunState, Usage
 from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
@@ -548,4 +549,4 @@ async def test_the_planner_without_a_model_does_not_say_the_card_once_more() -> 
 def test_who_asked() -> None:
     assert person_of(ALICE.key) == ALICE.model_copy(update={"name": ""})
     assert person_of("nobody") is None
-    assert person_of("irc/T/U") is None
+    assert person_of("irc/T/U") == Person(platform="irc", tenant="T", id="U")

@@ -10,7 +10,9 @@ from rich.console import Console
 
 from bot import cli
 from bot.doctor import Line, _limited, _screen, examine, refused
-from bot.settings import Settings, wrong
+from bot.platforms import edit_gaps_s, needs
+from bot.settings import Settings, gateway_environment, wrong
+from tests.deploy.test_compose import names_of
 
 Sets = Callable[[str, str], None]
 SECRET = "s3cret"
@@ -101,6 +103,20 @@ def test_an_empty_variable_counts_as_none(sets: Sets) -> None:
         sets(name, "")
     settings = Settings()
     assert (settings.slack_http_port, settings.log_level, settings.slack_bot_token) == (None, "INFO", None)
+
+
+def test_the_process_of_the_language_models_gets_their_keys_and_no_setting_of_the_bot(sets: Sets) -> None:
+    for name in ("OPENAI_API_KEY", "SLACK_BOT_TOKEN", "discord_token", "TRAINYARD_DATABASE_URL"):
+        sets(name, SECRET)
+    given = gateway_environment()
+    assert [name for name, value in given.items() if value == SECRET] == ["OPENAI_API_KEY"]
+    assert "PATH" in given
+
+
+def test_each_platform_says_what_it_needs_and_how_often_it_is_edited(sets: Sets) -> None:
+    sets("TRAINYARD_SLACK_EDIT_GAP_S", "7")
+    assert edit_gaps_s(Settings()) == {"slack": 7.0, "discord": 15.0, "console": 1.0}
+    assert {name for part in needs().split(", or ") for name in part.split(" and ")} <= names_of(Settings)
 
 
 def test_the_doctor_prints_what_it_says() -> None:

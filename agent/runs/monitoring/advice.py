@@ -98,7 +98,7 @@ def person_of(key: str) -> Person | None:
     """Who asked for a run, from the key that is stored with it."""
     platform, _, rest = key.partition("/")
     tenant, _, person = rest.partition("/")
-    if platform not in {"slack", "discord", "console"} or not person:
+    if not person:
         return None
     return Person(platform=platform, tenant=tenant, id=person)
 
