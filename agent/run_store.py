@@ -21,7 +21,6 @@ START: Place = (0, 0)
 Steps = tuple[int, int]  # from and to, both included
 ALL_STEPS: Steps = (-(2**62), 2**62)
 Kind = Literal["metrics", "usage"]
-Level = Literal["error", "warning", "info"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """How bad a line of a training log is, by cheap rules. Pure; called for each line when it is stored."""
 
 import re
+from typing import Literal
 
-from agent.run_store import Level
-
+Level = Literal["error", "warning", "info"]
 # What loggers, Python and CUDA write: "ERROR:", "[error]", "Traceback (most recent call last):", "ValueError: …".
 _ERROR = re.compile(
     r"\b(error|critical|fatal|exception|traceback|segmentation fault|out of memory|core dumped|killed)\b"

@@ -33,8 +33,8 @@ from agent.llm.slots.settings import (
     split_in,
     text_in,
 )
-from agent.llm.slots.targets import left_out, names_a_target, quoted_target, said_to_predict, target_in, values_in
 from agent.ports import OFFLINE, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
+from agent.tools.targets import left_out, names_a_target, quoted_target, said_to_predict, target_in, values_in
 from agent.tools.training.programs import REQUIREMENTS
 
 UNDERSTANDS = (

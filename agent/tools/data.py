@@ -13,12 +13,12 @@ from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunSpec, RunState
 from agent.domain.sources import FORMS, source_of
 from agent.domain.tasks import TASKS, Answer, TaskType
-from agent.llm.slots.targets import target_in
 from agent.ports import Blobs, Clock, DataService
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Conversations, Runs
 from agent.tools.answers import ROWS_SHOWN, answer_words, predictions_card, predictions_picture
 from agent.tools.finding import LOOKED_AT, named, of_thread
+from agent.tools.targets import target_in
 from agent.tools.tool import Arguments, Caller, Result, Tool
 from agent.tools.training.programs import REQUIREMENTS
 

@@ -14,7 +14,7 @@ from agent.llm.offline import TYPED
 from agent.llm.slots.logs import log_arguments
 from agent.llm.slots.numbers import factors_in
 from agent.llm.slots.settings import held_out_in, split_in
-from agent.llm.slots.targets import left_out, quoted_target, target_in
+from agent.tools.targets import left_out, quoted_target, target_in
 from agent.ports import ModelMessage
 from tests.agent.test_planner import answered, called, planned, reply, user
 

@@ -17,7 +17,7 @@ from agent.domain.runs import RunState
 from agent.llm.intents import intent_of
 from agent.llm.offline import OfflinePlanner
 from agent.llm.slots.settings import choices_in, clusters_in, settings_in, text_in
-from agent.llm.slots.targets import target_in
+from agent.tools.targets import target_in
 from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage

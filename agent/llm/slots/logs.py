@@ -5,7 +5,7 @@ from typing import Any
 
 from agent.llm.slots.numbers import count_in
 from agent.llm.slots.runs import RUN_ID
-from agent.llm.slots.settings import QUOTE
+from agent.tools.targets import QUOTE
 
 _QUOTED = re.compile(QUOTE)
 _MOST_LINES = 200

@@ -7,8 +7,8 @@ from typing import Any
 
 from agent.domain.errors import BadRequest
 from agent.llm.slots.actions import ASKED, NAME, wish_in
+from agent.tools.targets import QUOTE
 
-QUOTE = r"(?<!\w)[`\"“']([\w .\-/]{1,80})[`\"”'](?!\w)"  # not the apostrophes of don't and what's
 # All that stands together with a number, so that no part of it is taken for the whole.
 # With a file of pairs it is what is to be learned, without one what a model is to do.
 WRITING = re.compile(rf"{ASKED}(?:translate|summari[sz]e|write (?:\w+ )?summar(?:y|ies))\b", re.IGNORECASE)

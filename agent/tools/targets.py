@@ -4,8 +4,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from agent.llm.slots.settings import QUOTE
-
+QUOTE = r"(?<!\w)[`\"“']([\w .\-/]{1,80})[`\"”'](?!\w)"  # not the apostrophes of don't and what's
 _QUOTED = re.compile(QUOTE)
 _NOT_USED = (
     r"(?:without|drop(?:ping)?|ignor(?:e|ing)|exclud(?:e|ing)|skip(?:ping)?|omit(?:ting)?|except(?: for)?|but not"
