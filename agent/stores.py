@@ -376,7 +376,7 @@ class Outbox(Protocol):
         """Posts of a thread whose shown version is old, oldest post first."""
 
     async def threads_due(self) -> Sequence[str]:
-        """Rooms with posts to show."""
+        """Threads with posts to show."""
 
     async def begin(self, key: str, thread: Thread) -> bool:
         """An answer that is not stored yet is about to grow; False when its key is known."""

@@ -1,4 +1,4 @@
-"""`ChartSpec | PictureSpec -> PNG bytes`, the public face of this room. Pure; same input, same bytes.
+"""`ChartSpec | PictureSpec -> PNG bytes`, the public face of this package. Pure; same input, same bytes.
 
 Synchronous and CPU-bound (tens of milliseconds): a process with an event loop calls it through `charts_render.pool`.
 """

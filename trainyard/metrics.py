@@ -30,7 +30,7 @@ _MULTIPLES = frozenset("kKMBGT")  # "3.2k" is not 3.2
 
 
 class Warnings:
-    """The only adapter for warnings: each subject once, on stderr."""
+    """The only place that prints warnings: each subject once, on stderr."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()

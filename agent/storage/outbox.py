@@ -95,7 +95,7 @@ class SqlOutbox:
         return [_as_post(row) for row in rows]
 
     async def threads_due(self) -> Sequence[str]:
-        """Rooms with posts to show."""
+        """Threads with posts to show."""
         query = select(outbox.c.thread_key).where(_DUE).distinct()
         return list(await self._database.read(lambda connection: connection.execute(query).scalars().all()))
 

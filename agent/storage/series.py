@@ -4,7 +4,7 @@
 move into blocks of columns in the same transaction (`fold`), and readers join both. A point is known by its run, its
 attempt and its row, a row without values is one of the series `BARE`. Functions of a connection: this file writes and
 reads by row, for `agent.storage.run_events` and `agent.storage.run_reads`; windows are read by `series_reads`. The same
-is done with what hosts measure of a run, on the shelf `USAGE`.
+is done with what hosts measure of a run, in the tables `USAGE`.
 """
 
 import hashlib

@@ -275,7 +275,7 @@ def test_a_kill_after_a_stop_does_not_wait_and_each_rung_is_told(host: Yard) -> 
     host.launch_here(host.order("r-ladder", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + ENDLESS))
     host.running("r-ladder")
     host.stop_here(StopOrder(run="r-ladder", attempt=1))
-    eventually(lambda: notes_of(host, "r-ladder"), what="the first rung")
+    eventually(lambda: notes_of(host, "r-ladder"), what="the first phase")
     host.stop_here(StopOrder(run="r-ladder", attempt=1, how="kill"))
     host.stop_here(StopOrder(run="r-ladder", attempt=1, how="pause"))  # weaker: changes nothing
     outcome = host.outcome("r-ladder")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from agent.domain.errors import BadData
 from worker.folders import RunFolder
-from worker.serving.way_in import Door, door_of
+from worker.serving.way_in import endpoint_of
 
 _JSON = "application/json"
 
@@ -28,11 +28,11 @@ def served_file(folder: RunFolder, file: Path, name: str, *, limit_s: float) -> 
 
 
 def _asked(folder: RunFolder, path: str, body: bytes, kind: str, *, limit_s: float) -> bytes | None:
-    door: Door | None = door_of(folder)
-    if door is None:
+    endpoint = endpoint_of(folder)
+    if endpoint is None:
         return None
-    connection = http.client.HTTPConnection(door.address, door.port, timeout=limit_s)
-    headers = {"Authorization": f"Bearer {door.token}", "Content-Type": kind}
+    connection = http.client.HTTPConnection(endpoint.address, endpoint.port, timeout=limit_s)
+    headers = {"Authorization": f"Bearer {endpoint.token}", "Content-Type": kind}
     try:
         connection.request("POST", path, body, headers)
         answer = connection.getresponse()

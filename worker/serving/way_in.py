@@ -20,7 +20,7 @@ EARLY_S = 10.0  # the server ends itself so long before its hours are over, and 
 TOLD = "TRAINYARD_SERVING"  # the environment variable that tells the server the rest, as JSON
 
 
-class Door(BaseModel):
+class Endpoint(BaseModel):
     """Where a served model answers this host: `port` at `address`, to who sends `token`."""
 
     address: str
@@ -28,15 +28,15 @@ class Door(BaseModel):
     token: str
 
 
-def door_file(folder: RunFolder) -> Path:
+def endpoint_file(folder: RunFolder) -> Path:
     """Where it is written down, out of the server's own reach."""
     return folder.sealed / "serving.json"
 
 
-def door_of(folder: RunFolder) -> Door | None:
+def endpoint_of(folder: RunFolder) -> Endpoint | None:
     """That of a run, where it serves one or did."""
     try:
-        return Door.model_validate_json(door_file(folder).read_bytes())
+        return Endpoint.model_validate_json(endpoint_file(folder).read_bytes())
     except (OSError, ValidationError):
         return None
 
@@ -51,14 +51,14 @@ class WayIn:
 
     def __init__(self, folder: RunFolder, address: str, token_sha256: str, *, run: str, left_s: float) -> None:
         """`token_sha256` is of people's token, `run` whose model it is; `left_s` are the seconds that are paid for."""
-        before = door_of(folder)
+        before = endpoint_of(folder)
         self._listener = _listen(address, before.port if before else 0)
         self._folder = folder
         port = self._listener.getsockname()[1]
         own = secrets.token_urlsafe(24)
         folder.sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
-        door = Door(address=address, port=port, token=own)
-        write_atomically(door_file(folder), door.model_dump_json().encode(), durable=False)
+        endpoint = Endpoint(address=address, port=port, token=own)
+        write_atomically(endpoint_file(folder), endpoint.model_dump_json().encode(), durable=False)
         self.fd = self._listener.fileno()
         self.url = f"http://{address}:{port}"
         told = {"fd": self.fd, "run": run, "seconds": max(1.0, left_s - EARLY_S)}

@@ -1,6 +1,6 @@
-"""Ends a step politely: SIGTERM, after the grace SIGTERM again, then SIGKILL to everything. Each rung is told.
+"""Ends a step politely: SIGTERM, after the grace SIGTERM again, then SIGKILL to everything. Each phase is told.
 
-Owns the order and the clock of the rungs. Knows no reasons. Climbed by `worker.supervisor.stage` in its loop.
+Owns the order and the clock of the phases. Knows no reasons. Driven by `worker.supervisor.stage` in its loop.
 """
 
 import signal
@@ -12,7 +12,7 @@ _BY_HOST_S = 1.0  # in which a signal to all processes of a host reaches each
 
 
 class Target(Protocol):
-    """What a escalation ends."""
+    """What an escalation ends."""
 
     def look(self) -> None:
         """Notice who listens, while nobody was asked yet."""
@@ -36,7 +36,7 @@ class Target(Protocol):
 
 
 class Escalation:
-    """One way down. `say` gets a sentence for each rung."""
+    """The end of one step. `say` gets a sentence for each phase."""
 
     def __init__(
         self, target: Target, *, grace_s: float, second_s: float, dump_s: float, say: Callable[[str], None]
@@ -44,12 +44,12 @@ class Escalation:
         """Nothing is sent before `begin` or `dump`. All times are seconds."""
         self._target, self._say = target, say
         self._grace_s, self._second_s, self._dump_s = grace_s, second_s, dump_s
-        self.rung = ""
+        self.phase = ""
         self._since = 0.0
 
     def look(self) -> None:
         """To be called now and then until `begin`."""
-        if not self.rung:
+        if not self.phase:
             self._target.look()
 
     def begin(self, *, kill: bool = False, by_host: bool = False) -> None:
@@ -58,14 +58,14 @@ class Escalation:
         `by_host`: a host that shuts down asks all processes, and a second SIGTERM would end one that saves. So one that
         listens gets a moment, and is not asked again if it has heard.
         """
-        if kill and self.rung != "kill":
-            self._climb("kill", "It was killed (SIGKILL), with everything that it started.")
+        if kill and self.phase != "kill":
+            self._enter("kill", "It was killed (SIGKILL), with everything that it started.")
             self._target.kill()
-        elif not self.rung and by_host and self._target.listened:
-            self._climb(
+        elif not self.phase and by_host and self._target.listened:
+            self._enter(
                 "host", "Its host asked its supervisor to end (SIGTERM); the program is asked too, if it was not yet."
             )
-        elif not self.rung:
+        elif not self.phase:
             self._ask()
 
     def dump(self) -> None:
@@ -74,34 +74,34 @@ class Escalation:
         SIGUSR1 where the program listens to it (`faulthandler.register`), which lets it go on and save. Otherwise
         SIGABRT, at which Python prints the same (`PYTHONFAULTHANDLER`) and ends.
         """
-        if self.rung:
+        if self.phase:
             return
         if self._target.catches(signal.SIGUSR1):
-            self._climb("dump", f"It was asked where it stands (SIGUSR1); in {self._dump_s:g} s it is asked to end.")
+            self._enter("dump", f"It was asked where it stands (SIGUSR1); in {self._dump_s:g} s it is asked to end.")
             self._target.signal(signal.SIGUSR1)
         else:
-            self._climb("again", "It was ended with SIGABRT, so that it shows where it stands.")
+            self._enter("again", "It was ended with SIGABRT, so that it shows where it stands.")
             self._target.signal(signal.SIGABRT)
 
     def tick(self) -> None:
-        """Go one rung down when it is time."""
+        """Go to the next phase when it is time."""
         waited_s = time.monotonic() - self._since
-        if self.rung == "dump" and waited_s >= self._dump_s:
-            self.rung = ""
+        if self.phase == "dump" and waited_s >= self._dump_s:
+            self.phase = ""
             self.begin()
-        elif self.rung == "host" and waited_s >= _BY_HOST_S:
+        elif self.phase == "host" and waited_s >= _BY_HOST_S:
             self._ask(send=not self._target.heard)
-        elif self.rung == "term" and waited_s >= self._grace_s:
-            self._climb("again", f"It did not end within {self._grace_s:g} s, so it was asked again (SIGTERM).")
+        elif self.phase == "term" and waited_s >= self._grace_s:
+            self._enter("again", f"It did not end within {self._grace_s:g} s, so it was asked again (SIGTERM).")
             self._target.signal(signal.SIGTERM)
-        elif self.rung == "again" and waited_s >= self._second_s:
+        elif self.phase == "again" and waited_s >= self._second_s:
             self.begin(kill=True)
 
     def _ask(self, *, send: bool = True) -> None:
-        self._climb("term", f"It was asked to end (SIGTERM) and has {self._grace_s:g} s to save a checkpoint.")
+        self._enter("term", f"It was asked to end (SIGTERM) and has {self._grace_s:g} s to save a checkpoint.")
         if send:
             self._target.signal(signal.SIGTERM)
 
-    def _climb(self, rung: str, text: str) -> None:
-        self.rung, self._since = rung, time.monotonic()
+    def _enter(self, phase: str, text: str) -> None:
+        self.phase, self._since = phase, time.monotonic()
         self._say(text)

@@ -302,7 +302,7 @@ class _Watch:
     def _end(self, why: Why | None) -> None:
         if why is None:
             return
-        if not self._escalation.rung:
+        if not self._escalation.phase:
             self._stage.records.capture.say(f"ending: {why.value}")
             if why is Why.HANG:
                 self._escalation.dump()
