@@ -195,10 +195,6 @@ def spec_facts(spec: RunSpec, *, priority: int = 0, limits: Limits | None = None
     return facts
 
 
-def _test_part(spec: RunSpec) -> str:
-    return spec.split.words(spec.test_frac)
-
-
 def limits_words(limits: Limits) -> str:
     """What a run may take of its host, empty for no limits."""
     parts = (

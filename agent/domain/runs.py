@@ -17,7 +17,6 @@ from agent.domain.value import Value
 class RunState(StrEnum):
     """Where a run stands. `unreachable` and `lost` say that its host does not answer."""
 
-    AWAITING_APPROVAL = "awaiting_approval"
     QUEUED = "queued"
     STARTING = "starting"
     RUNNING = "running"
@@ -53,7 +52,6 @@ _ENDINGS = frozenset({_S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.LOST})
 # What any attempt can turn into, whatever was wished: it ends, pauses, falls silent, or is tried again (QUEUED).
 _ANY_TIME = _ENDINGS | {_S.QUEUED, _S.PAUSED, _S.PAUSING, _S.STOPPING, _S.UNREACHABLE}
 TRANSITIONS: dict[RunState, frozenset[RunState]] = {
-    _S.AWAITING_APPROVAL: frozenset({_S.QUEUED, _S.STOPPED}),
     # Queued after its host was lost, and then that host reports that it had succeeded.
     _S.QUEUED: frozenset({_S.STARTING, _S.PAUSED, _S.STOPPED, _S.FAILED, _S.SUCCEEDED}),
     _S.STARTING: _ANY_TIME | {_S.RUNNING},

@@ -130,11 +130,6 @@ def _refused(asked: str, columns: tuple[str, ...]) -> bool:
     return bool(_NO_WISH.search(asked)) or (wish.intent in {"none", "no", "train"} and wish.chance > VETO)
 
 
-def intent_of(asked: str, *, with_file: bool = False) -> str | None:
-    """What a request is surely about. Raises: BadRequest."""
-    return decide(asked, with_file=with_file).intent
-
-
 def _act_in(asked: str) -> str | None:
     for intent, pattern in _grammar():
         if found := pattern.search(asked):

@@ -12,12 +12,12 @@ from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
 from agent.domain.events import Accepted
 from agent.domain.runs import RunState
-from agent.llm.intents import intent_of
 from agent.llm.slots.charts import card_arguments, chart_arguments
 from agent.runs.cards.card_view import mark
 from agent.tools.charts.chart_views import ChartView, buttons, selector, view_of
 from agent.tools.charts.chart_words import arguments_of
 from tests.agent.conftest import Harness
+from tests.agent.intents import intent_of
 from tests.agent.stage import Stage, rows, saved
 
 IDS = st.text(alphabet="0123456789abcdefghjkmnpqrstvwxyz", min_size=6, max_size=6).map(lambda text: f"r-{text}")

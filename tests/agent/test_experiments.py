@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from agent.domain.events import Ended
 from agent.domain.pictures import Progress, Scatter, Tree
 from agent.domain.runs import Outcome, Run, RunState, Score
-from agent.llm.intents import intent_of
 from agent.runs.charts.experiments import experiments_of, picture_of, table_of, tree_of, words_of
 from charts_render.alt_text import describe
 from charts_render.render import render
 from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
 from tests.agent.facts import CARD
+from tests.agent.intents import intent_of
 from tests.agent.stage import Stage
 from tests.fakes import START, clicked, said
 

@@ -9,13 +9,14 @@ import pytest
 from agent.domain.errors import BadRequest
 from agent.llm.features import WEIGHTS, masked
 from agent.llm.fit_intents import digest, table
-from agent.llm.intents import ACT, decide, intent_of, readings
+from agent.llm.intents import ACT, decide, readings
 from agent.llm.offline import TYPED
 from agent.llm.slots.logs import log_arguments
 from agent.llm.slots.numbers import factors_in
 from agent.llm.slots.settings import held_out_in, split_in
-from agent.tools.targets import left_out, quoted_target, target_in
 from agent.ports import ModelMessage
+from agent.tools.targets import left_out, quoted_target, target_in
+from tests.agent.intents import intent_of
 from tests.agent.test_planner import answered, called, planned, reply, user
 
 

@@ -14,12 +14,12 @@ from agent.domain.datasets import ColumnReport, DataReport, DatasetRef
 from agent.domain.errors import BadRequest
 from agent.domain.orders import InspectOrder
 from agent.domain.runs import RunState
-from agent.llm.intents import intent_of
 from agent.llm.offline import OfflinePlanner
 from agent.llm.slots.settings import choices_in, clusters_in, settings_in, text_in
-from agent.tools.targets import target_in
 from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
+from agent.tools.targets import target_in
 from tests.agent.conftest import Harness
+from tests.agent.intents import intent_of
 from tests.agent.stage import Stage
 from tests.agent.test_turns import attached
 from tests.fakes import clicked, said

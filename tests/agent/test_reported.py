@@ -16,7 +16,6 @@ from agent.domain.events import Accepted, Ended, Pictured, Started
 from agent.domain.pictures import Images, PictureSpec, Points, Reported, Scatter
 from agent.domain.results import Results
 from agent.domain.runs import ExitClass, Run
-from agent.llm.intents import intent_of
 from agent.llm.slots.charts import results_arguments as pictures_asked
 from agent.runs.pictures.reported import reported_button, sheet_of
 from agent.storage.database import Database
@@ -28,6 +27,7 @@ from charts_render.render import compose, render
 from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC, Engine
 from tests.agent.facts import facts, outcome
+from tests.agent.intents import intent_of
 from tests.agent.stage import Stage, rows
 from tests.agent.test_run_life import failed, paused
 from tests.charts.picture_cases import collisions

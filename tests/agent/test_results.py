@@ -11,7 +11,6 @@ from agent.domain.errors import BadRequest
 from agent.domain.events import Ended
 from agent.domain.pictures import Bars, Histogram, Lines, Matrix, PictureSpec, Table
 from agent.domain.runs import Outcome, Run
-from agent.llm.intents import intent_of
 from agent.llm.slots.charts import chart_arguments
 from agent.runs.pictures.results import VIEWS, ResultView, data_of, picture_of, result_buttons, views_of
 from agent.runs.pictures.results import words_of as said_of
@@ -24,6 +23,7 @@ from charts_render.pool import ChartPool
 from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
 from tests.agent.facts import CARD, facts, outcome
+from tests.agent.intents import intent_of
 from tests.agent.stage import Stage, rows
 from tests.fakes import START
 from worker.client.blobs import FolderBlobs

@@ -16,7 +16,6 @@ from agent.domain.content import Card, Content
 from agent.domain.errors import BadRequest
 from agent.domain.events import Beat, Measured, MetricRow
 from agent.domain.runs import GpuUsage, Run, RunState, Usage
-from agent.llm.intents import intent_of
 from agent.llm.slots.charts import chart_arguments
 from agent.runs.charts.usage import USAGE_VIEWS
 from agent.tools.charts.chart_views import ChartView, usage_buttons, view_of
@@ -24,6 +23,7 @@ from agent.tools.charts.chart_words import arguments_of
 from agent.tools.charts.charting import ChartArguments
 from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
+from tests.agent.intents import intent_of
 from tests.agent.stage import Stage, rows
 from tests.fakes import START, host
 

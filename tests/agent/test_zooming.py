@@ -5,10 +5,10 @@ import pytest
 from agent.domain.content import Content
 from agent.domain.errors import BadRequest
 from agent.domain.events import Measured, MetricRow
-from agent.llm.intents import intent_of
 from agent.llm.slots.charts import chart_arguments
 from agent.tools.charts.chart_words import arguments_of
 from tests.agent.conftest import Harness
+from tests.agent.intents import intent_of
 from tests.agent.stage import Stage
 
 

@@ -13,7 +13,6 @@ from agent.llm.slots.runs import runs_in
 SMOOTH = r"(?<!label.)\b(?:un)?smooth(?:ed|er|ing|en)?\b"  # label smoothing is a setting of a training
 
 _HELD = r"\b(?:with|to|against|vs\.?|versus|over)\s+(?:the\s+|my\s+|our\s+)?"  # one run against another
-YESTERDAY = rf"\bcompared?\b.*{_HELD}yesterday(?:['’]?s)?\b"
 
 # Pictures of a result, by what people call them; the first that fits.
 RESULTS = (
@@ -71,13 +70,6 @@ _MOST_MINUTES = 999_999  # about two years; a button holds no more than ten time
 REPORTED = (
     r"\b(?:show|see|draw|plot|look at|where are)\b[^.?!]{0,40}?"
     r"\b(pictures?|residuals?|forecasts?|clusters|samples?|generations?|detections?|token[ -]lengths?)\b"
-)
-
-# Pictures of what has a name of its own: of what was measured, of what a run used.
-PICTURES_OF = (
-    r"\b(?:show|see|draw|plot|look at)\b[^.?!]{0,40}?\bpictures?\b[^.?!]*?(?:"
-    + "|".join(pattern for pattern, _ in (*RESULTS[:-1], *USED))
-    + r"|\bresults?\b)"
 )
 
 _METRIC = re.compile(

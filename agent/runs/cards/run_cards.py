@@ -27,7 +27,6 @@ TONES: dict[RunState, Tone] = {
 }
 # What can be done in each state, most likely first.
 ACTIONS: dict[RunState, tuple[str, ...]] = {
-    _S.AWAITING_APPROVAL: (),
     _S.QUEUED: ("sooner", "later", "stop"),
     _S.STARTING: ("pause", "stop"),
     _S.RUNNING: ("pause", "stop"),

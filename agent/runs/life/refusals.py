@@ -8,7 +8,6 @@ _S = RunState
 MAY_PAUSE = frozenset({_S.STARTING, _S.RUNNING, _S.UNREACHABLE})
 MAY_RETRY = frozenset({_S.STOPPED, _S.FAILED, _S.LOST})
 _STANDS = {
-    _S.AWAITING_APPROVAL: "waits for approval; approve or reject it first.",
     _S.QUEUED: "is in the queue already; it starts as soon as there is room.",
     _S.STARTING: "is starting; wait for its first step, or stop it.",
     _S.RUNNING: "is running; pause or stop it first.",
@@ -38,7 +37,7 @@ def cannot_pause(run: Run) -> Conflict:
 
 def with_new_program(run: Run) -> RunState:
     """The state that another program takes a run to. Raises `Conflict` where it can have none."""
-    if run.state in (_S.SUCCEEDED, _S.STOPPING, _S.AWAITING_APPROVAL):
+    if run.state in (_S.SUCCEEDED, _S.STOPPING):
         raise refused(run, "given another program")
     to = _S.PAUSING if run.state in MAY_PAUSE else _S.QUEUED if run.state in MAY_RETRY else run.state
     if to is not run.state and hours_left_s(run) <= 0:

@@ -270,7 +270,7 @@ class RunService:
         """End a run that has no attempt; None when its state changed meanwhile."""
         if run.state in ENDED:
             raise Conflict(f"Run `{run.id}` is {run.state.value} already; there is nothing to stop.")
-        words = {_S.QUEUED: "waiting", _S.PAUSED: "paused", _S.AWAITING_APPROVAL: "waiting for approval"}[run.state]
+        words = {_S.QUEUED: "waiting", _S.PAUSED: "paused"}[run.state]
         who = f" by {by}" if by else ""
         reason = f"Stopped{who} before it started." if run.attempt == 0 else f"Stopped{who} while it was {words}."
         outcome = Outcome(state=_S.STOPPED, reason=reason)
