@@ -333,10 +333,11 @@ class AttachedFile:
 class ModelMessage:
     """One entry of a conversation. `text` is what was said and nothing else; facts about it are fields.
 
-    Of a user: `speaker` is whose words they are, `steers` the key of who said them while their turn was at work;
-    `noticed` says that they are nobody's but the monitor's; `files` came with them, `refused` says why others that came
-    were not taken. Of an assistant: `model` said it, and `offers` is the column that it offered to train for; `tokens`
-    is what it read and wrote for that, `window` the most that it can (0: not known), `cost_usd` what that cost.
+    Of a user: `speaker` is whose words they are, `person` the key of who began the turn with them, `guest` whether that
+    is one of another organisation, `steers` the key of who said them while their turn was at work; `noticed` says that
+    they are nobody's but the monitor's; `files` came with them, `refused` says why others that came were not taken.
+    Of an assistant: `model` said it, and `offers` is the column that it offered to train for; `tokens` is what it read
+    and wrote for that, `window` the most that it can (0: not known), `cost_usd` what that cost.
     `call_id` is of the call that a tool message answers; `note` is the bot's own word with it, `cut_chars` the length
     of its whole text where that was longer, `whole` that text on its way to the store. `id` is the number of its row.
     `facts`, of the last message that a model reads, are what is so now; they are never stored.
@@ -347,6 +348,8 @@ class ModelMessage:
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     speaker: str = ""
+    person: str = ""
+    guest: bool = False
     steers: str = ""
     noticed: bool = False
     files: tuple[AttachedFile, ...] = ()

@@ -379,7 +379,8 @@ class ApprovalService:
             if approval.edits:
                 answer = _json(json.loads(answer) | {"changed_by_people": approval.edits})
         else:
-            undone = "Nothing was started." if self._dispatcher.effect(call.name) is Effect.SPEND else LEFT_ALONE
+            about_run = LEFT_ALONE if "run" in approval.arguments else "Nothing was done."
+            undone = "Nothing was started." if self._dispatcher.effect(call.name) is Effect.SPEND else about_run
             why = {"reason": approval.reason, "by": by} if approval.reason else {}
             answer = _json({"approval": approval.state.value, "text": undone, **why})
         shown = await self._approvals.card(approval.id)

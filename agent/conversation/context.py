@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.conversation.prompt import as_read
-from agent.conversation.tool_calls import since_request
 from agent.domain.datasets import DatasetRef
 from agent.domain.models import Preference
 from agent.ports import ModelMessage, Role
@@ -32,6 +31,16 @@ class Conversation:
     def of(cls, context: Context) -> "Conversation":
         """As it is stored."""
         return cls(list(context.history), context.files, context.compaction, context.preference)
+
+
+def since_request(history: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
+    """What a turn, the last of a session, has said and done so far, its request first."""
+    start = next((n for n in range(len(history) - 1, -1, -1) if _begins(history[n])), 0)
+    return history[start:]
+
+
+def _begins(said: ModelMessage) -> bool:
+    return said.role is Role.USER and not said.steers
 
 
 def read_by_model(talk: Conversation, *, window: int) -> list[ModelMessage]:

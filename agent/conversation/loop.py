@@ -11,12 +11,12 @@ from dataclasses import replace
 from agent.cards import duration
 from agent.commands.calls import call_in, command_answer, command_call_id
 from agent.conversation.compaction import Compactor
-from agent.conversation.context import Conversation, read_by_model
+from agent.conversation.context import Conversation, read_by_model, since_request
 from agent.conversation.facts import ThreadFacts
 from agent.conversation.going_on import REPLY_KEY, go_on_card
 from agent.conversation.guards import TurnLimits, circles, reached
 from agent.conversation.prompt import SYSTEM
-from agent.conversation.tool_calls import ToolCalls, since_request
+from agent.conversation.tool_calls import ToolCalls
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Card, Content
@@ -75,7 +75,7 @@ class TurnLoop:
         talk, begun_s = Conversation.of(context), _now_s()
         history = talk.history
         while True:
-            if await self._calls.answer(turn, history, control) or await self._command(turn, history, control):
+            if await self._calls.answer(turn, talk, control) or await self._command(turn, talk, control):
                 return
             so_far = since_request(history)
             limit = circles(so_far) or reached(self._limits, so_far, seconds=_now_s() - begun_s)
@@ -92,11 +92,12 @@ class TurnLoop:
         await self._conversations.end_turn(turn, said, key=key, content=content)
         self._delivery.wake(turn.thread.key)
 
-    async def _command(self, turn: Turn, history: list[ModelMessage], control: TurnControl) -> bool:
+    async def _command(self, turn: Turn, talk: Conversation, control: TurnControl) -> bool:
         """Where the request is a command: make its call, or answer with what that gave; whether the turn is over.
 
         No model is asked. That the call waits for people, and goes on after their click, is the same as for a model's.
         """
+        history = talk.history
         last = history[-1]
         if last.role is Role.USER and not (last.noticed or last.steers):
             call = call_in(last, turn.id, self._dispatcher)
@@ -104,7 +105,7 @@ class TurnLoop:
                 return False
             said = ModelMessage(Role.ASSISTANT, "", (call,))
             history += await self._conversations.append(turn, [said])
-            if await self._calls.answer(turn, history, control):
+            if await self._calls.answer(turn, talk, control):
                 return True
             last = history[-1]
         if last.call_id != command_call_id(turn.id):

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.conversation.approvals import ApprovalService
+from agent.conversation.context import Conversation, since_request
 from agent.conversation.guards import note_on
 from agent.conversation.questions import QuestionService
+from agent.conversation.taint import heard
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.policy import Effect
-from agent.ports import OFFLINE, ModelMessage, Role, ToolCall
+from agent.ports import ModelMessage, Role, ToolCall
 from agent.stores import Conversations, Turn, TurnKind
 from agent.tools.dispatch import Dispatcher, failure_of
 from agent.tools.tool import Caller, Result
@@ -47,13 +49,13 @@ class ToolCalls:
         self._questions = questions
         self._delivery = delivery
 
-    async def answer(self, turn: Turn, history: list[ModelMessage], control: TurnControl) -> bool:
-        """Carry out calls that have no answer yet, which `history` gets; whether one of them waits for people."""
+    async def answer(self, turn: Turn, talk: Conversation, control: TurnControl) -> bool:
+        """Carry out calls that have no answer yet, which the history gets; whether one of them waits for people."""
         waits = False
-        for together in self._batches(unanswered(history)):
+        for together in self._batches(unanswered(talk.history)):
             if control.by:
                 break
-            work = (self._answer(turn, call, history, control) for call in together)
+            work = (self._answer(turn, call, talk, control) for call in together)
             for asked in await asyncio.gather(*work, return_exceptions=True):
                 if isinstance(asked, BaseException):
                     raise asked
@@ -71,15 +73,17 @@ class ToolCalls:
                 batches.append([call])
         return batches
 
-    async def _answer(self, turn: Turn, call: ToolCall, history: list[ModelMessage], control: TurnControl) -> bool:
+    async def _answer(self, turn: Turn, call: ToolCall, talk: Conversation, control: TurnControl) -> bool:
         """Carry out one call and store what it gave as soon as it is there; whether it waits for people."""
+        behind = heard(turn.person, talk, quotes=self._dispatcher.quotes)
         caller = Caller(
             turn.person,
             turn.session_id,
             turn.thread,
             turn.id,
             unattended=turn.kind is TurnKind.NOTICED,
-            shared=self._heard_others(turn, history),
+            shared=behind.others,
+            words=behind.own,
         )
         answer = await self._carry_out(turn, call, caller, control)
         if answer is None:
@@ -89,30 +93,16 @@ class ToolCalls:
             await self._show(turn, call, answer)
             whole, answer = self._dispatcher.whole(call.name, answer), self._dispatcher.answer(call.name, answer)
         said = ModelMessage(Role.TOOL, answer, call_id=call.id, whole=whole, cut_chars=len(whole))
-        said = replace(said, note=note_on([*since_request(history), said]))
-        history += await self._conversations.append(turn, [said])
+        said = replace(said, note=note_on([*since_request(talk.history), said]))
+        talk.history += await self._conversations.append(turn, [said])
         return False
-
-    def _heard_others(self, turn: Turn, history: Sequence[ModelMessage]) -> bool:
-        """Whether a call may come of others' words: people's who joined in, or a model's that read files, logs, pages.
-
-        The planner of rules reads requests alone, and nothing that a tool quotes.
-        """
-        if any(said.steers not in {"", turn.person.key} for said in since_request(history)):
-            return True
-        led = next((said.model for said in reversed(history) if said.role is Role.ASSISTANT), "")
-        if led in {"", OFFLINE}:
-            return False
-        names = {call.id: call.name for said in history for call in said.calls}
-        answered = (names.get(said.call_id, "") for said in history if said.role is Role.TOOL)
-        return any(said.files for said in history) or any(map(self._dispatcher.quotes, answered))
 
     async def _carry_out(self, turn: Turn, call: ToolCall, caller: Caller, control: TurnControl) -> Result | str | None:
         """What a call gave, or the answer for the model where it could not be done; None where people are asked."""
         if turn.kind is not TurnKind.COMMANDED and not self._dispatcher.offered(call.name):
             return FOR_COMMANDS
         asks, reads = self._dispatcher.asks(call.name), self._dispatcher.effect(call.name) is Effect.READ
-        if asks and await self._approvals.waits(turn, call):
+        if not reads and await self._approvals.waits(turn, call):
             return None
         if not (asks or reads) and not await self._conversations.start_call(turn.id, call.id):
             return UNKNOWN_OUTCOME
@@ -153,13 +143,3 @@ def unanswered(history: Sequence[ModelMessage]) -> list[ToolCall]:
         else:
             return []
     return []
-
-
-def since_request(history: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
-    """What a turn, the last of a session, has said and done so far, its request first."""
-    start = next((n for n in range(len(history) - 1, -1, -1) if _begins(history[n])), 0)
-    return history[start:]
-
-
-def _begins(said: ModelMessage) -> bool:
-    return said.role is Role.USER and not said.steers

@@ -103,6 +103,11 @@ def source_of(text: str) -> Source:
     raise BadRequest(f"`{address[:200]}` is no address of data. Give {FORMS}.")
 
 
+def stands_in(address: str, text: str) -> bool:
+    """Whether this whole address stands in a text."""
+    return address.strip().strip("<>`") in {word.rstrip(".,;:!?") for word in re.split(r"[\s<>|`\"'“”()]+", text)}
+
+
 def address_in(text: str) -> str | None:
     """The first address of data in a sentence; a link to a page that is no data is none."""
     for found in _ANY.finditer(text):

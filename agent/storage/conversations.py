@@ -73,7 +73,9 @@ def as_message(row: Row[Any]) -> ModelMessage:
         return said
     if row.kind == TurnKind.NOTICED:
         return replace(said, noticed=True)
-    return replace(said, speaker=facts.get("speaker") or wire.decode(Person, row.person).shown)
+    person = wire.decode(Person, row.person)
+    guest = person.external and said.steers in {"", person.key}
+    return replace(said, speaker=facts.get("speaker") or person.shown, person=person.key, guest=guest)
 
 
 def _facts(said: ModelMessage) -> str:

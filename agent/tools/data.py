@@ -11,7 +11,7 @@ from agent.domain.errors import BadData, BadRequest, NotFound
 from agent.domain.orders import AttemptLabel, FetchOrder, InspectOrder, Predictions, PredictOrder
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunSpec, RunState
-from agent.domain.sources import FORMS, source_of
+from agent.domain.sources import FORMS, source_of, stands_in
 from agent.domain.tasks import TASKS, Answer, TaskType
 from agent.ports import Blobs, Clock, DataService
 from agent.runs.pictures.artifacts import ArtifactWriter
@@ -194,6 +194,7 @@ class Data:
                 run=self.fetch,
                 limit_s=FETCH_LIMIT_S,
                 quotes=True,
+                own=_gave_address,
             ),
             Tool(
                 "predict",
@@ -268,6 +269,11 @@ class Data:
         path = await self._blobs.get(file.sha256)
         name = f"predictions-{run.id}.csv"
         return (Document(path=str(path), name=name, sha256=file.sha256, size_bytes=file.size_bytes),)
+
+
+async def _gave_address(caller: Caller, asked: FetchArguments) -> bool:
+    """Whether the address stands in the person's own words, so that nobody else can have put data of ours into it."""
+    return any(stands_in(asked.address, words) for words in caller.words)
 
 
 def _rows(run: Run, asked: PredictArguments) -> tuple[dict[str, str], ...]:

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
 
-from agent.cards import duration
-from agent.domain.content import Fact
+from agent.cards import duration, shows_all
+from agent.domain.content import Card, Fact
 from agent.domain.errors import AppError, BadRequest, NotAllowed, TransientError
 from agent.domain.ids import new_ulid
 from agent.domain.policy import Effect, Role, role_of
@@ -21,6 +21,9 @@ from agent.tools.tool import USUAL_LIMIT_S, Arguments, Caller, Plan, Result, Too
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 WHOLE_CHARS = 400_000  # of a result that is kept to be read on
+TAINTED = (
+    "I ask first: files, logs, pages or other people's words that I have read may be behind this, and not the request."
+)
 REFUSED = {
     Role.GUEST: "Guests of another organisation may look, but not start or stop anything here.",
     Role.MONITOR: "Nobody asked for this, so it is not done. Propose it in words, and leave the decision to people.",
@@ -94,7 +97,8 @@ class Dispatcher:
         if not tool.allows(role):
             raise NotAllowed(REFUSED[role].format(tool.name))
         if tool.run is not None:
-            return await self._limited(tool, tool.run(caller, arguments))
+            question = await self._limited(tool, _question(tool, caller, arguments))
+            return await self._limited(tool, tool.run(caller, arguments)) if question is None else question
         if tool.plan is None:
             raise BadRequest(f"`{tool.name}` cannot be called.")
         planned = await self._limited(tool, tool.plan(caller, arguments))
@@ -104,6 +108,8 @@ class Dispatcher:
         """Do what was approved; a repetition with the same token does nothing new."""
         caller = replace(caller, workspace=self._workspace)
         tool = self._tools[name]
+        if tool.run is not None:
+            return await self._limited(tool, tool.run(caller, tool.arguments.model_validate(exact)))
         if tool.execute is None:
             raise BadRequest(f"`{name}` needs no approval.")
         return await self._limited(tool, tool.execute(caller, exact, token))
@@ -135,6 +141,27 @@ class Dispatcher:
                 return await work
         except TimeoutError:
             raise TransientError(f"`{tool.name}` took longer than {duration(tool.limit_s)} and was given up.") from None
+
+
+async def _question(tool: Tool, caller: Caller, arguments: Arguments) -> NeedsApproval | None:
+    """What people are asked first where others' words may be behind a call that changes something."""
+    if not caller.shared or tool.effect is Effect.READ or tool.harmless:
+        return None
+    if tool.own is not None and await tool.own(caller, arguments):
+        return None
+    exact = await tool.exact(caller, arguments) if tool.exact else arguments
+    said = exact.model_dump(mode="json", exclude_none=True)
+    facts = tuple(Fact(name=name.capitalize(), value=_shown(value)) for name, value in said.items())
+    act = tool.name.removesuffix("_run").replace("_", " ").capitalize()
+    title = " ".join((act, *([str(said["run"])] if "run" in said else [])))
+    card = Card(kind="approval", title=f"{title}?", tone="warn", body=TAINTED, facts=facts)
+    if not shows_all(card):
+        raise BadRequest("This is too long for a card that people can decide about; they have to say it themselves.")
+    return NeedsApproval(tool, Plan(said, card))
+
+
+def _shown(value: JsonValue) -> str:
+    return value if isinstance(value, str) else _json(value)
 
 
 def _priced(tool: Tool, plan: Plan) -> Plan:

@@ -29,7 +29,8 @@ class Caller:
 
     `unattended` says that nobody asked: the monitor noticed something, and may propose but change nothing. `shared`
     says that others' words may be behind a call (of people, or in files and logs that a model read), so that nothing is
-    done on this person's name alone. `workspace` says that runs are open to all channels of the workspace.
+    done on this person's name alone but what their own `words` of this turn ask for. `workspace` says that runs are
+    open to all channels of the workspace.
     """
 
     person: Person
@@ -38,6 +39,7 @@ class Caller:
     turn_id: str = ""
     unattended: bool = False
     shared: bool = False
+    words: tuple[str, ...] = ()
     workspace: bool = False
 
 
@@ -82,7 +84,10 @@ class Tool:
     `beside` says that it may run at the same time as others of one reply, `roles` who may call it; where these are
     unsaid, its effect decides. `cost` says what exact arguments cost, which their card shows; what spends has one.
     What is not `offered` is for commands, not for models. `quotes` says that an answer may hold what neither the person
-    nor we wrote (rows, logs, names, pages); where it is unsaid, what reads does.
+    nor we wrote (rows, logs, names, pages); where it is unsaid, what reads or spends does.
+
+    A caller behind whom others' words may be is asked about what `run` changes, unless that is `harmless`, or the
+    person's own words ask for just these arguments (`own`). `exact` fills in what was left out, for the card.
     """
 
     name: str
@@ -99,6 +104,9 @@ class Tool:
     cost: Callable[[Mapping[str, JsonValue]], str] | None = None
     offered: bool = True
     quotes: bool | None = None
+    harmless: bool = False
+    own: Callable[[Caller, Any], Awaitable[bool]] | None = None
+    exact: Callable[[Caller, Any], Awaitable[Arguments]] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a declaration that could not be carried out."""
@@ -119,7 +127,7 @@ class Tool:
     @property
     def quotes_others(self) -> bool:
         """Whether its answers may hold words of others."""
-        return self.effect is Effect.READ if self.quotes is None else self.quotes
+        return self.effect in {Effect.READ, Effect.SPEND} if self.quotes is None else self.quotes
 
     @property
     def runs_beside(self) -> bool:

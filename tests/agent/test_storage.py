@@ -114,10 +114,10 @@ async def test_of_fifty_deciders_exactly_one_wins(stores: Stores) -> None:
 
 
 async def test_a_message_comes_back_with_the_facts_about_it(stores: Stores) -> None:
-    turn = await a_turn(stores)
+    turn, by = await a_turn(stores), ALICE.key
     for told in (
-        ModelMessage(Role.USER, "a\n[file: b, 1 bytes]", speaker="alice", files=(AttachedFile("c d.csv", 3),)),
-        ModelMessage(Role.USER, "", speaker="alice", refused=("Too large.", "Gone.")),
+        ModelMessage(Role.USER, "a\n[file: b]", speaker="alice", person=by, files=(AttachedFile("c d.csv", 3),)),
+        ModelMessage(Role.USER, "", speaker="alice", person=by, refused=("Too large.", "Gone.")),
         ModelMessage(Role.ASSISTANT, "Shall I?", (ToolCall("c1", "look", "{}"),), model="m", offers="churn"),
         ModelMessage(Role.TOOL, "{}", call_id="c1"),
     ):

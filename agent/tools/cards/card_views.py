@@ -59,7 +59,7 @@ class CardViews:
             "How a run's own live card draws its curves, for all: which metrics, log scale, smoothed, only the newest "
             "quarter, beside another run. With the run alone, people are shown a menu of its metrics."
         )
-        return (Tool("set_card", said, CardArguments, Effect.WRITE, run=self.show),)
+        return (Tool("set_card", said, CardArguments, Effect.WRITE, run=self.show, harmless=True),)
 
     async def show(self, caller: Caller, asked: CardArguments) -> Result:
         """Keep the view and have the card drawn again; where nothing is said, ask which metrics."""

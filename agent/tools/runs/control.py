@@ -5,15 +5,20 @@ The service decides what is legal and answers with a sentence; here stand the na
 by the model's calls, the commands and the buttons alike, through the dispatcher.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
 from agent.domain.content import Card, Fact
-from agent.domain.errors import NotAllowed
+from agent.domain.errors import AppError, NotAllowed
 from agent.domain.policy import Effect, may_control
 from agent.domain.runs import LIVE, PRIORITIES, Run, RunState
+from agent.llm.intents import intent_of
+from agent.llm.slots.actions import priority_in
+from agent.llm.slots.runs import run_to_act_on
 from agent.runs.life.service import RunService
 from agent.stores import Runs
 from agent.tools.finding import named_or_only
@@ -30,6 +35,13 @@ MEANT: dict[str, frozenset[RunState]] = {
     "kill": LIVE,
     "retry": frozenset({_S.FAILED, _S.LOST, _S.STOPPED}),
     "prioritise": frozenset({_S.QUEUED}),
+}
+VERBS = {
+    "pause_run": "pause",
+    "resume_run": "resume",
+    "stop_run": "stop",
+    "retry_run": "retry",
+    "set_priority": "prioritise",
 }
 
 
@@ -57,8 +69,10 @@ class Control:
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
 
-        def tool(name: str, does: str, run: Callable[[Caller, ControlArguments], Awaitable[Result]]) -> Tool:
-            return Tool(name, does, ControlArguments, Effect.WRITE, run=run)
+        def tool(name: str, does: str, run: Callable[[Caller, Any], Awaitable[Result]], **more: Any) -> Tool:
+            own, exact = partial(self._own, name), partial(self._exact, VERBS[name])
+            arguments = more.pop("arguments", ControlArguments)
+            return Tool(name, does, arguments, Effect.WRITE, run=run, own=own, exact=exact)
 
         return (
             tool("pause_run", "Pause a run: it saves a checkpoint and frees its GPUs.", self.pause),
@@ -80,12 +94,11 @@ class Control:
                 execute=self.kill,
             ),
             tool("retry_run", "Try a failed, lost or stopped run again, from its last checkpoint.", self.retry),
-            Tool(
+            tool(
                 "set_priority",
                 "Move a run in the queue: high, normal or low.",
-                PriorityArguments,
-                Effect.WRITE,
-                run=self.prioritise,
+                self.prioritise,
+                arguments=PriorityArguments,
             ),
         )
 
@@ -100,10 +113,11 @@ class Control:
         return await self._done(run, await self._service.resume(run.id))
 
     async def plan_stop(self, caller: Caller, asked: ControlArguments) -> Plan | Result:
-        """Stop it where its owner, or an approver, named it and nobody else spoke; ask about any other."""
+        """Stop it where its owner, or an approver, named it in their own words; ask about any other."""
         run = await self._meant(caller, asked, "stop")
         owns = await self._owns(caller, run)
-        if run.state not in MEANT["stop"] or (owns and asked.run and not caller.shared):
+        named = asked.run and (not caller.shared or await self._own("stop_run", caller, asked))
+        if run.state not in MEANT["stop"] or (owns and named):
             return await self._done(run, await self._service.stop(run.id, by=caller.person.shown))
         return _question(run, "Stop", "It saves a checkpoint first, and `retry` goes on from that.", owns=owns)
 
@@ -145,6 +159,21 @@ class Control:
     async def _owns(self, caller: Caller, run: Run) -> bool:
         rights = await self._members.rights(caller.person, await self._runs.thread(run.id))
         return may_control(caller.person, requester=run.requester, rights=rights)
+
+    async def _own(self, tool: str, caller: Caller, asked: ControlArguments) -> bool:
+        """Whether the person's own words ask for just this act on this run."""
+        run = await self._meant(caller, asked, VERBS[tool])
+        for words in caller.words:
+            with contextlib.suppress(AppError):  # words that cannot be read ask for nothing
+                said = ControlArguments(run=run_to_act_on(words)) if intent_of(words) == tool else None
+                same = not isinstance(asked, PriorityArguments) or asked.priority == priority_in(words)
+                if said and same and run.id == (await self._meant(caller, said, VERBS[tool])).id:
+                    return True
+        return False
+
+    async def _exact(self, verb: str, caller: Caller, asked: ControlArguments) -> ControlArguments:
+        """The arguments with the run that is meant. Raises as `named_or_only` does."""
+        return asked.model_copy(update={"run": (await self._meant(caller, asked, verb)).id})
 
     async def _meant(self, caller: Caller, asked: ControlArguments, verb: str) -> Run:
         states: Collection[RunState] = MEANT[verb]

@@ -1,0 +1,51 @@
+"""Whether a call of a model may come of words that are not its person's own: of others, or of what the model read.
+
+Pure: what a model has before it in, a verdict out. Called by tool calls; what follows of it is the dispatcher's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.conversation.context import Conversation, since_request
+from agent.domain.inbound import Person
+from agent.ports import OFFLINE, ModelMessage, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """`own` is what the person said in this turn, `others` whether anybody else's words may be behind a call."""
+
+    own: tuple[str, ...]
+    others: bool
+
+
+def heard(person: Person, talk: Conversation, *, quotes: Callable[[str], bool]) -> Heard:
+    """What stands behind the next call of a turn of this person; `quotes` says which tools' answers hold others' words.
+
+    The planner of rules reads the turn's request alone, and nothing that a file or a tool quotes.
+    """
+    turn = since_request(talk.history)
+    own = tuple(said.text for said in turn if said.role is Role.USER and _whose(said) == person.key)
+    if any(_is_of_another(said, person) for said in turn):
+        return Heard(own, others=True)
+    led = next((said.model for said in reversed(turn) if said.role is Role.ASSISTANT), "")
+    return Heard(own, others=led not in {"", OFFLINE} and _reads_others(person, talk, quotes))
+
+
+def _reads_others(person: Person, talk: Conversation, quotes: Callable[[str], bool]) -> bool:
+    """Whether a model reads them: names of files among the thread's facts, a summary, messages, results of tools."""
+    if talk.files or talk.compaction.summary:
+        return True
+    names = {call.id: call.name for said in talk.history for call in said.calls}
+    return any(
+        _is_of_another(said, person) or said.noticed or bool(said.refused) or quotes(names.get(said.call_id, ""))
+        for said in talk.history
+    )
+
+
+def _is_of_another(said: ModelMessage, person: Person) -> bool:
+    return _whose(said) not in {"", person.key}
+
+
+def _whose(said: ModelMessage) -> str:
+    return said.steers or said.person
