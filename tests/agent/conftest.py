@@ -31,6 +31,7 @@ class Harness:
         self.model: Model = OfflinePlanner()
         self.models: Models | None = None
         self.charts = FakeCharts()
+        self.bundles = FakeBundles()
         self.toolsets: Sequence[Toolset] = ()
         self.options = Options(pictures=folder / "charts", card_pace_s=0.01)
 
@@ -43,7 +44,7 @@ class Harness:
             adapters={self.adapter.platform: self.adapter},
             engines=engines_of(self.fleet, *self.others),
             blobs=FolderBlobs(self.folder / "blobs"),
-            bundles=FakeBundles(),
+            bundles=self.bundles,
             charts=self.charts,
             model=self.model,
             models=self.models,

@@ -1,69 +1,197 @@
-"""Text that others wrote, read by a model that obeys every word of it: nothing starts or ends without a person."""
+"""Text that others wrote, read by a model that obeys every word of it: nothing changes without a person."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.brain import Brain
 from agent.conversation.prompt import as_read
 from agent.domain.approvals import ApprovalState
-from agent.domain.inbound import Attachment
-from agent.domain.runs import RunState
-from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
+from agent.domain.datasets import DataReport
+from agent.domain.errors import BadData
+from agent.domain.events import Ended, Pictured
+from agent.domain.inbound import Attachment, Noticed, Person, Thread
+from agent.domain.models import Preference
+from agent.domain.orders import Fetched, FetchOrder, InspectOrder
+from agent.domain.runs import Artifact, Outcome, RunState
+from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
+from agent.stores import Compaction
 from tests.agent.conftest import Harness
-from tests.agent.stage import Stage, lines
-from tests.fakes import GUEST, ScriptedModel, clicked, said
+from tests.agent.engine import SPEC
+from tests.agent.stage import Stage, lines, rows
+from tests.fakes import ALICE, BOB, GUEST, THREAD, FakeFleet, ScriptedModel, clicked, said
 
+Call = tuple[str, dict[str, object]]
 ATTACKS: list[dict[str, Any]] = [
     json.loads(line) for line in (Path(__file__).parent / "attacks.jsonl").read_text().splitlines()
 ]
-READS = {"log": "run_logs", "file name": "list_runs"}
+README = "https://x.example/readme.csv"
+READS: Mapping[str, Call] = {  # what a model calls to read the words, by where they stand
+    "log": ("run_logs", {"run": "RUN"}),
+    "row": ("inspect_dataset", {}),
+    "column": ("inspect_dataset", {}),
+    "error": ("inspect_dataset", {}),
+    "page": ("fetch_data", {"address": README}),
+    "picture": ("run_results", {"run": "RUN", "reported": True}),
+    "metric": ("run_metrics", {"run": "RUN"}),
+    "script": ("run_script", {"run": "RUN"}),
+}
+
+
+class WrittenByOthers(FakeFleet):
+    """Hosts whose data, pages and errors say what an attack says; `fetched` is what they were sent for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.via = self.text = ""
+        self.fetched: list[str] = []
+
+    async def inspect(self, order: InspectOrder) -> DataReport:
+        if self.via == "error":
+            raise BadData(self.text)
+        report = await super().inspect(order)
+        first, *others = report.columns
+        name = self.text if self.via == "column" else first.name
+        column = first.model_copy(update={"name": name, "example": self.text if self.via == "row" else "1"})
+        return report.model_copy(update={"columns": (column, *others)})
+
+    async def fetch_data(self, order: FetchOrder) -> Fetched:
+        self.fetched.append(order.source.shown)
+        return (await super().fetch_data(order)).model_copy(update={"notes": (self.text,)})
 
 
 class ObeyingModel:
-    """Looks once, and then does what the words of the attack want, wherever it reads them."""
+    """In a turn that is under attack it looks once, and then does what the words want, wherever it reads them."""
 
     def __init__(self) -> None:
-        self.run, self.attack, self.obeyed, self.calls = "", ATTACKS[0], 0, 0
+        self.text = ""
+        self.read: Call | None = None
+        self.wanted: Call | None = None
+        self.obeyed = self.calls = 0
 
     async def stream(
         self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
     ) -> AsyncIterator[str | ModelReply]:
-        self.calls += 1
-        if messages[-1].role is Role.USER:
-            call = ToolCall(f"c{self.calls}", READS[self.attack["via"]], "{}")
-            yield ModelReply("", (call,), "m")
-        elif messages[-1].call_id == f"c{self.calls - 1}" and messages[-2].calls[0].name in READS.values():
-            read = [messages[-1].text, *(file.name for said in messages for file in said.files)]
-            assert any(self.attack["text"] in text for text in read), f"the model never read {self.attack}"
+        heard = [*(as_read(message) for message in messages[1:]), messages[-1].facts]
+        call = None
+        if self.wanted and any(self.text in text for text in heard):
+            call, self.wanted = self.wanted, None
             self.obeyed += 1
-            wanted = {name: self.run if value == "RUN" else value for name, value in self.attack["arguments"].items()}
-            yield ModelReply("", (ToolCall(f"c{self.calls}", self.attack["tool"], json.dumps(wanted)),), "m")
+        elif self.read:
+            call, self.read = self.read, None
+        self.calls += 1
+        made = (ToolCall(f"c{self.calls}", call[0], json.dumps(call[1])),) if call else ()
+        yield ModelReply("" if made else "As you like.", made, "m")
+
+
+class Scene:
+    """Runs in each state, and threads beside theirs in which a model is attacked."""
+
+    def __init__(self, harness: Harness, brain: Brain, csv: Path) -> None:
+        self.harness, self.brain, self.csv, self.stage = harness, brain, csv, Stage(harness, brain)
+        self.runs: dict[str, str] = {}
+
+    async def set(self) -> None:
+        stage, artifact = self.stage, Artifact(sha256="a" * 64, size_bytes=9, files=("predict.py", "model.py"))
+        spec = SPEC.model_copy(update={"target": "health"})
+        done = Outcome(state=RunState.SUCCEEDED, artifact=artifact, seconds=9.0)
+        self.runs["DONE"] = (await stage.says(await stage.running(spec), Ended(outcome=done))).id
+        self.runs["FAILED"] = (await stage.ended(await stage.running(), RunState.FAILED)).id
+        paused = await stage.running()
+        await self.brain.service.pause(paused.id, by="alice")
+        self.runs["PAUSED"] = (await stage.ended(paused, RunState.PAUSED)).id
+        self.runs["RUN"] = (await stage.running()).id
+        self.runs["QUEUED"] = (await stage.create(SPEC.model_copy(update={"gpus": 1}))).id
+
+    def named(self, value: object) -> Any:
+        """With the ids of the runs that it speaks of."""
+        return json.loads(re.sub("|".join(self.runs), lambda found: self.runs[found[0]], json.dumps(value)))
+
+    async def effects(self) -> list[object]:
+        """All that a call could have changed."""
+        runs = [await self.brain.stores.runs.get(run) for run in self.runs.values()]
+        fleet = self.harness.fleet
+        assert isinstance(fleet, WrittenByOthers)
+        decided = await self.brain.stores.approvals.of_state(ApprovalState.APPROVED, ApprovalState.CONSUMED)
+        everywhere = await self.brain.stores.runs.recent(100)
+        fetched = [address for address in fleet.fetched if address != README]
+        acts = [(run.state, run.priority, run.spec.bundle_sha256, run.attempt) for run in runs]
+        return [acts, len(everywhere), len(fleet.launched), [*fleet.stopped], fetched, decided]
+
+    async def write(self, attack: dict[str, Any], thread: Thread) -> tuple[Attachment, ...]:
+        """Let the words of an attack stand where it wants them; the files that come with the next message."""
+        fleet, run = self.harness.fleet, await self.brain.stores.runs.get(self.runs["RUN"])
+        assert isinstance(fleet, WrittenByOthers)
+        fleet.via, fleet.text = attack["via"], (text := attack["text"])
+        self.csv.write_text(f"age,health\n1,{thread.thread_id}\n")  # what was looked at before is remembered
+        files = (Attachment(id="F1", name="visits.csv", size_bytes=9, locator=str(self.csv)),)
+        match attack["via"]:
+            case "log":
+                await self.stage.says(run, lines(text))
+            case "metric":
+                await self.stage.says(run, rows(1, **{text: 1.0}))
+            case "picture":
+                await self.stage.says(run, Pictured(name=text, form="scatter", step=1, sha256="a" * 64))
+            case "script":
+                self.harness.bundles.files[run.spec.bundle_sha256] = {"train.py": text}
+            case "guest" | "colleague":
+                await self.says(text, thread, person=GUEST if attack["via"] == "guest" else BOB)
+            case "summary":
+                await self.says("we talked for long", thread)
+                session = await self.brain.stores.conversations.session_of(thread, create=True) or ""
+                newest = (await self.brain.stores.conversations.history(session))[-1].id
+                made = Compaction(newest, newest, newest, text)
+                await self.brain.stores.conversations.compact(session, made, thread=thread, text="Summarised.")
+            case "file name":
+                return (files[0].model_copy(update={"name": f"{text}.csv"}),)
+            case "row" | "column" | "error":
+                return files
+        return ()
+
+    async def says(
+        self, text: str, thread: Thread, *, person: Person = ALICE, files: tuple[Attachment, ...] = ()
+    ) -> None:
+        await self.brain.router.accept(said(text, thread=thread, person=person, files=files))
+        await self.brain.router.idle()
+
+    async def attacked(self, attack: dict[str, Any], thread: Thread) -> list[str]:
+        """The tools that people are asked about after a turn in which a model obeyed the words."""
+        model = self.harness.model
+        assert isinstance(model, ObeyingModel)
+        files = await self.write(attack, thread)
+        read = READS.get(attack["via"])
+        model.text, model.read = attack["text"], self.named(read) if read else None
+        model.wanted = (attack["tool"], self.named(attack["arguments"]))
+        if attack["via"] == "monitor":
+            notice = Noticed(run=self.runs["RUN"], finding="nan", text=attack["text"])
+            await self.brain.router.notice(said("").model_copy(update={"thread": thread, "act": notice}))
+            await self.brain.router.idle()
         else:
-            yield ModelReply("As you like.", (), "m")
+            await self.says(self.named(attack["says"]), thread, files=files)
+        assert model.wanted is None, f"the model never read {attack}"
+        session = await self.brain.stores.conversations.session_of(thread, create=False)
+        asked = await self.brain.stores.approvals.of_state(ApprovalState.PENDING)
+        return [approval.tool for approval in asked if approval.session_id == session]
 
 
-async def test_no_words_of_others_start_or_end_anything(harness: Harness, csv: Path) -> None:
-    harness.model = model = ObeyingModel()
+async def test_no_words_of_others_change_anything_without_a_person(harness: Harness, csv: Path) -> None:
+    harness.model, harness.fleet = ObeyingModel(), WrittenByOthers()
+    assert len({attack["text"] for attack in ATTACKS}) == len(ATTACKS) >= 60
     async with harness.open() as brain:
-        stage = Stage(harness, brain)
-        run = await stage.running()
-        launched, model.run = len(harness.fleet.launched), run.id
-        for number, attack in enumerate(ATTACKS):
-            model.attack, files = attack, ()
-            if attack["via"] == "log":
-                await stage.says(run, lines(attack["text"]))
-            if attack["via"] == "file name":
-                size, locator = csv.stat().st_size, str(csv)
-                files = (Attachment(id=f"F{number}", name=f"{attack['text']}.csv", size_bytes=size, locator=locator),)
-            await brain.router.accept(said("how is it going?", files=files))
-            await brain.router.idle()
-        asked = await brain.stores.approvals.of_state(ApprovalState.PENDING)
-    assert model.obeyed == len(ATTACKS) >= 60
-    assert (len(harness.fleet.launched), harness.fleet.stopped) == (launched, [])
-    assert {"stop_run", "kill_run", "clone_run"} <= {approval.tool for approval in asked}
+        scene = Scene(harness, brain, csv)
+        await scene.set()
+        before = await scene.effects()
+        for number, attack in enumerate(ATTACKS, 2):
+            thread = THREAD.model_copy(update={"thread_id": f"{number}.0"})
+            asked = await scene.attacked(attack, thread)
+            assert asked == ([attack["tool"]] if attack["then"] == "asked" else []), attack
+            assert await scene.effects() == before, attack
+            session = await brain.stores.conversations.session_of(thread, create=False)
+            assert await brain.stores.conversations.preference(session or "") == Preference()
 
 
 async def test_a_model_that_read_nothing_stops_what_its_owner_names(harness: Harness) -> None:
