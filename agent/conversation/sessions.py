@@ -40,7 +40,7 @@ from agent.stores import InboxItem, Stores, Turn, TurnKind, TurnState
 from agent.tools.dispatch import Dispatcher
 from agent.tools.members import Members
 from agent.tools.tool import Caller
-from agent.tools.training.programs import holds_program
+from agent.tools.training.programs import holds_program, secrets_in_file
 
 log = logging.getLogger(__name__)
 BUTTON_COMMANDS = frozenset(
@@ -49,11 +49,19 @@ BUTTON_COMMANDS = frozenset(
         *("logs", "status", "metrics", "chart", "card", "results"),
     }
 )
+REMEDY = (
+    "A run gets one from its GPU host: put it into the file `secrets/HF_TOKEN` of the host's home (mode 0600), and "
+    "ask for it by that name."
+)
 PASTED = (
     "Your message held what looks like a secret ({kinds}). I took it out before I stored the message: neither a model "
-    "nor a log has seen it, but whoever reads this channel has. Please delete the message and revoke the secret. A run "
-    "gets one from its GPU host: put it into the file `secrets/HF_TOKEN` of the host's home (mode 0600), and "
-    "ask for it by that name. A key of a language model belongs in the bot's `.env`."
+    "nor a log has seen it, but whoever reads this channel has. Please delete the message and revoke the secret. "
+    f"{REMEDY} A key of a language model belongs in the bot's `.env`."
+)
+ATTACHED = (
+    "{file} holds what looks like a secret ({kinds}). I keep the file as it is, since it has to run, and show nobody "
+    "the value, but whoever reads this channel can open the file. Please delete it there and revoke the secret. "
+    f"{REMEDY}"
 )
 ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
 DONE = "Done; it stands in the thread."
@@ -426,6 +434,7 @@ class InboxRouter:
                 refused.append(error.text)
                 continue
             await self._conversations.add_file(session_id, dataset, self._clock.now())
+            await self._warn_of_program(item, dataset)
             files.append(AttachedFile(dataset.name, dataset.size_bytes, dataset.program))
         return tuple(files), tuple(refused)
 
@@ -513,13 +522,19 @@ class InboxRouter:
 
     async def _warn_of_secrets(self, item: InboxItem) -> None:
         """Tell the person alone what was taken out of the message, and what to do."""
-        inbound = item.inbound
-        if inbound.secrets:
-            text = PASTED.format(kinds=", ".join(inbound.secrets))
-            whisper = Whisper(inbound.person.id)
-            await self._delivery.put(
-                f"secret:{item.id}", inbound.thread, Content(text=text), whisper=whisper, urgent=True
-            )
+        if kinds := item.inbound.secrets:
+            await self._warn(item, f"secret:{item.id}", PASTED.format(kinds=", ".join(kinds)))
+
+    async def _warn_of_program(self, item: InboxItem, file: DatasetRef) -> None:
+        """The same of what an attached program holds."""
+        path = await self._blobs.get(file.sha256) if file.is_program else None
+        if path and (kinds := await asyncio.to_thread(secrets_in_file, path, file.name)):
+            text = ATTACHED.format(file=f"`{file.name}`", kinds=", ".join(kinds))
+            await self._warn(item, f"secret:{item.id}:{file.sha256[:16]}", text)
+
+    async def _warn(self, item: InboxItem, key: str, text: str) -> None:
+        whisper = Whisper(item.inbound.person.id)
+        await self._delivery.put(key, item.inbound.thread, Content(text=text), whisper=whisper, urgent=True)
 
     async def _whisper(self, item: InboxItem, content: Content) -> None:
         """Tell it to the person alone, where the platform waits for that."""

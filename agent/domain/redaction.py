@@ -2,7 +2,7 @@
 
 Owns the table of token shapes and the forms in which a known value may turn up. Knows neither files nor pipes, and
 keeps nothing but whether a private key is being printed. Called by the supervisor for each line before it is stored, by
-the sessions for each message before it is stored, and by the bot's log.
+the sessions for each message before it is stored, by the dispatcher for what tools give, and by the bot's log.
 Does not find what is cut up, encrypted or encoded in a way of the script's own: a script that has a secret and a wish
 to print it can do so. The walls and the short list of granted names stand against that, not this.
 """
@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, quote_plus
+
+from pydantic import JsonValue
 
 SHORTEST_SECRET = 8  # characters; anything shorter would blot out ordinary words
 _SHORTEST_RUN = 20  # the shortest token of the table (an AWS key id) is one run of this many token characters
@@ -165,6 +167,24 @@ def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
     if clean == text:
         return text, ()
     return clean, tuple(sorted(Counter(_MARKS.findall(clean)) - Counter(_MARKS.findall(text)))) or ("unknown",)
+
+
+def hidden(value: JsonValue) -> JsonValue:
+    """The same JSON without the secrets in its texts."""
+    match value:
+        case str():
+            return without_secrets(value)[0]
+        case list():
+            return [hidden(part) for part in value]
+        case dict():
+            return {name: hidden(part) for name, part in value.items()}
+        case _:
+            return value
+
+
+def marks_in(text: str) -> int:
+    """How often a text has a mark in place of a secret."""
+    return len(_MARKS.findall(text))
 
 
 def _without_value(found: re.Match[str]) -> str:

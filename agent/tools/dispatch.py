@@ -15,6 +15,7 @@ from agent.domain.content import Card, Fact
 from agent.domain.errors import AppError, BadRequest, NotAllowed, TransientError
 from agent.domain.ids import new_ulid
 from agent.domain.policy import Effect, Role, role_of
+from agent.domain.redaction import hidden, without_secrets
 from agent.ports import ToolCall, ToolSchema
 from agent.tools.tool import USUAL_LIMIT_S, Arguments, Caller, Plan, Result, Tool, Toolset
 
@@ -98,21 +99,23 @@ class Dispatcher:
             raise NotAllowed(REFUSED[role].format(tool.name))
         if tool.run is not None:
             question = await self._limited(tool, _question(tool, caller, arguments))
-            return await self._limited(tool, tool.run(caller, arguments)) if question is None else question
+            return _safe(await self._limited(tool, tool.run(caller, arguments))) if question is None else question
         if tool.plan is None:
             raise BadRequest(f"`{tool.name}` cannot be called.")
         planned = await self._limited(tool, tool.plan(caller, arguments))
-        return planned if isinstance(planned, Result) else NeedsApproval(tool, _priced(tool, planned))
+        if isinstance(planned, Result):
+            return _safe(planned)
+        return NeedsApproval(tool, _priced(tool, replace(planned, card=_safe_card(planned.card))))
 
     async def execute(self, name: str, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Do what was approved; a repetition with the same token does nothing new."""
         caller = replace(caller, workspace=self._workspace)
         tool = self._tools[name]
         if tool.run is not None:
-            return await self._limited(tool, tool.run(caller, tool.arguments.model_validate(exact)))
+            return _safe(await self._limited(tool, tool.run(caller, tool.arguments.model_validate(exact))))
         if tool.execute is None:
             raise BadRequest(f"`{name}` needs no approval.")
-        return await self._limited(tool, tool.execute(caller, exact, token))
+        return _safe(await self._limited(tool, tool.execute(caller, exact, token)))
 
     def answer(self, name: str, result: Result) -> str:
         """A result as a model reads it: JSON of at most the tool's `cap_chars`.
@@ -164,6 +167,23 @@ def _shown(value: JsonValue) -> str:
     return value if isinstance(value, str) else _json(value)
 
 
+def _safe(result: Result) -> Result:
+    """A result without what looks like a secret: files of people may hold some, and it is stored and sent."""
+    data = {name: hidden(part) for name, part in result.data.items()}
+    card = _safe_card(result.card) if result.card else None
+    return replace(result, text=without_secrets(result.text)[0], data=data, card=card)
+
+
+def _safe_card(card: Card) -> Card:
+    """The words of a card without secrets; the lines of a log are read as one text, since a key goes over many."""
+    words = card.model_dump(mode="json", include={"title", "body", "facts", "table", "footer"})
+    log = without_secrets("\n".join(card.log))[0]
+    clean = {name: hidden(part) for name, part in words.items()}
+    if clean == words and log == "\n".join(card.log):
+        return card
+    return Card.model_validate({**card.model_dump(), **clean, "log": tuple(log.split("\n")) if card.log else ()})
+
+
 def _priced(tool: Tool, plan: Plan) -> Plan:
     """The plan with what it costs on its card, said from what is executed."""
     if tool.cost is None:
@@ -207,7 +227,7 @@ def _json(value: object) -> str:
 def failure_of(error: Exception, call: ToolCall) -> str:
     """An error as a model reads it. A bug gets an id that people can report."""
     if isinstance(error, AppError):
-        return json.dumps({"error": error.text}, ensure_ascii=False)
+        return _json({"error": hidden(error.text)})
     bug = new_ulid()[-8:]
     log.error("tool failed", extra={"bug": bug, "tool": call.name}, exc_info=error)
     return json.dumps({"error": f"`{call.name}` broke (id {bug}); the log has the details."})

@@ -1,6 +1,7 @@
 """Programs of somebody's own: planned exactly, shown before they run, cloned and updated like any run."""
 
 import io
+import json
 import zipfile
 from pathlib import Path
 
@@ -12,13 +13,15 @@ from agent.domain.errors import AppError, BadData, BadRequest
 from agent.domain.inbound import Attachment
 from agent.domain.runs import JobKind, Outcome, RunState
 from agent.llm.offline import OfflinePlanner
-from agent.ports import AttachedFile, ModelMessage, ModelReply, Role
+from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from agent.runs.cards.run_cards import result_card, run_card
+from agent.tools.dispatch import NeedsApproval
+from agent.tools.tool import Caller, Result
 from agent.tools.training.programs import entry_of, environment_in, files_of, requirements_in
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage, rows
 from tests.agent.test_changing import card_of, facts, table
-from tests.fakes import START, clicked, said
+from tests.fakes import ALICE, START, THREAD, clicked, said
 
 PROGRAM = "import sys\nprint('hello', sys.argv[1:])\n"
 
@@ -216,3 +219,52 @@ def test_requirements_and_variables_are_plain() -> None:
     for name in ("LD_PRELOAD", "PYTHONPATH", "TRAINYARD_RUN_DIR", "depth", "A B"):
         with pytest.raises(BadRequest, match="cannot be set"):
             environment_in({name: "1"})
+
+
+KEY = "sk-proj-AbCdEfGhIjKlMnOpQrSt1234"
+PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----"
+TOKEN = "qR7tY2uI9oP4aS6dF1gH"
+WITH_SECRETS = f'''import os
+KEY = "{KEY}"
+PEM = """{PEM}"""
+api_key = "{TOKEN}"
+print("hello")
+'''
+
+
+async def test_a_secret_in_a_program_runs_and_is_shown_to_nobody(harness: Harness) -> None:
+    values = (KEY, TOKEN, PEM.splitlines()[1])
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        await brain.router.accept(said("run train.py", files=attach(harness.folder, train__py=WITH_SECRETS)))
+        card = card_of(await stage.asked())
+        assert card.body.startswith("It holds what looks like a secret (api_key, openai, private-key)")
+        assert 'KEY = "[secret: openai]"' in card.log
+        (person, warning), *_ = harness.adapter.whispers
+        assert (person, warning.text[:46]) == ("U-alice", "`train.py` holds what looks like a secret (api")
+        assert "`secrets/HF_TOKEN` of the host's home" in warning.text
+        await brain.router.accept(clicked(card.buttons[0]))
+        await harness.until(lambda: bool(harness.fleet.launched))
+        (order,) = harness.fleet.launched
+        assert harness.bundles.files[order.spec.bundle_sha256]["train.py"] == WITH_SECRETS
+        dispatcher = brain.router._dispatcher
+        session = await brain.stores.conversations.session_of(THREAD, create=False)
+        caller = Caller(ALICE, session or "", THREAD)
+        shown = await dispatcher.call(caller, ToolCall("c", "run_script", f'{{"run": "{order.run}"}}'))
+        assert isinstance(shown, Result)
+        files = "".join(Path(file.path).read_text() for file in shown.files)
+        told = f"{shown}{dispatcher.answer('run_script', shown)}{files}"
+        assert 'print("hello")' in files
+        other = WITH_SECRETS.replace(KEY, KEY + "5678").replace("hello", "bye")
+        call = ToolCall("c", "update_script", json.dumps({"run": order.run, "script": other}))
+        planned = await dispatcher.call(caller, call)
+        assert isinstance(planned, NeedsApproval)
+        assert planned.plan.card.log[-2:] == ('-print("hello")', '+print("bye")')
+        assert harness.bundles.files[str(planned.plan.exact["bundle_sha256"])]["train.py"] == other
+        marked = json.dumps({"run": order.run, "script": WITH_SECRETS.replace(KEY, "[secret: openai]")})
+        with pytest.raises(BadRequest, match="in place of a value that is not shown"):
+            await dispatcher.call(caller, ToolCall("c", "update_script", marked))
+        told += repr((planned.plan.card, planned.plan.files, harness.adapter.messages, harness.adapter.whispers))
+        assert [value for value in values if value in told] == []
+    kept = b"".join(path.read_bytes() for path in harness.folder.glob("test.db*")).decode(errors="replace")
+    assert [value for value in values if value in kept] == []

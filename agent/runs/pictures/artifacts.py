@@ -15,6 +15,7 @@ from agent.domain.charts import ChartSpec
 from agent.domain.content import Document, Picture
 from agent.domain.errors import AppError
 from agent.domain.pictures import PictureSpec
+from agent.domain.redaction import without_secrets
 from agent.ports import Charts
 
 log = logging.getLogger(__name__)
@@ -64,8 +65,8 @@ class ArtifactWriter:
         return await asyncio.to_thread(_keep, path, folder, name)
 
     async def document(self, text: str, *, name: str, about: str) -> Document:
-        """Text as a file that is handed over under `name`."""
-        data = text.encode()
+        """Text without secrets as a file that is handed over under `name`."""
+        data = (await asyncio.to_thread(without_secrets, text))[0].encode()
         digest = hashlib.sha256(data).hexdigest()
         stem, dot, ending = name.rpartition(".")
         path = self._documents / about / (stem or name) / f"{digest[:16]}{dot}{ending if stem else ''}"

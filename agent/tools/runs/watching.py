@@ -11,6 +11,7 @@ from agent.cards import counted, duration, number, size
 from agent.domain.content import Button, Card, Table
 from agent.domain.errors import BadRequest
 from agent.domain.policy import Effect
+from agent.domain.redaction import without_secrets
 from agent.domain.runs import Attempt, Run, RunState
 from agent.ports import Bundles
 from agent.runs.pictures.artifacts import ArtifactWriter
@@ -234,6 +235,7 @@ class Watching:
             known = ", ".join(map(str, versions)) or "1"
             raise BadRequest(f"Run `{run.id}` has no version {version} of its script. Versions: {known}.")
         text = await self._bundles.read(versions.get(version, run.spec.bundle_sha256), run.spec.entry)
+        text, _ = without_secrets(text)  # of all of it: a key goes over lines and pages
         lines = text.splitlines()
         if asked.first_line > max(1, len(lines)):
             raise BadRequest(f"The script has {len(lines):,} lines.")

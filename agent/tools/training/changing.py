@@ -16,6 +16,7 @@ from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadData, BadRequest
 from agent.domain.orders import HostInfo, Limits
 from agent.domain.policy import Effect
+from agent.domain.redaction import without_secrets
 from agent.domain.runs import ENDED, LIVE, PRIORITIES, Network, Run, RunSpec, RunState
 from agent.ports import Blobs, Bundles
 from agent.runs.cards.run_cards import state_text, state_words
@@ -29,7 +30,7 @@ from agent.tools.finding import named_or_newest
 from agent.tools.runs.control import Control
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.placing import choose_host, connected, estimate_s, ledger, priced
-from agent.tools.training.scripts import Diff, Replacement, check, diff_of, replaced
+from agent.tools.training.scripts import Diff, Replacement, check, diff_of, refuse_marks, replaced, warned_of
 
 SCRIPT_BYTES = 1_000_000
 PLAN_LIMIT_S = 120.0
@@ -158,6 +159,7 @@ class Changing:
         before = await self._bundles.read(run.spec.bundle_sha256, entry)
         after = await self._asked_for(caller, asked, before)
         check(after, name=entry)
+        refuse_marks(before, after)
         if after == before:
             raise BadRequest(f"This is the script that run `{run.id}` has already; nothing would change.")
         new = await self._bundles.replace(run.spec.bundle_sha256, {entry: after})
@@ -166,7 +168,7 @@ class Changing:
         whole: tuple[Document, ...] = ()
         if diff.cut:
             whole = (await self._files.document(diff.text, name=f"{run.id}-changes.diff", about=run.id),)
-        return Plan(exact, update_card(run, diff, why=asked.why), whole)
+        return Plan(exact, update_card(run, diff, why=asked.why, kinds=without_secrets(after)[1]), whole)
 
     async def _asked_for(self, caller: Caller, asked: UpdateArguments, before: str) -> str:
         """The new script from whichever kind of change was given."""
@@ -336,9 +338,9 @@ def program_facts(spec: RunSpec) -> list[Fact]:
     return facts
 
 
-def update_card(run: Run, diff: Diff, *, why: str) -> Card:
-    """The diff, and what happens to the run when it is approved."""
-    lines = [why] if why else []
+def update_card(run: Run, diff: Diff, *, why: str, kinds: Sequence[str] = ()) -> Card:
+    """The diff, and what happens to the run when it is approved; `kinds` are of the secrets in the new script."""
+    lines = [*([why] if why else []), *([warned_of(kinds)] if kinds else [])]
     if run.state in LIVE:
         lines.append(
             f"Run `{run.id}` is {state_words(run)}: it is paused with a checkpoint first, then goes on with it."

@@ -23,8 +23,8 @@ from agent.tools.finding import LOOKED_AT, of_thread
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.changing import arguments_of, cost_of, program_facts, start
 from agent.tools.training.placing import choose_host, connected, default_network, ledger, priced
-from agent.tools.training.programs import REQUIREMENTS, entry_of, environment_in, files_of, requirements_in
-from agent.tools.training.scripts import Diff, diff_of, shown_of
+from agent.tools.training.programs import REQUIREMENTS, entry_of, environment_in, files_of, requirements_in, secrets_in
+from agent.tools.training.scripts import Diff, diff_of, shown_of, warned_of
 
 PLAN_LIMIT_S = 120.0
 
@@ -136,6 +136,8 @@ class OwnScripts:
         earlier = await self._earlier(caller, spec)
         before = await self._bundles.read(earlier.spec.bundle_sha256, earlier.spec.entry) if earlier else None
         card = script_card(spec, text, earlier, before, priority=priority, limits=host.limits_with(spec.gpus))
+        if kinds := secrets_in(files):
+            card = card.model_copy(update={"body": f"{warned_of(kinds)}\n{card.body}"})
         exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
         whole = await self._whole(caller, spec, text, exact, card, files)
         return Plan(exact, at_host(card, host), whole)

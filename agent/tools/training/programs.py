@@ -10,10 +10,12 @@ from pathlib import Path, PurePosixPath
 
 from agent.domain.datasets import may_be_program
 from agent.domain.errors import BadData, BadRequest
+from agent.domain.redaction import without_secrets
 from agent.tools.training.scripts import check
 
 MOST_FILES = 2_000
 MOST_BYTES = 100 * 1024**2  # of all files together, unpacked
+MOST_TEXT_BYTES = 1_000_000  # of one file that is read for secrets
 REQUIREMENTS = "requirements.txt"
 _USUAL = ("train.py", "main.py", "run.py")
 _LEFT_OUT = {"__MACOSX", "__pycache__", ".git", ".DS_Store", ".venv", ".ipynb_checkpoints"}
@@ -119,6 +121,20 @@ def environment_in(given: Mapping[str, str]) -> dict[str, str]:
         if not _VARIABLE.fullmatch(name) or name.startswith(_OWN_VARIABLES):
             raise BadRequest(f"The variable `{name[:60]}` cannot be set for a run. Use another name, in capitals.")
     return dict(given)
+
+
+def secrets_in(files: Mapping[str, bytes]) -> tuple[str, ...]:
+    """The kinds of what looks like secrets in the texts of a program."""
+    texts = (content for content in files.values() if len(content) <= MOST_TEXT_BYTES and b"\0" not in content)
+    return tuple(sorted({kind for text in texts for kind in without_secrets(text.decode(errors="replace"))[1]}))
+
+
+def secrets_in_file(path: Path, name: str) -> tuple[str, ...]:
+    """The same of an attached program; none where it cannot be read, which a plan of it says."""
+    try:
+        return secrets_in(files_of(path, name))
+    except BadData:
+        return ()
 
 
 def _wanted(name: str) -> bool:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from agent.cards import counted
 from agent.domain.errors import BadRequest
+from agent.domain.redaction import marks_in, without_secrets
 from agent.tools.tool import Arguments
 
 SHOWN_LINES, SHOWN_CHARS, SHOWN_WIDTH = 40, 1500, 150  # what every platform's card shows without cutting
 CONTEXT_LINES = 3
+ONLY_SECRETS = "Only values differ that look like secrets; they are not shown."
 
 
 class Replacement(Arguments):
@@ -50,6 +52,7 @@ def replaced(script: str, changes: Sequence[Replacement]) -> str:
         if found != 1:
             first = change.old.strip().partition("\n")[0][:80]
             what = f"stands {found} times in the script" if found else "does not stand in the script"
+            what += ", whose secrets are not shown" if marks_in(change.old) else ""
             raise BadRequest(
                 f"The text to replace, `{first}`, {what}. Give text that stands there once, with its indentation."
             )
@@ -62,7 +65,7 @@ def check(script: str, *, name: str = "train.py") -> None:
     try:
         compile(ast.parse(script, filename=name), name, "exec", dont_inherit=True)
     except SyntaxError as error:
-        line = (error.text or "").strip()
+        line = without_secrets((error.text or "").strip())[0]
         where = f"line {error.lineno}" if error.lineno else "the end"
         raise BadRequest(
             f"The new {name} is not valid Python, so nothing was changed or stopped: {error.msg} in {where}"
@@ -74,21 +77,32 @@ def check(script: str, *, name: str = "train.py") -> None:
         ) from None
 
 
+def refuse_marks(before: str, after: str) -> None:
+    """Raises `BadRequest` where a new script has a mark in place of a secret that it was read without."""
+    if marks_in(after) > marks_in(before):
+        raise BadRequest(
+            "The new script has `[secret: …]` in place of a value that is not shown, so it could not run. Replace "
+            "other lines, or let it read the value from its environment."
+        )
+
+
+def warned_of(kinds: Sequence[str]) -> str:
+    """The line of a card about a program that holds secrets."""
+    return f"It holds what looks like a secret ({', '.join(kinds)}): it runs with it, and nobody is shown it."
+
+
 def shown_of(text: str) -> Diff:
     """A whole program, as much of it as fits on a card."""
-    body = text.splitlines()
+    body = without_secrets(text)[0].splitlines()
     shown = _fitting(body)
     return Diff(text, len(body), 0, shown, _cut(body, shown))
 
 
 def diff_of(before: str, after: str, *, name: str = "train.py") -> Diff:
-    """What changes, as a unified diff with three lines of context."""
-    lines = list(
-        difflib.unified_diff(
-            before.splitlines(), after.splitlines(), f"{name} (now)", f"{name} (new)", lineterm="", n=CONTEXT_LINES
-        )
-    )
-    body = lines[2:]
+    """What changes, as a unified diff with three lines of context, without secrets."""
+    old, new = (without_secrets(text)[0].splitlines() for text in (before, after))
+    lines = [*difflib.unified_diff(old, new, f"{name} (now)", f"{name} (new)", lineterm="", n=CONTEXT_LINES)]
+    body = lines[2:] or [ONLY_SECRETS]
     shown = _fitting(body)
     return Diff(
         "\n".join(lines) + "\n",
