@@ -28,6 +28,7 @@ from agent.ports import (
     Model,
     ModelOf,
     Models,
+    ReadsActs,
     ServingTokens,
     Whisper,
 )
@@ -124,6 +125,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     models: Models | None = None,
     clock: Clock,
     tokens: ServingTokens,
+    acts: ReadsActs,
     options: Options,
     toolsets: Sequence[Toolset] = (),
 ) -> Brain:
@@ -155,7 +157,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     budgets = BudgetService(stores.budgets, clock, charged=options.charged)
     alone = options.quorum == 1 and options.second_person is SecondPerson.NEVER
     allowances = AllowanceService(stores.allowances, clock, in_force=alone)
-    control = Control(stores.runs, service, members)
+    control = Control(stores.runs, service, members, acts)
     families: tuple[Toolset, ...] = (
         Data(files, stores.runs, engines, blobs, artifacts),
         Training(files, stores.runs, service, engines, bundles, artifacts),

@@ -437,6 +437,22 @@ class ModelOf(Protocol):
         """The model; `unused` hears of what was paid for and answered nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class ActAsked:
+    """What words plainly ask to be done with a run, by the tool's name; an empty `run` means that none is named."""
+
+    tool: str
+    run: str = ""
+    priority: str = ""
+
+
+class ReadsActs(Protocol):
+    """Finds what a person's own words ask for, without a model."""
+
+    def __call__(self, words: str) -> ActAsked | None:
+        """The act that they ask for; None where they ask for none, or cannot be read."""
+
+
 class Models(Protocol):
     """The configured language models, at least one, by the names in the settings."""
 

@@ -18,6 +18,7 @@ from agent.conversation.guards import TurnLimits
 from agent.domain.errors import AppError, Conflict, NotFound, Unavailable
 from agent.domain.models import Preference
 from agent.domain.runs import DEFAULT_ENGINE
+from agent.llm.acts import act_asked
 from agent.llm.chain import GatewayModels
 from agent.llm.offline import OfflinePlanner
 from agent.runs.engines import Engines
@@ -213,6 +214,7 @@ class App:
             models=models,
             clock=SystemClock(),
             tokens=ServingKey(settings.home / "keys").token,
+            acts=act_asked,
             options=Options(
                 pictures=settings.home / "charts",
                 grants=settings.grants,

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from agent.brain import Brain, Options, build
+from agent.llm.acts import act_asked
 from agent.llm.offline import OfflinePlanner
 from agent.ports import Model, Models
 from agent.storage import sql_stores
@@ -50,6 +51,7 @@ class Harness:
             models=self.models,
             clock=self.clock,
             tokens=lambda nonce: f"token of {nonce}",
+            acts=act_asked,
             options=self.options,
             toolsets=self.toolsets,
         )

@@ -22,6 +22,7 @@ from agent.domain.datasets import DatasetRef
 from agent.domain.events import EventBody, WorkerEvent
 from agent.domain.inbound import Thread
 from agent.domain.runs import RunSpec
+from agent.llm.acts import act_asked
 from agent.llm.offline import OfflinePlanner
 from agent.ports import MessageRef, Whisper
 from agent.runs.life.service import Timings
@@ -104,6 +105,7 @@ async def bot(home: Path, redis_url: str, *, runs: int, listens: asyncio.Event) 
         model=OfflinePlanner(),
         clock=SystemClock(),
         tokens=lambda nonce: f"token of {nonce}",
+        acts=act_asked,
         options=Options(pictures=home / "charts", timings=Timings(limits=limits)),
     )
     assert brain.monitor is not None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.brain import Brain, build
+from agent.llm.acts import act_asked
 from agent.storage import sql_stores
 from bot.missed import catch_up
 from bot.slack.adapter import SlackAdapter
@@ -43,6 +44,7 @@ class Chat(Harness):
             model=self.model,
             clock=self.clock,
             tokens=lambda nonce: f"token of {nonce}",
+            acts=act_asked,
             options=self.options,
         )
         await brain.recover()

@@ -16,9 +16,7 @@ from agent.domain.content import Card, Fact
 from agent.domain.errors import AppError, NotAllowed
 from agent.domain.policy import Effect, may_control
 from agent.domain.runs import LIVE, PRIORITIES, Run, RunState
-from agent.llm.intents import intent_of
-from agent.llm.slots.actions import priority_in
-from agent.llm.slots.runs import run_to_act_on
+from agent.ports import ReadsActs
 from agent.runs.life.service import RunService
 from agent.stores import Runs
 from agent.tools.finding import named_or_only
@@ -60,11 +58,12 @@ class PriorityArguments(ControlArguments):
 class Control:
     """The tools of this family."""
 
-    def __init__(self, runs: Runs, service: RunService, members: Members) -> None:
-        """Approvers among the `members` count as the owners of every run."""
+    def __init__(self, runs: Runs, service: RunService, members: Members, acts: ReadsActs) -> None:
+        """Approvers among the `members` count as the owners of every run; `acts` reads what people ask for."""
         self._runs = runs
         self._service = service
         self._members = members
+        self._acts = acts
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
@@ -163,12 +162,15 @@ class Control:
     async def _own(self, tool: str, caller: Caller, asked: ControlArguments) -> bool:
         """Whether the person's own words ask for just this act on this run."""
         run = await self._meant(caller, asked, VERBS[tool])
-        for words in caller.words:
-            with contextlib.suppress(AppError):  # words that cannot be read ask for nothing
-                said = ControlArguments(run=run_to_act_on(words)) if intent_of(words) == tool else None
-                same = not isinstance(asked, PriorityArguments) or asked.priority == priority_in(words)
-                if said and same and run.id == (await self._meant(caller, said, VERBS[tool])).id:
-                    return True
+        for act in map(self._acts, caller.words):
+            same = act and (not isinstance(asked, PriorityArguments) or asked.priority == act.priority)
+            if act and same and act.tool == tool and await self._is_meant(caller, act.run, VERBS[tool], run):
+                return True
+        return False
+
+    async def _is_meant(self, caller: Caller, named: str, verb: str, run: Run) -> bool:
+        with contextlib.suppress(AppError):  # words that fit several runs, or none
+            return (await self._meant(caller, ControlArguments(run=named or None), verb)).id == run.id
         return False
 
     async def _exact(self, verb: str, caller: Caller, asked: ControlArguments) -> ControlArguments:
