@@ -128,7 +128,7 @@ class Scripts:
             return found.model_copy(update={"file": file, "rows": _with_images(found.rows, folder)})
 
     def _served(self, order: PredictOrder) -> Predictions | None:
-        """The answers of a model that is kept up here; None where it does not answer, or images belong to them."""
+        """The answers of a model that is kept up here; None where it does not answer."""
         folder = self._home.run(order.serving)
         with tempfile.TemporaryDirectory(prefix="trainyard-") as name:
             if order.dataset is None:
@@ -138,16 +138,15 @@ class Scripts:
                 found = _counted([_PREDICTION.validate_python({"kind": "label", **row}) for row in said])
                 return found.model_copy(update={"file": self._steps_file(Path(name), found.rows)})
             kind = _kind_of(self._model(order.artifact_sha256))
-            if kind == "boxes":
-                return None
             data = self._blobs.get_file(order.dataset.sha256)
             answered = served_file(folder, data, order.dataset.name, limit_s=self._predict_s)
             if answered is None:
                 return None
             answers = Path(name) / "answers.csv"
-            answers.write_bytes(answered)
+            answers.write_text(answered[0], encoding="utf-8", newline="")
             file = self._blobs.put_file(answers, name=f"{Path(order.dataset.name).stem}-predictions.csv")
-            return _counted(_read_answers(answers, kind)).model_copy(update={"file": file})
+            found = _counted(_read_answers(answers, kind))
+            return found.model_copy(update={"file": file, "rows": _pictured(found.rows, answered[1])})
 
     def rows(self, data: Path, source: HubSource, work: Path) -> Mapping[str, Any]:
         """One file in `work` of a data set's folder, and what it says of it. Raises `BadData`."""
@@ -220,7 +219,10 @@ def _with_images(rows: Sequence[Prediction], folder: Path) -> tuple[Prediction, 
     path = folder / "answers.images.json"
     if not path.is_file() or path.stat().st_size > _IMAGES_BYTES:
         return tuple(rows)
-    images = json.loads(path.read_text(encoding="utf-8"))
+    return _pictured(rows, json.loads(path.read_text(encoding="utf-8")))
+
+
+def _pictured(rows: Sequence[Prediction], images: Sequence[Mapping[str, Any]]) -> tuple[Prediction, ...]:
     shown = [
         row.model_copy(update={"size": tuple(one["size"]), "thumbnail": one["image"]})
         for row, one in zip(rows, images, strict=False)

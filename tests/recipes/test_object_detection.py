@@ -6,6 +6,7 @@ import csv
 import json
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -22,6 +23,7 @@ from worker.recipes.boxes.reading import by_image
 from worker.recipes.common.predict import main as predict_here
 from worker.recipes.common.table import BadData, Table, read_table
 from worker.recipes.inspect import audit
+from worker.serving.app import make_app
 
 DOT = png(Image.new("RGB", (10, 10), "red"))
 OTHER = png(Image.new("RGB", (12, 10), "blue"))
@@ -178,6 +180,15 @@ def test_the_finished_model_finds_boxes_on_an_image(shapes: RunFolder, tmp_path:
     assert {"label", "box", "score"} == set(found[0][0])
     images = json.loads((tmp_path / "out.images.json").read_text())
     assert images[0]["size"] == [64, 64]
+
+
+async def test_a_served_detector_hands_small_images_over_with_its_boxes(shapes: RunFolder) -> None:
+    transport = httpx.ASGITransport(make_app(shapes.dir / "artifacts", digests=()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://model") as client:
+        answer = await client.post("/predict/file?pictures=true&name=new.zip", content=squares(2))
+    assert answer.status_code == 200, answer.text
+    assert [picture["size"] for picture in answer.json()["pictures"]] == [[64, 64], [64, 64]]
+    assert len(answer.json()["csv"].splitlines()) == 3
 
 
 def test_a_finished_training_goes_on_from_its_last_step(shapes: RunFolder, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A finished model over HTTP: a real server on a real socket, as `trainyard serve` starts it."""
 
+import base64
 import os
 import re
 import signal
@@ -12,9 +13,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from PIL import Image
 
 from tests.recipes.folders import RunFolder, make_run, sklearn_csv
 from tests.worker.conftest import eventually
+from worker.serving.app import make_app
 
 ROW = {"sepal_length_(cm)": 5.1, "sepal_width_(cm)": 3.5, "petal_length_(cm)": 1.4, "petal_width_(cm)": 0.2}
 
@@ -106,6 +109,54 @@ def test_what_cannot_be_used_is_said_in_a_sentence(served: httpx.Client) -> None
 def test_the_interface_is_documented(served: httpx.Client) -> None:
     paths = served.get("/openapi.json").json()["paths"]
     assert set(paths) == {"/health", "/model", "/predict", "/predict/file"}
+
+
+def test_an_example_and_the_body_of_a_file_are_documented(served: httpx.Client) -> None:
+    paths = served.get("/openapi.json").json()["paths"]
+    body = paths["/predict"]["post"]["requestBody"]["content"]["application/json"]
+    assert body["example"] == {"rows": [dict.fromkeys(ROW, "…")]}
+    assert "$ref" in body["schema"]
+    assert "application/octet-stream" in paths["/predict/file"]["post"]["requestBody"]["content"]
+
+
+IMAGE_MODEL = """
+from pathlib import Path
+
+from PIL import Image
+
+
+class Sizes:
+    def __init__(self, paths):
+        self.sizes = [Image.open(path).size for path in paths]
+
+    def said(self):
+        return [{"kind": "number", "value": width} for width, _ in self.sizes]
+
+
+class Model:
+    needs, added = ["image"], ["prediction"]
+
+    def answers(self, columns):
+        return Sizes(columns["image"])
+
+
+def load(folder):
+    return Model()
+"""
+
+
+async def test_a_model_for_images_takes_their_bytes_and_opens_no_path(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(IMAGE_MODEL)
+    Image.new("RGB", (7, 5)).save(tmp_path / "seven.png")
+    picture = base64.b64encode((tmp_path / "seven.png").read_bytes()).decode()
+    transport = httpx.ASGITransport(make_app(tmp_path, digests=()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://model") as client:
+        rows = [{"image": picture}, {"image": f"data:image/png;base64,{picture}"}]
+        answer = await client.post("/predict", json={"rows": rows})
+        assert [one["value"] for one in answer.json()["answers"]] == [7, 7]
+        refused = await client.post("/predict", json={"rows": [{"image": str(tmp_path / "seven.png")}]})
+        assert refused.status_code == 400
+        assert "The image of row 1 is not base64" in refused.json()["detail"]
 
 
 def test_a_folder_without_a_model_is_refused_with_a_sentence(tmp_path: Path) -> None:

@@ -18,11 +18,17 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, Field
 
-from worker.recipes.common.predict import load_model, predict_file, predict_rows
+from worker.recipes.common.predict import IMAGES, load_model, predict_file, predict_rows, takes_images
 from worker.recipes.common.table import BadData
 
 MOST_ROWS = 100_000
 MOST_BYTES = 100 * 1024**2  # of a request
+_FILE: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 _BEARER = HTTPBearer(
     auto_error=False, description="The token that `trainyard serve` printed, or that was whispered in the chat."
 )
@@ -31,7 +37,7 @@ _BEARER = HTTPBearer(
 class Rows(BaseModel):
     """What to answer for: objects of column and value, in the words of the training data."""
 
-    rows: list[dict[str, Any]] = Field(max_length=MOST_ROWS, examples=[[{"age": 30, "health": "good"}]])
+    rows: list[dict[str, Any]] = Field(max_length=MOST_ROWS)
 
 
 class Answers(BaseModel):
@@ -40,6 +46,13 @@ class Answers(BaseModel):
     answers: list[dict[str, Any]] = Field(
         examples=[[{"kind": "label", "label": "yes", "probabilities": [["yes", 0.9]]}]]
     )
+
+
+class FileAnswers(BaseModel):
+    """A file's answers as csv, and the first images of a detector, small, with their own sizes."""
+
+    csv: str
+    pictures: list[dict[str, Any]] = []
 
 
 class Health(BaseModel):
@@ -79,23 +92,37 @@ def make_app(folder: Path, *, digests: Sequence[str]) -> FastAPI:
         """What is known of the model: its task, its data, what it scored on sealed rows."""
         return about
 
-    @app.post("/predict", dependencies=[Depends(allowed)])
+    @app.post("/predict", dependencies=[Depends(allowed)], openapi_extra=_example(model))
     async def predict(asked: Rows) -> Answers:
         """Answers for rows."""
         async with busy:
             return Answers(answers=await asyncio.to_thread(predict_rows, model, asked.rows))
 
-    @app.post("/predict/file", dependencies=[Depends(allowed)], response_class=Response)
-    async def predict_of_file(request: Request, name: str = "rows.csv") -> Response:
-        """Answers for a file, which is the request's body: a table, or an image or a zip of images; gives a csv."""
+    @app.post("/predict/file", dependencies=[Depends(allowed)], response_class=Response, openapi_extra=_FILE)
+    async def predict_of_file(request: Request, name: str = "rows.csv", *, pictures: bool = False) -> Response:
+        """Answers for a file, which is the request's body: a table, or an image or a zip of images.
+
+        Gives a csv; with `pictures` JSON, with the csv and small images that belong to the answers of a detector.
+        """
         with tempfile.TemporaryDirectory() as place:
-            rows, out = Path(place) / (Path(name).name or "rows.csv"), Path(place) / ".answers"
+            rows, out = Path(place) / (Path(name).name or "rows.csv"), Path(place) / "answers"
             await _keep(request, rows)
             async with busy:
                 await asyncio.to_thread(predict_file, model, rows, out)
-            return Response(out.read_bytes(), media_type="text/csv; charset=utf-8")
+            if not pictures:
+                return Response(out.read_bytes(), media_type="text/csv; charset=utf-8")
+            beside = out.with_suffix(IMAGES)
+            found = json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else []
+            answers = FileAnswers(csv=out.read_text(encoding="utf-8"), pictures=found)
+            return Response(answers.model_dump_json(), media_type="application/json")
 
     return app
+
+
+def _example(model: Any) -> dict[str, Any]:
+    """A request in the words of this model, for its documentation."""
+    row = {name: "base64 of a picture" if takes_images(model) else "…" for name in model.needs}
+    return {"requestBody": {"content": {"application/json": {"example": {"rows": [row]}}}}}
 
 
 async def _keep(request: Request, path: Path) -> None:

@@ -21,10 +21,17 @@ def served_rows(folder: RunFolder, rows: Sequence[Mapping[str, str]], *, limit_s
     return None if said is None else list(json.loads(said)["answers"])
 
 
-def served_file(folder: RunFolder, file: Path, name: str, *, limit_s: float) -> bytes | None:
-    """The file's rows with the answers, as csv; None where the model does not answer now. Raises `BadData`."""
-    path = f"/predict/file?name={quote(name)}"
-    return _asked(folder, path, file.read_bytes(), "application/octet-stream", limit_s=limit_s)
+def served_file(folder: RunFolder, file: Path, name: str, *, limit_s: float) -> tuple[str, list[dict[str, Any]]] | None:
+    """The file's rows with the answers, as csv, and the small images that belong to them.
+
+    None where the model does not answer now. Raises `BadData`.
+    """
+    path = f"/predict/file?pictures=true&name={quote(name)}"
+    said = _asked(folder, path, file.read_bytes(), "application/octet-stream", limit_s=limit_s)
+    if said is None:
+        return None
+    answers = json.loads(said)
+    return answers["csv"], answers["pictures"]
 
 
 def _asked(folder: RunFolder, path: str, body: bytes, kind: str, *, limit_s: float) -> bytes | None:

@@ -11,6 +11,7 @@ code 65.
 from __future__ import annotations
 
 import argparse
+import base64
 import importlib.util
 import json
 import sys
@@ -23,6 +24,7 @@ from worker.recipes.common.images import FORM, IMAGE, unpack
 from worker.recipes.common.table import BadData, Table, read_table, write_rows
 
 BATCH_ROWS = 2_000
+IMAGES = ".images.json"  # the ending of the file of small images beside the answers
 
 
 def load_model(folder: Path) -> Any:
@@ -72,7 +74,7 @@ def predict_file(model: Any, rows: Path, out: Path, *, going: Going | None = Non
         answers = model.answers(columns)
         write_rows(out, [*table.names, *model.added], _answered(table, answers.cells()))
         if hasattr(answers, "pictures"):  # the first images, small, for who shows the answers
-            out.with_suffix(".images.json").write_text(json.dumps(answers.pictures()), encoding="utf-8")
+            out.with_suffix(IMAGES).write_text(json.dumps(answers.pictures()), encoding="utf-8")
     return table.rows
 
 
@@ -86,14 +88,35 @@ def answers_of(model: Any, columns: dict[str, list[str]], rows: int, going: Goin
 
 
 def predict_rows(model: Any, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One answer per row, in order. Raises: BadData."""
+    """One answer per row, in order; a row of a model for images holds one, as base64. Raises: BadData."""
     for number, row in enumerate(rows, start=1):
         _refuse_missing(model.needs, set(row), f"Row {number} has")
     if not rows:
         return []
     columns = {name: ["" if row[name] is None else str(row[name]) for row in rows] for name in model.needs}
-    answers: list[dict[str, Any]] = model.answers(columns).said()
+    with tempfile.TemporaryDirectory() as folder:
+        if takes_images(model):
+            columns[IMAGE] = [
+                _image_file(cell, Path(folder) / f"row {at}") for at, cell in enumerate(columns[IMAGE], 1)
+            ]
+        answers: list[dict[str, Any]] = model.answers(columns).said()
     return answers
+
+
+def takes_images(model: Any) -> bool:
+    """Whether a model answers for images, whose cells are paths of files."""
+    return list(model.needs) == [IMAGE]
+
+
+def _image_file(cell: str, path: Path) -> str:
+    """The image of a row as a file. Raises: BadData for all but base64, so that no path of this machine is read."""
+    try:
+        path.write_bytes(base64.b64decode(cell.partition("base64,")[2] or cell, validate=True))
+    except ValueError as error:
+        raise BadData(
+            f"The image of {path.name} is not base64. Send the picture's bytes as base64, not a path or an address."
+        ) from error
+    return str(path)
 
 
 def _refuse_missing(needs: list[str], given: set[str], whose: str) -> None:
