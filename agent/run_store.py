@@ -180,6 +180,9 @@ class Runs(Protocol):
     async def recent(self, limit: int, *, channel_of: Thread | None = None) -> Sequence[Run]:
         """Newest first, all sessions; or those alone whose card is in the channel of this thread."""
 
+    async def measured_before(self, run: Run) -> int:
+        """How many runs were measured on the same sealed rows before this one."""
+
     async def in_state(self, states: Sequence[RunState]) -> Sequence[Run]:
         """Oldest first."""
 

@@ -95,6 +95,15 @@ class SqlRuns(RunReads, PictureReads):
                 query = query.where(run.c.thread.contains(written, autoescape=True))
         return await self._runs(query)
 
+    async def measured_before(self, measured: Run) -> int:
+        """How many runs of the same data, target and split have a score from before this one ended."""
+        if measured.spec.dataset is None or measured.ended_at is None:
+            return 0
+        alike = run.c.spec.contains(measured.spec.dataset.sha256, autoescape=True)
+        query = select(run).where(alike, run.c.outcome.is_not(None), run.c.ended_at < measured.ended_at)
+        found = [one for one in await self._runs(query) if one.outcome and one.outcome.scorecard]
+        return sum(one.id != measured.id and one.spec.sealed_rows == measured.spec.sealed_rows for one in found)
+
     async def in_state(self, states: Sequence[RunState]) -> Sequence[Run]:
         """Oldest first."""
         wanted = run.c.state.in_([state.value for state in states])

@@ -180,3 +180,17 @@ async def test_a_clone_stands_below_what_it_came_from(harness: Harness) -> None:
         drawn = [one for spec in harness.charts.drawn for one in getattr(spec, "pictures", ()) if isinstance(one, Tree)]
         assert drawn[-1].trials[1].parent == 1
         assert drawn[-1].trials[1].name == f"{second.id}  learning_rate default → 0.3"
+
+
+async def test_a_result_says_how_often_its_sealed_rows_were_used(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        said = []
+        for change in ({}, {"settings": {"lr": 0.5}}, {"seed": 9}, {"settings": {"lr": 0.1}}):
+            run = await stage.running(SPEC.model_copy(update=change))
+            harness.clock.forward(60)
+            await stage.says(run, Ended(outcome=Outcome(state=_S.SUCCEEDED, scorecard=CARD, seconds=30.0)))
+            card = (await stage.asks("status", run.id)).card
+            assert card is not None
+            said.append([fact.value.partition(" measured")[0] for fact in card.facts if fact.name == "Sealed rows"])
+        assert said == [[], ["1 run was"], [], ["2 runs were"]]

@@ -184,11 +184,11 @@ class LiveCards:
             facts = None
         spec = picture_of(run, facts.found, "overview") if facts else None
         if facts is None or spec is None:
-            return result_card(run, rows=newest)
+            return result_card(run, rows=newest, earlier=await self._runs.measured_before(run))
         once = run.outcome.results[:16] if run.outcome else ""
         picture = await self._files.draw(spec, about=f"result/{run.id}", once=once)
         ways = result_buttons(run.id, views_of(facts.found), shown="overview", reported=reported)
-        return result_card(run, picture, ways)
+        return result_card(run, picture, ways, earlier=await self._runs.measured_before(run))
 
     async def _files_of(self, run: Run) -> tuple[Document, ...]:
         """What a prediction made; a store of files that is away costs the file, which `download` hands over later."""

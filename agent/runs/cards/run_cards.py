@@ -184,11 +184,17 @@ def _usage_facts(run: Run) -> list[Fact]:
 
 
 def result_card(
-    run: Run, picture: Picture | None = None, ways: Sequence[Button] = (), *, rows: Sequence[MetricRow] = ()
+    run: Run,
+    picture: Picture | None = None,
+    ways: Sequence[Button] = (),
+    *,
+    rows: Sequence[MetricRow] = (),
+    earlier: int = 0,
 ) -> Card:
     """What a finished run achieved, against its baselines, on the sealed test part; `ways` lead to its pictures.
 
-    `rows` are its newest metrics: all that there is to say of a program that left nothing to measure.
+    `rows` are its newest metrics: all that there is to say of a program that left nothing to measure. `earlier` is how
+    many runs were measured on the same sealed rows before.
     """
     outcome = run.outcome
     if outcome is None or outcome.scorecard is None:
@@ -216,7 +222,7 @@ def result_card(
         title=f"Result of {run.id}: {metric_label(score.metric)} {score_words(score.model.value)}",
         tone="good" if score.beats_baseline else "warn",
         body=verdict(score, outcome.chosen) if run.spec.model is None else _measured_again(run.spec, score),
-        facts=(*sure, *others, *found_facts(outcome)),
+        facts=(*sure, *others, *found_facts(outcome), *_uses(earlier)),
         table=table,
         picture=picture,
         buttons=(*(ways or _ways(run)), *run_buttons(run)),
@@ -293,6 +299,14 @@ def _ways(run: Run) -> tuple[Button, ...]:
 def _interval(interval: tuple[float, float]) -> Fact:
     low, high = interval
     return Fact(name="95 % interval", value=f"{score_words(low)} to {score_words(high)}")
+
+
+def _uses(earlier: int) -> tuple[Fact, ...]:
+    """How often the sealed rows have been used: who looks often enough finds a lucky best one."""
+    if not earlier:
+        return ()
+    before = "1 run was" if earlier == 1 else f"{earlier:,} runs were"
+    return (Fact(name="Sealed rows", value=f"{before} measured on them before; the best of many is partly luck"),)
 
 
 def found_facts(outcome: Outcome) -> tuple[Fact, ...]:

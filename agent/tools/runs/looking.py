@@ -112,7 +112,9 @@ class Looking:
         rows = await self._runs.newest_metrics(run.id, NEWEST)
         text = state_text(run, why=False)
         if run.state is RunState.SUCCEEDED:
-            return Result(text, {"run": run.id, "state": run.state.value}, result_card(run, rows=rows))
+            earlier = await self._runs.measured_before(run)
+            card = result_card(run, rows=rows, earlier=earlier)
+            return Result(text, {"run": run.id, "state": run.state.value, "measured_before": earlier}, card)
         left_s = seconds_left(run, rows)
         if left_s is not None:
             text += f" About {duration(left_s)} are left."
