@@ -14,7 +14,7 @@ from tests.bench.rows import Row, show, write
 
 NAMES = (
     "reply", "first_step", "start", "turn", "dispatch", "half_open", "log_metrics", "logging_overhead", "warm",
-    "approve", "idle", "resume", "ingest", "backlog", "charts", "reading", "prompt", "planner", "predict",
+    "approve", "idle", "resume", "ingest", "backlog", "charts", "reading", "prompt", "planner", "predict", "many",
 )  # fmt: skip
 Measure = Callable[[], Sequence[Row]]
 

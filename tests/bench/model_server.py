@@ -1,17 +1,23 @@
 """A language model's server as a process of its own: OpenAI's chat completions, streamed. It prints its port first.
 
 Answers 24 words, one a chunk, no two answers alike. A request whose last message says "add" is answered with a call of
-the first tool; a tool's result is answered with words.
+the first tool; a tool's result is answered with words. One that says "slowly" gets 50 words a second for as long as
+somebody listens. `GET /arrivals` has the moment of each request by the last words of its person, `GET /slow` how many
+slow words were written so far.
 """
 
 import asyncio
 import itertools
 import json
+import time
 from typing import Any
 
 from aiohttp import web
 
 WORDS = 24
+PACE_S, MOST_SLOW_WORDS = 1 / 50, 3_000
+SLOW = web.AppKey("slow", list)
+ARRIVALS = web.AppKey("arrivals", dict)
 _numbers = itertools.count(1)
 
 
@@ -39,13 +45,21 @@ def _chunk(delta: dict[str, Any] | None, number: int, finish: str | None = None,
 
 async def complete(request: web.Request) -> web.StreamResponse:
     """POST /v1/chat/completions with `stream: true`."""
-    asked = await request.json()
+    arrived, asked = time.time(), await request.json()
+    said = [str(one["content"]) for one in asked["messages"] if one["role"] == "user"]
+    request.app[ARRIVALS][said[-1] if said else ""] = arrived
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     deltas = pieces_of(asked)
     number = next(_numbers)
-    for delta in deltas:
+    if said and "slowly" in said[-1]:
+        deltas = [{"content": f"word{number * 31 + at * 7} "} for at in range(MOST_SLOW_WORDS)]
+    began = asyncio.get_running_loop().time()
+    for at, delta in enumerate(deltas):
         await response.write(_chunk(delta, number))
+        if len(deltas) == MOST_SLOW_WORDS:
+            request.app[SLOW][0] += 1
+            await asyncio.sleep(began + (at + 1) * PACE_S - asyncio.get_running_loop().time())
     await response.write(_chunk({}, number, "tool_calls" if "tool_calls" in deltas[0] else "stop"))
     if (asked.get("stream_options") or {}).get("include_usage"):
         usage = {"prompt_tokens": 50, "completion_tokens": WORDS, "total_tokens": 50 + WORDS}
@@ -54,8 +68,22 @@ async def complete(request: web.Request) -> web.StreamResponse:
     return response
 
 
+async def arrivals(request: web.Request) -> web.Response:
+    """GET /arrivals."""
+    return web.json_response(request.app[ARRIVALS])
+
+
+async def slow(request: web.Request) -> web.Response:
+    """GET /slow."""
+    return web.json_response(request.app[SLOW][0])
+
+
 async def _serve() -> None:
-    app = web.Application()
+    app = web.Application(client_max_size=16_000_000)
+    app[ARRIVALS] = {}
+    app[SLOW] = [0]
+    app.router.add_get("/arrivals", arrivals)
+    app.router.add_get("/slow", slow)
     app.router.add_post("/v1/chat/completions", complete)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
