@@ -88,6 +88,19 @@ _LEARNING = (
 _SPLIT = Option("split", "column to split by, or random", argument="split_by", shown="patient_id|random")
 _SETTINGS = Option("settings", "such as lr=0.1 trials=20", Kind.PAIRS, shown="key=value …")
 _DATA_FILE = Option("file", "an attached file; unsaid, the newest one", completes=Completes.FILES)
+_BESIDE = (
+    Option("data", "files that a program reads", Kind.LIST, completes=Completes.FILES, shown="a.csv,b.csv"),
+    Option("requirements", "a requirements.txt", completes=Completes.FILES),
+)
+_SECRETS = Option("secrets", "names of the host's secrets", Kind.LIST, shown="HF_TOKEN")
+_ENVIRONMENT = Option(
+    "env",
+    "environment of a program, such as A=1 B=2",
+    Kind.PAIRS,
+    written="env.{}",
+    argument="environment",
+    shown="A=1",
+)
 _START_SCRIPT = Command(
     "start",
     "start_script",
@@ -101,18 +114,10 @@ _START_SCRIPT = Command(
             fits=may_be_program,
         ),
         Option("entry", "the program within a zip"),
-        Option("data", "files that a program reads", Kind.LIST, completes=Completes.FILES, shown="a.csv,b.csv"),
-        Option("requirements", "a requirements.txt", completes=Completes.FILES),
+        *_BESIDE,
         *_PLACE,
-        Option("secrets", "names of the host's secrets", Kind.LIST, shown="HF_TOKEN"),
-        Option(
-            "env",
-            "environment of a program, such as A=1 B=2",
-            Kind.PAIRS,
-            written="env.{}",
-            argument="environment",
-            shown="A=1",
-        ),
+        _SECRETS,
+        _ENVIRONMENT,
         Option("args", "the command line of a program", Kind.REST, argument="arguments", shown="--its-arguments"),
     ),
 )
@@ -384,7 +389,11 @@ COMMANDS: Mapping[str, Command] = {
             options=(
                 _RUN,
                 Option("target", "another column to predict"),
+                Option("file", "another data file", completes=Completes.FILES),
+                *_BESIDE,
                 *_PLACE,
+                _SECRETS,
+                _ENVIRONMENT,
                 *_LEARNING,
                 Option("args", "another command line of a program", argument="arguments"),
                 Option("repack", "the recipe as it is now", Kind.YES_NO, shown="yes"),

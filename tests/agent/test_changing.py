@@ -232,10 +232,31 @@ async def test_a_clone_shows_what_differs_and_runs_once_approved(harness: Harnes
         assert (created.priority, created.requester) == (1, ALICE.key)
 
 
+async def test_a_clone_trains_on_other_data_without_what_these_do_not_have(harness: Harness) -> None:
+    harness.fleet.infos = (HOST,)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        spec = SPEC.model_copy(update={"target": "visited_doctor", "drop_columns": ("age", "gone")})
+        run = await stage.running(spec)
+        october = script(harness.folder, "age,health,visited_doctor\n30,good,yes\n", "october.csv")
+        await brain.router.accept(said(f"clone {run.id} file=october.csv secrets=HF_TOKEN", files=october))
+        asked = await stage.asked()
+        assert table(asked)["data"] == ("visits.csv", "october.csv")
+        assert table(asked)["columns left out"] == ("age, gone", "age")
+        assert table(asked)["secrets"] == ("–", "HF_TOKEN")
+        await brain.router.accept(clicked(card_of(asked).buttons[0]))
+        await harness.until(lambda: len(harness.fleet.launched) == 2)
+        dataset = harness.fleet.launched[-1].spec.dataset
+        assert dataset is not None
+        assert (dataset.name, dataset.sha256 != "a" * 64) == ("october.csv", True)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (("lr",), "is not a change"),
+        (("env.A=1",), "takes no `environment`"),
+        (("file=none.csv",), "no data file in this thread"),
         (("gpus=9",), "has 2"),
         (("host=gpu-7",), "no host `gpu-7`"),
         (("target=nope",), "no column `nope`"),

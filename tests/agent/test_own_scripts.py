@@ -112,6 +112,31 @@ async def test_a_clone_takes_other_arguments_and_no_settings(harness: Harness) -
         assert facts(asked)["Arguments"] == "--lr 0.2"
 
 
+async def test_a_clone_takes_other_data_requirements_and_variables(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        files = attach(harness.folder, train__py=PROGRAM)
+        await brain.router.accept(said("!train start train.py env.A=1", files=files))
+        await brain.router.accept(clicked(card_of(await stage.asked()).buttons[0]))
+        await harness.until(lambda: bool(harness.fleet.launched))
+        run = harness.fleet.launched[0].run
+        files = attach(harness.folder, more__csv="a\n1\n", requirements__txt="tiny>=1\n")
+        words = f"!train clone {run} data=more.csv requirements=requirements.txt env.A=2 env.B=3"
+        await brain.router.accept(said(words, files=files))
+        await harness.until(lambda: any(card.title.startswith("Train ") for card in cards(harness)))
+        shown = table(harness.adapter.shown[-1])
+        assert shown["data"] == ("–", "more.csv")
+        assert shown["requirements"] == ("–", "tiny>=1")
+        assert shown["environment"] == ("A=1", "A=2, B=3")
+        await brain.router.accept(clicked(cards(harness)[-1].buttons[0]))
+        await harness.until(lambda: len(harness.fleet.launched) == 2)
+        script = harness.fleet.launched[1].spec.script
+        assert script is not None
+        assert [file.name for file in script.data] == ["more.csv"]
+        assert script.environment == {"A": "2", "B": "3"}
+        assert script.requirements == ("tiny>=1",)
+
+
 def cards(harness: Harness) -> list[Card]:
     return [content.card for content in harness.adapter.shown if content.card and content.card.kind == "approval"]
 

@@ -17,7 +17,7 @@ from agent.domain.errors import BadData, BadRequest
 from agent.domain.orders import HostInfo, Limits
 from agent.domain.policy import Effect
 from agent.domain.redaction import without_secrets
-from agent.domain.runs import ENDED, LIVE, PRIORITIES, Network, Run, RunSpec, RunState
+from agent.domain.runs import ENDED, LIVE, PRIORITIES, Network, Run, RunSpec, RunState, Script
 from agent.ports import Blobs, Bundles
 from agent.runs.cards.run_cards import state_text, state_words
 from agent.runs.engines import Engines
@@ -29,7 +29,9 @@ from agent.tools.data import DataFiles
 from agent.tools.finding import named_or_newest
 from agent.tools.runs.control import Control
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
+from agent.tools.training.attached import data_named, requirements_named
 from agent.tools.training.placing import choose_host, connected, estimate_s, ledger, priced
+from agent.tools.training.programs import environment_in
 from agent.tools.training.scripts import Diff, Replacement, check, diff_of, refuse_marks, replaced, warned_of
 
 SCRIPT_BYTES = 1_000_000
@@ -81,8 +83,13 @@ class CloneArguments(Arguments):
     settings: dict[str, JsonValue] = Field(
         default_factory=dict, description="Hyperparameters to change; null takes the recipe's default."
     )
-    arguments: str | None = Field(None, description="Command line of somebody's own program, such as --lr 0.1.")
+    file: str | None = Field(None, description="Name of another attached data file to train on.")
     target: str | None = Field(None, description="Another column to predict.")
+    arguments: str | None = Field(None, description="Command line of somebody's own program, such as --lr 0.1.")
+    data: tuple[str, ...] | None = Field(None, description="Names of all attached files that an own program reads.")
+    requirements: str | None = Field(None, description="Name of another attached requirements.txt, of an own program.")
+    environment: dict[str, str] | None = Field(None, description="Variables to add or change, of an own program.")
+    secrets: tuple[str, ...] | None = Field(None, description="Names of all of the host's secrets that it needs.")
     seed: int | None = None
     test_frac: float | None = Field(None, gt=0.0, lt=0.9)
     max_hours: float | None = Field(None, gt=0.0, le=720.0)
@@ -135,7 +142,7 @@ class Changing:
             ),
             Tool(
                 "clone_run",
-                "Plan a new run like an earlier one with changes (settings, seed, hours, GPUs …) and ask for approval.",
+                "Plan a new run like an earlier one with changes (settings, data, seed, hours …) and ask for approval.",
                 CloneArguments,
                 Effect.SPEND,
                 plan=self.plan_clone,
@@ -205,7 +212,7 @@ class Changing:
                 f"`{original.id}` trained nothing. `evaluate {model.run}` and `batch {model.run}` ask its model again; "
                 f"`clone {model.run}` trains one like it."
             )
-        spec, host = await self._changed(original.spec, asked)
+        spec, host = await self._changed(caller, original.spec, asked)
         spec = spec.model_copy(update={"cloned_from": original.id})
         priority = PRIORITIES[asked.priority] if asked.priority else 0
         exact: dict[str, JsonValue] = {
@@ -216,35 +223,20 @@ class Changing:
         card = clone_card(original, spec, priority=priority, limits=host.limits_with(spec.gpus))
         return await planned(self._files, caller, exact, at_host(card, host))
 
-    async def _changed(self, before: RunSpec, asked: CloneArguments) -> tuple[RunSpec, HostInfo]:
+    async def _changed(self, caller: Caller, before: RunSpec, asked: CloneArguments) -> tuple[RunSpec, HostInfo]:
         """The original's specification with what was asked otherwise, and a host that can keep to it."""
         place = self._engines.named(asked.engine or before.engine)
         settings = before.settings | {SHORT_NAMES.get(name, name): value for name, value in asked.settings.items()}
         changes: dict[str, object] = {
             "settings": {name: value for name, value in settings.items() if value is not None}
         }
-        for name in ("seed", "test_frac", "max_hours", "gpus", "network", "auto_resume"):
+        for name in ("seed", "test_frac", "max_hours", "gpus", "network", "secrets", "auto_resume"):
             if (value := getattr(asked, name)) is not None:
                 changes[name] = value
         if before.script is not None:
-            if unknown := [name for name, value in settings.items() if value is not None]:
-                raise BadRequest(
-                    f"`{before.script.name}` is somebody's own program, so it has no setting `{unknown[0]}`. Give it "
-                    'other arguments, such as `args="--lr 0.1"`, or change it with `update`.'
-                )
-            if asked.arguments is not None:
-                changes["script"] = before.script.model_copy(update={"arguments": arguments_of(asked.arguments)})
-        elif asked.arguments is not None:
-            raise BadRequest("This run is of a recipe, which takes settings, such as `lr=0.1`, and no arguments.")
-        if asked.target is not None and before.dataset is not None and asked.target != before.target:
-            report = await self._data.report(before.dataset, asked.target, before.task)
-            if report.problems:
-                raise BadData(" ".join(report.problems))
-            leaks = (leak.column for leak in report.leaks)
-            dropped = dict.fromkeys((*before.drop_columns, *leaks))
-            changes |= {"target": asked.target, "drop_columns": tuple(name for name in dropped if name != asked.target)}
-        if asked.repack and before.script is None:
-            changes["bundle_sha256"] = await self._bundles.pack(before.recipe)
+            changes["script"] = await self._program(caller, before.script, asked)
+        else:
+            changes |= await self._recipe(caller, before, asked)
         spec = before.model_copy(update=changes)
         host = choose_host(
             await connected(place.hosts),
@@ -258,6 +250,46 @@ class Changing:
         )
         spec = RunSpec.model_validate(spec.model_dump() | {"host": host.host, "sandbox": host.sandbox})
         return await self._checked(priced(spec, place.engine), host), host
+
+    async def _program(self, caller: Caller, before: Script, asked: CloneArguments) -> Script:
+        """Somebody's own program with what it is given otherwise. Raises `BadRequest`, `NotFound`."""
+        if unknown := [name for name, value in asked.settings.items() if value is not None]:
+            raise BadRequest(
+                f"`{before.name}` is somebody's own program, so it has no setting "
+                f"`{SHORT_NAMES.get(unknown[0], unknown[0])}`. Give it other arguments, such as "
+                '`args="--lr 0.1"`, or change it with `update`.'
+            )
+        session_id, changes = caller.session_id, dict[str, object]()
+        if asked.arguments is not None:
+            changes["arguments"] = arguments_of(asked.arguments)
+        if asked.environment is not None:
+            changes["environment"] = before.environment | environment_in(asked.environment)
+        names = (asked.file,) if asked.file else asked.data
+        if names is not None:
+            changes["data"] = await data_named(self._data, session_id, names)
+        if asked.requirements is not None:
+            changes["requirements"] = await requirements_named(self._data, self._blobs, session_id, asked.requirements)
+        return before.model_copy(update=changes)
+
+    async def _recipe(self, caller: Caller, before: RunSpec, asked: CloneArguments) -> dict[str, object]:
+        """Data, target and code of a recipe where they change. Raises `BadData`, `BadRequest`, `NotFound`."""
+        if asked.arguments is not None:
+            raise BadRequest("This run is of a recipe, which takes settings, such as `lr=0.1`, and no arguments.")
+        for name in ("data", "requirements", "environment"):
+            if getattr(asked, name) is not None:
+                raise BadRequest(f"This run is of a recipe, which takes no `{name}`. Other data are `file=…`.")
+        changes: dict[str, object] = {"bundle_sha256": await self._bundles.pack(before.recipe)} if asked.repack else {}
+        dataset = await self._data.find(caller.session_id, asked.file) if asked.file else before.dataset
+        target = asked.target or before.target
+        if dataset is None or (dataset, target) == (before.dataset, before.target):
+            return changes
+        report = await self._data.report(dataset, target, before.task)
+        if report.problems:
+            raise BadData(" ".join(report.problems))
+        known = {column.name for column in report.columns} - {target}
+        dropped = dict.fromkeys((*before.drop_columns, *(leak.column for leak in report.leaks)))
+        dropped_here = tuple(name for name in dropped if name in known)
+        return changes | {"dataset": dataset, "target": target, "drop_columns": dropped_here}
 
     async def _checked(self, spec: RunSpec, host: HostInfo) -> RunSpec:
         """It with its time; a script of somebody's own knows settings of its own. Raises `BadData`: it cannot work."""
@@ -400,11 +432,20 @@ def differences(before: RunSpec, after: RunSpec) -> list[tuple[str, str, str]]:
         for name in names
         if before.settings.get(name) != after.settings.get(name)
     ]
-    if before.data_words != after.data_words:
-        rows.insert(0, ("data", before.data_words, after.data_words))
-    if before.script and after.script and before.script.arguments != after.script.arguments:
-        rows.append(("arguments", _shown(before.script.arguments), _shown(after.script.arguments)))
+    if _data_of(before) != _data_of(after):
+        was, becomes = before.data_words or "–", after.data_words or "–"
+        rows.insert(0, ("data", was, becomes if was != becomes else "other contents"))
+    if before.script and after.script:
+        rows += [
+            (name, _shown(old), _shown(new))
+            for name in ("arguments", "environment", "requirements")
+            if (old := getattr(before.script, name)) != (new := getattr(after.script, name))
+        ]
     return rows
+
+
+def _data_of(spec: RunSpec) -> list[DatasetRef]:
+    return [*([spec.dataset] if spec.dataset else []), *(spec.script.data if spec.script else ())]
 
 
 def _shown(value: object, none: str = "default") -> str:
@@ -414,6 +455,8 @@ def _shown(value: object, none: str = "default") -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return number(value)
+    if isinstance(value, dict):
+        value = tuple(f"{name}={one}" for name, one in value.items())
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "–"
     text = str(value)

@@ -8,7 +8,6 @@ from pydantic import Field, JsonValue
 
 from agent.cards import at_host, counted, gaps_words, shows_all, spec_facts
 from agent.domain.content import Card, Document
-from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadRequest
 from agent.domain.orders import Limits
 from agent.domain.policy import Effect
@@ -21,6 +20,7 @@ from agent.stores import Runs
 from agent.tools.data import DataFiles
 from agent.tools.finding import LOOKED_AT, of_thread
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
+from agent.tools.training.attached import data_named, requirements_named
 from agent.tools.training.changing import arguments_of, cost_of, program_facts, start
 from agent.tools.training.placing import choose_host, connected, default_network, ledger, priced
 from agent.tools.training.programs import REQUIREMENTS, entry_of, environment_in, files_of, requirements_in, secrets_in
@@ -104,7 +104,7 @@ class OwnScripts:
             entry=entry,
             arguments=arguments_of(asked.arguments),
             environment=environment_in(asked.environment),
-            data=await self._data_of(caller, asked.data),
+            data=await data_named(self._data, caller.session_id, asked.data),
             requirements=said,
         )
         hosts = await connected(place.hosts)
@@ -146,18 +146,12 @@ class OwnScripts:
         """Create the approved run; a repetition with the same token finds it."""
         return await start(self._runs, self._service, caller, exact, token)
 
-    async def _data_of(self, caller: Caller, names: Sequence[str]) -> tuple[DatasetRef, ...]:
-        found = [await self._data.find(caller.session_id, name) for name in dict.fromkeys(names)]
-        return tuple(file for file in found if not file.is_program or file.name.lower().endswith(".zip"))
-
     async def _requirements(
         self, caller: Caller, asked: OwnScriptArguments, files: dict[str, bytes]
     ) -> tuple[str, ...]:
         """Of an attached requirements file, else of the one within the program's folder."""
         if asked.requirements is not None:
-            ref = await self._data.find(caller.session_id, asked.requirements)
-            text = (await self._blobs.get(ref.sha256)).read_text(encoding="utf-8-sig", errors="replace")
-            return requirements_in(text, ref.name)
+            return await requirements_named(self._data, self._blobs, caller.session_id, asked.requirements)
         return requirements_in(files.get(REQUIREMENTS, b"").decode("utf-8-sig", errors="replace"))
 
     async def _earlier(self, caller: Caller, spec: RunSpec) -> Run | None:
