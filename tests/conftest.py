@@ -1,9 +1,14 @@
 """The order of the suite, and how many examples a property is tried with."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
-SLOW_FIRST = ("system", "recipes", "worker", "faults", "llm")
+ROOT = Path(__file__).parents[1]
+# Files that take ten seconds or more on two processors, longest first (`pytest --durations=0` measures them). Those of
+# `system` mostly wait for processes of their own, so trainings and they begin together and neither is left for the end.
+LONG = {name: place for place, name in enumerate((ROOT / "tests/longest.txt").read_text().split())}
 
 # The quick suite tries the same few examples each time; `make test-faults` looks for new ones (--hypothesis-profile).
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -13,10 +18,5 @@ settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts processes and trains comes first, so that no processor is idle at the end; else the order stays."""
-    items.sort(key=_place)
-
-
-def _place(item: pytest.Item) -> int:
-    folder = item.path.parent.name
-    return SLOW_FIRST.index(folder) if folder in SLOW_FIRST else len(SLOW_FIRST)
+    """Long files come first, so that no processor is idle at the end; else the order stays."""
+    items.sort(key=lambda item: LONG.get(item.path.relative_to(ROOT).as_posix(), len(LONG)))

@@ -175,7 +175,7 @@ async def test_the_bots_side_never_hangs(folder: Path) -> None:
         socket = folder / f"{number}.sock"
         async with impostor(socket, said, end=end):
             with pytest.raises(kind, match=sentence):
-                await answer(GatewayModel(["m"], socket, silence_s=0.3))
+                await answer(GatewayModel(["m"], socket, silence_s=30.0 if end else 0.3))
 
 
 async def test_a_gateway_that_stands_still(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def _finished_once(
     with at.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not at.exists():
+            shutil.rmtree(at.with_suffix(".begun"), ignore_errors=True)  # of one whose training failed
             folder = begin(at.with_suffix(".begun"))
             folder.all_steps()
             folder.dir.parent.rename(at)

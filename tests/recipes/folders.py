@@ -24,7 +24,7 @@ from worker.recipes.evaluate import main as evaluate
 from worker.recipes.prepare import main as prepare
 
 REPO = Path(__file__).resolve().parents[2]
-LIMIT_S = 120
+LIMIT_S = 300  # only ends what hangs; six processes may share two processors
 TABULAR = {"rounds": 40, "early_stopping_patience": 10}
 TEXT = {"max_steps": 24, "hidden_size": 32, "layers": 1, "heads": 2, "max_tokens": 32, "vocabulary": 600}
 

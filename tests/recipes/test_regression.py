@@ -18,6 +18,7 @@ from charts_render.alt_text import describe
 from charts_render.render import render
 from tests.recipes.folders import Make, RunFolder, apply_run, as_csv, make_run
 from tests.recipes.test_tabular import predict
+from worker.recipes.common.predict import main as predict_here
 from worker.recipes.common.table import read_table
 from worker.recipes.inspect import audit
 
@@ -104,7 +105,9 @@ def test_boosting_is_kept_where_it_is_better(make: Make) -> None:
     assert "lower is better" in (run.dir / "artifacts/README.md").read_text()
 
 
-def test_what_is_predicted_alone_is_what_was_measured(patients: RunFolder, tmp_path: Path) -> None:
+def test_what_is_predicted_alone_is_what_was_measured(
+    patients: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     test = patients.dir / "data/test.csv"
     predict(patients.dir / "artifacts", str(test), "--out", str(tmp_path / "out.csv"))
     with (tmp_path / "out.csv").open(newline="") as file:
@@ -113,7 +116,8 @@ def test_what_is_predicted_alone_is_what_was_measured(patients: RunFolder, tmp_p
     assert alone == pytest.approx(told, rel=1e-6)
     rows = [{key: value for key, value in row.items() if key != "row_id"} for row in patients.rows("data/test.csv")[:2]]
     (tmp_path / "rows.json").write_text(json.dumps(rows))
-    answers = json.loads(predict(patients.dir / "artifacts", "--json", str(tmp_path / "rows.json")))
+    assert predict_here(["--json", str(tmp_path / "rows.json")], patients.dir / "artifacts") == 0
+    answers = json.loads(capsys.readouterr().out)
     assert [NumberPrediction.model_validate(one).value for one in answers] == pytest.approx([told["0"], told["1"]])
 
 
