@@ -34,6 +34,7 @@ from agent.domain.orders import (
     StepPrediction,
     TextPrediction,
 )
+from agent.domain.redaction import hidden
 from agent.domain.sources import HubSource
 from worker.client.blobs import BlobStore
 from worker.folders import HostFolder
@@ -90,7 +91,8 @@ class Scripts:
                 limit_s=self._inspect_s,
                 what=what,
             )
-        return DataReport.model_validate_json(json.dumps({**found, "dataset": order.dataset.model_dump(mode="json")}))
+        shown = {name: hidden(value) for name, value in found.items()}  # cells of people's data are quoted in it
+        return DataReport.model_validate_json(json.dumps({**shown, "dataset": order.dataset.model_dump(mode="json")}))
 
     def predict(self, order: PredictOrder) -> Predictions:
         """Ask the run that keeps the model up, where there is one; else run its own predict.py.

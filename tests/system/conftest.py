@@ -18,6 +18,7 @@ import pytest_asyncio
 from bot.processes import end_all_of
 from tests.platforms.slack_server import SlackServer
 from tests.platforms.slack_world import Message
+from tests.system import canaries
 from worker.client.redis_server import EmbeddedRedis
 
 HANG_S = 120.0
@@ -46,7 +47,7 @@ class Yard:
         with (self.home / "worker.log").open("ab") as log:
             self.worker = subprocess.Popen(
                 [sys.executable, "-m", "worker"],
-                env=self.environment(),
+                env=self.environment(AWS_SECRET_ACCESS_KEY=canaries.WORKER),
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

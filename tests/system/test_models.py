@@ -13,12 +13,13 @@ import pytest_asyncio
 from tests.platforms.model_server import Call, Cut, Fail, Hang, ModelServer, Reply
 from tests.platforms.slack_server import SlackServer
 from tests.platforms.slack_world import Message
+from tests.system import canaries
 from tests.system.conftest import HANG_S, Bot, Yard, cards, seen, settled
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WARM = "off"  # nothing is trained
-CANARY = "sk-canary-41c7e0b2f5a94d38"
+CANARY = canaries.PROVIDER
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -32,6 +33,10 @@ async def bot(
     yard: Yard, slack: SlackServer, provider: ModelServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Bot]:
     """A bot with a language model; afterwards its key stands nowhere."""
+    secret = yard.home / "secrets" / "HF_TOKEN"
+    secret.parent.mkdir(exist_ok=True)
+    secret.write_text(canaries.GRANTED)
+    secret.chmod(0o600)
     folder, models = tmp_path_factory.mktemp("bot"), f"openai/test-model@{provider.url}"
     async with yard.bot(slack, folder / "bot.db", TRAINYARD_MODELS=models, OPENAI_API_KEY=CANARY) as bot:
         yield bot
@@ -166,6 +171,32 @@ async def test_a_model_plans_a_training(slack: SlackServer, server: ModelServer,
     alice.click(card, "Reject")
     await seen(slack, asked.ts, "Nothing was started, as you wish.")
     assert cards(slack, asked.ts, "Started") == []
+
+
+async def test_no_secret_leaves_in_any_form(bot: Bot, yard: Yard, slack: SlackServer, server: ModelServer) -> None:
+    look, run = Call("inspect_dataset", {"file": "keys.csv"}), {"file": "train.py", "data": ["keys.csv"]}
+    start = Call("start_script", {**run, "secrets": ["HF_TOKEN"]})
+    server.script(Reply(calls=[look]), Reply(calls=[start]), Reply("It runs."))
+    alice = slack.user("alice")
+    files = [slack.file("train.py", canaries.PROGRAM.encode()), slack.file("keys.csv", canaries.DATA.encode())]
+    asked = alice.mention(f"run it with the key {canaries.PASTED}", files=files)
+    await seen(slack, asked.ts, "Run train.py?", "Approve", "It holds what looks like a secret (openai)")
+    (card,) = [message for message in slack.thread(asked.ts) if "Approve" in message.buttons]
+    alice.click(card, "Approve")
+    await seen(slack, asked.ts, "It runs.")
+    await seen(slack, asked.ts, "failed", "RuntimeError")
+    looks = ("run_logs", "run_script", "run_status", "run_attempts")
+    server.script(Reply(calls=[Call(name, {}) for name in looks]), Reply("Its key is wrong."))
+    alice.mention("why did it fail?", thread=asked.ts)
+    await seen(slack, asked.ts, "Its key is wrong.")
+    for words in ("logs file", "export", "script"):
+        alice.say(words, thread=asked.ts)
+    await slack.wait_for(lambda: any(file.name == "conversation.md" for file in slack.files.values()))
+    await slack.wait_for(lambda: sum(file.name == "train.py" for file in slack.files.values()) == 3)
+    prompts = json.dumps([request.body for request in server.requests])
+    assert "[secret: huggingface]" in prompts  # what is looked for went that way
+    assert "in two parts [secret: granted] and [secret: openai]" in prompts
+    assert canaries.leaks(slack, server, yard.home, bot.database.parent, yard.redis_url) == []
 
 
 async def test_kill_9_of_the_bot_in_the_middle_of_an_answer(bot: Bot, slack: SlackServer, server: ModelServer) -> None:
