@@ -238,7 +238,10 @@ class Sessions(Protocol):
         """Let a thread go on with a session."""
 
     async def forget(self, person: Person) -> int:
-        """Delete what a person said from messages, summaries and handled inbox items; how many messages these were."""
+        """Delete what a person said from messages, summaries, cards and handled inbox items; how many these were.
+
+        Reasons of rejections and answers to questions count.
+        """
 
 
 class Approvals(Protocol):

@@ -26,9 +26,9 @@ BACK = "_I read this conversation from its beginning again._"
 MOVED = "This thread goes on with the conversation {}; what was said here before is kept as {}."
 NO_SESSION = "I find no conversation there that you may read here."
 FORGET = (
-    "Your words, and your name with them, are deleted from every conversation that I stored, from its summaries and "
-    "from what I was sent; so is what I would read of them. What stands in the chat itself, files, runs, and who "
-    "approved what stay."
+    "Your words, and your name with them, are deleted from every conversation that I stored, from its summaries, "
+    "from cards and from what I was sent; so is what I would read of them. What else stands in the chat, files, runs, "
+    "and who approved what stay."
 )
 RESULT_CHARS = 2_000  # of a tool's result in the export for people
 

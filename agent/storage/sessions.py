@@ -1,18 +1,23 @@
 """What people do to whole sessions: take a turn back, export, continue elsewhere, have their words deleted."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from agent import wire
+from agent.domain.approvals import AGAIN_KEY, CARD_KEY
+from agent.domain.content import Content
 from agent.domain.errors import Conflict
 from agent.domain.inbound import Inbound, Person, Thread
+from agent.domain.questions import QUESTION_KEY
 from agent.ports import ModelMessage, Role
 from agent.storage.conversations import as_message, as_turn
 from agent.storage.database import Database
-from agent.storage.tables import binding, compaction, inbox, message, turn
+from agent.storage.outbox import put_post
+from agent.storage.tables import approval, binding, compaction, inbox, message, outbox, question, turn
 from agent.stores import InboxState, Turn, TurnState
 
 DELETED = "[deleted]"
@@ -96,39 +101,76 @@ class SqlSessions:
         await self._database.write(store)
 
     async def forget(self, person: Person) -> int:
-        """Delete what a person said from messages, summaries and handled inbox items; how many messages these were."""
+        """Delete what a person said from messages, summaries, cards and handled inbox items; how many these were."""
 
         def store(connection: Connection) -> int:
-            forgotten = _own_messages(connection, person)
-            for message_id, role, own_turn in forgotten:
-                text = json.dumps({"text": DELETED}) if role == Role.TOOL else DELETED
+            forgotten, reasons = _own_messages(connection, person), _own_reasons(connection, person)
+            for row, own_turn in forgotten:
+                answers = row.role == Role.TOOL
+                text = json.dumps({"text": DELETED}) if answers else DELETED
                 facts = "" if own_turn else json.dumps({"steers": person.key, "speaker": "somebody"})
-                connection.execute(update(message).where(message.c.id == message_id).values(text=text, facts=facts))
-            ids = [message_id for message_id, _, _ in forgotten]
-            sessions = select(message.c.session_id).where(message.c.id.in_(ids))
+                connection.execute(update(message).where(message.c.id == row.id).values(text=text, facts=facts))
+                if answers:
+                    _forget_answer(connection, row)
+            for row in reasons:
+                _forget_reason(connection, row)
+            sessions = {row.session_id for row, _ in forgotten} | {row.session_id for row in reasons}
             said = compaction.c.session_id.in_(sessions) & (compaction.c.summary != "")
             connection.execute(update(compaction).where(said).values(summary=DELETED))
             _forget_name(connection, person)
             _forget_inbox(connection, person)
-            return len(forgotten)
+            return len(forgotten) + len(reasons)
 
         return await self._database.write(store)
 
 
-def _own_messages(connection: Connection, person: Person) -> list[tuple[int, str, bool]]:
-    """Id and role of what a person said, and whether that was in a turn of their own."""
+def _own_messages(connection: Connection, person: Person) -> list[tuple[Row[Any], bool]]:
+    """The rows of what a person said, and whether that was in a turn of their own."""
     named = f'"id":{json.dumps(person.id)}'
-    asked = select(message.c.id, message.c.role, message.c.facts, turn.c.person).join_from(
-        message, turn, message.c.turn_id == turn.c.id
-    )
+    asked = select(message, turn.c.person).join_from(message, turn, message.c.turn_id == turn.c.id)
     likely = (message.c.role == Role.USER) & turn.c.person.contains(named, autoescape=True)
     steered = message.c.facts.contains(json.dumps(person.key), autoescape=True)
     found = []
     for row in connection.execute(asked.where(likely | steered)).all():
         steers = json.loads(row.facts).get("steers", "") if row.facts else ""
         if (steers or wire.decode(Person, row.person).key) == person.key:
-            found.append((int(row.id), str(row.role), not steers))
+            found.append((row, not steers))
     return found
+
+
+def _forget_answer(connection: Connection, answer: Row[Any]) -> None:
+    """Take an answer from the card of its question."""
+    asked = (question.c.turn_id == answer.turn_id) & (question.c.call_id == answer.call_id)
+    for row in connection.execute(select(question.c.id).where(asked)).all():
+        _redraw(connection, outbox.c.key == QUESTION_KEY.format(row.id), lambda _: DELETED)
+
+
+def _own_reasons(connection: Connection, person: Person) -> Sequence[Row[Any]]:
+    """The approvals that a person rejected and said why."""
+    said = (approval.c.decided_by == person.key) & (approval.c.reason != "")
+    return connection.execute(select(approval).where(said)).all()
+
+
+def _forget_reason(connection: Connection, rejected: Row[Any]) -> None:
+    """Take a reason from its approval, from the result that a model reads and from all cards of the question."""
+    connection.execute(update(approval).where(approval.c.id == rejected.id).values(reason=DELETED))
+    answer = (message.c.turn_id == rejected.turn_id) & (message.c.call_id == rejected.call_id)
+    for row in connection.execute(select(message).where(answer, message.c.role == Role.TOOL)).all():
+        text = json.dumps(json.loads(row.text) | {"reason": DELETED, "by": "somebody"})
+        connection.execute(update(message).where(message.c.id == row.id).values(text=text))
+    again = outbox.c.key.startswith(AGAIN_KEY.format("")) & outbox.c.content.contains(rejected.id, autoescape=True)
+    cards = (outbox.c.key == CARD_KEY.format(rejected.id)) | again
+    _redraw(connection, cards, lambda footer: footer.replace(rejected.reason, DELETED))
+
+
+def _redraw(connection: Connection, cards: ColumnElement[bool], footer: Callable[[str], str]) -> None:
+    """Show cards with another footer."""
+    for row in connection.execute(select(outbox).where(cards)).all():
+        content = wire.decode(Content, row.content)
+        if content.card is not None:
+            card = content.card.model_copy(update={"footer": footer(content.card.footer)})
+            shown = content.model_copy(update={"card": card})
+            put_post(connection, row.key, wire.decode(Thread, row.thread), shown, whisper=None, urgent=False)
 
 
 def _forget_name(connection: Connection, person: Person) -> None:

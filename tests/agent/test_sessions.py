@@ -14,6 +14,7 @@ from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.slow_tools import SlowTools
 from tests.agent.stage import Stage
+from tests.agent.test_turns import attached
 from tests.fakes import ALICE, BOB, GUEST, THREAD, ScriptedModel, clicked, said
 
 ELSEWHERE = THREAD.model_copy(update={"thread_id": "1700000000.123456"})
@@ -178,6 +179,39 @@ async def test_people_have_their_words_deleted_after_a_button(harness: Harness) 
         )
     assert "canary" not in kept
     assert "sparrow" in kept
+    assert "canary" not in "".join(map(as_read, model.asked[-1]))
+
+
+async def test_reasons_and_answers_are_words_that_are_deleted_too(harness: Harness, csv: Path) -> None:
+    ask = ToolCall("c1", "ask_user", '{"question": "Which?", "choices": ["one", "two"]}')
+    train = ToolCall("c2", "start_training", '{"target": "health"}')
+    calls = [ModelReply("", (ask,), "m"), ModelReply("", (train,), "m"), ModelReply("A pity.", (), "m")]
+    harness.model = model = ScriptedModel(*calls, ModelReply("Gone.", (), "m"))
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        await brain.router.accept(said("train", person=BOB, files=attached(csv)))
+        await harness.until(
+            lambda: any(c.card and c.card.title.startswith("A question") for c in harness.adapter.shown)
+        )
+        await brain.router.accept(said("the canary one", person=BOB))
+        asked = (await stage.asked()).card
+        assert asked is not None
+        await brain.router.accept(said(f"reject {asked.buttons[0].subject} because the canary died", person=BOB))
+        await harness.until(lambda: "A pity." in harness.adapter.texts())
+        assert "the canary died" in str(harness.adapter.shown)
+        await brain.router.accept(said("forget me", person=BOB))
+        await harness.until(
+            lambda: any(b.action == "approve" for c in harness.adapter.shown if c.card for b in c.card.buttons)
+        )
+        await brain.router.accept(clicked(harness.adapter.button("approve"), person=BOB))
+        await harness.until(lambda: any("I deleted 4 messages of yours." in text for text in harness.adapter.texts()))
+        await stage.settled()
+        await tells(harness, brain, "and now?")
+    with contextlib.closing(sqlite3.connect(harness.folder / "test.db")) as database:
+        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        kept = str([database.execute(f'SELECT * FROM "{name}"').fetchall() for name in names])
+    assert "canary" not in kept
+    assert "canary" not in str(harness.adapter.shown)
     assert "canary" not in "".join(map(as_read, model.asked[-1]))
 
 
