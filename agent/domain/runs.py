@@ -344,6 +344,7 @@ class Outcome(Value):
     artifact: Artifact | None = None
     chosen: str = ""  # the name of the candidate that the recipe kept
     found: dict[str, float] = Field(default_factory=dict)  # the settings that a search chose
+    notes: tuple[str, ...] = ()  # what happened in the training, as the recipe says it
     seconds: float = 0.0
     checkpoint_step: int | None = None  # of the newest whole checkpoint in the run's folder when it ended
     results: str = ""

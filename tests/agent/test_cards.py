@@ -38,11 +38,13 @@ def test_a_baseline_that_was_kept_as_the_model_stands_in_the_table_once() -> Non
         metric="roc_auc", higher_is_better=True, model=Score(name="model", value=0.6628),
         baselines=baselines, all_metrics={"roc_auc": 0.6628}, test_rows=834,
     )  # fmt: skip
-    outcome = Outcome(state=RunState.SUCCEEDED, scorecard=score, chosen="linear")
+    note = "Rare classes weighed as much as frequent ones."
+    outcome = Outcome(state=RunState.SUCCEEDED, scorecard=score, chosen="linear", notes=(note,))
     card = result_card(run_at(9).model_copy(update={"outcome": outcome, "state": RunState.SUCCEEDED}))
     assert card.table is not None
     assert [row[0] for row in card.table.rows] == ["linear (this run)", "baseline: majority"]
     assert (card.body.count("834"), card.facts) == (1, ())
+    assert card.body.endswith(f" {note}")
 
 
 def test_scores_beside_each_other_have_the_same_decimals() -> None:

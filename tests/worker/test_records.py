@@ -26,7 +26,7 @@ from worker.supervisor.capture import LINE_BYTES, Bucket, Capture
 from worker.supervisor.checkpoints import CheckpointWatch, newest_step
 from worker.supervisor.exits import Death, classify, traceback_tail
 from worker.supervisor.follow import ROWS, MetaWatch, MetricsTail, rows_in
-from worker.supervisor.outputs import read_chosen, read_error
+from worker.supervisor.outputs import read_chosen, read_error, read_notes
 from worker.supervisor.records import Records
 from worker.supervisor.stop_reasons import StopReasons
 
@@ -163,6 +163,7 @@ def test_nesting_without_end_is_read_as_nothing(tmp_path: Path) -> None:
     assert records.status() == ""
     assert read_error(folder.path)[0] is ExitClass.BAD_DATA
     assert read_chosen(folder.path) == ""
+    assert read_notes(folder.path) == ()
     records.flush()
     records.close()
     assert b'"started"' not in folder.spool.read_bytes()

@@ -253,6 +253,7 @@ class _Attempt:
             artifact=artifact,
             chosen=outputs.read_chosen(self._folder.path),
             found=outputs.read_found(self._folder.path) if self._order.spec.searches else {},
+            notes=tuple(map(records.capture.redacted, outputs.read_notes(self._folder.path))),
             results=kept,
         )
 

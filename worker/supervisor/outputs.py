@@ -29,6 +29,7 @@ _SPLIT = "split.json"
 _SPLIT_FIELDS = {"task", "recipe", "dataset", "target", "text_column", "drop_columns", "seed", "test_frac"}
 _TEXT_LIMIT = 64 * 1024
 _MOST_FOUND = 20
+_MOST_NOTES, _NOTE_CHARS = 8, 300
 
 log = logging.getLogger(__name__)
 
@@ -282,6 +283,12 @@ def read_found(folder: Path) -> dict[str, float]:
         for name, value in list(numbers.items())[:_MOST_FOUND]
         if isinstance(value, int | float) and math.isfinite(value)
     }
+
+
+def read_notes(folder: Path) -> tuple[str, ...]:
+    """What happened in the training, in sentences: `notes` in artifacts/config.json, empty when it does not say."""
+    notes = _kept(folder).get("notes")
+    return tuple(str(note)[:_NOTE_CHARS] for note in notes[:_MOST_NOTES]) if isinstance(notes, list) else ()
 
 
 def read_chosen(folder: Path) -> str:

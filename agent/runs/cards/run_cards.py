@@ -217,11 +217,12 @@ def result_card(
         for name, value in score.all_metrics.items()
         if name != score.metric
     )
+    said = verdict(score, outcome.chosen) if run.spec.model is None else _measured_again(run.spec, score)
     return Card(
         kind="result",
         title=f"Result of {run.id}: {metric_label(score.metric)} {score_words(score.model.value)}",
         tone="good" if score.beats_baseline else "warn",
-        body=verdict(score, outcome.chosen) if run.spec.model is None else _measured_again(run.spec, score),
+        body=" ".join((said, *outcome.notes)),
         facts=(*sure, *others, *found_facts(outcome), *_uses(earlier)),
         table=table,
         picture=picture,

@@ -8,7 +8,7 @@ from typing import Any
 from worker.recipes.common.job import Job
 
 _LIBRARY = {"lightgbm": "lightgbm", "linear": "sklearn", "encoder": "transformers", "language_model": "transformers",
-            "adapter": "peft"}  # fmt: skip
+            "adapter": "peft", "base": "peft"}  # fmt: skip
 _NOT_ON_HUB = ("clustering", "image-regression")  # task types for which the Hub has no pipeline tag
 
 
@@ -95,6 +95,7 @@ def _made(job: Job, facts: dict[str, Any], split: dict[str, Any]) -> list[str]:
         lines.append(f"- left out on request: {', '.join(job.drop_columns)}")
     if facts.get("ignored"):
         lines.append(f"- not used: {'; '.join(facts['ignored'])}")
+    lines += [f"- {note}" for note in facts.get("notes", [])]
     if facts.get("stopped"):
         lines.append("- **training was stopped early**; this is the best model up to that point")
     return lines

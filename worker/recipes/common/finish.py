@@ -18,7 +18,8 @@ class Finished:
     """What a recipe has to say about its result. `validation` holds a dict of metrics per candidate.
 
     `limits` are sentences for the card on what the model cannot do; `modules` what its `predict` imports; `found` are
-    the settings that a search chose, where it chose the model too.
+    the settings that a search chose, where it chose the model too; `notes` sentences for the result card on what
+    happened in the training.
     """
 
     chosen: str
@@ -31,6 +32,7 @@ class Finished:
     modules: Sequence[str]
     limits: Sequence[str] = ()
     found: Mapping[str, float] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
 def read_parts(job: Job) -> tuple[Table, Table, dict[str, Any]]:
@@ -55,6 +57,7 @@ def finish(
         "chosen": done.chosen,
         "why": done.why,
         "limits": list(done.limits),
+        "notes": list(done.notes),
         "settings": dict(done.settings),
         "ignored": list(done.ignored),
         "stopped": done.stopped,
@@ -62,9 +65,8 @@ def finish(
     }
     write_json(job.artifacts / "metrics.json", facts)
     about = {"recipe": job.recipe, "target": job.target, "seed": job.seed, "settings": dict(done.settings)}
-    write_json(
-        job.artifacts / "config.json", {**about, "kind": done.chosen, "chosen": done.why, "found": dict(done.found)}
-    )
+    said = {"kind": done.chosen, "chosen": done.why, "found": dict(done.found), "notes": list(done.notes)}
+    write_json(job.artifacts / "config.json", {**about, **said})
     write_environment(job, done.packages)
     copy_predictor(job, done.modules)
     write_card(job, facts)
