@@ -394,6 +394,15 @@ async def test_people_say_in_words_what_to_change(harness: Harness) -> None:
         assert table(await stage.asked()) == {"seed": ("7", "9"), "learning_rate": ("default", "0.01")}
 
 
+async def test_gpus_that_would_be_idle_are_refused_before_anybody_is_asked(harness: Harness, csv: Path) -> None:
+    call = ToolCall("c1", "start_training", json.dumps({"file": csv.name, "target": "visited_doctor", "gpus": 2}))
+    model = harness.model = ScriptedModel(ModelReply("", (call,), "m"), ModelReply("Without, then.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train on two gpus", files=attached(csv)))
+        await harness.until(lambda: any("Without, then." in text for text in harness.adapter.texts()))
+        assert "trains no network, so 2 GPUs would be idle: leave `gpus` out." in model.asked[-1][-1].text
+
+
 async def test_the_card_of_a_training_says_walls_gpus_and_what_a_fault_means(harness: Harness, csv: Path) -> None:
     harness.fleet.infos = (HOST,)
     async with harness.open() as brain:

@@ -25,6 +25,7 @@ from worker.recipes.prepare import main as prepare
 
 REPO = Path(__file__).resolve().parents[2]
 LIMIT_S = 300  # only ends what hangs; six processes may share two processors
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=0")
 TABULAR = {"rounds": 40, "early_stopping_patience": 10}
 TEXT = {"max_steps": 24, "hidden_size": 32, "layers": 1, "heads": 2, "max_tokens": 32, "vocabulary": 600}
 

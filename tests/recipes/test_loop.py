@@ -1,6 +1,10 @@
 """The loop that trains networks, whatever their rows are: memory, direction, early stopping."""
 
+import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +13,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from tests.recipes.folders import LIMIT_S, REPO, TORCHRUN, Make, texts_csv
 from trainyard import TrainingRuntime
 from worker.recipes.common.job import read_settings
 from worker.recipes.networks.loop import SETTINGS, Goal, Loop, Trained
@@ -36,9 +41,11 @@ class Line:
             return {"mse": float(torch.nn.functional.mse_loss(self.network(self.x), 2 * self.x))}
 
 
-def trained(folder: Path, learner: Line, **given: Any) -> Trained:
+def trained(folder: Path, learner: Line, *, listens: bool = False, **given: Any) -> Trained:
     settings = read_settings({"epochs": 12, "batch_size": 8, "learning_rate": 0.1, **given}, SETTINGS)
     runtime = TrainingRuntime(folder)
+    if listens:
+        runtime.register_graceful_shutdown()
     runtime.start("line", settings, total_steps=36)
     loop = Loop(learner, settings, runtime, seed=3)
     result = loop.run(ROWS, Goal("mse", before_first=lambda _step: None, higher=False))
@@ -57,6 +64,17 @@ def test_a_batch_that_does_not_fit_is_added_up_from_parts(tmp_path: Path, capsys
     assert small.largest <= 3 < whole.largest
     assert second.best_score == pytest.approx(first.best_score, rel=1e-4)
     assert "did not fit into memory: batches of 8 are now added up from 4 parts of 2" in said
+    assert second.notes == ("A batch did not fit into memory: each step added up 4 parts of 2 rows.",)
+
+
+def test_several_batches_are_one_step_where_that_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    whole, parts = Line(), Line()
+    first = trained(tmp_path / "a", whole)
+    second = trained(tmp_path / "b", parts, batch_size=2, gradient_accumulation_steps=4)
+    assert (parts.largest, second.steps, second.notes) == (2, first.steps, ())
+    assert second.best_score == pytest.approx(first.best_score, rel=1e-4)
 
 
 def test_a_row_that_does_not_fit_alone_is_an_error(tmp_path: Path) -> None:
@@ -70,3 +88,72 @@ def test_lower_may_be_better(tmp_path: Path) -> None:
     assert result.best_score == pytest.approx(learner.measure()["mse"])
     assert 0 < result.best_score < 0.2
     assert math.isfinite(result.best_score)
+
+
+RANKS = """
+import json, os, signal, sys
+from pathlib import Path
+from tests.recipes.test_loop import Line, trained
+from worker.recipes.networks.ranks import join
+
+class Told(Line):
+    calls = 0
+    def loss(self, rows):
+        self.calls += 1
+        if os.environ["RANK"] == "1" and self.calls == int(sys.argv[1]):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().loss(rows)
+
+join()
+learner = Told(fits=3)
+result = trained(Path.cwd(), learner, listens=True)
+print(json.dumps([learner.network.weight.item(), learner.network.bias.item(), result.steps, result.stopped]))
+"""
+
+
+def torchrun(folder: Path, script: Path, *arguments: str) -> list[str]:
+    """What two processes print that torchrun starts in a folder."""
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPO), "TRAINYARD_RUN_DIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, *TORCHRUN, str(script), *arguments], env=env, cwd=folder, capture_output=True, text=True,
+        timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_two_processes_take_the_steps_that_one_would_take(tmp_path: Path) -> None:
+    """Also where their shares do not fit into memory, and where one is told to stop half-way and both go on later."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    alone = Line()
+    result = trained(tmp_path / "one", alone)
+    (tmp_path / "ranks.py").write_text(RANKS)
+    first = torchrun(tmp_path / "two", tmp_path / "ranks.py", "9")
+    second = torchrun(tmp_path / "two", tmp_path / "ranks.py", "0")
+    halfway, whole = json.loads(first[-1]), json.loads(second[-1])
+    assert halfway[3]
+    assert 0 < halfway[2] < result.steps
+    assert f"Going on from the checkpoint at step {halfway[2]}." in second
+    assert whole == [
+        pytest.approx(alone.network.weight.item(), rel=1e-4),
+        pytest.approx(alone.network.bias.item(), abs=1e-4),
+        result.steps,
+        False,
+    ]
+    rows = [json.loads(line) for line in (tmp_path / "two/metrics.jsonl").read_text().splitlines()]
+    steps = [row["step"] for row in rows if "train_loss" in row["values"]]
+    assert steps == list(range(1, result.steps + 1))  # written once
+
+
+@pytest.mark.parametrize("recipe", ["text_classification", pytest.param("llm_finetuning", marks=pytest.mark.faults)])
+def test_a_recipe_is_trained_by_two_processes_and_written_by_one(recipe: str, make: Make) -> None:
+    tiny = {"max_steps": 6, "hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 300, "max_tokens": 32}
+    run = make(texts_csv(60), "library", recipe=recipe, text_column="text", settings=tiny)
+    assert run.prepare_here() == 0
+    said = run.run(*TORCHRUN, "train.py")
+    assert run.evaluate_here() == 0
+    steps = [row["step"] for row in run.metrics() if "learning_rate" in row["values"]]
+    assert steps == list(range(1, 7))
+    assert said.count(" is kept: ") == 1
+    assert run.json("meta.json")["status"] == "completed"

@@ -180,9 +180,10 @@ class Yard:
         sha256, data = pack_files({**default, **(files or {})})
         self.blobs.put_bytes(data, name="bundle.tar")
         dataset = self.blobs.put_bytes(b"x,y\n1,a\n", name="data.csv")
+        task = spec.pop("task", "tabular_classification")
         full = RunSpec(
-            task="tabular_classification",
-            recipe="tabular_classification",
+            task=task,
+            recipe=task,
             dataset=dataset,
             target="y",
             host=self.host,

@@ -7,19 +7,21 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.domain.errors import Unavailable
 from agent.domain.events import Logged, Measured, Noted, Saved
 from agent.domain.orders import GpuInfo, InspectOrder, LaunchOrder, PredictOrder, StopOrder
-from agent.domain.runs import ExitClass, RunState
+from agent.domain.runs import ExitClass, FinishedModel, JobKind, RunState
 from tests.worker.conftest import ENDLESS, GOOD, HEAD, LIMIT_S, PREPARE, Yard, eventually, opened
 from tests.worker.test_launch import pass_queue, send
 from worker.client.keys import load_or_create, sign
 from worker.engines.hosts.fleet import CeleryFleet
 from worker.host.processes import children_of, descendants_of
 from worker.sandbox.tiers import why_not
+from worker.supervisor.steps import steps_for
 
 # Counts on from its newest checkpoint, and saves one when it is asked to end, as the runtime does.
 SAVING = """
@@ -390,9 +392,12 @@ if rank == 0:
 """
 
 
+TWO: dict[str, Any] = {"gpus": 2, "task": "text_classification"}
+
+
 def test_two_gpus_are_two_ranks(host: Yard) -> None:
     pytest.importorskip("torch")
-    order = host.order("r-ranks0", RANKS, gpus=2).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
+    order = host.order("r-ranks0", RANKS, **TWO).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
     assert launched_here(host, order, gpu("GPU-a"), gpu("GPU-b")) == "ready"
     assert host.outcome("r-ranks0").state is RunState.SUCCEEDED
     log = host.folder("r-ranks0").log.read_text()
@@ -400,10 +405,19 @@ def test_two_gpus_are_two_ranks(host: Yard) -> None:
     assert "rank 1 of 2" in log
 
 
+def test_what_trains_no_network_or_trains_nothing_is_one_process(host: Yard) -> None:
+    for more in (
+        {"gpus": 2},
+        {**TWO, "job": JobKind.EVALUATION, "model": FinishedModel(run="r-made00", sha256="0" * 64, size_bytes=1)},
+    ):
+        step = steps_for(host.folder("r-one000"), host.order("r-one000", "", **more)).train
+        assert (step.ranks, step.argv[1:]) == (0, ("train.py",))
+
+
 def test_of_a_failed_rank_its_own_traceback_is_told(host: Yard) -> None:
     pytest.importorskip("torch")
     script = "if os.environ['RANK'] == '1':\n    {}['no such key']\ntime.sleep(60)\n"
-    order = host.order("r-ranks1", script, gpus=2).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
+    order = host.order("r-ranks1", script, **TWO).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
     launched_here(host, order, gpu("GPU-a"), gpu("GPU-b"))
     outcome = host.outcome("r-ranks1")
     assert (outcome.exit_class, outcome.exit_code) == (ExitClass.USER_ERROR, 1), outcome
@@ -414,7 +428,7 @@ def test_of_a_failed_rank_its_own_traceback_is_told(host: Yard) -> None:
 def test_ranks_are_asked_to_save_themselves(host: Yard) -> None:
     pytest.importorskip("torch")
     script = SAVING.replace("checkpoint()\n    meta", "os.environ['RANK'] == '0' and checkpoint()\n    meta") + LOOP
-    order = host.order("r-ranks2", script, gpus=2).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
+    order = host.order("r-ranks2", script, **TWO).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
     host.launch_here(order, ask_gpus=lambda: (gpu("GPU-a"), gpu("GPU-b")))
     host.running("r-ranks2")
     host.stop_here(StopOrder(run="r-ranks2", attempt=1, how="pause"))

@@ -13,6 +13,7 @@ from pathlib import Path
 from trainyard import TrainingRuntime
 from worker.recipes.common.applying import APPLIED
 from worker.recipes.common.job import Job, read_job, step
+from worker.recipes.networks.ranks import join
 from worker.recipes.recipe import part
 
 
@@ -20,6 +21,7 @@ def train(job: Job) -> None:
     """Train with the recipe of the job, or let a finished model answer. Raises: BadData, BadSettings."""
     runtime = TrainingRuntime(run_id=job.run, run_dir=job.run_dir)
     runtime.register_graceful_shutdown()
+    join()
     act = APPLIED.get(job.kind) or part(job.recipe, "train").train
     act(job, runtime)
 

@@ -6,11 +6,12 @@ Owns argument lists, environments and walls. Executes nothing. Called by `worker
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.domain.orders import GpuInfo, LaunchOrder
 from agent.domain.runs import JobKind, Script
+from agent.domain.tasks import TASKS
 from worker.folders import RunFolder
 from worker.sandbox import Command, Walls, wrap
 from worker.supervisor.installing import ENVIRONMENT, INSTALL
@@ -54,13 +55,13 @@ def steps_for(folder: RunFolder, order: LaunchOrder, *, prepared: bool = False) 
     if order.spec.script is not None:
         return _script_steps(folder, order, order.spec.script, prepared=prepared)
     python = sys.executable
-    apply = replace(_training(order, python, "train.py"), name="Predicting (train.py)")
+    apply = Step("Predicting (train.py)", (python, "train.py"), trains=True)
     if order.spec.job is JobKind.PREDICTION:
         return Steps(None, apply)
     sealed = ("--run-dir", ".", "--sealed-dir", str(folder.sealed))
     prepare = Step("Preparing the data", (python, "-m", "worker.recipes.prepare", *sealed), sealed=True)
     evaluate = Step("The evaluation", (python, "-m", "worker.recipes.evaluate", *sealed), sealed=True)
-    train = apply if order.spec.job is JobKind.EVALUATION else _training(order, python, "train.py")
+    train = apply if order.spec.job is JobKind.EVALUATION else _recipe_step(order, python)
     return Steps(None if prepared else prepare, train, evaluate)
 
 
@@ -73,6 +74,13 @@ def _script_steps(folder: RunFolder, order: LaunchOrder, script: Script, *, prep
         return Steps(None, _training(order, sys.executable, *program))
     install = Step("Installing the requirements", (sys.executable, *INSTALL, *script.requirements), installs=True)
     return Steps(None if prepared else install, _training(order, f"{folder.path}/{ENVIRONMENT}/bin/python", *program))
+
+
+def _recipe_step(order: LaunchOrder, python: str) -> Step:
+    """A recipe that trains no network would do all of it in each process."""
+    if (task := TASKS.get(order.spec.recipe)) and task.uses_gpu:
+        return _training(order, python, "train.py")
+    return Step("Training (train.py)", (python, "train.py"), trains=True)
 
 
 def _training(order: LaunchOrder, python: str, *program: str) -> Step:

@@ -101,7 +101,7 @@ class Training:
         target, task, report = await self._understood(caller, asked)
         leaks = tuple(leak.column for leak in report.leaks if leak.column not in asked.keep_columns)
         hosts, known = await connected(place.hosts), await ledger(self._runs)
-        gpus = asked.gpus if asked.gpus is not None else default_gpus(task, hosts, known)
+        gpus = default_gpus(task, hosts, known) if asked.gpus is None else _useful_gpus(asked.gpus, task)
         network = asked.network or default_network(hosts)
         host = choose_host(
             hosts,
@@ -207,3 +207,13 @@ def _text_column(asked: TrainArguments, report: DataReport) -> str:
         names = ", ".join(f"`{known.name}`" for known in report.columns)
         raise BadData(f"There is no text column `{column}`. The columns: {names}.")
     return column
+
+
+def _useful_gpus(gpus: int, task: TaskType) -> int:
+    """Raises: BadRequest for GPUs that would be idle."""
+    if gpus > 1 and not TASKS[task].uses_gpu:
+        label = TASKS[task].label
+        raise BadRequest(
+            f"{label[0].upper()}{label[1:]} trains no network, so {gpus} GPUs would be idle: leave `gpus` out."
+        )
+    return gpus

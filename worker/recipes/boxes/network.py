@@ -16,7 +16,7 @@ from worker.recipes.boxes.detecting import Detector, Found, centre_network, size
 from worker.recipes.common.job import BadSettings, Setting, read_settings, usable_cpus
 from worker.recipes.images.encoding import Look
 from worker.recipes.networks.loop import SETTINGS as LOOP
-from worker.recipes.networks.loop import total_steps
+from worker.recipes.networks.loop import rows_per_step, total_steps
 
 SETTINGS = {
     "model": Setting(None, also=("backbone", "base_model")),
@@ -46,7 +46,7 @@ def network_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 def work(settings: dict[str, Any], rows: int) -> float:
     """How much there is to do: images that pass through the layers."""
     per_image = 300.0 if settings["model"] else ((settings["image_size"] or 96) / 96 * settings["width"] / 32) ** 2
-    return float(total_steps(settings, rows) * settings["batch_size"] * per_image)
+    return float(total_steps(settings, rows) * rows_per_step(settings) * per_image)
 
 
 def build(paths: Sequence[str], classes: Sequence[str], settings: dict[str, Any], *, seed: int) -> Detector:

@@ -174,7 +174,7 @@ def leave(code: int) -> NoReturn:
 def write_json(path: Path, value: object) -> None:
     """Write aside and rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")  # under torchrun all processes may refuse at once
     aside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     aside.replace(path)
 

@@ -13,7 +13,7 @@ from worker.recipes.common.images import opened
 from worker.recipes.common.job import BadSettings, Setting, read_settings, usable_cpus
 from worker.recipes.images.encoding import Look, NetworkModel
 from worker.recipes.networks.loop import SETTINGS as LOOP
-from worker.recipes.networks.loop import total_steps
+from worker.recipes.networks.loop import rows_per_step, total_steps
 
 SETTINGS = {
     "model": Setting(None, also=("backbone", "base_model")),
@@ -55,7 +55,7 @@ def work(settings: dict[str, Any], rows: int) -> float:
     per_image = (
         _NAMED_MODEL if settings["model"] else (settings["image_size"] / 32) ** 2 if settings["image_size"] else 1.0
     )
-    return float(total_steps(settings, rows) * settings["batch_size"] * per_image)
+    return float(total_steps(settings, rows) * rows_per_step(settings) * per_image)
 
 
 def build(paths: Sequence[str], outputs: Sequence[str], settings: dict[str, Any], *, seed: int, mse: bool) -> Network:

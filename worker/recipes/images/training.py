@@ -26,7 +26,7 @@ from worker.recipes.common.split import split_rows
 from worker.recipes.images.encoding import grey, pixels
 from worker.recipes.images.learner import ImageLearner
 from worker.recipes.images.network import Network, build, network_settings
-from worker.recipes.networks.loop import Goal, Loop, total_steps
+from worker.recipes.networks.loop import Goal, Loop, Trained, total_steps
 
 _PACKAGES = {"network": ("torch", "transformers", "safetensors", "pillow", "numpy"),
              "linear": ("scikit-learn", "skops", "pillow", "numpy")}  # fmt: skip
@@ -83,10 +83,10 @@ def train_images(job: Job, runtime: TrainingRuntime, problem_of: Any, answers_of
     made = build(paths, problem.outputs, settings, seed=job.seed, mse=problem.wanted.dtype.kind == "f")
     runtime.log(f"{len(paths):,} images. Network: {made.origin} on {made.device}.")
     rows = grey(paths)
-    scores, stopped = _candidates(job, runtime, problem, made, settings, (paths, rows), (fit, held))
+    scores, trained = _candidates(job, runtime, problem, made, settings, (paths, rows), (fit, held))
     kind, why = _choose(problem, scores, len(held))
     runtime.log(why)
-    stopped = stopped or runtime.should_stop
+    stopped = trained.stopped or runtime.should_stop
     everything = fit if stopped else np.arange(len(paths))
     linear = _linear(job, problem, rows, everything, "linear" if stopped else "linear_on_all")
     _save(job, kind, problem, made, linear)
@@ -99,7 +99,8 @@ def train_images(job: Job, runtime: TrainingRuntime, problem_of: Any, answers_of
     finish(
         job, runtime,
         Finished(kind, why, settings, ignored, {"rows": len(held), **scores}, stopped,
-                 packages=_PACKAGES[kind], modules=problem.modules, limits=problem.limits),
+                 packages=_PACKAGES[kind], modules=problem.modules, limits=problem.limits,
+                 notes=trained.notes),
         {name: problem.prediction_rows(test.columns["row_id"], said) for name, said in answers.items()},
     )  # fmt: skip
 
@@ -112,8 +113,8 @@ def _candidates(
     settings: dict[str, Any],
     images: tuple[list[str], Answers],
     parts: tuple[Places, Places],
-) -> tuple[dict[str, dict[str, float]], bool]:
-    """The scores of all candidates on the held-out images, and whether somebody asked to stop."""
+) -> tuple[dict[str, dict[str, float]], Trained]:
+    """The scores of all candidates on the held-out images, and what the loop reached."""
     (paths, rows), (fit, held), metric = images, parts, problem.metric
     scores: dict[str, dict[str, float]] = {}
 
@@ -139,7 +140,7 @@ def _candidates(
         fit_baselines(None)
     scores["network"] = learner.measure()
     runtime.log(f"Network: best step {trained.best_step} of {trained.steps}, {metric} {trained.best_score:.4f}.")
-    return scores, trained.stopped
+    return scores, trained
 
 
 def _linear(job: Job, problem: Problem, rows: Answers, at: Places, name: str) -> Any:

@@ -2,7 +2,8 @@
 
 It resumes from its last checkpoint to the same weights as without the interruption: network, optimizer, schedule,
 random state, the best so far and the position in the data are all kept. The order of batches follows from seed and
-epoch, so that a step number says where the data stands. What a row is, its loss and its score are the learner's.
+epoch, so that a step number says where the data stands. What a row is, its loss and its score are the learner's. Under
+torchrun each process learns from its share of a batch (`networks.ranks`), and rank 0 alone comes back from the loop.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -22,12 +23,14 @@ from trainyard import TrainingRuntime
 from trainyard.adapters import TorchState
 from worker.recipes.common.job import Diverged, Setting
 from worker.recipes.common.scores import curves
+from worker.recipes.networks.ranks import ranks
 
 CHECKPOINT_EVERY_S = 60.0
 SETTINGS = {
     "epochs": Setting(8, 1, 1000),
     "max_steps": Setting(0, 0, 10_000_000, ("steps",)),  # 0: as many as the epochs take
     "batch_size": Setting(32, 1, 4096),
+    "gradient_accumulation_steps": Setting(1, 1, 1024, ("accumulation",)),  # batches of one optimizer step
     "learning_rate": Setting(0.0, 0.0, 1e6, ("lr",)),  # 0: the recipe's own
     "weight_decay": Setting(0.01, 0.0, 10.0),
     "warmup_frac": Setting(0.1, 0.0, 1.0, ("warmup_ratio",)),
@@ -65,17 +68,38 @@ class Goal:
 
 @dataclass(frozen=True)
 class Trained:
-    """What the loop reached. The network holds the weights of `best_step`."""
+    """What the loop reached. The network holds the weights of `best_step`.
+
+    `notes` are sentences on what had to be done otherwise than asked.
+    """
 
     best_score: float
     best_step: int
     steps: int
     stopped: bool
+    notes: tuple[str, ...] = ()
 
 
-def total_steps(settings: dict[str, Any], rows: int) -> int:
+def rows_per_step(settings: Mapping[str, Any]) -> int:
+    """How many rows one optimizer step learns from."""
+    return int(settings["batch_size"] * settings["gradient_accumulation_steps"])
+
+
+def total_steps(settings: Mapping[str, Any], rows: int) -> int:
     """How many optimizer steps the settings ask for."""
-    return int(settings["max_steps"] or settings["epochs"] * math.ceil(rows / settings["batch_size"]))
+    return int(settings["max_steps"] or settings["epochs"] * math.ceil(rows / rows_per_step(settings)))
+
+
+def half_precision(device: str) -> Any:
+    """The torch type of 16 bits that the device computes quickly in, None where it has none.
+
+    bfloat16, or float16 on a GPU from before Ampere, for which torch would only emulate the other.
+    """
+    import torch
+
+    if device != "cuda":
+        return None
+    return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
 
 
 class Loop:
@@ -83,30 +107,34 @@ class Loop:
 
     def __init__(self, learner: Learner, settings: dict[str, Any], runtime: TrainingRuntime, *, seed: int) -> None:
         self._learner, self._settings, self._runtime, self._seed = learner, settings, runtime, seed
-        self._step, self._misses, self._saved_at, self._parts = 0, 0, time.monotonic(), 1
-        self._measured = False
+        self._step, self._misses, self._saved_at = 0, 0, time.monotonic()
+        self._parts = settings["gradient_accumulation_steps"]
+        self._half = half_precision(learner.device)
+        self._measured, self._ranks = False, ranks()
         self._best: tuple[float, int, dict[str, Any]] = (-math.inf, 0, {})  # the higher the better
 
     def run(self, rows: int, goal: Goal) -> Trained:
         """Train on `rows` until the steps are done, it pays no more, or somebody asks to stop. Raises: Diverged."""
-        steps = total_steps(self._settings, rows)
-        per_epoch = math.ceil(rows / self._settings["batch_size"])
+        steps, size = total_steps(self._settings, rows), rows_per_step(self._settings)
+        per_epoch = math.ceil(rows / size)
         every = max(1, min(per_epoch, steps // 2))
         self._prepare(steps)
         self._state.key = json.dumps([self._settings, self._seed, rows, steps, self._learner.key])
         self._resume()
+        self._begin_alike()
         while self._step < steps and self._misses < self._settings["early_stopping_patience"]:
             if self._runtime.should_stop:
                 break
             epoch, at = divmod(self._step, per_epoch)
             order = np.random.default_rng((self._seed, epoch)).permutation(rows)
-            size = self._settings["batch_size"]
             self._learn(order[at * size : (at + 1) * size])
             if self._step % every == 0 or self._step == steps:
                 self._measure(goal)
             if time.monotonic() - self._saved_at > CHECKPOINT_EVERY_S:  # an epoch may take hours
                 self._save()
-        return self._end(goal)
+        stopped = self._runtime.should_stop  # all processes ask, at the same step
+        self._ranks.end()
+        return self._end(goal, stopped=stopped)
 
     def _prepare(self, steps: int) -> None:
         import torch
@@ -123,7 +151,23 @@ class Loop:
         self._schedule = torch.optim.lr_scheduler.LambdaLR(
             self._optimizer, lambda done: min((done + 1) / warm, max(0.0, (steps - done) / max(1, steps - warm)))
         )
-        self._state = TorchState(network=network, optimizer=self._optimizer, schedule=self._schedule)
+        # Gradients in float16 are scaled, as small ones would vanish; in other types they are left as they are.
+        self._scaler = torch.amp.GradScaler("cuda", enabled=self._half is torch.float16)
+        self._state = TorchState(
+            network=network, optimizer=self._optimizer, schedule=self._schedule,
+            scaler=self._scaler if self._scaler.is_enabled() else None,
+        )  # fmt: skip
+
+    def _begin_alike(self) -> None:
+        """The same weights in all processes, and in each its own dropout."""
+        import torch
+
+        if self._ranks.count > 1:
+            self._ranks.take_over(self._learner.network.state_dict().values())
+            if not self._ranks.first:
+                torch.manual_seed(
+                    int(np.random.default_rng((self._seed, self._step, self._ranks.rank)).integers(2**62))
+                )
 
     def _learn(self, rows: NDArray[np.int64]) -> None:
         """One optimizer step on a batch of rows."""
@@ -131,11 +175,13 @@ class Loop:
 
         network = self._learner.network
         network.train()
-        value = self._gradients(rows)
+        value = self._added_up(self._gradients(self._ranks.share(rows), of=len(rows)))
+        self._scaler.unscale_(self._optimizer)
         if self._settings["max_grad_norm"]:
             torch.nn.utils.clip_grad_norm_(network.parameters(), self._settings["max_grad_norm"])
         rate = self._optimizer.param_groups[0]["lr"]
-        self._optimizer.step()
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
         self._schedule.step()
         self._step += 1
         self._runtime.log_metrics(step=self._step, train_loss=value, learning_rate=rate)
@@ -145,8 +191,22 @@ class Loop:
                 f"{self._settings['learning_rate']:g}. Try a tenth of it."
             )
 
-    def _gradients(self, rows: NDArray[np.int64]) -> float:
-        """Gradients of the mean loss of `rows`, and that loss.
+    def _added_up(self, value: float) -> float:
+        """The gradients of all processes, and the sum of their losses."""
+        import torch
+
+        if self._ranks.count < 2:
+            return value
+        trained = [p for p in self._learner.network.parameters() if p.requires_grad]
+        for parameter in trained:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        whole = torch.tensor(value, device=self._learner.device)
+        self._ranks.add_up([whole, *(parameter.grad for parameter in trained)])
+        return float(whole)
+
+    def _gradients(self, rows: NDArray[np.int64], *, of: int) -> float:
+        """Gradients of the loss of `rows` as a part of the mean over `of` rows, and that part.
 
         A batch that does not fit into the memory of the device is added up from halves, from then on.
         """
@@ -154,13 +214,13 @@ class Loop:
 
         while True:
             self._optimizer.zero_grad(set_to_none=True)
-            parts = np.array_split(rows, min(self._parts, len(rows)))
+            parts = np.array_split(rows, min(self._parts, len(rows))) if len(rows) else []
             try:
                 total = 0.0
                 for part in parts:
                     with self._precision():
-                        loss = self._learner.loss(part) * (len(part) / len(rows))
-                    loss.backward()
+                        loss = self._learner.loss(part) * (len(part) / of)
+                    self._scaler.scale(loss).backward()
                     total += float(loss.detach())
             except torch.OutOfMemoryError:
                 if self._parts >= len(rows):
@@ -175,11 +235,10 @@ class Loop:
                 return total
 
     def _precision(self) -> Any:
-        """bfloat16 where the GPU has it; the weights stay in 32 bits."""
+        """16 bits where the device has them; the weights stay in 32 bits."""
         import torch
 
-        half = self._learner.device == "cuda" and torch.cuda.is_bf16_supported()
-        return torch.autocast("cuda", torch.bfloat16) if half else nullcontext()
+        return torch.autocast("cuda", self._half) if self._half else nullcontext()
 
     def _begin_to_measure(self, goal: Goal) -> None:
         if not self._measured:
@@ -187,6 +246,12 @@ class Loop:
             self._measured = True
 
     def _measure(self, goal: Goal) -> None:
+        """Rank 0 measures; all learn whether it pays to go on."""
+        if self._ranks.first:
+            self._look(goal)
+        self._misses = self._ranks.agreed(self._misses)
+
+    def _look(self, goal: Goal) -> None:
         self._begin_to_measure(goal)
         self._learner.network.eval()
         found = self._learner.measure()
@@ -198,19 +263,25 @@ class Loop:
         else:
             self._misses += 1
 
-    def _end(self, goal: Goal) -> Trained:
-        stopped = self._runtime.should_stop
+    def _end(self, goal: Goal, *, stopped: bool) -> Trained:
         self._save()
         if stopped:
             self._runtime.log(f"Asked to stop: checkpoint at step {self._step}.")
         if not self._best[2]:
             self._begin_to_measure(goal)
             self._save()  # a later attempt does not begin again; what is measured now is no part of its training
-            self._measure(goal)
+            self._look(goal)
         if self._best[2]:
             self._learner.network.load_state_dict(self._best[2])
         score = self._best[0] if goal.higher else -self._best[0]
-        return Trained(score, self._best[1], self._step, stopped)
+        return Trained(score, self._best[1], self._step, stopped, self._notes())
+
+    def _notes(self) -> tuple[str, ...]:
+        asked = self._settings["gradient_accumulation_steps"]
+        if self._parts == asked:
+            return ()
+        part = math.ceil(rows_per_step(self._settings) / self._ranks.count / self._parts)
+        return (f"A batch did not fit into memory: each step added up {self._parts} parts of {part} rows.",)
 
     def _save(self) -> None:
         self._state.step = self._step

@@ -90,7 +90,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     finish(
         job, runtime,
         Finished(kind, why, settings, [], {"rows": len(held), **scores}, trained.stopped,
-                 packages=_PACKAGES[kind], modules=_MODULES),
+                 packages=_PACKAGES[kind], modules=_MODULES, notes=trained.notes),
         {name: _rows(test.columns["row_id"], said) for name, said in answers.items()},
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from worker.recipes.common.job import BadSettings, Setting, read_settings, usable_cpus
 from worker.recipes.networks.loop import SETTINGS as LOOP
-from worker.recipes.networks.loop import total_steps
+from worker.recipes.networks.loop import rows_per_step, total_steps
 from worker.recipes.pairs.writing import Limits, NetworkWriter
 from worker.recipes.texts.encoder import tokenizer_threads
 
@@ -69,7 +69,7 @@ def work(settings: dict[str, Any], rows: int) -> float:
     """How much there is to do: texts that pass through the layers."""
     size = _NAMED_MODEL if settings["model"] else settings["layers"] * settings["hidden_size"] / 256
     tokens = settings["max_source_tokens"] + settings["max_target_tokens"]
-    return float(total_steps(settings, rows) * settings["batch_size"] * size * tokens / 320)
+    return float(total_steps(settings, rows) * rows_per_step(settings) * size * tokens / 320)
 
 
 def build(texts: Sequence[str], settings: dict[str, Any], *, seed: int) -> Network:

@@ -59,6 +59,7 @@ class _Found:
     scores: dict[str, dict[str, float]]
     held: int
     stopped: bool
+    notes: tuple[str, ...]
 
 
 def train_pairs(job: Job, runtime: TrainingRuntime, problem: Problem) -> None:
@@ -87,7 +88,8 @@ def train_pairs(job: Job, runtime: TrainingRuntime, problem: Problem) -> None:
     finish(
         job, runtime,
         Finished(kind, why, settings, ignored, {"rows": found.held, **found.scores}, found.stopped,
-                 packages=_PACKAGES if kind == NETWORK else (), modules=_MODULES, limits=problem.limits),
+                 packages=_PACKAGES if kind == NETWORK else (), modules=_MODULES, limits=problem.limits,
+                 notes=found.notes),
         {name: _rows(test.columns["row_id"], writer.texts(sources)) for name, writer in writers.items()},
     )  # fmt: skip
 
@@ -127,7 +129,7 @@ def _candidates(
     scores[NETWORK] = scored(made.writer(beams=settings["beams"]).texts(chosen.sources))
     runtime.log(f"Network: best step {trained.best_step} of {trained.steps}, loss {trained.best_score:.4f}, "
                 f"{measure.metric} {scores[NETWORK][measure.metric]:.4f}.")  # fmt: skip
-    return _Found(scores, len(chosen.sources), trained.stopped)
+    return _Found(scores, len(chosen.sources), trained.stopped, trained.notes)
 
 
 def _choose(problem: Problem, found: _Found) -> tuple[str, str]:

@@ -68,6 +68,7 @@ class _Found:
     scores: dict[str, dict[str, float]]
     held: int
     stopped: bool
+    notes: tuple[str, ...]
 
 
 def train(job: Job, runtime: TrainingRuntime) -> None:
@@ -100,7 +101,8 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     finish(
         job, runtime,
         Finished(kind, why, settings, ignored, {"rows": len(held), **found.scores}, found.stopped,
-                 packages=_PACKAGES[kind], modules=("classes.answers", "texts.encoding"), limits=limits_of(classes)),
+                 packages=_PACKAGES[kind], modules=("classes.answers", "texts.encoding"), limits=limits_of(classes),
+                 notes=found.notes),
         {name: share_rows(test.columns["row_id"], classes, said) for name, said in shares.items()},
     )  # fmt: skip
 
@@ -142,7 +144,7 @@ def _candidates(
         _show_lengths(runtime, encoder, texts, [data.classes[code] for code in codes])
     scores["encoder"] = data.score(encoder.model().predict_proba(held_texts), held)
     runtime.log(f"Encoder: best step {trained.best_step} of {trained.steps}, {data.metric} {trained.best_score:.4f}.")
-    return _Found(linear, encoder, scores, len(held), trained.stopped)
+    return _Found(linear, encoder, scores, len(held), trained.stopped, trained.notes)
 
 
 def _show_lengths(runtime: TrainingRuntime, encoder: Encoder, texts: list[str], labels: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from worker.recipes.common.job import Setting, read_settings
 from worker.recipes.language.network import SCRATCH, check_shape
 from worker.recipes.networks.loop import SETTINGS as LOOP
-from worker.recipes.networks.loop import total_steps
+from worker.recipes.networks.loop import rows_per_step, total_steps
 
 SETTINGS = {
     "model": Setting(None, also=("backbone", "base_model")),
@@ -37,4 +37,4 @@ def work(settings: dict[str, Any], chars: int) -> float:
     """How much there is to do: tokens that pass through the layers."""
     size = _NAMED_MODEL if settings["model"] else settings["layers"] * (settings["hidden_size"] / 128) ** 2 / 4
     blocks = max(1, chars // _CHARS_PER_TOKEN // settings["block_length"])
-    return float(total_steps(settings, blocks) * settings["batch_size"] * settings["block_length"] * size)
+    return float(total_steps(settings, blocks) * rows_per_step(settings) * settings["block_length"] * size)

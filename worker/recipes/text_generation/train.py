@@ -70,7 +70,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
         job, runtime,
         Finished("language_model", why, settings, [], {"rows": len(held), **reached}, trained.stopped,
                  packages=("torch", "transformers", "tokenizers", "safetensors", "numpy"),
-                 modules=("texts.answers", "language.generating",), limits=limits),
+                 modules=("texts.answers", "language.generating",), limits=limits, notes=trained.notes),
         {},
     )  # fmt: skip
 

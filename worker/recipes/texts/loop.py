@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.recipes.networks.loop import total_steps
+from worker.recipes.networks.loop import rows_per_step, total_steps
 from worker.recipes.texts.encoder import Encoder
 from worker.recipes.texts.encoding import padded, tokens
 
@@ -20,7 +20,7 @@ _NAMED_MODEL = 18.0  # how much more a step of a usual pretrained encoder (6 lay
 def work(settings: dict[str, Any], rows: int) -> float:
     """How much there is to do: texts that pass through the layers, of whatever length."""
     size = _NAMED_MODEL if settings["model"] else settings["layers"] * settings["hidden_size"] / 256
-    return float(total_steps(settings, rows) * settings["batch_size"] * size)
+    return float(total_steps(settings, rows) * rows_per_step(settings) * size)
 
 
 @dataclass

@@ -129,7 +129,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     finish(
         job, runtime,
         Finished(kind, why, settings, [], {"rows": len(held), **scores}, trained.stopped,
-                 packages=_PACKAGES[kind], modules=_MODULES, limits=_limits(split)),
+                 packages=_PACKAGES[kind], modules=_MODULES, limits=_limits(split), notes=trained.notes),
         {"model": _rows(test, said), "most_frequent": _rows(test, everywhere.tags(_words(test)))},
     )  # fmt: skip
 
