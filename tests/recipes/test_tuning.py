@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,17 @@ from agent.domain.orders import TextPrediction
 from agent.domain.results import Results
 from agent.domain.runs import Scorecard
 from tests.recipes.folders import Make, RunFolder, make_run, texts_csv
+from trainyard import TrainingRuntime
 from worker.recipes.common.job import BadSettings
 from worker.recipes.common.predict import main as predict_here
 from worker.recipes.common.table import BadData, Table, read_table
 from worker.recipes.inspect import audit
 from worker.recipes.language.chat import with_template
 from worker.recipes.language.examples import Example, answer_column, examples_of, prompt_column, together
-from worker.recipes.language.network import learned_tokenizer
+from worker.recipes.language.network import build, learned_tokenizer
+from worker.recipes.llm_finetuning.fitting import fitted
 from worker.recipes.llm_finetuning.settings import tuning_settings
-from worker.recipes.llm_finetuning.trainers import _tokens, is_right
+from worker.recipes.llm_finetuning.trainers import _tokens, is_right, trainer_for
 
 if TYPE_CHECKING:
     import torch
@@ -209,7 +212,11 @@ def test_rewards_for_right_answers_are_learned_from(make: Make) -> None:
     rows = [{"prompt": text, "answer": "a"} for text, _ in DOCSTRINGS]
     settings = {**TINY, "method": "grpo", "max_steps": 2}
     run = make(jsonl(rows), "answer", recipe="llm_finetuning", text_column="prompt", settings=settings)
-    assert run.all_steps_here()["metric"] == "answer_accuracy"
+    card = run.all_steps_here()
+    assert card["metric"] == "answer_accuracy"
+    assert card["model"]["value"] == card["baselines"][0]["value"]  # nobody got an answer right, so the base is kept
+    assert run.json("artifacts/config.json")["kind"] == "base"
+    assert "the adapter that is left changes nothing" in run.json("artifacts/config.json")["notes"][0]
     assert "reward" in {name for row in run.metrics() for name in row["values"]}
 
 
@@ -229,3 +236,37 @@ def test_an_interrupted_tuning_ends_with_the_same_adapter(tuned: RunFolder, make
 
     ours, theirs = weights(run), weights(tuned)
     assert all((ours[name] == theirs[name]).all() for name in theirs)
+
+
+def test_a_tuning_that_makes_it_worse_ends_early_and_the_base_is_kept(make: Make) -> None:
+    settings = {**TINY, "lr": 300.0, "max_steps": 60}
+    run = make(pairs(), "completion", recipe="llm_finetuning", text_column="prompt", settings=settings)
+    card = run.all_steps_here()
+    said = run.json("artifacts/config.json")
+    assert (said["kind"], card["model"]["value"]) == ("base", pytest.approx(card["baselines"][0]["value"]))
+    assert "Training ended at step 18 of 60: it had got no better in 3 measurements." in said["notes"]
+    assert said["notes"][0] in (run.dir / "artifacts/README.md").read_text()
+
+
+def test_a_batch_that_does_not_fit_is_halved_and_the_steps_stay(tmp_path: Path) -> None:
+    import torch
+    from transformers import TrainerCallback
+
+    class Small(TrainerCallback):  # type: ignore[misc]  # the parent ships no types
+        def on_step_begin(self, args: Any, *_: Any, **__: Any) -> None:
+            if args.per_device_train_batch_size > 2:
+                raise torch.OutOfMemoryError("no memory")
+
+    examples = [Example([{"role": "user", "content": text}], label, "", 0) for text, label in DOCSTRINGS[:16]]
+    settings = tuning_settings({**TINY, "max_steps": 3, "batch_size": 8}, examples)
+    language = build([text for text, _ in DOCSTRINGS], settings, longest=64, seed=1)
+    with_template(language.tokenizer)
+    runtime = TrainingRuntime(tmp_path)
+
+    def make_trainer(settings: Mapping[str, Any]) -> Any:
+        return trainer_for(language, examples, settings, tmp_path / "trainer", seed=1, callbacks=[Small()])
+
+    trainer = fitted(make_trainer, settings, runtime)
+    assert (settings["batch_size"], settings["gradient_accumulation_steps"]) == (2, 4)
+    assert trainer.state.global_step == 3
+    assert len([name for name, _ in trainer.model.named_modules() if name.endswith("q_proj")]) == 1  # no adapter twice

@@ -22,6 +22,7 @@ SETTINGS = {
     "weight_decay": Setting(0.0, 0.0, 10.0),
     "warmup_frac": Setting(0.05, 0.0, 1.0, ("warmup_ratio",)),
     "max_grad_norm": Setting(1.0, 0.0, 1e6),
+    "early_stopping_patience": Setting(0, 0, 1000, ("patience",)),  # 0: the method's own
     "valid_frac": Setting(0.1, 0.02, 0.5),
     "max_length": Setting(512, 16, 131_072, ("max_tokens", "max_seq_length", "block_length")),
     "lora_r": Setting(16, 1, 1024, ("rank", "r")),
@@ -41,6 +42,8 @@ _CHOICES = {
 }  # fmt: skip
 _RATES = {"sft": 2e-4, "dpo": 2e-5, "grpo": 1e-5}
 _SCRATCH_RATE = 1e-2
+_PATIENCE = {"sft": 3, "dpo": 3, "grpo": 10}  # right answers come late, and all at once
+MEASURED = 10  # times in a training
 _NAMED_MODEL = 300.0  # how much more a step of a usual pretrained model takes than one of the small model
 
 
@@ -67,7 +70,8 @@ def tuning_settings(given: Mapping[str, Any], examples: Sequence[Example]) -> di
     if settings["quantization"] == "4bit":
         _refuse_quantization(settings)
     rate = _RATES[method] if settings["model"] else _SCRATCH_RATE
-    return {**settings, "method": method, "learning_rate": settings["learning_rate"] or rate}
+    chosen = {"learning_rate": rate, "early_stopping_patience": _PATIENCE[method]}
+    return {**settings, "method": method, **{name: settings[name] or own for name, own in chosen.items()}}
 
 
 def steps_of(settings: Mapping[str, Any], examples: int) -> int:

@@ -1,14 +1,13 @@
 """Tune an LLM with LoRA: on answers (SFT), on preferences (DPO) or by rewards for right answers (GRPO), through trl.
 
-The base model before the training is what it has to beat. The adapter is what is kept, the base only where nobody else
-has it. The sealed conversations play no role here.
+The base model before the training is what it has to beat: of all measured steps the best one's adapter is kept, and one
+that changes nothing where the base was best. The sealed conversations play no role here.
 """
 
 from __future__ import annotations
 
 import shutil
-import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,25 @@ from trainyard import TrainingRuntime
 from trainyard.adapters import last_checkpoint, trainer_callback
 from worker.recipes.common.finish import Finished, finish
 from worker.recipes.common.job import BadSettings, Job, write_json
-from worker.recipes.common.scores import curves, log_baseline
+from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.split import split_rows
 from worker.recipes.common.table import read_table
-from worker.recipes.language.bits import coded, size
-from worker.recipes.language.chat import prompt_text, with_template
+from worker.recipes.language.chat import with_template
 from worker.recipes.language.examples import Example, read_example, together
 from worker.recipes.language.network import Language, build
+from worker.recipes.llm_finetuning.fitting import Best, Watch, fitted, save_adapter
+from worker.recipes.llm_finetuning.held_out import HeldOut
 from worker.recipes.llm_finetuning.predict import ADAPTER, BASE, MERGED
-from worker.recipes.llm_finetuning.settings import steps_of, tuning_settings
+from worker.recipes.llm_finetuning.settings import MEASURED, steps_of, tuning_settings
 from worker.recipes.llm_finetuning.trainers import trainer_for
+from worker.recipes.networks.loop import half_precision
+from worker.recipes.networks.ranks import ranks
 
-_MEASURED = 200  # held-out answers
+_WORDS = {
+    "bits_per_byte": "bits per byte",
+    "loss": "DPO loss",
+    "answer_accuracy": "of the answers right",
+}
 _METHODS = {"sft": "Supervised fine-tuning", "dpo": "DPO", "grpo": "GRPO"}
 
 
@@ -36,44 +42,92 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     cells = read_table(job.run_dir / "data/train.csv", delimiter=",").columns["example"]
     examples = [read_example(cell) for cell in cells]
     settings = tuning_settings(job.settings, examples)
+    if settings["batch_size"] % ranks().count:
+        raise BadSettings(f"batch_size ({settings['batch_size']}) must be a multiple of the {ranks().count} GPUs.")
     fit, held = split_rows(
         [""] * len(examples), frac=settings["valid_frac"], seed=job.seed, groups=together(examples)
     )  # fmt: skip
     learned, apart = ([examples[row] for row in rows.tolist()] for rows in (fit, held))
     language = _base(job, learned, settings)
     base = job.run_dir / "predictions" / BASE  # for the evaluation, which runs both
-    language.save(base)
-    steps = steps_of(settings, len(learned))
+    if ranks().first:
+        language.save(base)
+    steps, asked = steps_of(settings, len(learned)), settings["batch_size"]
     runtime.start(settings["model"] or "language model", settings, total_steps=steps)
     runtime.log(f"{_METHODS[settings['method']]} on {len(learned):,} examples. Base: {language.origin} on "
                 f"{language.device}.")  # fmt: skip
-    before = _measured(language.network, language, apart)
-    runtime.log(f"The base needs {before['bits_per_byte']:.3f} bits per byte of the held-out answers.")
-    resumed = last_checkpoint(runtime)
-    if resumed is None:
+    judge = HeldOut(language, apart, settings)
+    before = judge.measured(language.network)
+    runtime.log(f"The base: {_numbers(before)} on {len(judge):,} held-out examples.")
+    if last_checkpoint(runtime) is None:
         log_baseline(runtime, "base", before)
-    trainer = trainer_for(language, learned, settings, job.run_dir / "checkpoints" / "trainer", seed=job.seed,
-                          callbacks=[trainer_callback(runtime, begins_and_ends=False)])  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # what trl still says in transformers' old words
-        trainer.train(resume_from_checkpoint=resumed)
-    shutil.rmtree(job.run_dir / "checkpoints" / "trainer", ignore_errors=True)  # the runtime keeps its own
+    best = Best(job.run_dir / "checkpoints" / "tuned", judge.metric, judge.lower)
+    watch = Watch(runtime, judge, best, before, max(1, steps // MEASURED), settings["early_stopping_patience"])
+
+    def make(settings: Mapping[str, Any]) -> Any:
+        callbacks = [trainer_callback(runtime, begins_and_ends=False), watch.callback()]
+        folder = job.run_dir / "checkpoints" / "trainer"
+        return trainer_for(language, learned, settings, folder, seed=job.seed, callbacks=callbacks)
+
+    trainer = fitted(make, settings, runtime)
     stopped, done = runtime.should_stop, int(trainer.state.global_step)
-    after = _measured(trainer.model, language, apart)
-    runtime.log_metrics(step=done, **curves(after, part="valid"))
-    why = (
-        f"The adapter of step {done} of {steps} is kept: {after['bits_per_byte']:.3f} bits per byte of {len(apart):,} "
-        f"held-out answers, the base {before['bits_per_byte']:.3f}."
-    )
+    ranks().end()
+    if done not in best.scores:
+        watch.look(trainer.model, done)
+    shutil.rmtree(job.run_dir / "checkpoints" / "trainer", ignore_errors=True)  # the runtime keeps its own
+    kind, why = _choose(best, len(judge), steps)
     runtime.log(why)
-    _save(job, trainer.model, language, settings, base)
+    _save(job, _best_of(best, trainer.model), language, settings, base)
     finish(
         job, runtime,
-        Finished("adapter", why, settings, [], {"rows": len(apart), "base": before, "adapter": after}, stopped,
-                 packages=("torch", "transformers", "tokenizers", "safetensors", "peft", "numpy"),
-                 modules=("texts.answers", "language.generating", "language.chat"), limits=_limits(settings)),
+        Finished(kind, why, settings, [], {"rows": len(judge), "base": before, "adapter": best.scores[best.step]},
+                 stopped, packages=("torch", "transformers", "tokenizers", "safetensors", "peft", "numpy"),
+                 modules=("texts.answers", "language.generating", "language.chat"), limits=_limits(settings),
+                 notes=_notes(settings, best, done=done, steps=steps, asked=asked)),
         {},
     )  # fmt: skip
+
+
+def _choose(best: Best, held: int, steps: int) -> tuple[str, str]:
+    """`adapter` or `base`, and the reason as a sentence."""
+    step, base = best.step, _numbers(best.scores[0])
+    if step:
+        numbers = _numbers(best.scores[step])
+        return (
+            "adapter",
+            f"The adapter of step {step} of {steps} is kept: {numbers} on {held:,} held-out examples, the base {base}.",
+        )
+    return "base", f"The base is kept: no step of the adapter is better than it ({base}) on {held:,} held-out examples."
+
+
+def _numbers(scores: Mapping[str, float]) -> str:
+    return ", ".join(f"{value:.3f} {_WORDS.get(name, name)}" for name, value in scores.items())
+
+
+def _notes(settings: Mapping[str, Any], best: Best, *, done: int, steps: int, asked: int) -> list[str]:
+    found = []
+    if not best.step:
+        found.append(
+            "The base is kept: no step of the adapter was better, so the adapter that is left changes nothing."
+        )
+    if done < steps and best.misses >= settings["early_stopping_patience"]:
+        found.append(
+            f"Training ended at step {done:,} of {steps:,}: it had got no better in {best.misses} measurements."
+        )
+    if settings["batch_size"] < asked:
+        found.append(
+            f"Batches of {asked} did not fit into memory: each step added up "
+            f"{settings['gradient_accumulation_steps']} of {settings['batch_size']}."
+        )
+    return found
+
+
+def _best_of(best: Best, network: Any) -> Any:
+    """The network with the adapter of the best step."""
+    from peft import load_peft_weights, set_peft_model_state_dict
+
+    set_peft_model_state_dict(network, load_peft_weights(str(best.adapter), device=str(network.device)))
+    return network
 
 
 def _base(job: Job, examples: Sequence[Example], settings: dict[str, Any]) -> Language:
@@ -88,8 +142,10 @@ def _base(job: Job, examples: Sequence[Example], settings: dict[str, Any]) -> La
             )
         from transformers import BitsAndBytesConfig
 
-        four = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16)
-        loading = {"quantization_config": four, "device_map": {"": 0}}
+        four = BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=half_precision("cuda")
+        )
+        loading = {"quantization_config": four, "device_map": {"": torch.cuda.current_device()}}
     texts = [message["content"] for example in examples for message in example.prompt]
     texts += [example.answer for example in examples]
     language = build(texts, settings, longest=settings["max_length"], seed=job.seed, **loading)
@@ -97,20 +153,11 @@ def _base(job: Job, examples: Sequence[Example], settings: dict[str, Any]) -> La
     return language
 
 
-def _measured(network: Any, language: Language, examples: Sequence[Example]) -> dict[str, float]:
-    """Bits per byte of the held-out answers."""
-    few = examples[:_MEASURED]
-    prompts = [prompt_text(language.tokenizer, example.prompt) for example in few]
-    answers = [example.answer for example in few]
-    found = coded(network, language.tokenizer, answers, longest=language.longest, prompts=prompts)
-    return {"bits_per_byte": sum(found.bits) / sum(map(size, answers))}
-
-
 def _save(job: Job, network: Any, language: Language, settings: dict[str, Any], base: Path) -> None:
     named = settings["model"]
     for folder in (job.artifacts / ADAPTER, job.run_dir / "predictions" / "model"):
         network.peft_config["default"].base_model_name_or_path = named or f"../{BASE}"
-        network.save_pretrained(folder, save_embedding_layers=False)
+        save_adapter(network, folder)
         language.tokenizer.save_pretrained(folder)
     if not named:
         shutil.copytree(base, job.artifacts / BASE)

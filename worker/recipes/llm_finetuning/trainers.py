@@ -11,7 +11,9 @@ from worker.recipes.language.bits import first_token, plain_tokens
 from worker.recipes.language.chat import prompt_text
 from worker.recipes.language.examples import Example
 from worker.recipes.language.network import Language
-from worker.recipes.llm_finetuning.settings import steps_of
+from worker.recipes.llm_finetuning.settings import MEASURED, steps_of
+from worker.recipes.networks.loop import half_precision
+from worker.recipes.networks.ranks import ranks
 
 
 def trainer_for(
@@ -103,11 +105,11 @@ def _arguments(
     """What the configurations of all trainers share."""
     import torch
 
-    cuda = language.device == "cuda"
+    cuda, half = language.device == "cuda", half_precision(language.device)
     return {
         "output_dir": str(folder),
         "max_steps": steps,
-        "per_device_train_batch_size": settings["batch_size"],
+        "per_device_train_batch_size": settings["batch_size"] // ranks().count,
         "gradient_accumulation_steps": settings["gradient_accumulation_steps"],
         "learning_rate": settings["learning_rate"],
         "weight_decay": settings["weight_decay"],
@@ -115,13 +117,15 @@ def _arguments(
         "max_grad_norm": settings["max_grad_norm"],
         "logging_steps": 1,
         "save_strategy": "steps",
-        "save_steps": max(1, steps // 10),
+        "save_steps": max(1, steps // MEASURED),
         "save_total_limit": 1,
         "report_to": "none",
         "disable_tqdm": True,
         "use_cpu": not cuda,
-        "bf16": cuda and torch.cuda.is_bf16_supported(),
+        "bf16": half is torch.bfloat16,
+        "fp16": half is torch.float16,
         "gradient_checkpointing": bool(settings["model"]) and cuda,
+        "gradient_checkpointing_kwargs": {"use_reentrant": False},
         "seed": seed,
         "data_seed": seed,
         "dataloader_pin_memory": cuda,
