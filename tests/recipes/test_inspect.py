@@ -244,7 +244,7 @@ def planned(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], **spe
 ONE_COLUMN = "id,kind\n" + "".join(f"{n},{'yes' if n % 3 else 'no'}\n" for n in range(40))
 NAMES = (
     "rounds, learning_rate, num_leaves, early_stopping_patience, max_depth, min_data_in_leaf, lambda_l2, "
-    "feature_fraction, bagging_fraction, valid_frac, trials, minutes"
+    "feature_fraction, bagging_fraction, valid_frac, class_weight, trials, minutes"
 )
 
 

@@ -204,7 +204,7 @@ def test_importance_is_of_columns_and_finds_the_one_that_matters() -> None:
     params = parameters(
         {name: one.default for name, one in SETTINGS.items()}, {"objective": "binary"}, rows=size, seed=1
     )
-    booster = boost(params, (rows, codes), categories=categorical_columns(features), rounds=5)
+    booster = boost(params, (rows, codes, None), categories=categorical_columns(features), rounds=5)
     told = [
         importance.gain(booster, features, rounds=5),
         importance.linear_weights(fit_logistic(rows, codes, features, seed=1), features, rows),

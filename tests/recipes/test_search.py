@@ -59,13 +59,13 @@ def test_the_best_is_the_best_of_those_that_went_to_their_end() -> None:
 )
 def test_a_budget_that_is_none_is_refused_before_anybody_is_asked(given: dict[str, Any], said: str) -> None:
     with pytest.raises(BadSettings) as refused:
-        asked(given)
+        asked(given, {})
     assert said in str(refused.value)
 
 
 def test_more_trials_are_more_work_and_the_card_says_that_they_are() -> None:
-    assert effort({}) == 1.0
-    assert effort({"trials": 20}) == pytest.approx(13.0)
+    assert effort({}, {}) == 1.0
+    assert effort({"trials": 20}, {}) == pytest.approx(13.0)
     spec = {"task": "tabular_regression", "dataset": {"sha256": "0" * 64, "name": "d.csv", "size_bytes": 1},
             "target": "y", "host": "here", "bundle_sha256": "0" * 64}  # fmt: skip
     plain = RunSpec.model_validate(spec)

@@ -52,7 +52,8 @@ def warnings(table: Table, target: str) -> list[str]:
         most, least = classes[0], classes[-1]
         found.append(
             f"The classes are uneven: “{most[0]}” has {most[1]} rows, “{least[0]}” {least[1]} "
-            f"(1 in {report['imbalance']:.0f}). Accuracy alone would flatter a model that never says “{least[0]}”."
+            f"(1 in {report['imbalance']:.0f}). Accuracy alone would flatter a model that never says “{least[0]}”; "
+            "with class_weight=balanced each class counts as much as every other."
         )
     few = [f"“{label}” ({count})" for label, count in classes if 1 < count < _FEW]
     if few and len(classes) <= 50:

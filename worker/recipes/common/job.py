@@ -65,16 +65,19 @@ class Job:
 
 @dataclass(frozen=True)
 class Setting:
-    """A hyperparameter that a recipe knows: its default, its range, and other names for it."""
+    """A hyperparameter that a recipe knows: its default, its range or the words that it takes, and its other names."""
 
     default: Any
     low: float | None = None
     high: float | None = None
     also: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
 
     @property
     def takes(self) -> str:
         """What it may be, in words."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
         if not isinstance(self.default, int | float):
             return "a text"
         if isinstance(self.default, bool):
@@ -133,6 +136,10 @@ def _fitting(name: str, value: Any, setting: Setting) -> Any:
     """`value` in the type of the setting's default. A text such as "0.1" may stand for a number."""
     default = setting.default
     refusal = BadSettings(f"The setting {name} takes {setting.takes}, not {value!r}.")
+    if setting.choices:
+        value = value.lower() if isinstance(value, str) else value
+        if value not in setting.choices:
+            raise refusal
     if isinstance(default, bool) or default is None or isinstance(default, str):
         if not isinstance(value, bool if isinstance(default, bool) else str):
             raise refusal

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from worker.recipes.classes.target import describe, warnings
+from worker.recipes.classes.weights import SETTINGS
 from worker.recipes.common.columns import is_quantity, values_of
 from worker.recipes.common.images import FORM, IMAGE
 from worker.recipes.common.job import Job
@@ -26,5 +27,5 @@ def fits(table: Table, _columns: list[dict[str, Any]], target: str) -> float:
 def effort(table: Table, job: Job) -> float:
     """The work of this run, as a multiple of one with the recipe's own settings. Raises: BadData, BadSettings."""
     table, _, _ = usable(table, job, RULES)
-    settings = network.network_settings(job.settings)
-    return network.work(settings, table.rows) / network.work(network.network_settings({}), table.rows)
+    settings = network.network_settings(job.settings, SETTINGS)
+    return network.work(settings, table.rows) / network.work(network.network_settings({}, SETTINGS), table.rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from trainyard import TrainingRuntime
 from worker.recipes.classes.predictions import limits_of, majority_shares, share_rows
 from worker.recipes.classes.scores import decisive_metric, measure
+from worker.recipes.classes.weights import SETTINGS, class_weights, weight_notes
 from worker.recipes.common.images import IMAGE
 from worker.recipes.common.job import Job
 from worker.recipes.image_classification.predict import load
@@ -27,7 +28,7 @@ class Classes:
     linear = "logistic regression on pixels"
     modules = ("classes.answers", "images.encoding")
 
-    def __init__(self, values: Sequence[str]) -> None:
+    def __init__(self, values: Sequence[str], settings: Mapping[str, Any]) -> None:
         self._labels = list(values)
         self.outputs = sorted(set(values))
         self.wanted: NDArray[np.int64] = np.searchsorted(self.outputs, self._labels)
@@ -35,13 +36,16 @@ class Classes:
         self.metric = decisive_metric(len(self.outputs))
         self.description = {"answer": "label", "classes": self.outputs}
         self.limits = limits_of(self.outputs)
+        self.weights = class_weights(settings, self.wanted, len(self.outputs))
+        self.notes = weight_notes(self.weights, self.outputs)
 
     def fit_linear(self, rows: Answers, at: Places, *, seed: int) -> Any:
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        model = LogisticRegression(C=0.1, max_iter=1000, random_state=seed)
+        weight = None if self.weights is None else "balanced"
+        model = LogisticRegression(C=0.1, max_iter=1000, random_state=seed, class_weight=weight)
         return make_pipeline(StandardScaler(), model).fit(rows, self.wanted[at])
 
     def naive_answers(self, fit: Places, count: int) -> Answers:
@@ -66,4 +70,4 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     def said(folder: Path, paths: list[str]) -> Answers:
         return load(folder).answers({IMAGE: paths}).shares
 
-    train_images(job, runtime, Classes, said)
+    train_images(job, runtime, Classes, said, SETTINGS)

@@ -26,5 +26,5 @@ def fits(table: Table, _columns: list[dict[str, Any]], target: str) -> float:
 def effort(table: Table, job: Job) -> float:
     """The work of this run, as a multiple of one with the recipe's own settings. Raises: BadData, BadSettings."""
     table, _, _ = usable(table, job, RULES)
-    settings = network.network_settings(job.settings)
-    return network.work(settings, table.rows) / network.work(network.network_settings({}), table.rows)
+    settings = network.network_settings(job.settings, {})
+    return network.work(settings, table.rows) / network.work(network.network_settings({}, {}), table.rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,10 @@ class Quantity:
     linear = "ridge regression on pixels"
     modules = ("numbers.answers", "images.encoding")
 
-    def __init__(self, values: Sequence[str]) -> None:
+    weights = None
+    notes = ()
+
+    def __init__(self, values: Sequence[str], _: Mapping[str, Any]) -> None:
         self._values = np.array([float(value) for value in values])
         self._mean, self._spread = float(self._values.mean()), float(self._values.std()) or 1.0
         self.outputs = ["value"]
@@ -67,4 +70,4 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     def said(folder: Path, paths: list[str]) -> Answers:
         return load(folder).answers({IMAGE: paths}).values
 
-    train_images(job, runtime, Quantity, said)
+    train_images(job, runtime, Quantity, said, {})

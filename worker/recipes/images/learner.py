@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.images.network import Network
+from worker.recipes.networks.losses import weighted_loss
 
 
 @dataclass
@@ -18,6 +19,7 @@ class ImageLearner:
     """A network, its training images (n, S, S, 3), what each should give, and how to score the held-out ones.
 
     `wanted` are class numbers, or values of which mean and spread were taken out. `shift` and `flip` are settings.
+    `weights` say how much an image of each class counts; None: all alike.
     """
 
     made: Network
@@ -27,6 +29,7 @@ class ImageLearner:
     score: Callable[[NDArray[np.float64]], dict[str, float]]
     shift: float
     flip: bool
+    weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         self.network, self.device = self.made.network, self.made.device
@@ -41,7 +44,7 @@ class ImageLearner:
         logits = self.network(pixel_values=batch).logits.float()  # (B, n_outputs)
         if wanted.is_floating_point():
             return torch.nn.functional.mse_loss(logits[:, 0], wanted)
-        return torch.nn.functional.cross_entropy(logits, wanted)
+        return weighted_loss(logits, wanted, self.weights)
 
     def measure(self) -> dict[str, float]:
         """The scores of the held-out images."""

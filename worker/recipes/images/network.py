@@ -45,9 +45,9 @@ class Network:
         return NetworkModel(self.network, self.look, self.device)
 
 
-def network_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The value of each setting. Raises: BadSettings."""
-    return read_settings(given, SETTINGS)
+def network_settings(given: Mapping[str, Any], more: Mapping[str, Setting]) -> dict[str, Any]:
+    """The value of each setting, and of `more` that a recipe has. Raises: BadSettings."""
+    return read_settings(given, {**SETTINGS, **more})
 
 
 def work(settings: dict[str, Any], rows: int) -> float:

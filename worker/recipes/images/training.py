@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from trainyard import TrainingRuntime
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.images import IMAGE
-from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.job import Job, Setting, write_json
 from worker.recipes.common.kept import kept
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.split import split_rows
@@ -44,8 +44,10 @@ class Problem(Protocol):
     strata: Sequence[str]  # of each image, for splits
     outputs: Sequence[str]  # the names of the network's outputs
     wanted: NDArray[Any]  # what the network learns, a number for each image
+    weights: NDArray[np.float64] | None  # how much an image of each class counts; None: all alike
     description: Mapping[str, Any]  # what `model.json` needs beside the file
     limits: Sequence[str]
+    notes: Sequence[str]  # on what is done otherwise than usual
     modules: Sequence[str]
 
     def fit_linear(self, rows: Answers, at: Places, *, seed: int) -> Any:
@@ -67,17 +69,19 @@ class Problem(Protocol):
         """Header and rows of a file of predictions."""
 
 
-def train_images(job: Job, runtime: TrainingRuntime, problem_of: Any, answers_of: Any) -> None:
+def train_images(
+    job: Job, runtime: TrainingRuntime, problem_of: Any, answers_of: Any, more: Mapping[str, Setting]
+) -> None:
     """Train, choose, and leave artifacts and predictions. Raises: BadData, BadSettings, Diverged.
 
-    `problem_of(values)` makes the `Problem` of the target's values; `answers_of(folder, paths)` is what the finished
-    model in a folder says.
+    `problem_of(values, settings)` makes the `Problem` of the target's values, `more` are settings of its own;
+    `answers_of(folder, paths)` is what the finished model in a folder says.
     """
-    settings = network_settings(job.settings)
+    settings = network_settings(job.settings, more)
     table, test, split = read_parts(job)
     paths = [str(job.run_dir / cell) for cell in table.columns[IMAGE]]
     test_paths = [str(job.run_dir / cell) for cell in test.columns[IMAGE]]
-    problem: Problem = problem_of(table.columns[split["target"]])
+    problem: Problem = problem_of(table.columns[split["target"]], settings)
     fit, held = split_rows(problem.strata, frac=settings["valid_frac"], seed=job.seed)
     runtime.start(settings["model"] or "image network", settings, total_steps=total_steps(settings, len(fit)))
     made = build(paths, problem.outputs, settings, seed=job.seed, mse=problem.wanted.dtype.kind == "f")
@@ -100,7 +104,7 @@ def train_images(job: Job, runtime: TrainingRuntime, problem_of: Any, answers_of
         job, runtime,
         Finished(kind, why, settings, ignored, {"rows": len(held), **scores}, stopped,
                  packages=_PACKAGES[kind], modules=problem.modules, limits=problem.limits,
-                 notes=trained.notes),
+                 notes=(*trained.notes, *problem.notes)),
         {name: problem.prediction_rows(test.columns["row_id"], said) for name, said in answers.items()},
     )  # fmt: skip
 
@@ -132,7 +136,7 @@ def _candidates(
     seen = pixels(paths, made.look.size_px)
     learner = ImageLearner(
         made, seen[fit], problem.wanted[fit], seen[held], lambda logits: problem.score(problem.of_logits(logits), held),
-        shift=settings["shift"], flip=bool(settings["flip"]),
+        shift=settings["shift"], flip=bool(settings["flip"]), weights=problem.weights,
     )  # fmt: skip
     goal = Goal(metric, before_first=fit_baselines, higher=not problem.lower)
     trained = Loop(learner, settings, runtime, seed=job.seed).run(len(fit), goal)
@@ -146,7 +150,7 @@ def _candidates(
 def _linear(job: Job, problem: Problem, rows: Answers, at: Places, name: str) -> Any:
     """The linear baseline on these images, the one of an earlier attempt if it learned from the same."""
     data = zlib.crc32(problem.wanted[at].tobytes(), zlib.crc32(rows[at].tobytes()))
-    key = json.dumps([job.seed, len(at), data])
+    key = json.dumps([job.seed, len(at), data, problem.weights is not None])
     return kept(job, name, key, lambda: problem.fit_linear(rows[at], at, seed=job.seed))
 
 

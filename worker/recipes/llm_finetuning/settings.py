@@ -13,7 +13,7 @@ from worker.recipes.language.network import SCRATCH, check_shape
 
 SETTINGS = {
     "model": Setting(None, also=("backbone", "base_model")),
-    "method": Setting("auto"),  # sft, dpo or grpo; by the data: preferences are for dpo
+    "method": Setting("auto", choices=("auto", "sft", "dpo", "grpo")),  # auto: preferences are for dpo
     "epochs": Setting(3, 1, 1000),
     "max_steps": Setting(0, 0, 10_000_000, ("steps",)),  # 0: as many as the epochs take
     "batch_size": Setting(8, 1, 1024),
@@ -28,18 +28,17 @@ SETTINGS = {
     "lora_r": Setting(16, 1, 1024, ("rank", "r")),
     "lora_alpha": Setting(32, 1, 4096, ("alpha",)),
     "lora_dropout": Setting(0.0, 0.0, 0.9),
-    "quantization": Setting("none"),  # 4bit: QLoRA
+    "quantization": Setting("none", choices=("none", "4bit")),  # 4bit: QLoRA
     "merge": Setting(False),  # also leave the base with the adapter in it
     "beta": Setting(0.1, 0.0, 100.0),  # of DPO: how near it stays to the base
     "num_generations": Setting(4, 2, 64),  # of GRPO: answers that are compared for each prompt
-    "reward": Setting("contains"),  # of GRPO: the answer is in the text, or (exact) is the text
+    "reward": Setting(
+        "contains", choices=("contains", "exact")
+    ),  # of GRPO: the answer is in the text, or (exact) is the text
     "temperature": Setting(0.0, 0.0, 10.0),  # of what the finished model writes
     "max_new_tokens": Setting(128, 1, 4096, ("new_tokens",)),
     **SCRATCH,
 }
-_CHOICES = {
-    "method": ("auto", "sft", "dpo", "grpo"), "quantization": ("none", "4bit"), "reward": ("contains", "exact"),
-}  # fmt: skip
 _RATES = {"sft": 2e-4, "dpo": 2e-5, "grpo": 1e-5}
 _SCRATCH_RATE = 1e-2
 _PATIENCE = {"sft": 3, "dpo": 3, "grpo": 10}  # right answers come late, and all at once
@@ -49,10 +48,7 @@ _NAMED_MODEL = 300.0  # how much more a step of a usual pretrained model takes t
 
 def tuning_settings(given: Mapping[str, Any], examples: Sequence[Example]) -> dict[str, Any]:
     """The value of each setting for these examples. Raises: BadSettings where one does not fit."""
-    settings = read_settings({name: _lower(name, value) for name, value in given.items()}, SETTINGS)
-    for name, choices in _CHOICES.items():
-        if settings[name] not in choices:
-            raise BadSettings(f"The setting {name} is one of {', '.join(choices)}, not “{settings[name]}”.")
+    settings = read_settings(given, SETTINGS)
     check_shape(settings)
     pairs = bool(examples[0].worse)
     method = settings["method"] if settings["method"] != "auto" else "dpo" if pairs else "sft"
@@ -87,10 +83,6 @@ def work(settings: Mapping[str, Any], examples: int) -> float:
     per_step = settings["batch_size"] * settings["gradient_accumulation_steps"] * settings["max_length"] / 512
     times = {"sft": 1.0, "dpo": 3.0, "grpo": 10.0}[settings["method"]]
     return float(steps_of(settings, examples) * per_step * size * times)
-
-
-def _lower(name: str, value: Any) -> Any:
-    return value.lower() if name in _CHOICES and isinstance(value, str) else value
 
 
 def _refuse_quantization(settings: Mapping[str, Any]) -> None:

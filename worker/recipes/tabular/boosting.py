@@ -15,6 +15,7 @@ from worker.recipes.common.search import BUDGET, Budget, Range, ranges_left
 
 Rows = NDArray[np.float64]
 Answers = NDArray[np.int64] | NDArray[np.float64]
+Learned = tuple[Rows, Answers, NDArray[np.float64] | None]  # rows, what they should give, and what each counts
 
 _SMALL = 20_000  # with fewer rows a second thread costs more than it gives
 SETTINGS = {
@@ -40,18 +41,18 @@ RANGES = {
 _TOLD_EVERY = 20  # rounds
 
 
-def asked(given: Mapping[str, Any]) -> tuple[dict[str, Any], Budget]:
-    """The settings of a training, and the budget of a search before it. Raises: BadSettings."""
-    settings = read_settings(given, {**SETTINGS, **BUDGET})
+def asked(given: Mapping[str, Any], more: Mapping[str, Setting]) -> tuple[dict[str, Any], Budget]:
+    """The settings of a training, those of a recipe too, and the budget of a search before it. Raises: BadSettings."""
+    settings = read_settings(given, {**SETTINGS, **more, **BUDGET})
     budget = Budget(settings.pop("trials"), settings.pop("minutes"))
     if budget.most:
         ranges_left(given, SETTINGS, RANGES)
     return settings, budget
 
 
-def effort(given: Mapping[str, Any]) -> float:
+def effort(given: Mapping[str, Any], more: Mapping[str, Setting]) -> float:
     """The work of a training, as a multiple of one with the recipe's own settings. Raises: BadSettings."""
-    settings, budget = asked(given)
+    settings, budget = asked(given, more)
     return budget.work * _work(settings) / _work(read_settings({}, SETTINGS))
 
 
@@ -83,29 +84,38 @@ def parameters(settings: dict[str, Any], objective: Mapping[str, Any], *, rows: 
 
 def boost(
     params: dict[str, Any],
-    learned: tuple[Rows, Answers],
+    learned: Learned,
     *,
     categories: list[int],
     rounds: int,
-    valid: tuple[Rows, Answers] | None = None,
+    valid: Learned | None = None,
     watch: LightGBMCallback | None = None,
     saved: SavedBooster | None = None,
 ) -> Any:
     """A trained booster. With `valid` and `watch` it reports each round and may end early; it goes on from `saved`."""
     import lightgbm
 
-    extra = {"categorical_feature": categories or "auto", "params": {"verbosity": -1}}
-    train = lightgbm.Dataset(learned[0], label=learned[1], free_raw_data=False, **extra)
+    train = _dataset(learned, categories)
     if valid is None or watch is None:
         return lightgbm.train({**params, "metric": "none"}, train, num_boost_round=rounds)
     start = saved or SavedBooster(None, {})
     if start.file and (start.rounds >= rounds or watch.has_lost_patience(start.rounds)):
         return lightgbm.Booster(model_file=start.file)
-    held = lightgbm.Dataset(valid[0], label=valid[1], reference=train, **extra)
+    held = _dataset(valid, categories, reference=train)
     sampled = sampled_anew(params["seed"], bagging_fraction=params["bagging_fraction"])
     return lightgbm.train(
         params, train, num_boost_round=rounds - start.rounds, init_model=start.file, valid_sets=[train, held],
         valid_names=["train", "valid"], callbacks=[sampled, watch],
+    )  # fmt: skip
+
+
+def _dataset(learned: Learned, categories: list[int], reference: Any = None) -> Any:
+    import lightgbm
+
+    rows, answers, weights = learned
+    return lightgbm.Dataset(
+        rows, label=answers, weight=weights, reference=reference, free_raw_data=False,
+        categorical_feature=categories or "auto", params={"verbosity": -1},
     )  # fmt: skip
 
 
@@ -116,8 +126,8 @@ def always(_rounds: int, _loss: float) -> bool:
 
 def try_out(
     params: dict[str, Any],
-    learned: tuple[Rows, Answers],
-    valid: tuple[Rows, Answers],
+    learned: Learned,
+    valid: Learned,
     *,
     categories: list[int],
     rounds: int,
@@ -133,9 +143,8 @@ def try_out(
         if done % _TOLD_EVERY == 0 and not go_on(done, env.evaluation_result_list[0][2]):
             raise EarlyStopException(env.iteration, env.evaluation_result_list)
 
-    extra = {"categorical_feature": categories or "auto", "params": {"verbosity": -1}}
-    train = lightgbm.Dataset(learned[0], label=learned[1], free_raw_data=False, **extra)
-    held = lightgbm.Dataset(valid[0], label=valid[1], reference=train, **extra)
+    train = _dataset(learned, categories)
+    held = _dataset(valid, categories, reference=train)
     early = lightgbm.early_stopping(patience, first_metric_only=True, verbose=False)
     booster = lightgbm.train(params, train, num_boost_round=rounds, valid_sets=[held], callbacks=[ask, early])
     loss = float(next(iter(booster.best_score["valid_0"].values())))

@@ -21,16 +21,24 @@ def categorical_columns(features: Sequence[Feature]) -> list[int]:
     return positions
 
 
-def fit_logistic(rows: NDArray[np.float64], codes: NDArray[np.int64], features: Sequence[Feature], *, seed: int) -> Any:
-    """A fitted sklearn pipeline over encoded rows (n_rows, width)."""
-    return logistic(rows, features, seed=seed).fit(rows, codes)
+def fit_logistic(
+    rows: NDArray[np.float64],
+    codes: NDArray[np.int64],
+    features: Sequence[Feature],
+    *,
+    seed: int,
+    balanced: bool = False,
+) -> Any:
+    """A fitted sklearn pipeline over encoded rows (n_rows, width); `balanced`: each class counts as much."""
+    return logistic(rows, features, seed=seed, balanced=balanced).fit(rows, codes)
 
 
-def logistic(rows: NDArray[np.float64], features: Sequence[Feature], *, seed: int) -> Any:
+def logistic(rows: NDArray[np.float64], features: Sequence[Feature], *, seed: int, balanced: bool = False) -> Any:
     """The pipeline before it is fitted; of `rows` only their width counts."""
     from sklearn.linear_model import LogisticRegression
 
-    return _pipeline(rows, features, LogisticRegression(max_iter=2000, random_state=seed))
+    weight = "balanced" if balanced else None
+    return _pipeline(rows, features, LogisticRegression(max_iter=2000, random_state=seed, class_weight=weight))
 
 
 def fit_ridge(rows: NDArray[np.float64], values: NDArray[np.float64], features: Sequence[Feature]) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from worker.recipes.common.job import Job
 from worker.recipes.common.kept import kept
 from worker.recipes.common.split import split_rows
-from worker.recipes.tabular.boosting import always, boost, parameters, try_out
+from worker.recipes.tabular.boosting import Learned, always, boost, parameters, try_out
 from worker.recipes.tabular.encoding import TRUSTED, Feature
 from worker.recipes.tabular.linear import categorical_columns
 
@@ -31,8 +31,10 @@ class Problem(Protocol):
     linear: str  # what the linear baseline is, in words
     strata: Sequence[str]  # of each row, for splits
     wanted: NDArray[Any]  # what LightGBM and the linear model learn, a number for each row
+    weights: NDArray[np.float64] | None  # what each row counts in learning; None: all alike
     description: Mapping[str, Any]  # what `model.json` needs beside features and file
     limits: Sequence[str]
+    notes: Sequence[str]  # on what is done otherwise than usual
     modules: Sequence[str]
 
     def objective(self) -> Mapping[str, Any]:
@@ -89,17 +91,23 @@ class Study:
     def parameters(self, rows: int) -> dict[str, Any]:
         return parameters(self.settings, self.problem.objective(), rows=rows, seed=self.job.seed)
 
+    def learned(self, at: Places) -> Learned:
+        """What LightGBM is given of these rows."""
+        weights = self.problem.weights
+        return self.rows[at], self.problem.wanted[at], None if weights is None else weights[at]
+
     def boosting(self, at: Places, *, rounds: int) -> Any:
         """A booster on these rows, without reports."""
-        learned = (self.rows[at], self.problem.wanted[at])
-        return boost(self.parameters(len(at)), learned, categories=categorical_columns(self.features), rounds=rounds)
+        return boost(
+            self.parameters(len(at)), self.learned(at), categories=categorical_columns(self.features), rounds=rounds
+        )
 
     def tried(self, fit: Places, held: Places, go_on: Callable[[int, float], bool] = always) -> tuple[At, float]:
         """A booster, stopped early on the held-out rows, and its loss there."""
         booster, rounds, loss = try_out(
             self.parameters(len(fit)),
-            (self.rows[fit], self.problem.wanted[fit]),
-            (self.rows[held], self.problem.wanted[held]),
+            self.learned(fit),
+            self.learned(held),
             categories=categorical_columns(self.features),
             rounds=self.settings["rounds"],
             patience=self.settings["early_stopping_patience"],

@@ -7,7 +7,7 @@ the simpler model. Where it was asked for, LightGBM's settings are searched befo
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from trainyard import TrainingRuntime
 from trainyard.adapters import LightGBMCallback, resume_booster
 from worker.recipes.common.finish import Finished, finish, read_parts
-from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.job import Job, Setting, write_json
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.search import KEPT, Plan, ranges_left, search
 from worker.recipes.tabular.boosting import RANGES, SETTINGS, asked, boost
@@ -27,6 +27,7 @@ from worker.recipes.tabular.linear import categorical_columns
 from worker.recipes.tabular.searching import attempt_on
 from worker.recipes.tabular.study import At, Places, Problem, Study
 
+NO_MORE: Mapping[str, Setting] = {}
 _FOLDS = 5
 _SPLITS = 3  # of a trial on small data
 _CROSS_VALIDATED_ROWS = 3000
@@ -43,17 +44,18 @@ class _Found:
     stopped: bool
 
 
-def train_table(job: Job, runtime: TrainingRuntime, problem_of: Any) -> None:
+def train_table(job: Job, runtime: TrainingRuntime, problem_of: Any, more: Mapping[str, Setting] = NO_MORE) -> None:
     """Train, choose, and leave artifacts and predictions. Raises: BadData, BadSettings.
 
-    `problem_of(job, values)` makes the `Problem` of the target's values, in the order of the training rows.
+    `problem_of(job, values, settings)` makes the `Problem` of the target's values, in the order of the training rows;
+    `more` are settings of its own.
     """
-    settings, budget = asked(job.settings)
+    settings, budget = asked(job.settings, more)
     table, test, split = read_parts(job)
     features, ignored = choose_features(table, split["target"])
     rows = encode(table.columns, features)
     groups: list[Hashable] | None = list(map(bytes, rows)) if split["equal_inputs_kept_together"] else None
-    problem: Problem = problem_of(job, table.columns[split["target"]])
+    problem: Problem = problem_of(job, table.columns[split["target"]], settings)
     study = Study(job, settings, features, problem, rows, groups)
     steps = (budget.trials or None) if budget.most else settings["rounds"]
     runtime.start("lightgbm", {**settings, **({"trials": budget.most} if budget.most else {})}, total_steps=steps)
@@ -79,7 +81,7 @@ def train_table(job: Job, runtime: TrainingRuntime, problem_of: Any) -> None:
         job, runtime,
         Finished(kind, why, study.settings, ignored, {"rows": len(held), **found.scores}, found.stopped,
                  packages=("lightgbm", "numpy") if kind == "lightgbm" else ("scikit-learn", "skops", "numpy"),
-                 modules=problem.modules, limits=problem.limits,
+                 modules=problem.modules, limits=problem.limits, notes=problem.notes,
                  found={name: study.settings[name] for name in RANGES if study.settings[name] != settings[name]}
                  if kind == "lightgbm" else {}),
         {name: problem.prediction_rows(row_ids, said) for name, said in answers.items()},
@@ -135,10 +137,10 @@ def _candidates(study: Study, runtime: TrainingRuntime, fit: Places, held: Place
     watch = LightGBMCallback(runtime, saved=saved, key=key, patience=settings["early_stopping_patience"], judged=judged)
     booster = boost(
         study.parameters(len(fit)),
-        (study.rows[fit], problem.wanted[fit]),
+        study.learned(fit),
         categories=categorical_columns(study.features),
         rounds=settings["rounds"],
-        valid=(study.rows[held], problem.wanted[held]),
+        valid=study.learned(held),
         watch=watch,
         saved=saved,
     )

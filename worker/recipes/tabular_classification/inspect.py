@@ -8,6 +8,7 @@ from typing import Any
 from worker.recipes.classes import suspicious as labels
 from worker.recipes.classes.leaks import find_leaks as leaks
 from worker.recipes.classes.target import describe, problems, warnings
+from worker.recipes.classes.weights import SETTINGS
 from worker.recipes.common.columns import is_quantity, useful, values_of
 from worker.recipes.common.job import Job
 from worker.recipes.common.table import Table
@@ -43,4 +44,4 @@ def effort(table: Table, job: Job) -> float:
     """The work of this run, as a multiple of one with the recipe's own settings. Raises: BadData, BadSettings."""
     table, target, _ = usable(table, job, RULES)
     choose_features(table, target)
-    return boosting.effort(job.settings)
+    return boosting.effort(job.settings, SETTINGS)

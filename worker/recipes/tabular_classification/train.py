@@ -12,6 +12,7 @@ from trainyard import TrainingRuntime
 from worker.recipes.classes.answers import class_shares
 from worker.recipes.classes.predictions import limits_of, majority_shares, share_rows
 from worker.recipes.classes.scores import decisive_metric, measure
+from worker.recipes.classes.weights import SETTINGS, class_weights, weight_notes
 from worker.recipes.common.job import Job
 from worker.recipes.tabular.encoding import Feature
 from worker.recipes.tabular.importance import linear_weights
@@ -28,13 +29,16 @@ class Classes:
     linear = "logistic regression"
     modules = ("classes.answers", "tabular.encoding")
 
-    def __init__(self, job: Job, labels: Sequence[str]) -> None:
+    def __init__(self, job: Job, labels: Sequence[str], settings: Mapping[str, Any]) -> None:
         self.strata, self._seed = labels, job.seed
         self.classes = sorted(set(labels))
         self.wanted: NDArray[np.int64] = np.searchsorted(self.classes, labels)
         self.metric = decisive_metric(len(self.classes))
         self.description = {"answer": "label", "classes": self.classes}
         self.limits = limits_of(self.classes)
+        by_class = class_weights(settings, self.wanted, len(self.classes))
+        self.weights = None if by_class is None else by_class[self.wanted]
+        self.notes = weight_notes(by_class, self.classes)
 
     def objective(self) -> Mapping[str, Any]:
         if len(self.classes) == 2:
@@ -46,7 +50,7 @@ class Classes:
         }
 
     def fit_linear(self, rows: Rows, wanted: NDArray[Any], features: list[Feature]) -> Any:
-        return fit_logistic(rows, wanted, features, seed=self._seed)
+        return fit_logistic(rows, wanted, features, seed=self._seed, balanced=self.weights is not None)
 
     def naive_answers(self, fit: Places, count: int) -> Rows:
         return majority_shares([self.strata[row] for row in fit], self.classes, count)
@@ -66,4 +70,4 @@ class Classes:
 
 def train(job: Job, runtime: TrainingRuntime) -> None:
     """Train, choose, and leave artifacts and predictions. Raises: BadData, BadSettings."""
-    train_table(job, runtime, Classes)
+    train_table(job, runtime, Classes, SETTINGS)

@@ -27,4 +27,4 @@ def effort(table: Table, job: Job) -> float:
     """The work of this run, as a multiple of one with the recipe's own settings. Raises: BadData, BadSettings."""
     table, target, _ = usable(table, job, RULES)
     choose_features(table, target)
-    return boosting.effort(job.settings)
+    return boosting.effort(job.settings, {})

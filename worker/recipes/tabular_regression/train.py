@@ -28,7 +28,10 @@ class Quantity:
     linear = "ridge regression"
     modules = ("numbers.answers", "tabular.encoding")
 
-    def __init__(self, _: Job, values: Sequence[str]) -> None:
+    weights = None
+    notes = ()
+
+    def __init__(self, _: Job, values: Sequence[str], __: Mapping[str, Any]) -> None:
         self.wanted: NDArray[np.float64] = np.array([float(value) for value in values])
         self.strata = strata(list(values))
         self.description = {"answer": "number"}

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from trainyard import TrainingRuntime
 from worker.recipes.classes.predictions import limits_of, majority_shares, share_rows
 from worker.recipes.classes.scores import decisive_metric, measure
+from worker.recipes.classes.weights import class_weights, weight_notes
 from worker.recipes.common.columns import require_words
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.job import Job, write_json
@@ -85,11 +86,14 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     steps = total_steps(settings, len(fit))
     runtime.start(settings["model"] or "encoder", settings, total_steps=steps)
     runtime.log(f"{len(labels)} texts from “{column}”, classes: {', '.join(classes[:10])}.")
-    found = _candidates(job, runtime, data, settings, (fit, held))
+    codes = np.searchsorted(classes, labels)
+    weights = class_weights(settings, codes[fit], len(classes))
+    balanced = weights is not None
+    found = _candidates(job, runtime, data, settings, (fit, held), weights)
     kind, why = _choose(data.metric, found)
     runtime.log(why)
     found.stopped = found.stopped or runtime.should_stop
-    linear = found.linear if found.stopped else _linear(job, "linear_on_all", *data.at(np.arange(len(labels))))
+    linear = found.linear if found.stopped else _linear(job, "linear_on_all", data.texts, codes, balanced=balanced)
     _save(job, kind, found.encoder if kind == "encoder" else linear, column, classes)
     used = {column, split["target"]}
     ignored = [f"{name} (this recipe reads one text column)" for name in table.names if name not in used]
@@ -102,7 +106,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
         job, runtime,
         Finished(kind, why, settings, ignored, {"rows": len(held), **found.scores}, found.stopped,
                  packages=_PACKAGES[kind], modules=("classes.answers", "texts.encoding"), limits=limits_of(classes),
-                 notes=found.notes),
+                 notes=(*found.notes, *weight_notes(weights, classes))),
         {name: share_rows(test.columns["row_id"], classes, said) for name, said in shares.items()},
     )  # fmt: skip
 
@@ -113,6 +117,7 @@ def _candidates(
     data: Texts,
     settings: dict[str, Any],
     parts: tuple[NDArray[np.int64], NDArray[np.int64]],
+    weights: NDArray[np.float64] | None,
 ) -> _Found:
     fit, held = parts
     texts, codes = data.at(fit)
@@ -123,7 +128,7 @@ def _candidates(
     def fit_baselines(step: int | None) -> None:
         """Fit, score and, with a step, tell the charts: an attempt that goes on has told them already."""
         nonlocal linear
-        linear = _linear(job, "linear", texts, codes)
+        linear = _linear(job, "linear", texts, codes, balanced=weights is not None)
         scores["majority"] = data.score(
             majority_shares([data.labels[row] for row in fit], data.classes, len(held)), held
         )
@@ -135,7 +140,7 @@ def _candidates(
 
     encoder = build(texts, data.classes, settings, seed=job.seed)
     runtime.log(f"Encoder: {encoder.origin} on {encoder.device}, learning rate {settings['learning_rate']:g}.")
-    learner = TextLearner(encoder, texts, codes, held_texts, lambda shares: data.score(shares, held))
+    learner = TextLearner(encoder, texts, codes, held_texts, lambda shares: data.score(shares, held), weights)
     goal = Goal(data.metric, before_first=fit_baselines)
     trained = Loop(learner, settings, runtime, seed=job.seed).run(len(texts), goal)
     if not scores:  # an earlier attempt has measured
@@ -162,16 +167,17 @@ def _show_lengths(runtime: TrainingRuntime, encoder: Encoder, texts: list[str], 
     )  # fmt: skip
 
 
-def _linear(job: Job, name: str, texts: list[str], codes: NDArray[np.int64]) -> Any:
+def _linear(job: Job, name: str, texts: list[str], codes: NDArray[np.int64], *, balanced: bool) -> Any:
     """The linear baseline on these texts, the one of an earlier attempt if it learned from the same."""
     data = zlib.crc32(codes.tobytes(), zlib.crc32("\0".join(texts).encode(errors="replace")))
-    return kept(job, name, json.dumps([job.seed, len(texts), data]), lambda: _fit_linear(texts, codes, seed=job.seed))
+    key = json.dumps([job.seed, len(texts), data, balanced])
+    return kept(job, name, key, lambda: _fit_linear(texts, codes, seed=job.seed, balanced=balanced))
 
 
-def _fit_linear(texts: list[str], codes: NDArray[np.int64], *, seed: int) -> Any:
+def _fit_linear(texts: list[str], codes: NDArray[np.int64], *, seed: int, balanced: bool = False) -> Any:
     """TF-IDF of words and pairs of words, then a logistic regression."""
     try:
-        return linear.classifier(seed=seed).fit(texts, codes)
+        return linear.classifier(seed=seed, balanced=balanced).fit(texts, codes)
     except ValueError as error:
         if "empty vocabulary" in str(error):
             raise BadData("The texts hold no words.") from error

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from worker.recipes.classes.weights import SETTINGS as WEIGHTS
 from worker.recipes.common.job import BadSettings, Setting, read_settings, usable_cpus
 from worker.recipes.networks.loop import SETTINGS as LOOP
 from worker.recipes.texts.encoding import EncoderModel
@@ -16,6 +17,7 @@ from worker.recipes.texts.encoding import EncoderModel
 SETTINGS = {
     "model": Setting(None, also=("backbone", "base_model")),
     **LOOP,
+    **WEIGHTS,
     "max_tokens": Setting(128, 8, 8192, ("max_length",)),
     "hidden_size": Setting(128, 8, 4096),
     "layers": Setting(2, 1, 48),

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.networks.loop import rows_per_step, total_steps
+from worker.recipes.networks.losses import weighted_loss
 from worker.recipes.texts.encoder import Encoder
 from worker.recipes.texts.encoding import padded, tokens
 
@@ -25,13 +26,17 @@ def work(settings: dict[str, Any], rows: int) -> float:
 
 @dataclass
 class TextLearner:
-    """An encoder, the class number of each of its texts, and how to score the probabilities of the held-out texts."""
+    """An encoder, the class number of each of its texts, and how to score the probabilities of the held-out texts.
+
+    `weights` say how much a text of each class counts; None: all alike.
+    """
 
     encoder: Encoder
     texts: Sequence[str]
     codes: NDArray[np.int64]
     held: Sequence[str]
     score: Callable[[NDArray[np.float64]], dict[str, float]]
+    weights: NDArray[np.float64] | None = None
     rows: list[list[int]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,7 +51,7 @@ class TextLearner:
         ids, mask = padded([self.rows[row] for row in rows], self.network.config.pad_token_id or 0)  # (B, T)
         wanted = torch.from_numpy(self.codes[rows]).to(self.device)  # (B,)
         logits = self.network(ids.to(self.device), attention_mask=mask.to(self.device)).logits  # (B, C)
-        return torch.nn.functional.cross_entropy(logits.float(), wanted)
+        return weighted_loss(logits.float(), wanted, self.weights)
 
     def measure(self) -> dict[str, float]:
         """The scores of the held-out texts."""

@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainyard import TrainingRuntime
+from worker.recipes.classes.weights import class_weights, weight_notes
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.job import Job, write_json
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.split import split_rows
 from worker.recipes.common.table import Table
 from worker.recipes.networks.loop import Goal, Loop, total_steps
+from worker.recipes.networks.losses import UNKNOWN, weighted_loss
 from worker.recipes.spans.sentences import TEXT, WORDS
 from worker.recipes.spans.tagging import EncoderTagger, FrequentTagger, pieces
 from worker.recipes.spans.tags import label_of, measured
@@ -35,14 +37,16 @@ _METRIC = "span_f1"
 _SPREAD_RATE = 2e-3  # of a small encoder from scratch, where nobody said another: each word teaches, not each text
 _PACKAGES = {"encoder": ("torch", "transformers", "tokenizers", "safetensors", "numpy"), "most_frequent": ("numpy",)}
 _MODULES = ("spans.answers", "spans.sentences", "spans.tagging", "spans.tags", "texts.encoding")
-_UNKNOWN = -100  # of a token that begins no word
 
 Words = list[list[str]]
 
 
 @dataclass
 class TagLearner:
-    """An encoder, the class number of each word of each sentence, and how to score tags of the held-out ones."""
+    """An encoder, the class number of each word of each sentence, and how to score tags of the held-out ones.
+
+    `weights` say how much a word of each class counts; None: all alike.
+    """
 
     encoder: Encoder
     sentences: Words
@@ -50,6 +54,7 @@ class TagLearner:
     held: Words
     score: Callable[[Words], dict[str, float]]
     classes: Sequence[str]
+    weights: NDArray[np.float64] | None
     rows: list[tuple[list[int], list[int]]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,13 +71,11 @@ class TagLearner:
 
         batch = [self.rows[row] for row in rows]
         ids, mask = padded([ids for ids, _ in batch], self.network.config.pad_token_id or 0)  # (B, T)
-        wanted = torch.full_like(ids, _UNKNOWN)
+        wanted = torch.full_like(ids, UNKNOWN)  # also of a token that begins no word
         for at, (_, codes) in enumerate(batch):
             wanted[at, : len(codes)] = torch.tensor(codes)
         logits = self.network(ids.to(self.device), attention_mask=mask.to(self.device)).logits  # (B, T, C)
-        return torch.nn.functional.cross_entropy(
-            logits.float().flatten(0, 1), wanted.to(self.device).flatten(), ignore_index=_UNKNOWN
-        )
+        return weighted_loss(logits.float().flatten(0, 1), wanted.to(self.device).flatten(), self.weights)
 
     def measure(self) -> dict[str, float]:
         """The scores of the held-out sentences."""
@@ -110,7 +113,8 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     encoder = build(texts, classes, settings, seed=job.seed, head="Token", cased=True)
     codes = {tag: code for code, tag in enumerate(classes)}
     coded = [[codes[tag] for tag in tags[row]] for row in fit]
-    learner = TagLearner(encoder, learned, coded, held_out, score, classes)
+    weights = class_weights(settings, np.array([code for one in coded for code in one]), len(classes))
+    learner = TagLearner(encoder, learned, coded, held_out, score, classes, weights)
     runtime.start(settings["model"] or "tagger", settings, total_steps=total_steps(settings, len(learner.rows)))
     runtime.log(f"{len(sentences):,} sentences, {len(classes)} tags: {', '.join(classes[:12])}.")
     runtime.log(f"Encoder: {encoder.origin} on {encoder.device}, learning rate {settings['learning_rate']:g}.")
@@ -120,6 +124,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     if not scores:  # an earlier attempt has measured
         fit_baseline(None)
     scores["encoder"] = learner.measure()
+    notes = (*trained.notes, *weight_notes(weights, classes))
     runtime.log(f"Encoder: best step {trained.best_step} of {trained.steps}, span F1 {trained.best_score:.4f}.")
     kind, why = _choose(scores, len(held))
     runtime.log(why)
@@ -129,7 +134,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     finish(
         job, runtime,
         Finished(kind, why, settings, [], {"rows": len(held), **scores}, trained.stopped,
-                 packages=_PACKAGES[kind], modules=_MODULES, limits=_limits(split), notes=trained.notes),
+                 packages=_PACKAGES[kind], modules=_MODULES, limits=_limits(split), notes=notes),
         {"model": _rows(test, said), "most_frequent": _rows(test, everywhere.tags(_words(test)))},
     )  # fmt: skip
 
@@ -152,7 +157,7 @@ def _aligned(tokenizer: Any, sentences: Words, codes: Sequence[Sequence[int]]) -
     """Token numbers of each piece, and the class at the first token of each word."""
     for parts, wanted in zip(pieces(tokenizer, sentences), codes, strict=True):
         for piece in parts:
-            found = [_UNKNOWN] * len(piece.ids)
+            found = [UNKNOWN] * len(piece.ids)
             for word, place in piece.words:
                 found[place] = wanted[word]
             if piece.words:
