@@ -17,6 +17,7 @@ from tests.recipes.folders import RunFolder, make_run, predict
 from worker.recipes.common.job import BadSettings, Job
 from worker.recipes.common.table import BadData, Table, read_table
 from worker.recipes.inspect import audit
+from worker.recipes.series.forecasting import forecast, usual_change
 from worker.recipes.series.reading import Many, series_of
 from worker.recipes.series.times import Rhythm, moments, rhythm_of
 
@@ -190,3 +191,27 @@ def test_what_was_tried_is_not_tried_again(mauna_loa: RunFolder, tmp_path: Path)
     assert run.train_here() == 0
     assert list(csv.DictReader((run.dir / "predictions/model.csv").open())) == before
     assert run.metrics() == []  # every window was kept
+
+
+def test_the_cycle_of_years_is_the_one_that_forecasts_best(tmp_path: Path) -> None:
+    """Sunspots: the autocorrelation is highest at 10 years, the seasonal naive is best, and known, at 11."""
+    from statsmodels.datasets import sunspots
+
+    found = sunspots.load_pandas().data.to_numpy()
+    years = "year,spots\n" + "".join(f"{year:.0f},{spots}\n" for year, spots in found)
+    many = read(tmp_path, years, "spots", horizon=33)
+    known, came = np.split(many.series[0].values, [-33])
+    error = np.abs(forecast("seasonal_naive", [known], 33, many.season)[0] - came).mean()
+    assert many.season == 11
+    assert error / usual_change(known, many.season) == pytest.approx(1.160, abs=0.001)  # the reference score
+
+
+def test_further_columns_are_named_that_a_forecast_does_not_use(tmp_path: Path) -> None:
+    lines = monthly(48).splitlines()
+    text = "\n".join([f"{lines[0]},holiday,price", *(f"{line},{at % 2},{at}" for at, line in enumerate(lines[1:]))])
+    said = audit(table_of(tmp_path, text), target="y", task="time_series_forecasting")["warnings"]
+    assert "Not used: holiday, price. A forecast learns from the past of “y” alone." in said
+    run = make_run(tmp_path, text, "y", recipe="time_series_forecasting", settings={"horizon": 6, "windows": 1})
+    run.all_steps_here()
+    assert run.json("artifacts/config.json")["notes"] == ["Not used: holiday, price."]
+    assert "not used: holiday (a forecast learns" in (run.dir / "artifacts/README.md").read_text()

@@ -44,6 +44,7 @@ _MOST_HOLES = 0.5
 _SHORT = 0.25  # of the usual length
 _MOST_STEPS = 2_000_000
 _SEASON_OF_YEARS, _STRONG = range(2, 21), 0.3
+_FEWEST_YEARS, _WINDOWS = 40, 3
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Many:
-    """All series of a table with their rhythm. `said` are sentences on what was done to them."""
+    """All series of a table with their rhythm. `unused` are further columns, `said` sentences on what was done."""
 
     series: list[Series]
     rhythm: Rhythm
@@ -65,6 +66,7 @@ class Many:
     horizon: int
     time_column: str
     id_column: str | None
+    unused: list[str]
     said: list[str]
 
 
@@ -114,8 +116,8 @@ def series_of(table: Table, job: Job) -> Many:
     said: list[str] = []
     found = [_even(name, one, rhythm, said) for name, one in sorted(grouped.items())]
     found = _long_enough(found, settings["horizon"], rhythm, said)
-    season = settings["season"] or _season(found, rhythm)
     shortest = min(len(one.values) for one in found)
+    season = settings["season"] or _season(found, rhythm, settings["horizon"] or shortest // 5)
     horizon = settings["horizon"] or max(1, min(max(2 * season, 6), shortest // 5))
     if shortest < max(_FEWEST, 2 * horizon + 2):
         short = min(found, key=lambda one: len(one.values)).name
@@ -124,7 +126,11 @@ def series_of(table: Table, job: Job) -> Many:
             f"The series{of} has {shortest} {rhythm.steps}; a horizon of {horizon} needs at least "
             f"{max(_FEWEST, 2 * horizon + 2)}. Ask for a shorter horizon."
         )
-    return Many(found, rhythm, season, horizon, when, names[0], _counted(said))
+    used = {target, when, names[0], *job.drop_columns}
+    unused = [name for name in table.names if name not in used]
+    if unused:
+        said.append(f"Not used: {', '.join(unused)}. A forecast learns from the past of “{target}” alone.")
+    return Many(found, rhythm, season, horizon, when, names[0], unused, _counted(said))
 
 
 def _names(
@@ -197,20 +203,38 @@ def _counted(said: list[str]) -> list[str]:
     return found
 
 
-def _season(series: list[Series], rhythm: Rhythm) -> int:
-    """The usual season of the rhythm; of years, the strongest cycle of 2 to 20 where there is one."""
+def _season(series: list[Series], rhythm: Rhythm, horizon: int) -> int:
+    """The usual season of the rhythm; of years, the strongest cycle of 2 to 20 where there is one.
+
+    The last steps, which may be sealed, play no role in it.
+    """
     usual = rhythm.season
     if rhythm.unit != "year":
         return usual if min(len(one.values) for one in series) > 2 * usual else 1
     values = max(series, key=lambda one: len(one.values)).values
-    if len(values) < 60:
+    values = values[: len(values) - horizon]
+    if len(values) < _FEWEST_YEARS:
         return 1
     change = values - values.mean()
     power = float((change**2).sum()) or 1.0
     strength = {lag: float((change[lag:] * change[:-lag]).sum()) / power for lag in _SEASON_OF_YEARS}
     peaks = [lag for lag in list(_SEASON_OF_YEARS)[1:-1] if strength[lag] > max(strength[lag - 1], strength[lag + 1])]
     best = max(peaks, key=lambda lag: strength[lag], default=1)
-    return best if best > 1 and strength[best] > _STRONG else 1
+    return _nearby(values, best, horizon) if best > 1 and strength[best] > _STRONG else 1
+
+
+def _nearby(values: NDArray[np.float64], peak: int, horizon: int) -> int:
+    """The peak or the lag beside it whose seasonal naive forecasts are best, by rolling origin.
+
+    Cycles of years are no whole number long, and their autocorrelation is nearly as high beside its peak.
+    """
+    outs = [at * horizon for at in range(1, _WINDOWS + 1) if len(values) - at * horizon >= 2 * (peak + 1)]
+
+    def error(lag: int) -> float:
+        ends = [(values[: len(values) - out], values[len(values) - out :][:horizon]) for out in outs]
+        return sum(float(np.abs(np.resize(past[-lag:], horizon) - came).mean()) for past, came in ends)
+
+    return min((peak, peak - 1, peak + 1), key=error)
 
 
 def facts_of(many: Many) -> dict[str, Any]:
@@ -220,4 +244,5 @@ def facts_of(many: Many) -> dict[str, Any]:
         "unit": rhythm.unit, "end": rhythm.end, "weekday": rhythm.weekday, "minute": rhythm.minute,
         "every": rhythm.every,
         "season": many.season, "horizon": many.horizon, "time_column": many.time_column, "id_column": many.id_column,
+        "unused": many.unused,
     }  # fmt: skip

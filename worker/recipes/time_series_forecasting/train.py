@@ -78,13 +78,16 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     model = np.column_stack([np.concatenate(part) for part in (said.values, said.low, said.high)])
     answers = {name: forecast(name, known.histories, known.horizon, known.season) for name in SIMPLE}
     rows = {name: _rows(row_ids, ["label"], np.concatenate(found)[:, None]) for name, found in answers.items()}
+    unused, measured = known.about["unused"], len(windows) * known.horizon * len(known.names)
+    ignored = [f"{name} (a forecast learns from the past of its own series)" for name in unused]
     limits = [f"It learned nothing after the training part: the last {known.horizon} {known.about['unit']}s of each "
               "series were kept to measure it, and `predict` forecasts across them."]  # fmt: skip
     finish(
         job, runtime,
-        Finished(kind, why, shown, [], {"rows": len(windows) * known.horizon * len(known.names), **scores}, stopped,
+        Finished(kind, why, shown, ignored, {"rows": measured, **scores}, stopped,
                  packages=[*([_PACKAGES[kind]] if kind in _PACKAGES else []), "numpy"],
-                 modules=("series.forecasting", "series.times"), limits=limits),
+                 modules=("series.forecasting", "series.times"), limits=limits,
+                 notes=[f"Not used: {', '.join(unused)}."] if unused else []),
         {"model": _rows(row_ids, ["label", "low", "high"], model), **rows},
     )  # fmt: skip
 
