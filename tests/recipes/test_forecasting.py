@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +122,12 @@ def test_several_series_are_told_apart_by_a_column(tmp_path: Path) -> None:
         (monthly(20), {"horizon": 12}, "a horizon of 12 needs at least 26"),
         (monthly(40, skip=tuple(range(3, 38))), {}, "More than half of the months"),
         (monthly(), {"horizn": 3}, "Did you mean “horizon”"),
+        pytest.param(
+            monthly(),
+            {"model": "amazon/chronos-bolt-small"},
+            "needs the package chronos-forecasting",
+            marks=pytest.mark.skipif(find_spec("chronos") is not None, reason="it is there"),
+        ),
     ],
 )
 def test_bad_input_gets_a_sentence(text: str, settings: dict[str, object], said: str, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ from agent.domain.runs import Scorecard
 from agent.runs.pictures.results import views_of
 from tests.recipes.folders import RunFolder, apply_run, make_run
 from tests.recipes.pictures_of import archive, digits, png, turned_digits
+from worker.recipes.common.job import BadSettings
 from worker.recipes.common.predict import main as predict_here
 from worker.recipes.common.table import BadData, Table, read_table
+from worker.recipes.images.network import network_settings
 from worker.recipes.inspect import audit
 from worker.recipes.inspect import main as inspect_here
 
@@ -222,3 +225,9 @@ def test_a_few_rows_without_their_image_are_left_out_and_many_are_refused(tmp_pa
 
 def png_of(at: int) -> bytes:
     return png(Image.new("L", (9, 9), 10 * at))
+
+
+@pytest.mark.skipif(find_spec("timm") is not None, reason="it is there")
+def test_a_model_of_a_package_that_is_missing_is_refused() -> None:
+    with pytest.raises(BadSettings, match=r"“timm/resnet18\.a1_in1k” needs the package timm, which this host lacks"):
+        network_settings({"model": "timm/resnet18.a1_in1k"}, {})

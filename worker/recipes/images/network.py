@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +48,17 @@ class Network:
 
 def network_settings(given: Mapping[str, Any], more: Mapping[str, Setting]) -> dict[str, Any]:
     """The value of each setting, and of `more` that a recipe has. Raises: BadSettings."""
-    return read_settings(given, {**SETTINGS, **more})
+    settings = read_settings(given, {**SETTINGS, **more})
+    if _is_of_timm(settings["model"]) and importlib.util.find_spec("timm") is None:
+        raise BadSettings(
+            f"The model “{settings['model']}” needs the package timm, which this host lacks. Install it beside the "
+            "worker, or name a model of transformers."
+        )
+    return settings
+
+
+def _is_of_timm(model: str | None) -> bool:
+    return bool(model) and str(model).startswith("timm/")
 
 
 def work(settings: dict[str, Any], rows: int) -> float:
@@ -89,23 +100,32 @@ def _usual_px(paths: Sequence[str]) -> int:
 
 
 def _pretrained(name: str, outputs: Sequence[str], size: int, kind: str) -> tuple[Any, Look]:
-    from transformers import AutoImageProcessor, AutoModelForImageClassification
+    from transformers import AutoModelForImageClassification
 
     try:
         network = AutoModelForImageClassification.from_pretrained(
             name, num_labels=len(outputs), id2label=dict(enumerate(outputs)), problem_type=kind,
             ignore_mismatched_sizes=True,
         )  # fmt: skip
-        seen = AutoImageProcessor.from_pretrained(name)
+        return network, _look_of(network, name, size)
     except (OSError, ValueError, AttributeError) as error:
         reason = str(error).strip().splitlines()[0][:200]
         raise BadSettings(
             f"The model “{name}” cannot be loaded here ({reason}). Name a folder on the host or a Hub model that the "
             "run may reach, or leave `model` out to train a small network from scratch."
         ) from error
+
+
+def _look_of(network: Any, name: str, size: int) -> Look:
+    """How a pretrained network sees images. A processor of timm's would need torchvision; its configuration says it."""
+    if _is_of_timm(name):
+        known = network.config.pretrained_cfg
+        return Look(int(known["input_size"][-1]), tuple(known["mean"]), tuple(known["std"]))
+    from transformers import AutoImageProcessor
+
+    seen = AutoImageProcessor.from_pretrained(name)
     fixed = getattr(network.config, "image_size", size)  # of a network that takes one size only
-    px = int(fixed if isinstance(fixed, int) else size)
-    return network, Look(px, tuple(seen.image_mean), tuple(seen.image_std))
+    return Look(int(fixed if isinstance(fixed, int) else size), tuple(seen.image_mean), tuple(seen.image_std))
 
 
 def _from_scratch(outputs: Sequence[str], size: int, kind: str) -> tuple[Any, Look]:

@@ -1,7 +1,7 @@
 """The ways to forecast: what each says of the steps after a history. Copied beside a finished model.
 
-Needs numpy; statsforecast for ETS and ARIMA, LightGBM for the one with lags. A history is evenly spaced and has no
-holes.
+Needs numpy; statsforecast for ETS and ARIMA, LightGBM for the one with lags, chronos-forecasting for Chronos. A history
+is evenly spaced and has no holes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 SIMPLE = ("last_value", "seasonal_naive")  # the baselines, and what may win a tie
-METHODS = (*SIMPLE, "ets", "arima", "lightgbm")  # the simpler first
+METHODS = (*SIMPLE, "ets", "arima", "lightgbm", "chronos")  # the simpler first
 _MOST_LAGS = 24
 _LONGEST_SEASON = 60  # that ETS and ARIMA are fitted to; the lags take longer ones
 _TREES = {"num_leaves": 15, "learning_rate": 0.05, "min_data_in_leaf": 5, "verbosity": -1, "num_threads": 2}
 _ROUNDS = 300
 
 
-def forecast(method: str, histories: Sequence[Values], steps: int, season: int, *, booster: Any = None) -> list[Values]:
-    """The next `steps` values of each history."""
+def forecast(method: str, histories: Sequence[Values], steps: int, season: int, *, fitted: Any = None) -> list[Values]:
+    """The next `steps` values of each history. `fitted` is the booster with lags, or the pipeline of Chronos."""
     if method == "lightgbm":
-        return _by_lags(booster or fit_lags(histories, season), histories, steps, season)
+        return _by_lags(fitted or fit_lags(histories, season), histories, steps, season)
+    if method == "chronos":
+        return _by_chronos(fitted, histories, steps)
     return [_single(method, history, steps, season) for history in histories]
 
 
@@ -51,6 +53,22 @@ def _single(method: str, history: Values, steps: int, season: int) -> Values:
         ):  # a history that it cannot be fitted to
             return np.full(steps, history[-1])
     return np.where(np.isfinite(found), found, history[-1])
+
+
+def _by_chronos(pipeline: Any, histories: Sequence[Values], steps: int) -> list[Values]:
+    import torch
+
+    known = [torch.tensor(history, dtype=torch.float32) for history in histories]
+    middle, _ = pipeline.predict_quantiles(known, prediction_length=steps, quantile_levels=[0.5])
+    return [np.asarray(one, dtype=np.float64).reshape(-1) for one in middle]
+
+
+def load_chronos(place: str | Path) -> Any:
+    """The pipeline of a Chronos model, by Hub id or folder. On a GPU where there is one."""
+    import torch
+    from chronos import BaseChronosPipeline
+
+    return BaseChronosPipeline.from_pretrained(place, device_map="cuda" if torch.cuda.is_available() else "cpu")
 
 
 def lags_of(season: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ SETTINGS = {
     "id_column": Setting(None, also=("id", "series", "series_column")),
     "season": Setting(0, 0, 10_000, ("season_length",)),  # 0: by the rhythm of the data
     "windows": Setting(3, 1, 20),  # of the rolling validation
+    "model": Setting(None, also=("backbone", "base_model")),  # of Chronos, by Hub id or folder
 }
 _TIME_NAMES = (
     "t",
@@ -88,6 +90,8 @@ def _may_be_time(name: str, cells: list[str]) -> bool:
 def series_of(table: Table, job: Job) -> Many:
     """Every series of a table. Raises: BadData, BadSettings."""
     settings = read_settings(job.settings, SETTINGS)
+    if settings["model"]:
+        _require_chronos(settings["model"])
     target = find_column(table, job.target)
     when = time_column(table, wanted=settings["time_column"], target=target)
     if when is None:
@@ -131,6 +135,15 @@ def series_of(table: Table, job: Job) -> Many:
     if unused:
         said.append(f"Not used: {', '.join(unused)}. A forecast learns from the past of “{target}” alone.")
     return Many(found, rhythm, season, horizon, when, names[0], unused, _counted(said))
+
+
+def _require_chronos(model: str) -> None:
+    """Raises: BadSettings where the package is not there."""
+    if importlib.util.find_spec("chronos") is None:
+        raise BadSettings(
+            f"The model “{model}” needs the package chronos-forecasting, which this host lacks. Install it beside the "
+            "worker, or leave `model` out: seasonal naive, ETS, ARIMA and LightGBM with lags are tried."
+        )
 
 
 def _names(

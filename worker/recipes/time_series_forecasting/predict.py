@@ -1,6 +1,6 @@
 """The finished forecaster: a horizon in, the next moments with their values and 90 % intervals out.
 
-Needs numpy, and statsforecast for ETS and ARIMA, LightGBM for the method with lags.
+Needs numpy, and statsforecast for ETS and ARIMA, LightGBM for the method with lags, chronos-forecasting for Chronos.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from worker.recipes.common.table import BadData
-from worker.recipes.series.forecasting import Values, forecast, load_booster, widths
+from worker.recipes.series.forecasting import Values, forecast, load_booster, load_chronos, widths
 from worker.recipes.series.times import Rhythm
 
 _MOST_STEPS = 5_000
@@ -55,7 +55,7 @@ class Model:
         self._about = description
         parts = {name: description[name] for name in ("unit", "end", "weekday", "minute")}
         self._rhythm = Rhythm(**parts, every=description.get("every", 1))
-        self._booster = load_booster(folder) if description["kind"] == "lightgbm" else None
+        self._fitted = _fitted(folder, description["kind"])
         periods: dict[str, list[int]] = {}
         values: dict[str, list[float]] = {}
         with (folder / "history.csv").open(encoding="utf-8", newline="") as file:
@@ -69,7 +69,7 @@ class Model:
     def ahead(self, steps: int, *, skip: int = 0) -> Ahead:
         """The forecast of `steps` steps, the first `skip` after the training part left out."""
         season, whole = int(self._about["season"]), steps + skip
-        found = forecast(self._about["kind"], self._histories, whole, season, booster=self._booster)
+        found = forecast(self._about["kind"], self._histories, whole, season, fitted=self._fitted)
         half = [widths(self._about["spread"], history, whole, season) for history in self._histories]
         moments = [
             [self._rhythm.written(number) for number in range(first + skip, first + whole)] for first in self._next
@@ -90,6 +90,12 @@ class Model:
                 f"A horizon is a whole number of {self._about['unit']}s from 1 to {_MOST_STEPS:,}, not “{said}”."
             )
         return self.ahead(int(said), skip=int(self._about["horizon"]))
+
+
+def _fitted(folder: Path, kind: str) -> Any:
+    if kind == "chronos":
+        return load_chronos(folder / "chronos")
+    return load_booster(folder) if kind == "lightgbm" else None
 
 
 def load(folder: Path) -> Model:

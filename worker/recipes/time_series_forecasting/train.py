@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from trainyard import TrainingRuntime
 from worker.recipes.common.finish import Finished, finish
-from worker.recipes.common.job import Job, read_settings, write_json
+from worker.recipes.common.job import BadSettings, Job, read_settings, write_json
 from worker.recipes.common.table import read_table, write_rows
-from worker.recipes.series.forecasting import METHODS, SIMPLE, Values, fit_lags, forecast, usual_change
+from worker.recipes.series.forecasting import METHODS, SIMPLE, Values, fit_lags, forecast, load_chronos, usual_change
 from worker.recipes.series.reading import SETTINGS
 from worker.recipes.time_series_forecasting.predict import load
 
@@ -27,8 +27,8 @@ _MOST_VALUES = 20_000  # in all series, beyond which ARIMA takes too long
 _PARTS = 4  # of a horizon, whose errors are looked at apart
 _WITHIN = 0.9  # of the errors lie in the interval
 _NAMES = {"last_value": "the last value", "seasonal_naive": "seasonal naive", "ets": "ETS", "arima": "ARIMA",
-          "lightgbm": "LightGBM with lags"}  # fmt: skip
-_PACKAGES = {"ets": "statsforecast", "arima": "statsforecast", "lightgbm": "lightgbm"}
+          "lightgbm": "LightGBM with lags", "chronos": "Chronos"}  # fmt: skip
+_PACKAGES = {"ets": "statsforecast", "arima": "statsforecast", "lightgbm": "lightgbm", "chronos": "chronos-forecasting"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Known:
     season: int
     horizon: int
     about: dict[str, Any]
+    chronos: Any = None  # its pipeline, where a model is named
 
     def windows(self, wanted: int) -> list[int]:
         """How many values at the end each window of the validation leaves out, the earliest first."""
@@ -48,11 +49,15 @@ class Known:
         fitting = [at * self.horizon for at in range(wanted, 0, -1)]
         return [out for out in fitting if shortest - out >= max(self.season + 2, shortest // 3)] or [self.horizon]
 
+    def fitted(self, method: str) -> Any:
+        """What a method brings along; LightGBM is fitted to each window."""
+        return self.chronos if method == "chronos" else None
+
     def errors(self, method: str, out: int) -> NDArray[np.float64]:
         """What a method is off in a window, in parts of the usual change: (n_series, horizon)."""
         before = [history[:-out] for history in self.histories]
         came = [history[len(history) - out :][: self.horizon] for history in self.histories]
-        said = forecast(method, before, self.horizon, self.season)
+        said = forecast(method, before, self.horizon, self.season, fitted=self.fitted(method))
         scales = [usual_change(history, self.season) for history in before]
         return np.array([(one - true) / scale for one, true, scale in zip(said, came, scales, strict=True)])
 
@@ -60,9 +65,10 @@ class Known:
 def train(job: Job, runtime: TrainingRuntime) -> None:
     """Try, choose, and leave artifacts and predictions. Raises: BadSettings."""
     settings = read_settings(job.settings, SETTINGS)
-    known = _known(job)
+    known = _known(job, settings["model"])
     total = sum(map(len, known.histories))
-    methods = [name for name in METHODS if name != "arima" or total <= _MOST_VALUES]
+    left_out = {*(() if total <= _MOST_VALUES else ("arima",)), *(() if settings["model"] else ("chronos",))}
+    methods = [name for name in METHODS if name not in left_out]
     windows = known.windows(settings["windows"])
     shown = {**settings, "season": known.season, "horizon": known.horizon}
     runtime.start("forecasting", shown, total_steps=len(windows) * len(methods))
@@ -92,7 +98,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     )  # fmt: skip
 
 
-def _known(job: Job) -> Known:
+def _known(job: Job, model: str | None) -> Known:
     about = json.loads((job.run_dir / "data/split.json").read_text(encoding="utf-8"))
     table = read_table(job.run_dir / "data/train.csv", delimiter=",")
     values: dict[str, list[float]] = {}
@@ -102,7 +108,22 @@ def _known(job: Job) -> Known:
         first.setdefault(name, int(period))
         values.setdefault(name, []).append(float(value))
     histories = [np.array(found) for found in values.values()]
-    return Known(list(values), list(first.values()), histories, int(about["season"]), int(about["horizon"]), about)
+    chronos = _chronos(model) if model else None
+    return Known(
+        list(values), list(first.values()), histories, int(about["season"]), int(about["horizon"]), about, chronos
+    )
+
+
+def _chronos(model: str) -> Any:
+    """Raises: BadSettings."""
+    try:
+        return load_chronos(model)
+    except (OSError, ValueError, AttributeError) as error:
+        reason = str(error).strip().splitlines()[0][:200]
+        raise BadSettings(
+            f"The model “{model}” cannot be loaded here ({reason}). Name a folder on the host or a model of Chronos on "
+            "the Hub that the run may reach, or leave `model` out."
+        ) from error
 
 
 def _tried(
@@ -156,6 +177,8 @@ def _save(job: Job, known: Known, kind: str, errors: NDArray[np.float64]) -> Non
     write_rows(job.artifacts / "history.csv", ["series", "period", "value"], rows)
     if kind == "lightgbm":
         fit_lags(known.histories, known.season).save_model(job.artifacts / "model.txt")
+    if kind == "chronos":
+        known.chronos.inner_model.save_pretrained(job.artifacts / "chronos")
     half: list[float] = []
     for part in np.array_split(np.abs(errors), min(_PARTS, known.horizon), axis=1):
         half += [max(float(np.quantile(part, _WITHIN)), max(half, default=0.0))] * part.shape[1]
