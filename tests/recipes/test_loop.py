@@ -26,7 +26,7 @@ class Line:
 
     def __init__(self, fits: int = ROWS) -> None:
         torch.manual_seed(1)
-        self.network, self.device, self.key = torch.nn.Linear(1, 1), "cpu", "line"
+        self.network, self.device, self.key, self.count = torch.nn.Linear(1, 1), "cpu", "line", ROWS
         self._fits, self.x = fits, torch.linspace(-1, 1, ROWS)[:, None]
         self.largest = 0
 
@@ -48,7 +48,7 @@ def trained(folder: Path, learner: Line, *, listens: bool = False, **given: Any)
         runtime.register_graceful_shutdown()
     runtime.start("line", settings, total_steps=36)
     loop = Loop(learner, settings, runtime, seed=3)
-    result = loop.run(ROWS, Goal("mse", before_first=lambda _step: None, higher=False))
+    result = loop.run(Goal("mse", before_first=lambda _step: None, higher=False))
     runtime.finish("completed")
     return result
 

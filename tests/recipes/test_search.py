@@ -12,11 +12,13 @@ import pytest
 from agent.domain.pictures import Progress, Reported
 from agent.domain.runs import Outcome, RunSpec, RunState
 from agent.runs.cards.run_cards import found_facts
-from tests.recipes.folders import Make, RunFolder, make_run
+from tests.recipes.folders import TEXT, Make, RunFolder, make_run, texts_csv
+from tests.recipes.pictures_of import archive, digits
 from tests.recipes.test_regression import diabetes, wavy
 from worker.recipes.common.job import BadSettings
 from worker.recipes.common.search import KEPT, Budget, Plan, Range, Trial, ranges_left
 from worker.recipes.tabular.boosting import SETTINGS, asked, effort
+from worker.recipes.text_generation.settings import generation_settings
 from worker.supervisor.outputs import read_found
 
 SEARCH = {"trials": 8, "rounds": 60, "learning_rate": 0.2}
@@ -146,3 +148,48 @@ def test_minutes_end_a_search(make: Make) -> None:
     assert run.train_here() == 0
     taken = sum(one["seconds"] for one in run.json(KEPT))
     assert 1.2 <= taken < time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    ("recipe", "network"), [("text_classification", "encoder"), ("image_classification", "network")]
+)
+def test_a_network_is_searched_too_and_trained_once_more_with_the_best(recipe: str, network: str, make: Make) -> None:
+    images = [(f"digits/{label}/{at}.png", image) for at, (label, image) in enumerate(digits(120))]
+    data, target = (texts_csv(200), "library") if network == "encoder" else (archive(images), "label")
+    settings = {
+        **(TEXT if network == "encoder" else {"epochs": 2, "batch_size": 16}),
+        "trials": 6,
+        "weight_decay": 0.05,
+    }
+    run = make(data, target, recipe=recipe, settings=settings)
+    assert run.all_steps_here()["metric"] == "macro_f1"
+    trials = run.json(KEPT)
+    assert [one["number"] for one in trials] == list(range(1, 7))
+    assert set(trials[0]["drawn"]) == {"learning_rate", "warmup_frac"}
+    baseline, *rows = run.metrics()
+    assert baseline["step"] == 0
+    assert [row["step"] for row in rows] == list(range(1, 7))  # a step is a trial, in which nothing else reports
+    best = max((one for one in trials if not one["pruned"]), key=lambda one: one["value"])
+    settings = run.json("artifacts/config.json")["settings"]
+    assert {name: settings[name] for name in best["drawn"]} == best["drawn"]
+    scores = run.json("artifacts/metrics.json")["validation"]
+    assert scores[network]["macro_f1"] == pytest.approx(best["value"])
+    assert run.json("meta.json")["total_steps"] == 6
+
+
+def test_a_search_of_networks_is_stopped_and_goes_on(make: Make) -> None:
+    run = make(texts_csv(120), "library", recipe="text_classification", settings={**TEXT, "trials": 4})
+    assert run.prepare_here() == 0
+    assert run.stop_here_after(3) == 0  # the baseline and two trials
+    before = run.json(KEPT)
+    assert len(before) < 4
+    assert run.json("meta.json")["status"] == "stopped"
+    assert run.train_here() == 0
+    assert run.json(KEPT)[: len(before)] == before
+    assert len(run.json(KEPT)) == 4
+    assert run.json("meta.json")["status"] == "completed"
+
+
+def test_a_recipe_that_searches_nothing_says_which_do() -> None:
+    with pytest.raises(BadSettings, match="searches no settings, so it takes no trials; those of tables"):
+        generation_settings({"trials": 5})

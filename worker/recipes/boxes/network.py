@@ -119,6 +119,7 @@ class BoxLearner:
     def __post_init__(self) -> None:
         self.network, self.device = self.detector.network, self.detector.device
         boxes = b"".join(part.tobytes() for one in self.wanted for part in one)
+        self.count = len(self.images)
         self.key = str(zlib.crc32(boxes, zlib.crc32(self.images.tobytes())))
 
     def loss(self, rows: NDArray[np.int64]) -> Any:

@@ -21,6 +21,8 @@ from typing import Any, NoReturn
 from worker.recipes.common.table import BadData
 
 UNUSABLE = 65
+_OF_A_SEARCH = ("trials", "minutes")
+_SEARCHING = "those of tables with a target, of texts with classes, of images with classes or numbers, and of tokens"
 
 
 class BadSettings(Exception):
@@ -123,6 +125,8 @@ def read_settings(given: Mapping[str, Any], known: Mapping[str, Setting]) -> dic
     found = {name: setting.default for name, setting in known.items()}
     for said, value in given.items():
         if said not in names:
+            if said in _OF_A_SEARCH:
+                raise BadSettings(f"This recipe searches no settings, so it takes no {said}; {_SEARCHING} do.")
             close = difflib.get_close_matches(said.lower(), names, n=1)
             meant = names[close[0]] if close else ""
             guess = f" Did you mean “{meant}”, which takes {known[meant].takes}?" if meant else ""

@@ -87,6 +87,15 @@ class Plan:
         whole = [one for one in tried if not one.pruned]
         return (min if self.lower else max)(whole, key=lambda one: one.value, default=None)
 
+    def summary(self, tried: Sequence[Trial]) -> str:
+        """What the trials came to, in a sentence."""
+        best, early = self.best(tried), sum(one.pruned for one in tried)
+        reached = f": {self.metric} {best.value:.4f} in trial {best.number}" if best else ""
+        return (
+            f"{len(tried)} trials, {early} of them ended early{reached} against {tried[0].value:.4f} with the recipe's "
+            "own settings."
+        )
+
 
 def ranges_left(
     given: Mapping[str, Any], known: Mapping[str, Setting], ranges: Mapping[str, Range]
@@ -152,7 +161,7 @@ def _tried(
     value = attempt({**plan.settings, **drawing.params}, report)
     seconds = round(time.monotonic() - began, 3)
     one = Trial(drawing.number + 1, dict(drawing.params), value, ended == "pruned", seconds, reports)
-    return one, ended == "stopped"
+    return one, ended == "stopped" or runtime.should_stop  # it may have ended early before it could report
 
 
 def _distribution(default: Any, found: Range) -> Any:

@@ -33,6 +33,7 @@ class ImageLearner:
 
     def __post_init__(self) -> None:
         self.network, self.device = self.made.network, self.made.device
+        self.count = len(self.images)
         self.key = str(zlib.crc32(self.wanted.tobytes(), zlib.crc32(self.images.tobytes())))
 
     def loss(self, rows: NDArray[np.int64]) -> Any:

@@ -13,12 +13,12 @@ import numpy as np
 from worker.recipes.common.images import opened
 from worker.recipes.common.job import BadSettings, Setting, read_settings, usable_cpus
 from worker.recipes.images.encoding import Look, NetworkModel
-from worker.recipes.networks.loop import SETTINGS as LOOP
+from worker.recipes.networks.fitting import SEARCHED, budget_of
 from worker.recipes.networks.loop import rows_per_step, total_steps
 
 SETTINGS = {
     "model": Setting(None, also=("backbone", "base_model")),
-    **LOOP,
+    **SEARCHED,
     "epochs": Setting(30, 1, 1000),
     "early_stopping_patience": Setting(8, 1, 1000, ("patience",)),
     "image_size": Setting(0, 0, 1024, ("size", "resolution")),  # 0: as the images are, 32 to 96; of a model, its own
@@ -66,7 +66,7 @@ def work(settings: dict[str, Any], rows: int) -> float:
     per_image = (
         _NAMED_MODEL if settings["model"] else (settings["image_size"] / 32) ** 2 if settings["image_size"] else 1.0
     )
-    return float(total_steps(settings, rows) * rows_per_step(settings) * per_image)
+    return float(total_steps(settings, rows) * rows_per_step(settings) * per_image) * budget_of(settings).work
 
 
 def build(paths: Sequence[str], outputs: Sequence[str], settings: dict[str, Any], *, seed: int, mse: bool) -> Network:

@@ -26,7 +26,8 @@ from worker.recipes.common.split import split_rows
 from worker.recipes.images.encoding import grey, pixels
 from worker.recipes.images.learner import ImageLearner
 from worker.recipes.images.network import Network, build, network_settings
-from worker.recipes.networks.loop import Goal, Loop, Trained, total_steps
+from worker.recipes.networks.fitting import Fitted, fitted, planned_steps
+from worker.recipes.networks.loop import Goal
 
 _PACKAGES = {"network": ("torch", "transformers", "safetensors", "pillow", "numpy"),
              "linear": ("scikit-learn", "skops", "pillow", "numpy")}  # fmt: skip
@@ -83,17 +84,16 @@ def train_images(
     test_paths = [str(job.run_dir / cell) for cell in test.columns[IMAGE]]
     problem: Problem = problem_of(table.columns[split["target"]], settings)
     fit, held = split_rows(problem.strata, frac=settings["valid_frac"], seed=job.seed)
-    runtime.start(settings["model"] or "image network", settings, total_steps=total_steps(settings, len(fit)))
-    made = build(paths, problem.outputs, settings, seed=job.seed, mse=problem.wanted.dtype.kind == "f")
-    runtime.log(f"{len(paths):,} images. Network: {made.origin} on {made.device}.")
+    runtime.start(settings["model"] or "image network", settings, total_steps=planned_steps(settings, len(fit)))
     rows = grey(paths)
-    scores, trained = _candidates(job, runtime, problem, made, settings, (paths, rows), (fit, held))
+    scores, done = _candidates(job, runtime, problem, settings, (paths, rows), (fit, held))
+    trained = done.trained
     kind, why = _choose(problem, scores, len(held))
     runtime.log(why)
     stopped = trained.stopped or runtime.should_stop
     everything = fit if stopped else np.arange(len(paths))
     linear = _linear(job, problem, rows, everything, "linear" if stopped else "linear_on_all")
-    _save(job, kind, problem, made, linear)
+    _save(job, kind, problem, done.learner.made, linear)
     answers = {
         "model": answers_of(job.artifacts, test_paths),
         "linear": problem.of_linear(linear, grey(test_paths)),
@@ -102,9 +102,10 @@ def train_images(
     ignored = [f"{name} (this recipe reads images)" for name in table.names if name not in {IMAGE, split["target"]}]
     finish(
         job, runtime,
-        Finished(kind, why, settings, ignored, {"rows": len(held), **scores}, stopped,
+        Finished(kind, why, done.settings, ignored, {"rows": len(held), **scores}, stopped,
                  packages=_PACKAGES[kind], modules=problem.modules, limits=problem.limits,
-                 notes=(*trained.notes, *problem.notes)),
+                 notes=(*trained.notes, *problem.notes),
+                 found=done.found if kind == "network" else {}),
         {name: problem.prediction_rows(test.columns["row_id"], said) for name, said in answers.items()},
     )  # fmt: skip
 
@@ -113,12 +114,11 @@ def _candidates(
     job: Job,
     runtime: TrainingRuntime,
     problem: Problem,
-    made: Network,
     settings: dict[str, Any],
     images: tuple[list[str], Answers],
     parts: tuple[Places, Places],
-) -> tuple[dict[str, dict[str, float]], Trained]:
-    """The scores of all candidates on the held-out images, and what the loop reached."""
+) -> tuple[dict[str, dict[str, float]], Fitted[ImageLearner]]:
+    """The scores of all candidates on the held-out images, and the trained network."""
     (paths, rows), (fit, held), metric = images, parts, problem.metric
     scores: dict[str, dict[str, float]] = {}
 
@@ -133,18 +133,29 @@ def _candidates(
         if step is not None:
             log_baseline(runtime, "linear", scores["linear"], step=step)
 
-    seen = pixels(paths, made.look.size_px)
-    learner = ImageLearner(
-        made, seen[fit], problem.wanted[fit], seen[held], lambda logits: problem.score(problem.of_logits(logits), held),
-        shift=settings["shift"], flip=bool(settings["flip"]), weights=problem.weights,
-    )  # fmt: skip
+    seen: dict[int, NDArray[np.uint8]] = {}
+
+    def made(settings: dict[str, Any]) -> ImageLearner:
+        network = build(paths, problem.outputs, settings, seed=job.seed, mse=problem.wanted.dtype.kind == "f")
+        size = network.look.size_px
+        if size not in seen:
+            seen[size] = pixels(paths, size)
+        every = seen[size]
+        return ImageLearner(
+            network, every[fit], problem.wanted[fit], every[held],
+            lambda logits: problem.score(problem.of_logits(logits), held),
+            shift=settings["shift"], flip=bool(settings["flip"]), weights=problem.weights,
+        )  # fmt: skip
+
     goal = Goal(metric, before_first=fit_baselines, higher=not problem.lower)
-    trained = Loop(learner, settings, runtime, seed=job.seed).run(len(fit), goal)
+    done = fitted(job, runtime, made(settings), settings, made, goal)
     if not scores:  # an earlier attempt has measured
         fit_baselines(None)
-    scores["network"] = learner.measure()
-    runtime.log(f"Network: best step {trained.best_step} of {trained.steps}, {metric} {trained.best_score:.4f}.")
-    return scores, trained
+    scores["network"] = done.learner.measure()
+    network, trained = done.learner.made, done.trained
+    runtime.log(f"Network: {network.origin} on {network.device}; best step {trained.best_step} of {trained.steps}, "
+                f"{metric} {trained.best_score:.4f}.")  # fmt: skip
+    return scores, done
 
 
 def _linear(job: Job, problem: Problem, rows: Answers, at: Places, name: str) -> Any:

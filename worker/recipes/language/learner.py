@@ -27,6 +27,7 @@ class LanguageLearner:
     def __post_init__(self) -> None:
         self.network, self.device = self.language.network, self.language.device
         self.blocks = packed(self.language.tokenizer, self.texts, self.language.longest)
+        self.count = len(self.blocks)
         self.key = str(zlib.crc32(self.blocks.tobytes()))
 
     def loss(self, rows: NDArray[np.int64]) -> Any:

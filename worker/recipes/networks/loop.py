@@ -41,11 +41,12 @@ SETTINGS = {
 
 
 class Learner(Protocol):
-    """What is trained. `key` names data and network, so that a checkpoint of others is not taken."""
+    """What is trained, on `count` rows. `key` names data and network, so that a checkpoint of others is not taken."""
 
     network: Any
     device: str
     key: str
+    count: int
 
     def loss(self, rows: NDArray[np.int64]) -> Any:
         """The mean loss of these rows, as a scalar tensor with its graph."""
@@ -58,12 +59,13 @@ class Learner(Protocol):
 class Goal:
     """The metric that decides, its direction, and what to do before anything is measured for the first time.
 
-    `before_first` is called with the step.
+    `before_first` is called with the step. `go_on` is told step and metric of each measurement, and may end it all.
     """
 
     metric: str
     before_first: Callable[[int], object]
     higher: bool = True
+    go_on: Callable[[int, float], bool] = lambda _step, _value: True
 
 
 @dataclass(frozen=True)
@@ -110,19 +112,20 @@ class Loop:
         self._step, self._misses, self._saved_at = 0, 0, time.monotonic()
         self._parts = settings["gradient_accumulation_steps"]
         self._half = half_precision(learner.device)
-        self._measured, self._ranks = False, ranks()
+        self._measured, self._going, self._ranks = False, True, ranks()
         self._best: tuple[float, int, dict[str, Any]] = (-math.inf, 0, {})  # the higher the better
 
-    def run(self, rows: int, goal: Goal) -> Trained:
-        """Train on `rows` until the steps are done, it pays no more, or somebody asks to stop. Raises: Diverged."""
-        steps, size = total_steps(self._settings, rows), rows_per_step(self._settings)
+    def run(self, goal: Goal) -> Trained:
+        """Train until the steps are done, it pays no more, or somebody asks to stop. Raises: Diverged."""
+        rows, size = self._learner.count, rows_per_step(self._settings)
+        steps = total_steps(self._settings, rows)
         per_epoch = math.ceil(rows / size)
         every = max(1, min(per_epoch, steps // 2))
         self._prepare(steps)
         self._state.key = json.dumps([self._settings, self._seed, rows, steps, self._learner.key])
         self._resume()
         self._begin_alike()
-        while self._step < steps and self._misses < self._settings["early_stopping_patience"]:
+        while self._going and self._step < steps and self._misses < self._settings["early_stopping_patience"]:
             if self._runtime.should_stop:
                 break
             epoch, at = divmod(self._step, per_epoch)
@@ -256,6 +259,7 @@ class Loop:
         self._learner.network.eval()
         found = self._learner.measure()
         self._runtime.log_metrics(step=self._step, **curves(found, part="valid"))
+        self._going = goal.go_on(self._step, found[goal.metric])
         score = found[goal.metric] if goal.higher else -found[goal.metric]
         if score > self._best[0]:
             weights = {name: part.detach().clone() for name, part in self._learner.network.state_dict().items()}

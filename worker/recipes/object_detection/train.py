@@ -68,7 +68,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     runtime.log(f"{len(paths):,} images with {sum(map(len, boxes)):,} boxes of {len(classes)} labels. Network: "
                 f"{settings['model'] or 'a small one from scratch'} ({count:.2f} M parameters, "
                 f"{detector.look.size_px} px) on {detector.device}.")  # fmt: skip
-    trained = Loop(learner, settings, runtime, seed=job.seed).run(len(fit), Goal(_METRIC, before_first=fit_baseline))
+    trained = Loop(learner, settings, runtime, seed=job.seed).run(Goal(_METRIC, before_first=fit_baseline))
     if not scores:  # an earlier attempt has measured
         fit_baseline(None)
     scores["network"] = learner.measure()

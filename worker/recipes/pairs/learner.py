@@ -30,6 +30,7 @@ class PairLearner:
     def __post_init__(self) -> None:
         self.network, self.device = self.made.network, self.made.device
         self._rows, self._held = self._tokens(self.pairs), self._tokens(self.held)
+        self.count = len(self._rows)
         self.key = str(zlib.crc32(repr(self._rows).encode()))
 
     def loss(self, rows: NDArray[np.int64]) -> Any:

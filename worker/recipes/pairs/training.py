@@ -123,7 +123,7 @@ def _candidates(
         made, (learning.sources, learning.targets), (holding.sources, holding.targets), scored, shown=_SHOWN
     )
     goal = Goal("loss", before_first=measure_baselines, higher=False)
-    trained = Loop(learner, settings, runtime, seed=job.seed).run(len(learning.sources), goal)
+    trained = Loop(learner, settings, runtime, seed=job.seed).run(goal)
     if not scores:  # an earlier attempt has measured
         measure_baselines(None)
     scores[NETWORK] = scored(made.writer(beams=settings["beams"]).texts(chosen.sources))

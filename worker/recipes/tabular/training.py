@@ -117,9 +117,7 @@ def _searched(study: Study, runtime: TrainingRuntime, plan: Plan, fit: Places, h
     best = plan.best(tried)
     if best is None:
         return study, _candidates(study, runtime, fit, held)
-    early = sum(one.pruned for one in tried)
-    runtime.log(f"{len(tried)} trials, {early} of them ended early: {metric} {best.value:.4f} in trial {best.number} "
-                f"against {tried[0].value:.4f} with the recipe's own settings.")  # fmt: skip
+    runtime.log(plan.summary(tried))
     study = replace(study, settings={**study.settings, **best.drawn})
     boosted, _ = study.tried(fit, held)
     scores["lightgbm"] = study.score(boosted, held)

@@ -28,7 +28,8 @@ from worker.recipes.common.kept import kept
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.split import split_rows
 from worker.recipes.common.table import BadData
-from worker.recipes.networks.loop import Goal, Loop, total_steps
+from worker.recipes.networks.fitting import Fitted, fitted, planned_steps
+from worker.recipes.networks.loop import Goal
 from worker.recipes.text_classification.predict import load
 from worker.recipes.texts import linear
 from worker.recipes.texts.encoder import Encoder, build, encoder_settings
@@ -62,14 +63,13 @@ class Texts:
 
 @dataclass
 class _Found:
-    """What was trained on the fitting rows, and what it scores on the held-out ones."""
+    """What was trained on the fitting rows, with which settings, and what it scores on the held-out ones."""
 
     linear: Any
-    encoder: Encoder
+    fitted: Fitted[TextLearner]
     scores: dict[str, dict[str, float]]
     held: int
     stopped: bool
-    notes: tuple[str, ...]
 
 
 def train(job: Job, runtime: TrainingRuntime) -> None:
@@ -83,8 +83,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     require_words(data.texts, column)
     groups = data.texts if split["equal_inputs_kept_together"] else None
     fit, held = split_rows(labels, frac=settings["valid_frac"], seed=job.seed, groups=groups)
-    steps = total_steps(settings, len(fit))
-    runtime.start(settings["model"] or "encoder", settings, total_steps=steps)
+    runtime.start(settings["model"] or "encoder", settings, total_steps=planned_steps(settings, len(fit)))
     runtime.log(f"{len(labels)} texts from “{column}”, classes: {', '.join(classes[:10])}.")
     codes = np.searchsorted(classes, labels)
     weights = class_weights(settings, codes[fit], len(classes))
@@ -94,7 +93,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     runtime.log(why)
     found.stopped = found.stopped or runtime.should_stop
     linear = found.linear if found.stopped else _linear(job, "linear_on_all", data.texts, codes, balanced=balanced)
-    _save(job, kind, found.encoder if kind == "encoder" else linear, column, classes)
+    _save(job, kind, found.fitted.learner.encoder if kind == "encoder" else linear, column, classes)
     used = {column, split["target"]}
     ignored = [f"{name} (this recipe reads one text column)" for name in table.names if name not in used]
     shares = {
@@ -104,9 +103,10 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     }
     finish(
         job, runtime,
-        Finished(kind, why, settings, ignored, {"rows": len(held), **found.scores}, found.stopped,
+        Finished(kind, why, found.fitted.settings, ignored, {"rows": len(held), **found.scores}, found.stopped,
                  packages=_PACKAGES[kind], modules=("classes.answers", "texts.encoding"), limits=limits_of(classes),
-                 notes=(*found.notes, *weight_notes(weights, classes))),
+                 notes=(*found.fitted.trained.notes, *weight_notes(weights, classes)),
+                 found=found.fitted.found if kind == "encoder" else {}),
         {name: share_rows(test.columns["row_id"], classes, said) for name, said in shares.items()},
     )  # fmt: skip
 
@@ -138,18 +138,23 @@ def _candidates(
         if step is not None:
             log_baseline(runtime, "linear", scores["linear"], step=step)
 
-    encoder = build(texts, data.classes, settings, seed=job.seed)
-    runtime.log(f"Encoder: {encoder.origin} on {encoder.device}, learning rate {settings['learning_rate']:g}.")
-    learner = TextLearner(encoder, texts, codes, held_texts, lambda shares: data.score(shares, held), weights)
+    def made(settings: dict[str, Any]) -> TextLearner:
+        encoder = build(texts, data.classes, settings, seed=job.seed)
+        return TextLearner(encoder, texts, codes, held_texts, lambda shares: data.score(shares, held), weights)
+
     goal = Goal(data.metric, before_first=fit_baselines)
-    trained = Loop(learner, settings, runtime, seed=job.seed).run(len(texts), goal)
+    done = fitted(job, runtime, made(settings), settings, made, goal)
+    encoder, trained = done.learner.encoder, done.trained
     if not scores:  # an earlier attempt has measured
         fit_baselines(None)
     if not trained.stopped:  # not before the first step, which people wait for
         _show_lengths(runtime, encoder, texts, [data.classes[code] for code in codes])
     scores["encoder"] = data.score(encoder.model().predict_proba(held_texts), held)
-    runtime.log(f"Encoder: best step {trained.best_step} of {trained.steps}, {data.metric} {trained.best_score:.4f}.")
-    return _Found(linear, encoder, scores, len(held), trained.stopped, trained.notes)
+    runtime.log(
+        f"Encoder: {encoder.origin} on {encoder.device}, learning rate {done.settings['learning_rate']:g}; "
+        f"best step {trained.best_step} of {trained.steps}, {data.metric} {trained.best_score:.4f}."
+    )
+    return _Found(linear, done, scores, len(held), trained.stopped)
 
 
 def _show_lengths(runtime: TrainingRuntime, encoder: Encoder, texts: list[str], labels: list[str]) -> None:

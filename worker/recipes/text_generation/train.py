@@ -50,7 +50,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
             log_baseline(runtime, "lzma", reached["lzma"], step=step)
 
     goal = Goal("bits_per_byte", before_first=measure_baseline, higher=False)
-    trained = Loop(learner, settings, runtime, seed=job.seed).run(len(learner.blocks), goal)
+    trained = Loop(learner, settings, runtime, seed=job.seed).run(goal)
     if not reached:  # an earlier attempt has measured
         measure_baseline(None)
     reached["network"] = learner.measure()
@@ -70,7 +70,8 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
         job, runtime,
         Finished("language_model", why, settings, [], {"rows": len(held), **reached}, trained.stopped,
                  packages=("torch", "transformers", "tokenizers", "safetensors", "numpy"),
-                 modules=("texts.answers", "language.generating",), limits=limits, notes=trained.notes),
+                 modules=("texts.answers", "language.generating",), limits=limits,
+                 notes=trained.notes),
         {},
     )  # fmt: skip
 

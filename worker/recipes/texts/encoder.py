@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 from worker.recipes.classes.weights import SETTINGS as WEIGHTS
 from worker.recipes.common.job import BadSettings, Setting, read_settings, usable_cpus
-from worker.recipes.networks.loop import SETTINGS as LOOP
+from worker.recipes.networks.fitting import SEARCHED
 from worker.recipes.texts.encoding import EncoderModel
 
 SETTINGS = {
     "model": Setting(None, also=("backbone", "base_model")),
-    **LOOP,
+    **SEARCHED,
     **WEIGHTS,
     "max_tokens": Setting(128, 8, 8192, ("max_length",)),
     "hidden_size": Setting(128, 8, 4096),

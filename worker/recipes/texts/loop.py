@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.recipes.networks.fitting import budget_of
 from worker.recipes.networks.loop import rows_per_step, total_steps
 from worker.recipes.networks.losses import weighted_loss
 from worker.recipes.texts.encoder import Encoder
@@ -21,7 +22,7 @@ _NAMED_MODEL = 18.0  # how much more a step of a usual pretrained encoder (6 lay
 def work(settings: dict[str, Any], rows: int) -> float:
     """How much there is to do: texts that pass through the layers, of whatever length."""
     size = _NAMED_MODEL if settings["model"] else settings["layers"] * settings["hidden_size"] / 256
-    return float(total_steps(settings, rows) * rows_per_step(settings) * size)
+    return float(total_steps(settings, rows) * rows_per_step(settings) * size) * budget_of(settings).work
 
 
 @dataclass
@@ -42,6 +43,7 @@ class TextLearner:
     def __post_init__(self) -> None:
         self.rows = tokens(self.encoder.tokenizer, self.texts)
         self.network, self.device = self.encoder.network, self.encoder.device
+        self.count = len(self.rows)
         self.key = str(zlib.crc32(repr(self.rows).encode()))
 
     def loss(self, rows: NDArray[np.int64]) -> Any:

@@ -24,7 +24,8 @@ from worker.recipes.common.job import Job, write_json
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.split import split_rows
 from worker.recipes.common.table import Table
-from worker.recipes.networks.loop import Goal, Loop, total_steps
+from worker.recipes.networks.fitting import fitted, planned_steps
+from worker.recipes.networks.loop import Goal
 from worker.recipes.networks.losses import UNKNOWN, weighted_loss
 from worker.recipes.spans.sentences import TEXT, WORDS
 from worker.recipes.spans.tagging import EncoderTagger, FrequentTagger, pieces
@@ -60,6 +61,7 @@ class TagLearner:
     def __post_init__(self) -> None:
         self.rows = list(_aligned(self.encoder.tokenizer, self.sentences, self.codes))
         self.network, self.device = self.encoder.network, self.encoder.device
+        self.count = len(self.rows)
         self.key = str(zlib.crc32(repr(self.rows).encode()))
 
     def tagger(self) -> EncoderTagger:
@@ -110,22 +112,25 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
             log_baseline(runtime, "most_frequent", scores["most_frequent"], step=step)
 
     texts = [" ".join(words) for words in learned]
-    encoder = build(texts, classes, settings, seed=job.seed, head="Token", cased=True)
     codes = {tag: code for code, tag in enumerate(classes)}
     coded = [[codes[tag] for tag in tags[row]] for row in fit]
     weights = class_weights(settings, np.array([code for one in coded for code in one]), len(classes))
-    learner = TagLearner(encoder, learned, coded, held_out, score, classes, weights)
-    runtime.start(settings["model"] or "tagger", settings, total_steps=total_steps(settings, len(learner.rows)))
+
+    def made(settings: dict[str, Any]) -> TagLearner:
+        encoder = build(texts, classes, settings, seed=job.seed, head="Token", cased=True)
+        return TagLearner(encoder, learned, coded, held_out, score, classes, weights)
+
+    first = made(settings)
+    runtime.start(settings["model"] or "tagger", settings, total_steps=planned_steps(settings, first.count))
     runtime.log(f"{len(sentences):,} sentences, {len(classes)} tags: {', '.join(classes[:12])}.")
-    runtime.log(f"Encoder: {encoder.origin} on {encoder.device}, learning rate {settings['learning_rate']:g}.")
-    trained = Loop(learner, settings, runtime, seed=job.seed).run(
-        len(learner.rows), Goal(_METRIC, before_first=fit_baseline)
-    )
+    done = fitted(job, runtime, first, settings, made, Goal(_METRIC, before_first=fit_baseline))
+    encoder, trained, settings = done.learner.encoder, done.trained, done.settings
     if not scores:  # an earlier attempt has measured
         fit_baseline(None)
-    scores["encoder"] = learner.measure()
+    scores["encoder"] = done.learner.measure()
     notes = (*trained.notes, *weight_notes(weights, classes))
-    runtime.log(f"Encoder: best step {trained.best_step} of {trained.steps}, span F1 {trained.best_score:.4f}.")
+    runtime.log(f"Encoder: {encoder.origin} on {encoder.device}, learning rate {settings['learning_rate']:g}; best "
+                f"step {trained.best_step} of {trained.steps}, span F1 {trained.best_score:.4f}.")  # fmt: skip
     kind, why = _choose(scores, len(held))
     runtime.log(why)
     everywhere = most_frequent(sentences, tags)
@@ -134,7 +139,8 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     finish(
         job, runtime,
         Finished(kind, why, settings, [], {"rows": len(held), **scores}, trained.stopped,
-                 packages=_PACKAGES[kind], modules=_MODULES, limits=_limits(split), notes=notes),
+                 packages=_PACKAGES[kind], modules=_MODULES, limits=_limits(split), notes=notes,
+                 found=done.found if kind == "encoder" else {}),
         {"model": _rows(test, said), "most_frequent": _rows(test, everywhere.tags(_words(test)))},
     )  # fmt: skip
 
