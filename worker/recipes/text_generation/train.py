@@ -60,6 +60,10 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
         f"{len(held):,} held-out texts, LZMA {theirs:.3f}."
     )
     runtime.log(why)
+    behind = [
+        f"The compressor LZMA is ahead on the held-out texts ({theirs:.3f} against {ours:.3f} bits per byte): longer "
+        "training, more text or a pretrained model is needed to beat it."
+    ] * (theirs <= ours)
     language.save(job.artifacts / FOLDER)
     language.save(job.run_dir / "predictions" / "model")  # for the evaluation, which runs it
     about = {"answer": "text", "kind": "language_model", "longest": language.longest, "seed": job.seed}
@@ -71,7 +75,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
         Finished("language_model", why, settings, [], {"rows": len(held), **reached}, trained.stopped,
                  packages=("torch", "transformers", "tokenizers", "safetensors", "numpy"),
                  modules=("texts.answers", "language.generating",), limits=limits,
-                 notes=trained.notes),
+                 notes=(*trained.notes, *behind)),
         {},
     )  # fmt: skip
 
