@@ -403,6 +403,18 @@ async def test_gpus_that_would_be_idle_are_refused_before_anybody_is_asked(harne
         assert "trains no network, so 2 GPUs would be idle: leave `gpus` out." in model.asked[-1][-1].text
 
 
+async def test_several_gpus_need_a_sandbox_in_which_their_processes_meet(harness: Harness, csv: Path) -> None:
+    harness.fleet.infos = (HOST.model_copy(update={"sandbox": "landlock"}),)
+    asked = {"file": csv.name, "target": "visited_doctor", "task": "text_classification", "gpus": 2}
+    model = harness.model = ScriptedModel(
+        ModelReply("", (ToolCall("c1", "start_training", json.dumps(asked)),), "m"), ModelReply("One, then.", (), "m")
+    )
+    async with harness.open() as brain:
+        await brain.router.accept(said("train on two gpus", files=attached(csv)))
+        await harness.until(lambda: any("One, then." in text for text in harness.adapter.texts()))
+        assert "the processes of 2 GPUs meet with network=open alone" in model.asked[-1][-1].text
+
+
 async def test_the_card_of_a_training_says_walls_gpus_and_what_a_fault_means(harness: Harness, csv: Path) -> None:
     harness.fleet.infos = (HOST,)
     async with harness.open() as brain:

@@ -112,6 +112,8 @@ class Training:
             secrets=asked.secrets,
             wanted=asked.host,
         )
+        if gpus > 1:
+            _refuse_apart(gpus, host, network)
         spec = RunSpec(
             task=task,
             recipe=task,
@@ -217,3 +219,12 @@ def _useful_gpus(gpus: int, task: TaskType) -> int:
             f"{label[0].upper()}{label[1:]} trains no network, so {gpus} GPUs would be idle: leave `gpus` out."
         )
     return gpus
+
+
+def _refuse_apart(gpus: int, host: HostInfo, network: Network) -> None:
+    """Raises: BadRequest where the processes of several GPUs cannot meet: Landlock takes the loopback from them too."""
+    if host.sandbox == "landlock" and network != "open":
+        raise BadRequest(
+            f"On {host.host}, behind Landlock, the processes of {gpus} GPUs meet with network=open alone: say "
+            "that, take one GPU, or install bubblewrap there."
+        )
