@@ -119,6 +119,8 @@ def test_bits_per_byte_are_measured_beside_compressors(written: RunFolder) -> No
     rows = [row["values"] for row in written.metrics()]
     assert any("baseline/lzma/valid_bits_per_byte" in row for row in rows)
     assert any("valid_bits_per_byte" in row for row in rows)
+    (note,) = written.json("artifacts/config.json")["notes"]
+    assert note.startswith("The compressor LZMA is ahead on the held-out texts")
 
 
 def test_no_sealed_text_lies_in_the_run_and_nothing_is_pickled(written: RunFolder) -> None:

@@ -146,7 +146,8 @@ def test_two_processes_take_the_steps_that_one_would_take(tmp_path: Path) -> Non
     assert steps == list(range(1, result.steps + 1))  # written once
 
 
-@pytest.mark.parametrize("recipe", ["text_classification", pytest.param("llm_finetuning", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("recipe", ["text_classification", "llm_finetuning"])
 def test_a_recipe_is_trained_by_two_processes_and_written_by_one(recipe: str, make: Make) -> None:
     tiny = {"max_steps": 6, "hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 300, "max_tokens": 32}
     run = make(texts_csv(60), "library", recipe=recipe, text_column="text", settings=tiny)

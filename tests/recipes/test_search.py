@@ -151,7 +151,8 @@ def test_minutes_end_a_search(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "network"), [("text_classification", "encoder"), ("image_classification", "network")]
+    ("recipe", "network"),
+    [("text_classification", "encoder"), pytest.param("image_classification", "network", marks=pytest.mark.faults)],
 )
 def test_a_network_is_searched_too_and_trained_once_more_with_the_best(recipe: str, network: str, make: Make) -> None:
     images = [(f"digits/{label}/{at}.png", image) for at, (label, image) in enumerate(digits(120))]
