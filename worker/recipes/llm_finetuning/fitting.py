@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -56,6 +57,11 @@ class Best:
     def misses(self) -> int:
         """How often it was measured since."""
         return sum(step > self.step for step in self.scores)
+
+    def copied(self, folder: Path) -> Best:
+        """The same in another folder, where notes do not reach a later attempt."""
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        return Best(folder, self.metric, self.lower)
 
     def note(self, step: int, found: Scores, save: Callable[[Path], None]) -> None:
         """Keep scores, and the adapter that `save` writes where they are the best."""

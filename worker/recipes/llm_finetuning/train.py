@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,9 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     trainer = fitted(make, settings, runtime)
     stopped, done = runtime.should_stop, int(trainer.state.global_step)
     ranks().end()
-    if done not in best.scores:
-        watch.look(trainer.model, done)
+    if stopped and done not in best.scores:  # what a stopped run comes to; one that goes on measures when it is time
+        best = best.copied(job.run_dir / "checkpoints" / "stopped")
+        replace(watch, best=best).look(trainer.model, done)
     shutil.rmtree(job.run_dir / "checkpoints" / "trainer", ignore_errors=True)  # the runtime keeps its own
     kind, why = _choose(best, len(judge), steps)
     runtime.log(why)
