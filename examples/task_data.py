@@ -145,6 +145,16 @@ def clustering(folder: Path) -> Path:
     return _table(folder / "wine.csv", names, rows)
 
 
+def iris(folder: Path) -> Path:
+    """150 irises of three kinds with four measures (scikit-learn)."""
+    from sklearn.datasets import load_iris
+
+    data = load_iris()
+    kinds = [str(data.target_names[kind]) for kind in data.target]
+    rows = [[*row, kind] for row, kind in zip(data.data.tolist(), kinds, strict=True)]
+    return _table(folder / "iris.csv", [*map(str, data.feature_names), "kind"], rows)
+
+
 def text_generation(folder: Path, *, most_bytes: int = 1_200_000) -> Path:
     """Files of Python's standard library of at most 30 kB, in a fixed random order, as JSON lines."""
     library = Path(sysconfig.get_path("stdlib"))
@@ -366,6 +376,11 @@ FURTHER: dict[str, tuple[str, Example]] = {
         "time_series_forecasting",
         Example(sunspots, "forecast sunspots for 33 years @{file}", then="predict 11", reference=1.16, pauses=False,
                 source="seasonal naive of 11 years: AR(30) has 1.690"),
+    ),
+    "iris": (
+        "clustering",
+        Example(iris, "cluster these flowers into 3 clusters with method=gmm, labels are in kind @{file}",
+                also={"ari": 0.904}, pauses=False, source="Gaussian mixture, on all rows"),
     ),
     "el_nino": (
         "time_series_forecasting",
