@@ -34,6 +34,7 @@ _POLITE = frozenset({"please", "thanks", "thank", "you", "it", "this", "that", "
 _TALK = frozenset(
     {"is", "isn't", "are", "was", "has", "looks", "shows", "says", "does", "doesn't", "why", "what", "how"}
 )
+_CHANGE = re.compile(r"[^=]*[^\s=]=")  # name=value; a quoted text may hold “ = ” too
 _ENOUGH = re.compile(
     r"(?:(?:please|ok(?:ay)?|no)\W+)*(?:stop|cancel|halt|abort|(?:be )?quiet|shut up|hush|(?:that['’]?s )?enough)"
     r"(?:\W+(?:it|this|that|talking|answering|writing|there|here|now|please|thanks|thank you))*\W*",
@@ -64,7 +65,9 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
     rest = plain_ids(rest)
     if command.name == "card" and (not rest or rest[-1].endswith("?") or not _TALK.isdisjoint(map(str.lower, rest))):
         return False  # a word of people too
-    if command.name in {"start", "predict"} and not any("=" in word or is_run_id(word.lower()) for word in rest):
+    if command.name in {"start", "predict"} and not any(
+        _CHANGE.match(word) or is_run_id(word.lower()) for word in rest
+    ):
         return False  # what people say to a model that has proposed something
     own = _own_words(command, rest)
     of_card = command.name == "card" and is_run_id(rest[0].lower().partition(".")[0])
@@ -88,7 +91,7 @@ def _own_words(command: Command, rest: Sequence[str]) -> frozenset[str]:
 
 def _is_own(command: Command, word: str, own: frozenset[str]) -> bool:
     plain = word.lower().strip(",")
-    if view_of(word.strip(",")) or view_of(plain) or "=" in plain or plain in own:
+    if view_of(word.strip(",")) or view_of(plain) or _CHANGE.match(plain) or plain in own:
         return True
     match command.name:
         case "results" | "priority":

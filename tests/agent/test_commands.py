@@ -321,3 +321,8 @@ async def test_only_what_people_approve_becomes_a_call_of_a_turn(harness: Harnes
             assert made_of(text) is None
     assert command_answer('{"text": "Done it."}') == "Done it."
     assert command_answer('{"error": "No."}') == "No."
+
+
+def test_a_quoted_line_of_a_program_is_a_text_and_no_row() -> None:
+    assert words_of("predict “x = max(1, len(name))  # why”") is None
+    assert words_of("predict age=30 “blood pressure=high”") == ("predict", "age=30", "blood pressure=high")
