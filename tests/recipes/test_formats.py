@@ -126,3 +126,25 @@ def test_a_named_form_that_the_content_is_not(tmp_path: Path) -> None:
 
 def test_a_table_knows_its_form() -> None:
     assert Table(["a"], {"a": ["1"]}, [1], "utf-8", ",").form == ""
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet"])
+def test_rows_of_a_large_file_are_drawn_and_that_is_said(ending: str, tmp_path: Path) -> None:
+    import pandas
+
+    rows = pandas.DataFrame({"at": range(4000), "kind": [f"k{n % 3}" for n in range(4000)]})
+    path = tmp_path / f"a.{ending}"
+    if ending == "csv":
+        rows.to_csv(path, index=False)
+    elif ending == "parquet":
+        rows.to_parquet(path)
+    else:
+        rows.to_json(path, orient="records", lines=ending == "jsonl")
+    table = read_table(path, most_cells=800)
+    assert 300 < table.rows < 500
+    assert table.drawn_from == 4000
+    assert f"Of the 4,000 rows {table.rows:,} are read, drawn at random" in " ".join(table.warnings)
+    before = 2 if ending == "csv" else 1  # the line of the first row
+    assert table.columns["at"] == [str(line - before) for line in table.lines]
+    assert table.columns == read_table(path, most_cells=800).columns
+    assert read_table(path, most_cells=8010).rows == 4000

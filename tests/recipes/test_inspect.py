@@ -399,3 +399,22 @@ def test_one_table_in_an_archive_is_that_table(tmp_path: Path) -> None:
 def test_an_archive_that_says_nothing_is_refused(files: dict[str, str], said: str, tmp_path: Path) -> None:
     with pytest.raises(BadData, match=said):
         read_table(zipped(tmp_path, files))
+
+
+def test_a_large_file_is_judged_by_some_of_its_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.csv").write_text(GOOD + GOOD.partition("\n")[2] * 50)
+    assert main(["--file", str(tmp_path / "a.csv"), "--name", "a.csv", "--most-cells", "1500"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["rows"] == 2040
+    assert "Of the 2,040 rows" in report["warnings"][0]
+    assert sum(count for _, count in report["target"]["classes"]) < 800
+
+
+def test_a_large_file_whose_rows_belong_together_is_read_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = "".join(f"2024-{n // 28 + 1:02}-{n % 28 + 1:02},{n % 7}\n" for n in range(300))
+    (tmp_path / "a.csv").write_text("day,sales\n" + days)
+    assert main(["--file", str(tmp_path / "a.csv"), "--task", "time_series_forecasting", "--most-cells", "200"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert "drawn" not in " ".join(report["warnings"])

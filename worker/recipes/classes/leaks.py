@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,16 +32,18 @@ def find_leaks(table: Table, target: str, *, seed: int = 7) -> list[dict[str, An
         if name == target:
             continue
         cells = [table.columns[name][row] for row in rows]
-        accuracy, why = _alone(name, cells, codes, [str(label) for label in labels], seed)
+        accuracy, why = _alone(describe(table, name), cells, codes, [str(label) for label in labels], seed)
         if accuracy > SURE_ACCURACY and 1 - accuracy < (1 - majority) / 4:
             why += f"; always guessing the most frequent class gives {majority:.1%}"
             found.append({"column": name, "accuracy": round(accuracy, 4), "why": why})
     return sorted(found, key=lambda leak: -leak["accuracy"])
 
 
-def _alone(name: str, cells: list[str], codes: NDArray[np.int64], labels: list[str], seed: int) -> tuple[float, str]:
+def _alone(
+    column: Mapping[str, Any], cells: list[str], codes: NDArray[np.int64], labels: list[str], seed: int
+) -> tuple[float, str]:
     """How well this column alone predicts, and how."""
-    kind = describe(name, cells)["kind"]
+    name, kind = column["name"], column["kind"]
     if kind in {"constant", "empty"}:
         return 0.0, ""
     if kind == "text":

@@ -7,7 +7,7 @@ from typing import Any
 
 from worker.recipes.clusters.methods import MOST_TRIED
 from worker.recipes.clusters.reading import asked_of, known_groups
-from worker.recipes.common.columns import describe as describe_column
+from worker.recipes.common.columns import described
 from worker.recipes.common.job import Job
 from worker.recipes.common.table import BadData, Table
 
@@ -31,11 +31,10 @@ def problems(table: Table, _target: str) -> list[str]:
 
 def warnings(table: Table, _target: str) -> list[str]:
     """Sentences that people should read first: columns that may name the groups already."""
-    columns = [describe_column(name, table.columns[name]) for name in table.names]
     return [
         f"“{name}” may name groups that are known. It is read like any other column; say labels={name} and it is "
         "sealed, and the clusters are compared with it."
-        for name in known_groups(columns)
+        for name in known_groups(described(table))
     ]
 
 

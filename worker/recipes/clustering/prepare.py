@@ -12,7 +12,7 @@ from worker.recipes.clusters.space import space_of
 from worker.recipes.common.job import Job
 from worker.recipes.common.sealing import seal
 from worker.recipes.common.split import split_rows
-from worker.recipes.common.table import read_table, write_rows
+from worker.recipes.common.table import MOST_CELLS, read_table, write_rows
 
 
 def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
@@ -22,7 +22,7 @@ def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
 
 def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
     """Write the parts; what `split.json` keeps of them."""
-    table = read_table(source, name=job.dataset_name)
+    table = read_table(source, name=job.dataset_name, most_cells=MOST_CELLS)
     wanted = asked_of(table, job)
     names = [feature["column"] for feature in wanted.features]
     train, test = split_rows([""] * table.rows, frac=job.test_frac, seed=job.seed)

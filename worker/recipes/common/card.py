@@ -89,6 +89,8 @@ def _made(job: Job, facts: dict[str, Any], split: dict[str, Any]) -> list[str]:
         f"{split['test_rows']} to measure",
         f"- settings: {settings}",
     ]
+    if split.get("drawn_from"):
+        lines.append(f"- these rows were drawn at random from the {split['drawn_from']:,} rows of the file")
     if split["equal_inputs_kept_together"]:
         lines.append("- rows with equal inputs were kept on one side of the split, so the score is for unseen inputs")
     if job.drop_columns:

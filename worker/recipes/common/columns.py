@@ -6,12 +6,14 @@ import difflib
 import itertools
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from worker.recipes.common.table import BadData, Table, is_missing, number
 
 EXAMPLE_CHARS = 80
 FEWEST_ROWS = 20
+_MOST_SPELLINGS = 50  # of two values
 _BOOLEANS = ({"yes", "no"}, {"true", "false"}, {"0", "1"}, {"t", "f"}, {"y", "n"}, {"0.0", "1.0"}, {"on", "off"})
 _DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([ T]\d{1,2}:\d{2}.*)?\s*")
 _IMAGE = re.compile(r"(?i)\.(png|jpe?g|gif|bmp|webp|tiff?)$")
@@ -20,43 +22,75 @@ _ID_NAME = re.compile(
 )
 
 
-def describe(name: str, cells: list[str]) -> dict[str, Any]:
-    """The fields of a ColumnReport."""
-    counts = Counter(cell for cell in cells if not is_missing(cell))
+def describe(table: Table, name: str) -> dict[str, Any]:
+    """The fields of a ColumnReport, found once."""
+    if ("report", name) not in table.known:
+        table.known["report", name] = _described(name, cell_counts(table, name), table.rows)
+    return dict(table.known["report", name])
+
+
+def described(table: Table) -> list[dict[str, Any]]:
+    """The report of each column."""
+    return [describe(table, name) for name in table.names]
+
+
+def cell_counts(table: Table, name: str) -> Counter[str]:
+    """How often each cell of a column is there, without what is missing; counted once."""
+    if ("counts", name) not in table.known:
+        counts = Counter(table.columns[name])
+        for cell in [cell for cell in counts if is_missing(cell)]:
+            del counts[cell]
+        table.known["counts", name] = counts
+    found: Counter[str] = table.known["counts", name]
+    return found
+
+
+def _described(name: str, counts: Counter[str], rows: int) -> dict[str, Any]:
     present = counts.total()
-    kind = column_kind(name, counts, rows=len(cells))
+    numbers = _numbers(counts)
+    kind = column_kind(name, counts, rows=rows, numbers=numbers)
     report: dict[str, Any] = {
         "name": name,
         "kind": kind,
-        "missing": len(cells) - present,
+        "missing": rows - present,
         "unique": len(counts),
         "example": next(iter(counts), "")[:EXAMPLE_CHARS],
         "low": None,
         "high": None,
         "mean_chars": round(sum(len(cell) * times for cell, times in counts.items()) / present, 2) if present else None,
     }
-    numbers = [value for cell in counts if (value := number(cell)) is not None]
-    if numbers and len(numbers) == len(counts):
+    if numbers:
         report["low"], report["high"] = min(numbers), max(numbers)
     return report
 
 
-def column_kind(name: str, counts: Counter[str], *, rows: int) -> str:
-    """One of ColumnKind, from the counts of the cells that are not missing."""
+def _numbers(counts: Counter[str]) -> list[float]:
+    """The number that each different cell is; empty where one is none."""
+    numbers = []
+    for cell in counts:
+        value = number(cell)
+        if value is None:
+            return []
+        numbers.append(value)
+    return numbers
+
+
+def column_kind(name: str, counts: Counter[str], *, rows: int, numbers: Sequence[float]) -> str:
+    """One of ColumnKind, from the counts of the cells that are not missing, and their numbers where all are some."""
     present = counts.total()
     if present == 0:
         return "empty"
     if len(counts) == 1:
         return "constant" if present == rows else "category"
-    if {cell.strip().lower() for cell in counts} in _BOOLEANS:
+    if len(counts) <= _MOST_SPELLINGS and {cell.strip().lower() for cell in counts} in _BOOLEANS:
         return "boolean"
-    if sum(times for cell, times in counts.items() if _IMAGE.search(cell)) >= 0.95 * present:
+    if not numbers and sum(times for cell, times in counts.items() if _IMAGE.search(cell)) >= 0.95 * present:
         return "image"
     all_unique = len(counts) == present and rows >= FEWEST_ROWS
-    if all(number(cell) is not None for cell in counts):
-        whole = all(float(cell).is_integer() for cell in counts)
+    if numbers:
         named = _ID_NAME.fullmatch(name) is not None
-        return "identifier" if whole and all_unique and (named or _consecutive(list(counts))) else "number"
+        counted = all_unique and all(value.is_integer() for value in numbers) and (named or _consecutive(numbers))
+        return "identifier" if counted else "number"
     if sum(times for cell, times in counts.items() if _DATE.fullmatch(cell)) >= 0.95 * present:
         return "datetime"
     return _string_kind(counts, present, all_unique=all_unique)
@@ -73,8 +107,8 @@ def _string_kind(counts: Counter[str], present: int, *, all_unique: bool) -> str
     return "text" if many and words >= 2 else "category"
 
 
-def _consecutive(cells: list[str]) -> bool:
-    return all(float(after) - float(before) == 1 for before, after in itertools.pairwise(cells))
+def _consecutive(numbers: Sequence[float]) -> bool:
+    return all(after - before == 1 for before, after in itertools.pairwise(numbers))
 
 
 def find_column(table: Table, wanted: str, *, role: str = "target") -> str:
@@ -126,13 +160,16 @@ def missing_problems(table: Table, target: str) -> list[str]:
 
 def is_quantity(counts: Counter[str]) -> bool:
     """Whether the values of a column are a quantity rather than classes: many different numbers."""
-    numbers = all(number(label) is not None for label in counts)
-    return numbers and len(counts) > 20 and len(counts) > 0.02 * counts.total()
+    many = len(counts) > 20 and len(counts) > 0.02 * counts.total()
+    return many and all(number(label) is not None for label in counts)
 
 
 def values_of(table: Table, name: str) -> Counter[str]:
     """How often each value of a column is there, without what is missing."""
-    return Counter(cell.strip() for cell in table.columns[name] if not is_missing(cell))
+    counts: Counter[str] = Counter()
+    for cell, times in cell_counts(table, name).items():
+        counts[cell.strip()] += times
+    return counts
 
 
 def useful(columns: list[dict[str, Any]], target: str) -> list[str]:

@@ -10,15 +10,18 @@ import datetime as dt
 import io
 import json
 import math
+import random
 import re
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 _DEEPEST = 4
+_BATCH_ROWS = 10_000
+_JSON_CHARS = 250_000_000  # of a list; its objects take ten times as much memory
 _FOLDED_BYTES = 20  # times as much in memory as in an Excel file, at most
 _TEXT_HEADERS = frozenset({"text", "texts", "sentence", "sentences", "document"})
 
@@ -29,25 +32,48 @@ class BadData(Exception):
 
 @dataclass(frozen=True)
 class Cells:
-    """Names of columns, rows of cells, the line or number of each row, what the file is, and what to say about it."""
+    """Names of columns, rows of cells, the line or number of each row, what the file is, and what to say about it.
+
+    `drawn_from` is how many rows the file has, where these were drawn from them.
+    """
 
     names: list[str]
     rows: list[list[str]]
     lines: list[int]
     form: str
     warnings: list[str]
+    drawn_from: int = 0
 
 
-def of_bytes(data: bytes, name: str, limit_bytes: int) -> Cells | None:
+def draw(rows: int, width: int, most_cells: int) -> Callable[[], bool] | None:
+    """What says of each row in turn whether it is kept, so that about `most_cells` of `rows` x `width` cells are.
+
+    None: all are, as they are also where `most_cells` is 0. It draws at random, the same rows each time.
+    """
+    share = most_cells / max(1, rows * width)
+    if not most_cells or share >= 1:
+        return None
+    dice = random.Random(rows)
+    return lambda: dice.random() < share
+
+
+def drawn_words(kept: int, rows: int) -> list[str]:
+    """The sentence on rows that were drawn; none where all were kept."""
+    if kept == rows:
+        return []
+    return [f"Of the {rows:,} rows {kept:,} are read, drawn at random, because all of them are too many at once."]
+
+
+def of_bytes(data: bytes, name: str, limit_bytes: int, most_cells: int = 0) -> Cells | None:
     """The cells of a Parquet or Excel file, None for anything else. Raises: BadData."""
     if data.startswith(b"PAR1"):
-        return _parquet(data, name, limit_bytes)
+        return _parquet(data, name, limit_bytes, most_cells)
     if data.startswith(b"PK\x03\x04") and b"xl/" in data[-200_000:]:
         return _excel(data, name, limit_bytes)
     return None
 
 
-def of_text(text: str, name: str, *, delimited: bool) -> Cells | None:
+def of_text(text: str, name: str, *, delimited: bool, most_cells: int = 0) -> Cells | None:
     """The cells of JSON, JSON lines, a token file or plain text; None for a delimited table. Raises: BadData.
 
     `delimited` says that most lines have as many cells as the first one.
@@ -55,7 +81,7 @@ def of_text(text: str, name: str, *, delimited: bool) -> Cells | None:
     start = text.lstrip()[:1]
     ending = Path(name).suffix.lower()
     if start in {"{", "["} and (ending in {".json", ".jsonl", ".ndjson"} or _opens_json(text)):
-        return _json(text, name)
+        return _json(text, name, most_cells)
     if ending in {".json", ".jsonl", ".ndjson"}:
         raise BadData(f"{name} is named like JSON, but begins with “{text.lstrip()[:20]}”.")
     tokens = _tokens(text)
@@ -76,12 +102,17 @@ def _opens_json(text: str) -> bool:
     return bool(re.match(r'\s*(\{\s*"|\{\s*\}|\[\s*[\[{"\]\d-])', text))
 
 
-def _json(text: str, name: str) -> Cells:
+def _json(text: str, name: str, most_cells: int) -> Cells:
+    if len(text) > _JSON_CHARS and text.startswith("["):
+        raise BadData(
+            f"{name} is a JSON list of {len(text) / 1e6:,.0f} MB, which has to be read at once; up to "
+            f"{_JSON_CHARS / 1e6:,.0f} MB are. Send it as JSON lines, csv or Parquet."
+        )
     try:
         whole = json.loads(text)
     except json.JSONDecodeError as error:
         if text.lstrip().startswith("{") and "\n" in text.strip():
-            return _json_lines(text, name)
+            return _json_lines(text, name, most_cells)
         raise BadData(f"{name} is no valid JSON: line {error.lineno}, column {error.colno}: {error.msg}.") from error
     if isinstance(whole, dict):
         lists = [value for value in whole.values() if isinstance(value, list)]
@@ -95,7 +126,14 @@ def _json(text: str, name: str) -> Cells:
             whole = [whole]
     if not isinstance(whole, list):
         raise BadData(f'{name} holds one value. A table is a list of objects: [{{"column": "value"}}, …].')
-    return _objects(list(enumerate(whole, start=1)), name, "JSON", "item")
+    keeps = draw(len(whole), _width(whole[0] if whole else None), most_cells)
+    kept = [(number, row) for number, row in enumerate(whole, start=1) if keeps is None or keeps()]
+    return _objects(kept, name, "JSON", "item", rows=len(whole))
+
+
+def _width(row: Any) -> int:
+    """How many columns the first row has."""
+    return len(_flat(row)) if isinstance(row, dict) else 1
 
 
 def _by_key(whole: dict[str, Any]) -> list[dict[str, Any]] | None:
@@ -122,19 +160,24 @@ def _flat(row: dict[str, Any], before: str = "", depth: int = 0) -> dict[str, An
     return found
 
 
-def _json_lines(text: str, name: str) -> Cells:
+def _json_lines(text: str, name: str, most_cells: int) -> Cells:
     found: list[tuple[int, Any]] = []
+    rows, keeps = 0, None
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
         try:
-            found.append((number, json.loads(line)))
+            row = json.loads(line)
         except json.JSONDecodeError as error:
             raise BadData(f"{name}, line {number}: no valid JSON at column {error.colno}: {error.msg}.") from error
-    return _objects(found, name, "JSON lines", "line")
+        keeps = keeps if rows else draw(text.count("\n"), _width(row), most_cells)
+        rows += 1
+        if keeps is None or keeps():
+            found.append((number, row))
+    return _objects(found, name, "JSON lines", "line", rows=rows)
 
 
-def _objects(found: Sequence[tuple[int, Any]], name: str, form: str, what: str) -> Cells:
+def _objects(found: Sequence[tuple[int, Any]], name: str, form: str, what: str, *, rows: int) -> Cells:
     odd = next((number for number, row in found if not isinstance(row, dict)), None)
     if odd is not None:
         raise BadData(f'{name}, {what} {odd}: each row must be an object: {{"column": "value"}}.')
@@ -142,19 +185,25 @@ def _objects(found: Sequence[tuple[int, Any]], name: str, form: str, what: str) 
     names = list(dict.fromkeys(key for _, row in found for key in row))
     if not names:
         raise BadData(f"{name} has no columns.")
-    rows = [[_cell(row.get(column)) for column in names] for _, row in found]
-    return Cells([str(column) for column in names], rows, [number for number, _ in found], form, [])
+    cells = [[_cell(row.get(column)) for column in names] for _, row in found]
+    said, drawn_from = drawn_words(len(found), rows), rows if len(found) < rows else 0
+    return Cells([str(column) for column in names], cells, [number for number, _ in found], form, said, drawn_from)
 
 
-def _parquet(data: bytes, name: str, limit_bytes: int) -> Cells:
+def _parquet(data: bytes, name: str, limit_bytes: int, most_cells: int) -> Cells:
     from pyarrow import ArrowException, Table, parquet
 
     try:
         file = parquet.ParquetFile(io.BytesIO(data))
-        batches, size = [], 0
-        for batch in file.iter_batches(10_000):
-            batches.append(batch)
-            size += batch.nbytes
+        batches, size, lines, seen = [], 0, list[int](), 1
+        rows = file.metadata.num_rows
+        keeps = draw(rows, len(file.schema_arrow), most_cells)
+        for batch in file.iter_batches(_BATCH_ROWS):
+            kept = [row for row in range(batch.num_rows) if keeps is None or keeps()]
+            batches.append(batch if keeps is None else batch.take(kept))
+            lines += [seen + row for row in kept]
+            seen += batch.num_rows
+            size += batches[-1].nbytes
             _check_size(name, size, limit_bytes)
         table = Table.from_batches(batches, file.schema_arrow)
     except (ArrowException, OSError, ValueError) as error:
@@ -163,8 +212,9 @@ def _parquet(data: bytes, name: str, limit_bytes: int) -> Cells:
     if odd:
         raise BadData(f"{name}: the column “{odd[0]}” holds bytes, such as images. Send images as a zip archive.")
     columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
-    rows = [list(row) for row in zip(*columns, strict=True)]
-    return Cells([str(column) for column in table.column_names], rows, list(range(1, len(rows) + 1)), "Parquet", [])
+    cells = [list(row) for row in zip(*columns, strict=True)]
+    said, drawn_from = drawn_words(len(lines), rows), rows if len(lines) < rows else 0
+    return Cells([str(column) for column in table.column_names], cells, lines, "Parquet", said, drawn_from)
 
 
 def _excel(data: bytes, name: str, limit_bytes: int) -> Cells:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from worker.recipes.common.columns import cell_counts
 from worker.recipes.common.split import Rows, inputs
 from worker.recipes.common.table import BadData, Table, is_missing
 
@@ -26,6 +27,7 @@ _GROUP_NAME = re.compile(
 _FEWEST_GROUPS = 10
 _FEWEST_ROWS_A_GROUP = 1.5
 _SAME_SHOWN = 3
+_MOST_PARTS = 20  # ways to write them
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,10 @@ def suggested(table: Table, target: str) -> Parting:
     """What the data themselves suggest: the parts that they name, groups that must not be torn apart, else chance."""
     others = [name for name in table.names if name != target]
     for name in others:
-        if names_parts(table.columns[name]):
+        if names_parts(table, name):
             return Parting(GIVEN, name, f"“{name}” says which rows are for training and which for the test.")
     for name in others:
-        each = _rows_a_group(name, table.columns[name])
+        each = _rows_a_group(table, name)
         if each:
             why = (
                 f"“{name}” repeats, {each:.1f} rows each: a group stays on one side, so that the score is for unseen "
@@ -85,9 +87,12 @@ def overlap(table: Table, target: str, column: str) -> str:
     )
 
 
-def names_parts(cells: list[str]) -> bool:
+def names_parts(table: Table, name: str) -> bool:
     """Whether a column names the part of each row, a training and a test part among them."""
-    said = {cell.strip().lower() for cell in cells}
+    counts = cell_counts(table, name)
+    if len(counts) > _MOST_PARTS or counts.total() < table.rows:
+        return False
+    said = {cell.strip().lower() for cell in counts}
     return bool(said & TEST_WORDS) and bool(said & TRAIN_WORDS) and said <= TEST_WORDS | TRAIN_WORDS | OTHER_WORDS
 
 
@@ -100,7 +105,7 @@ def parts_of(table: Table, target: str, way: Parting, *, frac: float) -> tuple[R
     """Row numbers of the training and the test part, for a way that is neither chance nor groups. Raises: BadData."""
     cells = table.columns[way.column]
     if way.kind == GIVEN:
-        if not names_parts(cells):
+        if not names_parts(table, way.column):
             raise BadData(f"“{way.column}” does not name the parts: it needs the values train and test, and no others.")
         test = test_rows(table, way.column)
     else:
@@ -137,10 +142,10 @@ def _newest(cells: list[str], column: str, frac: float) -> Rows:
     return np.array([row for row, moment in enumerate(found) if moment >= first])
 
 
-def _rows_a_group(name: str, cells: list[str]) -> float:
+def _rows_a_group(table: Table, name: str) -> float:
     """How many rows a group has on average, 0 where the column makes no groups."""
-    counts = Counter(cell for cell in cells if not is_missing(cell))
-    if not _GROUP_NAME.fullmatch(name) or len(counts) < _FEWEST_GROUPS or counts.total() < 0.95 * len(cells):
+    counts = cell_counts(table, name) if _GROUP_NAME.fullmatch(name) else Counter[str]()
+    if len(counts) < _FEWEST_GROUPS or counts.total() < 0.95 * table.rows:
         return 0.0
     each = counts.total() / len(counts)
     return each if each >= _FEWEST_ROWS_A_GROUP and max(counts.values()) < counts.total() / 4 else 0.0
@@ -150,4 +155,4 @@ def without(table: Table, column: str) -> Table:
     """The table without the column that it was split by."""
     names = [name for name in table.names if name != column]
     columns: dict[str, Any] = {name: table.columns[name] for name in names}
-    return Table(names, columns, table.lines, table.encoding, table.delimiter, table.warnings, table.form)
+    return replace(table, names=names, columns=columns)

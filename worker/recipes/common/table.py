@@ -9,25 +9,31 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import itertools
 import re
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from worker.recipes.common.formats import BadData as BadData
-from worker.recipes.common.formats import Cells, of_bytes, of_text
+from worker.recipes.common.formats import Cells, draw, drawn_words, of_bytes, of_text
 from worker.recipes.common.images import is_image, of_archive, of_image
 from worker.recipes.common.numerals import plain_numbers
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "<na>", "#n/a"})
 LIMIT_BYTES = 1_000_000_000
+MOST_CELLS = 20_000_000  # that a training reads: 1.6 GB of memory at the most, measured
 _CELL_CHARS = 16_000_000
 _SAMPLE_CHARS = 200_000
 _SENTENCES = 5
+_BLOCK_ROWS = 10_000
+_MOST_KNOWN = 20_000
 _WRITTEN_BY_PEOPLE = frozenset({"Excel", "JSON", "JSON lines"})
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -44,7 +50,8 @@ class Table:
     """Cells as they stand in the file, column by column.
 
     `lines` holds the line on which each row starts, or its number in a file without lines. `form` is what the file is,
-    where it is no delimited text.
+    where it is no delimited text. `drawn_from` is how many rows the file has, where these were drawn from them, else 0.
+    `known` keeps what was found out about a column, so that it is found out once.
     """
 
     names: list[str]
@@ -54,17 +61,22 @@ class Table:
     delimiter: str
     warnings: list[str] = field(default_factory=list)
     form: str = ""
+    drawn_from: int = 0
+    known: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def rows(self) -> int:
         return len(self.lines)
 
 
-def read_table(path: Path, *, name: str = "", limit_bytes: int = LIMIT_BYTES, delimiter: str = "") -> Table:
+def read_table(
+    path: Path, *, name: str = "", limit_bytes: int = LIMIT_BYTES, delimiter: str = "", most_cells: int = 0
+) -> Table:
     """Read a data file: delimited text with a header, JSON, JSON lines, Parquet, Excel, a token file,
     plain text, an image, or a zip archive of images.
 
-    What it is, its encoding and, if not given, its delimiter are found out.
+    What it is, its encoding and, if not given, its delimiter are found out. Of a table with more than about
+    `most_cells` cells, if that is not 0, rows are drawn at random, which a warning says.
 
     Raises: BadData with a sentence that names the line, the byte or the file type.
     """
@@ -77,31 +89,34 @@ def read_table(path: Path, *, name: str = "", limit_bytes: int = LIMIT_BYTES, de
     if is_image(head):
         return _table_of(of_image(path, name), "", name)
     if head.startswith(b"PK\x03\x04") and not _is_office(path):
-        return _table_of(of_archive(path, name, limit_bytes, _cells_of), "", name)
+        return _table_of(of_archive(path, name, limit_bytes, partial(_cells_of, most_cells=most_cells)), "", name)
     data = path.read_bytes()
     if not data.strip():
         raise BadData(f"{name} is empty.")
-    other = of_bytes(data, name, limit_bytes)
+    other = of_bytes(data, name, limit_bytes, most_cells)
     if other is not None:
         return _table_of(other, "", name)
     refuse_other_formats(data, name)
     text, encoding, warnings = decode(data, name)
-    del data
-    if not text.strip():
+    if text.isspace():
         raise BadData(f"{name} is empty.")
     given, columns_seen = bool(delimiter), 0
     if not given:
         delimiter, columns_seen = find_delimiter(text)
-        other = of_text(text, name, delimited=columns_seen > 1)
+        other = of_text(text, name, delimited=columns_seen > 1, most_cells=most_cells)
         if other is not None:
             return _table_of(other, encoding, name, warnings)
-    records = _records(text, delimiter, name)
+    lines_there = text.count("\n")
+    del text  # as large as the file again
+    records = _records(data, encoding, delimiter, name)
     header = next(records) if given else _after_titles(records, columns_seen, warnings)
     names = _header(header[1], name, warnings)
-    columns, lines = _columns(names, records, name)
+    columns, lines, rows = _columns(names, records, name, draw(lines_there, len(names), most_cells))
     if not lines:
         raise BadData(f"{name} has a header ({_some(names)}) but no rows.")
-    table = Table(names, columns, lines, encoding, delimiter, warnings)
+    drawn_from = rows if len(lines) < rows else 0
+    warnings += drawn_words(len(lines), rows)
+    table = Table(names, columns, lines, encoding, delimiter, warnings, drawn_from=drawn_from)
     return table if given else _with_plain_numbers(table)
 
 
@@ -140,14 +155,14 @@ def _is_office(path: Path) -> bool:
         return False
 
 
-def _cells_of(data: bytes, name: str) -> Cells:
+def _cells_of(data: bytes, name: str, *, most_cells: int) -> Cells:
     """The cells of a table that lies in an archive."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
-        table = read_table(Path(file.name), name=name)
+        table = read_table(Path(file.name), name=name, most_cells=most_cells)
     rows = [list(row) for row in zip(*table.columns.values(), strict=True)]
-    return Cells(table.names, rows, table.lines, table.form, table.warnings)
+    return Cells(table.names, rows, table.lines, table.form, table.warnings, table.drawn_from)
 
 
 def _table_of(cells: Cells, encoding: str, name: str, warnings: Sequence[str] = ()) -> Table:
@@ -156,7 +171,7 @@ def _table_of(cells: Cells, encoding: str, name: str, warnings: Sequence[str] = 
     if not cells.rows:
         raise BadData(f"{name} has columns ({_some(names)}) but no rows.")
     columns = {column: [row[at] for row in cells.rows] for at, column in enumerate(names)}
-    table = Table(names, columns, cells.lines, encoding, "", said, cells.form)
+    table = Table(names, columns, cells.lines, encoding, "", said, cells.form, cells.drawn_from)
     return _with_plain_numbers(table) if cells.form in _WRITTEN_BY_PEOPLE else table
 
 
@@ -265,10 +280,11 @@ def write_rows(path: Path, names: Sequence[str], rows: Iterator[Sequence[object]
     aside.replace(path)
 
 
-def _records(text: str, delimiter: str, name: str) -> Iterator[tuple[int, list[str]]]:
+def _records(data: bytes, encoding: str, delimiter: str, name: str) -> Iterator[tuple[int, list[str]]]:
     """Each record with the line on which it starts; blank lines are left out."""
     csv.field_size_limit(_CELL_CHARS)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    text = io.TextIOWrapper(io.BytesIO(data), encoding=encoding, newline="")
+    reader = csv.reader(text, delimiter=delimiter, strict=True)
     while True:
         start = reader.line_num + 1
         try:
@@ -322,19 +338,19 @@ def _each_once(names: list[str], warnings: list[str]) -> list[str]:
 
 
 def _columns(
-    names: list[str], records: Iterator[tuple[int, list[str]]], name: str
-) -> tuple[dict[str, list[str]], list[int]]:
+    names: list[str], records: Iterator[tuple[int, list[str]]], name: str, keeps: Callable[[], bool] | None
+) -> tuple[dict[str, list[str]], list[int], int]:
+    """The columns and lines of the rows that are kept, and how many rows there are."""
     cells: list[list[str]] = [[] for _ in names]
-    known: dict[str, str] = {}
-    lines: list[int] = []
-    uneven: list[tuple[int, int]] = []
-    for line, record in records:
-        if len(record) != len(names):
-            uneven.append((line, len(record)))
-            continue
-        lines.append(line)
-        for column, cell in zip(cells, record, strict=True):
-            column.append(known.setdefault(cell, cell) if len(cell) < 40 else cell)
+    known: list[dict[str, str]] = [{} for _ in names]
+    lines, uneven, rows = list[int](), list[tuple[int, int]](), 0
+    while block := list(itertools.islice(records, _BLOCK_ROWS)):
+        uneven += [(line, len(record)) for line, record in block if len(record) != len(names)]
+        rows += len(block)
+        kept = [(line, record) for line, record in block if keeps is None or keeps()]
+        lines += [line for line, _ in kept]
+        if not uneven:
+            _add(cells, [record for _, record in kept], known)
     if uneven:
         first = ", ".join(f"line {line} has {count}" for line, count in uneven[:3])
         raise BadData(
@@ -342,7 +358,13 @@ def _columns(
             f"{f' (and {len(uneven) - 3} more lines)' if len(uneven) > 3 else ''}. "
             "A cell that contains the delimiter must stand in double quotes."
         )
-    return dict(zip(names, cells, strict=True)), lines
+    return dict(zip(names, cells, strict=True)), lines, rows
+
+
+def _add(columns: list[list[str]], records: list[list[str]], known: list[dict[str, str]]) -> None:
+    """Put the cells of records behind those of each column; equal cells of a column with few values are one object."""
+    for column, cells, seen in zip(columns, zip(*records, strict=True), known, strict=False):
+        column.extend(map(seen.setdefault, cells, cells) if len(seen) < _MOST_KNOWN else cells)
 
 
 def _line(data: bytes, at: int) -> int:

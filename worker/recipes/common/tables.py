@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from worker.recipes.common import parting
-from worker.recipes.common.columns import describe, find_column, text_column
+from worker.recipes.common.columns import described, find_column, text_column
+from worker.recipes.common.formats import drawn_words
 from worker.recipes.common.job import Job
 from worker.recipes.common.sealing import seal
 from worker.recipes.common.split import inputs, repeated_entities, split_rows
-from worker.recipes.common.table import BadData, Table, is_missing, read_table, write_rows
+from worker.recipes.common.table import MOST_CELLS, BadData, Table, is_missing, read_table, write_rows
 
 _MOST_LONELY = 0.2  # of the rows; more are no classes
 
@@ -51,8 +52,10 @@ def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool =
 
 def _split(job: Job, source: Path, sealed_dir: Path, rules: Rules) -> dict[str, Any]:
     """Write the parts; what `split.json` keeps of them."""
-    table = read_table(source, name=job.dataset_name)
+    table = read_table(source, name=job.dataset_name, most_cells=MOST_CELLS)
     whole = table.names
+    for said in drawn_words(table.rows, table.drawn_from or table.rows):
+        print(said)
     table, target, text = usable(table, job, rules)
     if "row_id" in whole and "row_id" not in (*table.names, *job.drop_columns):
         print("The column row_id is left out: the split numbers its rows under this name.")
@@ -89,6 +92,7 @@ def _split(job: Job, source: Path, sealed_dir: Path, rules: Rules) -> dict[str, 
         "text_column": text,
         "train_rows": len(train),
         "test_rows": len(test),
+        "drawn_from": table.drawn_from,
         "equal_inputs_kept_together": groups is not None and way.kind == parting.RANDOM,
     }
 
@@ -152,18 +156,21 @@ def _without(table: Table, job: Job, target: str) -> Table:
     names = [name for name in table.names if name not in dropped]
     if names == [target]:
         raise BadData(f"No column is left to predict “{target}” from.")
-    columns = {name: table.columns[name] for name in names}
-    return Table(names, columns, table.lines, table.encoding, table.delimiter, table.warnings, table.form)
+    return replace(table, names=names, columns={name: table.columns[name] for name in names})
 
 
 def _text_column(table: Table, job: Job, target: str, rules: Rules) -> str:
     if job.text_column:
         return find_column(table, job.text_column, role="text")
-    described = [describe(name, table.columns[name]) for name in table.names]
-    found = rules.text_of(table, target) if rules.text_of else text_column(described, leave_out=target, asked=True)
+    usual = rules.text_of or _longest_text
+    found = usual(table, target)
     if found is None:
         raise BadData(f"There is no column with text to learn from; the columns are: {', '.join(table.names)}.")
     return found
+
+
+def _longest_text(table: Table, target: str) -> str | None:
+    return text_column(described(table), leave_out=target, asked=True)
 
 
 def _groups(table: Table, target: str, text: str | None, rules: Rules) -> Sequence[Hashable] | None:

@@ -57,8 +57,7 @@ def answer_column(table: Table, *, asked_for: bool) -> str | None:
     prompts, answers = [n for n in _PROMPTS if n in names], [n for n in _ANSWERS if n in names]
     if prompts and answers:
         return names[answers[0]]
-    columns = [describe(name, table.columns[name]) for name in table.names]
-    return str(columns[-1]["name"]) if asked_for and len(columns) > 1 else None
+    return table.names[-1] if asked_for and len(table.names) > 1 else None
 
 
 def prompt_column(table: Table, target: str) -> str | None:
@@ -67,7 +66,7 @@ def prompt_column(table: Table, target: str) -> str | None:
     named = next((names[name] for name in _PROMPTS if name in names), None)
     if named is None and _is_chat(table.columns[target][0]):
         return target
-    columns = [describe(name, table.columns[name]) for name in table.names if name.lower() != _REJECTED]
+    columns = [describe(table, name) for name in table.names if name.lower() != _REJECTED]
     return named or text_column(columns, leave_out=target, asked=True)
 
 

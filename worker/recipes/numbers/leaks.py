@@ -29,7 +29,7 @@ def find_leaks(table: Table, target: str, *, seed: int = 7) -> list[dict[str, An
         return []
     found = []
     for name in table.names:
-        if name == target or describe(name, table.columns[name])["kind"] not in {"number", "boolean"}:
+        if name == target or describe(table, name)["kind"] not in {"number", "boolean"}:
             continue
         alone = np.array(
             [[value if (value := number(table.columns[name][row])) is not None else np.nan] for row in rows]

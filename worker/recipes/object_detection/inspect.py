@@ -13,6 +13,7 @@ from worker.recipes.images.laying import leaks
 
 __all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "suggest_target", "warnings"]
 READS_TEXT = False
+WHOLE = True  # rows belong together, so none is left out
 _RARE = 10
 
 

@@ -25,7 +25,7 @@ def choose_features(table: Table, target: str) -> tuple[list[Feature], list[str]
     for name in table.names:
         if name == target:
             continue
-        kind = describe(name, table.columns[name])["kind"]
+        kind = describe(table, name)["kind"]
         if kind in _WHY_NOT:
             ignored.append(f"{name} ({_WHY_NOT[kind]})")
         elif kind in {"number", "datetime"}:

@@ -21,6 +21,13 @@ def categorical_columns(features: Sequence[Feature]) -> list[int]:
     return positions
 
 
+def linear_width(features: Sequence[Feature]) -> int:
+    """How many columns the linear model has: one for each category, two for a number with gaps."""
+    return sum(
+        len(feature["categories"]) + 2 if feature["kind"] == "category" else 2 * width(feature) for feature in features
+    )
+
+
 def fit_logistic(
     rows: NDArray[np.float64],
     codes: NDArray[np.int64],

@@ -16,10 +16,11 @@ from worker.recipes.common.kept import kept
 from worker.recipes.common.split import split_rows
 from worker.recipes.tabular.boosting import Learned, always, boost, parameters, try_out
 from worker.recipes.tabular.encoding import TRUSTED, Feature
-from worker.recipes.tabular.linear import categorical_columns
+from worker.recipes.tabular.linear import categorical_columns, linear_width
 
 Rows = NDArray[np.float64]
 Places = NDArray[np.int64]
+_LINEAR_CELLS = 50_000_000  # with a column for each category: 400 MB
 
 
 class Problem(Protocol):
@@ -118,10 +119,19 @@ class Study:
     def linear(self, at: Places, *, kept_as: str = "") -> Any:
         """The linear baseline on these rows; with a name, the one that an earlier attempt fitted on the same."""
 
+        at = self.linear_rows(at)
+
         def fit() -> Any:
             return self.problem.fit_linear(self.rows[at], self.problem.wanted[at], self.features)
 
         return kept(self.job, kept_as, self.key(at), fit, trusted=TRUSTED) if kept_as else fit()
+
+    def linear_rows(self, at: Places) -> Places:
+        """The rows that the linear baseline learns from: of very many some that are drawn, as it takes them at once."""
+        most = _LINEAR_CELLS // linear_width(self.features)
+        if len(at) <= most:
+            return at
+        return np.sort(np.random.default_rng(self.job.seed).choice(at, most, replace=False))
 
     def key(self, at: Places) -> str:
         """What a training on these rows depends on."""

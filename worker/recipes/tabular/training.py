@@ -95,6 +95,9 @@ def _baselines(
     problem = study.problem
     metric, naive = problem.metric, problem.naive
     linear = study.linear(fit, kept_as="linear")
+    some = len(study.linear_rows(fit))
+    if some < len(fit):
+        runtime.log(f"The linear baseline learns from {some:,} rows, drawn at random.")
     scores = {
         naive: problem.score(problem.naive_answers(fit, len(held)), held),
         "linear": study.score(linear, held),

@@ -9,8 +9,7 @@ from worker.recipes.classes import suspicious as labels
 from worker.recipes.classes import target as classes
 from worker.recipes.classes.leaks import find_leaks as leaks
 from worker.recipes.classes.target import describe, warnings
-from worker.recipes.common.columns import describe as describe_column
-from worker.recipes.common.columns import is_quantity, require_words, text_column, useful, values_of
+from worker.recipes.common.columns import described, is_quantity, require_words, text_column, useful, values_of
 from worker.recipes.common.job import Job
 from worker.recipes.common.table import Table
 from worker.recipes.common.tables import usable
@@ -30,17 +29,15 @@ def fits(table: Table, columns: list[dict[str, Any]], target: str) -> float:
 
 def problems(table: Table, target: str) -> list[str]:
     """Sentences that stop a training on this target."""
-    columns = [describe_column(name, table.columns[name]) for name in table.names]
     found = classes.problems(table, target)
-    if text_column(columns, leave_out=target, asked=True) is None:
+    if text_column(described(table), leave_out=target, asked=True) is None:
         found.append("There is no column with text to classify.")
     return found
 
 
 def suspicious(table: Table, target: str) -> list[str]:
     """A sentence on labels that a linear model of the words doubts."""
-    columns = [describe_column(name, table.columns[name]) for name in table.names]
-    text = text_column(columns, leave_out=target, asked=True)
+    text = text_column(described(table), leave_out=target, asked=True)
     if text is None:
         return []
 

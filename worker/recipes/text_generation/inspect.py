@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from worker.recipes.common.columns import describe as describe_column
-from worker.recipes.common.columns import find_column, text_column
+from worker.recipes.common.columns import described, find_column, text_column
 from worker.recipes.common.job import Job
 from worker.recipes.common.table import BadData, Table
 from worker.recipes.language.documents import PLAIN, problems
@@ -19,8 +18,7 @@ def suggest_target(table: Table, *, asked: bool) -> str | None:
     """The column to learn to write: the only one of a text file, the longest texts where this task was asked for."""
     if table.form == PLAIN:
         return table.names[0]
-    columns = [describe_column(name, table.columns[name]) for name in table.names]
-    return text_column(columns, leave_out=None, asked=True) if asked or len(table.names) == 1 else None
+    return text_column(described(table), leave_out=None, asked=True) if asked or len(table.names) == 1 else None
 
 
 def fits(table: Table, columns: list[dict[str, Any]], target: str) -> float:

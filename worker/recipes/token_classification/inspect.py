@@ -11,6 +11,7 @@ from worker.recipes.spans.reading import problems as problems_of
 from worker.recipes.texts import encoder, loop
 
 READS_TEXT = False
+WHOLE = True  # rows belong together, so none is left out
 _RARE = 10
 
 
