@@ -6,9 +6,13 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.recipes.folders import Make
+from tests.recipes.folders import Make, RunFolder
+from worker.recipes.common.holdout import Holdout, read_holdout
+from worker.recipes.common.job import read_job
+from worker.recipes.common.sealing import sealed_groups
 from worker.recipes.common.table import read_table
 from worker.recipes.inspect import audit
 
@@ -22,7 +26,7 @@ def visits(rows: int = 240) -> str:
         patient, part = row % 40, "test" if row % 40 < 8 else "train"
         day = f"2024-{1 + row // 28:02}-{1 + row % 28:02}"
         lines.append(
-            f"p{patient},{day},{30 + patient + DICE.random():.2f},{part},{'yes' if DICE.random() < 0.5 else 'no'}"
+            f"p{patient},{day},{30 + patient + 0.9 * DICE.random():.2f},{part},{'yes' if DICE.random() < 0.5 else 'no'}"
         )
     return "\n".join(lines) + "\n"
 
@@ -46,7 +50,7 @@ def test_parts_that_the_data_name_are_kept(make: Make, tmp_path: Path) -> None:
     assert (len(train), len(test)) == (192, 48)
     assert {row["patient_id"] for row in test} == {f"p{number}" for number in range(8)}
     assert "part" not in train[0]
-    assert not run.json("data/split.json")["equal_inputs_kept_together"]
+    assert run.json("data/split.json")["how"] == ", as “part” says"
 
 
 def test_rows_that_stand_in_both_given_parts_are_told(tmp_path: Path) -> None:
@@ -95,3 +99,58 @@ def test_dates_are_pointed_out_where_rows_are_split_at_random(tmp_path: Path) ->
     found = audited(text, tmp_path)
     assert found["split"]["kind"] == "random"
     assert any("`split=day`" in warning for warning in found["warnings"])
+
+
+def copied(rows: int = 300, copies: int = 90) -> str:
+    """Rows of which some are copies of another one, each with a number of its own; a copy may have another answer."""
+    dice = random.Random(11)
+    plain = [f"{dice.random():.3f},{dice.random():.3f},{dice.choice(['yes', 'no'])}" for _ in range(rows - copies)]
+    plain += [dice.choice(plain) for _ in range(copies - 1)]
+    odd = plain[0].replace("yes", "?").replace("no", "yes").replace("?", "no")
+    return "row_nr,a,b,ill\n" + "".join(f"{at},{line}\n" for at, line in enumerate([*plain, odd]))
+
+
+def inputs_of(rows: list[dict[str, str]]) -> list[tuple[str, str]]:
+    return [(row["a"], row["b"]) for row in rows]
+
+
+def test_a_row_is_not_measured_that_has_been_learned(make: Make, tmp_path: Path) -> None:
+    (said,) = [said for said in audited(copied(), tmp_path)["warnings"] if "repeat the inputs" in said]
+    assert said.startswith("90 rows repeat the inputs of another one. Equal inputs will be kept on one side")
+    assert "1 of these inputs stand with different answers" in said
+    train, test, run = parts(make, copied())
+    assert not set(inputs_of(train)) & set(inputs_of(test))
+    assert len(test) > 40
+    fit, held = split_again(run, train)
+    assert not set(inputs_of(fit)) & set(inputs_of(held))
+
+
+def split_again(run: RunFolder, train: list[dict[str, str]]) -> list[list[dict[str, str]]]:
+    """The training rows as a training parts them."""
+    found = read_holdout(read_job(run.dir)).split([row["ill"] for row in train], frac=0.2, seed=3, classes=True)
+    return [[train[row] for row in rows] for rows in found]
+
+
+def test_groups_hold_in_validation_and_intervals_too(make: Make) -> None:
+    train, test, run = parts(make, visits(), split={"kind": "group", "column": "patient_id"}, drop_columns=["part"])
+    fit, held = split_again(run, train)
+    assert not {row["age"].split(".")[0] for row in fit} & {row["age"].split(".")[0] for row in held}
+    groups = sealed_groups(run.sealed, [row["row_id"] for row in test])
+    assert groups is not None
+    assert len(set(groups)) == len({row["age"].split(".")[0] for row in test}) == 8
+    score = run.train_here() or run.evaluate_here() or run.json("scorecard.json")
+    assert score["test_rows"] == 48
+
+
+def test_validation_is_newer_than_what_was_learned(make: Make) -> None:
+    train, _, run = parts(make, visits(), split={"kind": "time", "column": "day"})
+    fit, held = split_again(run, train)
+    assert max(row["day"] for row in fit) < min(row["day"] for row in held)
+    assert 30 <= len(held) <= 45
+
+
+def test_folds_by_time_go_back_step_by_step() -> None:
+    order = np.arange(100)
+    folds = Holdout(order=order).splits([""] * 100, 5, frac=0.2, seed=1)
+    assert [(int(held[0]), int(held[-1])) for _, held in folds] == [(90, 99), (80, 89), (70, 79), (60, 69), (50, 59)]
+    assert all(fit[-1] < held[0] for fit, held in folds)

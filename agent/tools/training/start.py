@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue
 from agent.cards import approval_card, at_host
 from agent.domain.datasets import DataReport, Split
 from agent.domain.errors import BadData, BadRequest
+from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES, Network, RunSpec
 from agent.domain.tasks import TASKS, Answer, TaskType

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from worker.recipes.common.columns import FEWEST_ROWS
@@ -30,8 +31,8 @@ def finds(table: Table) -> str | None:
     return _label_column(table) if _sides(table) else None
 
 
-def by_image(table: Table, target: str) -> Table:
-    """A row an image, with its boxes as JSON. Raises: BadData naming the line."""
+def by_image(table: Table, target: str, *, keep: str = "") -> Table:
+    """A row an image, with its boxes as JSON, and with what `keep` holds of it. Raises: BadData naming the line."""
     if table.form != FORM or IMAGE not in table.columns:
         raise BadData("There are no images in this file. Send a zip of images with COCO annotations or a csv of boxes.")
     if target == BOXES:
@@ -60,8 +61,10 @@ def by_image(table: Table, target: str) -> Table:
             raise BadData(f"Line {line}: “{target}” is empty. Each box needs its label.")
         boxes.append({"label": label, "box": [left, top, width, height]})
     columns = {IMAGE: list(found), BOXES: [json.dumps(boxes, ensure_ascii=False) for boxes in found.values()]}
-    lines = list(range(1, len(found) + 1))
-    return Table([IMAGE, BOXES], columns, lines, table.encoding, table.delimiter, table.warnings, table.form)
+    if keep:
+        kept = dict(zip(table.columns[IMAGE], table.columns[keep], strict=True))
+        columns[keep] = [kept[image] for image in found]
+    return replace(table, names=list(columns), columns=columns, lines=list(range(1, len(found) + 1)))
 
 
 def labels_of(table: Table) -> Counter[str]:

@@ -24,8 +24,8 @@ from worker.recipes.common.scoring import (
     small_object,
     write_results,
 )
+from worker.recipes.common.sealing import sealed_groups
 from worker.recipes.common.table import BadData, Table, number
-from worker.recipes.common.test_rows import together
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True, more: More | None 
     def score_of(name: str, at: NDArray[np.int64]) -> float:
         return decisive(codes[at], shares[name][at])
 
-    deciding = Decisive(metric, len(truth), score_of, groups=together(job, row_ids))
+    deciding = Decisive(metric, len(truth), score_of, groups=sealed_groups(sealed_dir, row_ids))
     beaten = publish(job, scores, deciding, sealed=sealed)
     write_results(job, lambda: _facts(job, truth, classes, (said[MODEL], said[beaten]), beaten, more))
 

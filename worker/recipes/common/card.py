@@ -91,8 +91,8 @@ def _made(job: Job, facts: dict[str, Any], split: dict[str, Any]) -> list[str]:
     ]
     if split.get("drawn_from"):
         lines.append(f"- these rows were drawn at random from the {split['drawn_from']:,} rows of the file")
-    if split["equal_inputs_kept_together"]:
-        lines.append("- rows with equal inputs were kept on one side of the split, so the score is for unseen inputs")
+    if split["how"]:
+        lines.append(f"- how they were split: {split['how'].lstrip(',; ')}")
     if job.drop_columns:
         lines.append(f"- left out on request: {', '.join(job.drop_columns)}")
     if facts.get("ignored"):

@@ -89,6 +89,14 @@ def unpack(source: Path, names: Sequence[str], folder: Path, *, numbers: Sequenc
     return found
 
 
+def contents(source: Path) -> dict[str, tuple[int, int]]:
+    """What tells the files of an archive apart by their content: checksum and size. One image alone has none."""
+    if not zipfile.is_zipfile(source):
+        return {}
+    with zipfile.ZipFile(source) as archive:
+        return {part.filename: (part.CRC, part.file_size) for part in archive.infolist()}
+
+
 def opened(data: bytes | Path) -> Any:
     """The image, turned as its camera was held, in RGB. Raises: OSError, ValueError."""
     from PIL import Image, ImageOps
@@ -292,5 +300,6 @@ def _twice(parts: Mapping[str, zipfile.ZipInfo], cells: Cells) -> list[str]:
         copies += key in labels
         labels.setdefault(key, set()).update(row[1:2])
     odd = sum(len(said) > 1 for said in labels.values())
-    found = [f"{copies:,} images are exact copies of another one."] if copies else []
+    found = [f"{copies:,} images are exact copies of another one; copies stay on one side of the split."]
+    found = found if copies else []
     return found + ([f"{odd:,} of these have different answers: probably wrong labels."] if odd else [])

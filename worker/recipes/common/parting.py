@@ -1,18 +1,22 @@
 """How rows become a training and a test part: at random, by groups, by time, or as a column of the data says.
 
-What the data suggest, and what is wrong with a way that people chose. Called by the audit and by `tables`.
+What the data suggest, and what is wrong with a way that people chose. Called by the audit and by the steps that split.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from worker.recipes.common.columns import cell_counts
+from worker.recipes.common.columns import cell_counts, find_column
+from worker.recipes.common.holdout import Holdout
+from worker.recipes.common.job import Job
 from worker.recipes.common.split import Rows, inputs
 from worker.recipes.common.table import BadData, Table, is_missing
 
@@ -73,7 +77,7 @@ def warnings(table: Table, target: str, dates: list[str]) -> list[str]:
 
 def overlap(table: Table, target: str, column: str) -> str:
     """The sentence on rows of the given test part that stand in the training part too; empty where there are none."""
-    test = test_rows(table, column)
+    test = test_rows(table.columns[column], column)
     held = set(test.tolist())
     cells = inputs(without(table, column), target)
     learned = {cells[row]: row for row in range(table.rows) if row not in held}
@@ -90,56 +94,93 @@ def overlap(table: Table, target: str, column: str) -> str:
 def names_parts(table: Table, name: str) -> bool:
     """Whether a column names the part of each row, a training and a test part among them."""
     counts = cell_counts(table, name)
-    if len(counts) > _MOST_PARTS or counts.total() < table.rows:
-        return False
-    said = {cell.strip().lower() for cell in counts}
+    return len(counts) <= _MOST_PARTS and counts.total() == table.rows and _are_parts(counts)
+
+
+def _are_parts(cells: Iterable[str]) -> bool:
+    said = {cell.strip().lower() for cell in cells}
     return bool(said & TEST_WORDS) and bool(said & TRAIN_WORDS) and said <= TEST_WORDS | TRAIN_WORDS | OTHER_WORDS
 
 
-def test_rows(table: Table, column: str) -> Rows:
-    """The rows of the test part that a column names."""
-    return np.array([row for row, cell in enumerate(table.columns[column]) if cell.strip().lower() in TEST_WORDS])
+def test_rows(cells: Sequence[str], column: str) -> Rows:
+    """The rows of the test part that a column names. Raises: BadData where it does not."""
+    if not _are_parts(cells):
+        raise BadData(f"“{column}” does not name the parts: it needs the values train and test, and no others.")
+    return np.array([row for row, cell in enumerate(cells) if cell.strip().lower() in TEST_WORDS], dtype=np.int64)
 
 
-def parts_of(table: Table, target: str, way: Parting, *, frac: float) -> tuple[Rows, Rows]:
-    """Row numbers of the training and the test part, for a way that is neither chance nor groups. Raises: BadData."""
-    cells = table.columns[way.column]
-    if way.kind == GIVEN:
-        if not names_parts(table, way.column):
-            raise BadData(f"“{way.column}” does not name the parts: it needs the values train and test, and no others.")
-        test = test_rows(table, way.column)
+@dataclass(frozen=True)
+class Parts:
+    """Row numbers of the training and the test part, what of each row keeps it beside others, and how it was done.
+
+    The order of the test part is one of chance: that of the file must not tell the answers.
+    """
+
+    train: Rows
+    test: Rows
+    holdout: Holdout
+    words: str
+
+
+def asked_way(table: Table, job: Job) -> Parting:
+    """The way that a request names, with its column as the table has it. Raises: BadData."""
+    column = job.split.get("column", "")
+    return Parting(job.split.get("kind", RANDOM), find_column(table, column, role="split") if column else "")
+
+
+def part(
+    job: Job, way: Parting, cells: Sequence[str], strata: Sequence[str], together: Sequence[Hashable] | None
+) -> Parts:
+    """Split rows of which each has a cell of the way's column, and a stratum. Raises: BadData.
+
+    `together` says which rows stay on one side of a split at random, those of equal inputs.
+    """
+    holdout, words = Holdout(together), "; rows with equal inputs stay on one side" if together is not None else ""
+    if way.kind == GROUP:
+        holdout, words = Holdout(groups_of(cells, way.column)), f"; rows of one “{way.column}” stay on one side"
+    elif way.kind == TIME:
+        holdout, words = Holdout(order=_order(cells, way.column)), f", the newest by “{way.column}”"
+    if job.all_is_test:
+        train, test = np.arange(0), np.arange(len(strata))
+    elif way.kind == GIVEN:
+        words = f", as “{way.column}” says"
+        test = test_rows(cells, way.column)
+        train = np.setdiff1d(np.arange(len(cells)), test)
     else:
-        test = _newest(cells, way.column, frac)
-    held = np.zeros(table.rows, dtype=bool)
-    held[test] = True
-    train, labels = np.flatnonzero(~held), table.columns[target]
-    for rows, part in ((train, "training"), (test, "test")):
-        if len(rows) < 2 or len({labels[row].strip() for row in rows}) < 2:
+        train, test = holdout.split(strata, frac=job.test_frac, seed=job.seed)
+    if way.kind in {GIVEN, TIME} and not job.all_is_test:
+        _refuse_useless(way.column, strata, (train, test))
+    test = np.random.default_rng(job.seed).permutation(test)
+    return Parts(train, test, holdout, words)
+
+
+def _refuse_useless(column: str, strata: Sequence[str], parts: tuple[Rows, Rows]) -> None:
+    """Raises: BadData where a part has no two rows, or no two of several answers."""
+    several = len(set(strata)) > 1
+    for rows, name in zip(parts, ("training", "test"), strict=True):
+        if len(rows) < 2 or (several and len({strata[row] for row in rows}) < 2):
             raise BadData(
-                f"Split by “{way.column}”, the {part} part has {len(rows)} rows and one answer at most, so nothing can "
-                "be measured. Choose another share, or another way to split."
+                f"Split by “{column}”, the {name} part has {len(rows)} rows and one answer at most, so nothing can be "
+                "measured. Choose another share, or another way to split."
             )
-    return train, np.flatnonzero(held)
 
 
-def groups_of(table: Table, column: str) -> list[str]:
-    """The group of each row; a row without one is a group of its own."""
-    cells = table.columns[column]
+def groups_of(cells: Sequence[str], column: str) -> list[str]:
+    """The group of each row; a row without one is a group of its own. Raises: BadData where there is but one."""
     groups = [f"row {row}" if is_missing(cell) else cell.strip() for row, cell in enumerate(cells)]
     if len(set(groups)) < 2:
         raise BadData(f"“{column}” has the same value in every row, so it makes no groups.")
     return groups
 
 
-def _newest(cells: list[str], column: str, frac: float) -> Rows:
+def _order(cells: Sequence[str], column: str) -> NDArray[np.int64]:
+    """The place of each row in time. Raises: BadData."""
     from worker.recipes.series.times import moments
 
     found = moments(cells)
     if found is None:
         raise BadData(f"“{column}” holds no dates in every row, so rows cannot be split by time.")
-    ordered = sorted(found)
-    first = ordered[min(len(ordered) - 1, round(len(ordered) * (1 - frac)))]
-    return np.array([row for row, moment in enumerate(found) if moment >= first])
+    return np.unique(np.array(found, dtype="datetime64[s]"), return_inverse=True)[1]
 
 
 def _rows_a_group(table: Table, name: str) -> float:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
+from worker.recipes.common.holdout import GROUP
 from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.parting import Parts
+from worker.recipes.common.split import numbered
+from worker.recipes.common.table import read_table, write_rows
 
 
 def seal(job: Job, sealed_dir: Path, split: Callable[[Path], dict[str, Any]], *, keep_source: bool) -> None:
@@ -21,11 +25,30 @@ def seal(job: Job, sealed_dir: Path, split: Callable[[Path], dict[str, Any]], *,
     if is_split(job, source, sealed_dir):
         print("The data is split already.")
     else:
-        usual = {"target": job.target, "text_column": None, "equal_inputs_kept_together": False}
+        usual = {"target": job.target, "text_column": None, "how": ""}
         known = {"seed": job.seed, "asked": asked(job), "source_sha256": _sha256(source)}
         write_json(job.run_dir / "data/split.json", {**usual, **split(source), **known})
     if not keep_source:
         source.unlink(missing_ok=True)
+
+
+def write_sealed(sealed_dir: Path, answers: Sequence[object], parts: Parts) -> None:
+    """Write the answers of the test rows, in their order, with the group of each where rows stay together."""
+    groups = parts.holdout.of(parts.test).groups
+    names = ["row_id", "label", *([GROUP] if groups is not None else [])]
+    numbers = [[number] for number in numbered(groups)] if groups is not None else [[] for _ in answers]
+    sealed_dir.mkdir(parents=True, exist_ok=True)
+    rows = ([at, answer, *number] for at, (answer, number) in enumerate(zip(answers, numbers, strict=True)))
+    write_rows(sealed_dir / "labels.csv", names, rows)
+
+
+def sealed_groups(sealed_dir: Path, row_ids: Sequence[str]) -> list[Hashable] | None:
+    """The group of each test row, in the order of `row_ids`; None where rows stand alone."""
+    columns = read_table(sealed_dir / "labels.csv", delimiter=",").columns
+    if GROUP not in columns:
+        return None
+    of_row = dict(zip(columns["row_id"], columns[GROUP], strict=True))
+    return [of_row[row_id] for row_id in row_ids]
 
 
 def is_split(job: Job, source: Path, sealed_dir: Path) -> bool:

@@ -12,14 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from worker.recipes.common import parting
 from worker.recipes.common.columns import described, find_column, text_column
 from worker.recipes.common.formats import drawn_words
 from worker.recipes.common.job import Job
-from worker.recipes.common.sealing import seal
-from worker.recipes.common.split import inputs, repeated_entities, split_rows
+from worker.recipes.common.sealing import seal, write_sealed
+from worker.recipes.common.split import equal_inputs, same_text
 from worker.recipes.common.table import MOST_CELLS, BadData, Table, is_missing, read_table, write_rows
 
 _MOST_LONELY = 0.2  # of the rows; more are no classes
@@ -33,7 +31,8 @@ class Rules:
     folder, sealed_dir, test)` lays what the cells name beside the parts and gives the table with where it lies; `test`
     are the rows of the test part, in the order of their numbers. `lonely`: a row that alone has its answer is left out,
     as a class needs one to learn from and one to measure on. `text_of(table, target)` is the text column where
-    nobody named one, if not the longest; `groups(table, text)` what rows belong together, if not those of equal inputs.
+    nobody named one, if not the longest; `together(source, table, text)` tells the rows apart that stay on one side, if
+    not all inputs do.
     """
 
     problems: Callable[[Table, str], list[str]]
@@ -42,7 +41,7 @@ class Rules:
     lay: Callable[[Path, Table, Path, Path, list[int]], Table] | None = None
     lonely: bool = False
     text_of: Callable[[Table, str], str | None] | None = None
-    groups: Callable[[Table, str], Sequence[Hashable]] | None = None
+    together: Callable[[Path, Table, str], Sequence[Hashable]] | None = None
 
 
 def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool = False) -> None:
@@ -59,41 +58,25 @@ def _split(job: Job, source: Path, sealed_dir: Path, rules: Rules) -> dict[str, 
     table, target, text = usable(table, job, rules)
     if "row_id" in whole and "row_id" not in (*table.names, *job.drop_columns):
         print("The column row_id is left out: the split numbers its rows under this name.")
-    labels = [cell.strip() for cell in table.columns[target]]
-    way = parting.Parting(job.split.get("kind", parting.RANDOM), job.split.get("column", ""))
-    groups = _groups(table, target, text, rules)
-    if way.column:
-        way = parting.Parting(way.kind, find_column(table, way.column, role="split"))
-    if way.kind in {parting.GIVEN, parting.TIME}:
-        train, test = parting.parts_of(table, target, way, frac=job.test_frac)
-        groups = None
-    else:
-        groups = parting.groups_of(table, way.column) if way.kind == parting.GROUP else groups
-        if job.all_is_test:
-            train, test = np.arange(0), np.arange(table.rows)
-        else:
-            train, test = split_rows(rules.strata(labels), frac=job.test_frac, seed=job.seed, groups=groups)
+    way = parting.asked_way(table, job)
+    strata = rules.strata([cell.strip() for cell in table.columns[target]])
+    together = _together(source, table, target, text, rules)
+    parts = parting.part(job, way, table.columns[way.column] if way.column else [], strata, together)
     if way.kind in {parting.GIVEN, parting.GROUP}:
         table = parting.without(table, way.column)
-    test = np.random.default_rng(job.seed).permutation(test)  # the order of the file must not tell the class
     if rules.lay is not None:
         sealed_dir.mkdir(parents=True, exist_ok=True)
-        table = rules.lay(source, table, job.run_dir, sealed_dir, test.tolist())
-    _write(job, table, target, (train.tolist(), test.tolist()), sealed_dir)
-    together = "; rows with equal inputs stay on one side" if groups is not None else ""
-    together = {
-        parting.GIVEN: f", as “{way.column}” says",
-        parting.TIME: f", the newest by “{way.column}”",
-        parting.GROUP: f"; rows of one “{way.column}” stay on one side",
-    }.get(way.kind, together)
-    print(f"Split {table.rows:,} rows: {len(train):,} to train, {len(test):,} sealed to measure{together}.")
+        table = rules.lay(source, table, job.run_dir, sealed_dir, parts.test.tolist())
+    _write(job, table, target, parts, sealed_dir)
+    train, sealed = len(parts.train), len(parts.test)
+    print(f"Split {table.rows:,} rows: {train:,} to train, {sealed:,} sealed to measure{parts.words}.")
     return {
         "target": target,
         "text_column": text,
-        "train_rows": len(train),
-        "test_rows": len(test),
+        "train_rows": train,
+        "test_rows": sealed,
         "drawn_from": table.drawn_from,
-        "equal_inputs_kept_together": groups is not None and way.kind == parting.RANDOM,
+        "how": parts.words,
     }
 
 
@@ -173,22 +156,26 @@ def _longest_text(table: Table, target: str) -> str | None:
     return text_column(described(table), leave_out=target, asked=True)
 
 
-def _groups(table: Table, target: str, text: str | None, rules: Rules) -> Sequence[Hashable] | None:
-    """What each row belongs to, None where rows stand alone."""
-    if rules.groups is not None:
-        found = rules.groups(table, text or target)
-        return found if len(set(found)) < table.rows else None
-    return inputs(table, target) if repeated_entities(table, target) else None
+def equal_texts(_source: Path, table: Table, text: str) -> list[Hashable]:
+    """Rows whose texts are the same but for case and spaces stay together."""
+    return [same_text(cell) for cell in table.columns[text]]
 
 
-def _write(job: Job, table: Table, target: str, parts: tuple[list[int], list[int]], sealed_dir: Path) -> None:
-    train, test = parts
+def _together(source: Path, table: Table, target: str, text: str | None, rules: Rules) -> Sequence[Hashable] | None:
+    """What each row stays on one side with, None where rows stand alone."""
+    if rules.together is None:
+        return equal_inputs(table, target)
+    found = rules.together(source, table, text or target)
+    return found if len(set(found)) < table.rows else None
+
+
+def _write(job: Job, table: Table, target: str, parts: parting.Parts, sealed_dir: Path) -> None:
+    train, test = parts.train.tolist(), parts.test.tolist()
     features = [name for name in table.names if name != target]
     cells = table.columns
-    sealed_dir.mkdir(parents=True, exist_ok=True)
-    labels = ([number, cells[target][row].strip()] for number, row in enumerate(test))
-    write_rows(sealed_dir / "labels.csv", ["row_id", "label"], labels)
+    write_sealed(sealed_dir, [cells[target][row].strip() for row in test], parts)
     rows = ([number, *(cells[name][row] for name in features)] for number, row in enumerate(test))
     write_rows(job.run_dir / "data/test.csv", ["row_id", *features], rows)
     learned = ([*(cells[name][row] for name in features), cells[target][row].strip()] for row in train)
     write_rows(job.run_dir / "data/train.csv", [*features, target], learned)
+    parts.holdout.of(parts.train).write(job.run_dir)

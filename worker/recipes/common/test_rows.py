@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from worker.recipes.common.job import Job
-from worker.recipes.common.scoring import small_object
 from worker.recipes.common.table import BadData, Table, read_table
 
 LIMIT_BYTES = 64 * 1024**2  # of the test rows; beyond it they are not worth the wait
@@ -29,13 +27,3 @@ def test_table(path: Path, row_ids: Sequence[str]) -> Table | None:
     order = [place[row_id] for row_id in row_ids]
     columns = {name: [cells[at] for at in order] for name, cells in table.columns.items()}
     return Table(table.names, columns, [table.lines[at] for at in order], table.encoding, table.delimiter)
-
-
-def together(job: Job, row_ids: Sequence[str]) -> list[Hashable] | None:
-    """What each test row belongs to where rows with equal inputs were kept on one side of the split, else None."""
-    if not small_object(job.run_dir / "data/split.json").get("equal_inputs_kept_together"):
-        return None
-    table = test_table(job.run_dir / "data/test.csv", row_ids)
-    if table is None:
-        return None
-    return list(zip(*(cells for name, cells in table.columns.items() if name != "row_id"), strict=True))

@@ -16,7 +16,7 @@ def problems(table: Table, target: str) -> list[str]:
     return laying.problems(table) or classes.problems(table, target)
 
 
-RULES = Rules(problems, lay=laying.lay, lonely=True)
+RULES = Rules(problems, lay=laying.lay, together=laying.equal_images, lonely=True)
 
 
 def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:

@@ -16,7 +16,7 @@ def problems(table: Table, target: str) -> list[str]:
     return laying.problems(table) or numbers.problems(table, target)
 
 
-RULES = Rules(problems, numbers.strata, lay=laying.lay)
+RULES = Rules(problems, numbers.strata, lay=laying.lay, together=laying.equal_images)
 
 
 def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:

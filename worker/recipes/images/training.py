@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from trainyard import TrainingRuntime
 from worker.recipes.common.finish import Finished, finish, read_parts
+from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.images import IMAGE
 from worker.recipes.common.job import Job, Setting, write_json
 from worker.recipes.common.kept import kept
 from worker.recipes.common.scores import log_baseline
-from worker.recipes.common.split import split_rows
 from worker.recipes.images.encoding import grey, pixels
 from worker.recipes.images.learner import ImageLearner
 from worker.recipes.images.network import Network, build, network_settings
@@ -83,7 +83,8 @@ def train_images(
     paths = [str(job.run_dir / cell) for cell in table.columns[IMAGE]]
     test_paths = [str(job.run_dir / cell) for cell in test.columns[IMAGE]]
     problem: Problem = problem_of(table.columns[split["target"]], settings)
-    fit, held = split_rows(problem.strata, frac=settings["valid_frac"], seed=job.seed)
+    classes = problem.wanted.dtype.kind == "i"
+    fit, held = read_holdout(job).split(problem.strata, frac=settings["valid_frac"], seed=job.seed, classes=classes)
     runtime.start(settings["model"] or "image network", settings, total_steps=planned_steps(settings, len(fit)))
     rows = grey(paths)
     scores, done = _candidates(job, runtime, problem, settings, (paths, rows), (fit, held))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from worker.recipes.common.job import Job
 from worker.recipes.common.scoring import MODEL, Decisive, named, publish, rounded, short, write_results
+from worker.recipes.common.sealing import sealed_groups
 from worker.recipes.common.table import read_table
 from worker.recipes.language.bits import coded, size
 from worker.recipes.language.chat import prompt_text, with_template
@@ -71,7 +72,7 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
     score_of = _decisive(found, metric)
     right = found[MODEL].right
     rows = len(right) if metric == "answer_accuracy" and right is not None else len(examples)
-    groups = [example.row for example in examples[:rows]]
+    groups = sealed_groups(sealed_dir, list(map(str, range(rows))))
     deciding = Decisive(metric, rows, score_of, lower=metric == "bits_per_byte", groups=groups)
     beaten = publish(job, scores, deciding, sealed=sealed)
     write_results(job, lambda: _facts(scores, metric, beaten, examples, found))

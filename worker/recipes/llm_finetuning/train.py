@@ -15,12 +15,12 @@ from typing import Any
 from trainyard import TrainingRuntime
 from trainyard.adapters import last_checkpoint, trainer_callback
 from worker.recipes.common.finish import Finished, finish
+from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import BadSettings, Job, write_json
 from worker.recipes.common.scores import log_baseline
-from worker.recipes.common.split import split_rows
 from worker.recipes.common.table import read_table
 from worker.recipes.language.chat import with_template
-from worker.recipes.language.examples import Example, read_example, together
+from worker.recipes.language.examples import Example, read_example
 from worker.recipes.language.network import Language, build
 from worker.recipes.llm_finetuning.fitting import Best, Watch, fitted, save_adapter
 from worker.recipes.llm_finetuning.held_out import HeldOut
@@ -45,9 +45,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     settings = tuning_settings(job.settings, examples)
     if settings["batch_size"] % ranks().count:
         raise BadSettings(f"batch_size ({settings['batch_size']}) must be a multiple of the {ranks().count} GPUs.")
-    fit, held = split_rows(
-        [""] * len(examples), frac=settings["valid_frac"], seed=job.seed, groups=together(examples)
-    )  # fmt: skip
+    fit, held = read_holdout(job).split([""] * len(examples), frac=settings["valid_frac"], seed=job.seed)
     learned, apart = ([examples[row] for row in rows.tolist()] for rows in (fit, held))
     language = _base(job, learned, settings)
     base = job.run_dir / "predictions" / BASE  # for the evaluation, which runs both

@@ -19,8 +19,9 @@ from worker.recipes.common.scoring import (
     small_object,
     write_results,
 )
+from worker.recipes.common.sealing import sealed_groups
 from worker.recipes.common.table import BadData, Table, number
-from worker.recipes.common.test_rows import test_table, together
+from worker.recipes.common.test_rows import test_table
 from worker.recipes.numbers.results import mistakes, pictured
 from worker.recipes.numbers.scores import METRIC, measure
 
@@ -46,7 +47,7 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True, more: More | None 
     def score_of(name: str, at: NDArray[np.int64]) -> float:
         return float(np.sqrt(((said[name][at] - wanted[at]) ** 2).mean()))
 
-    deciding = Decisive(METRIC, len(truth), score_of, lower=True, groups=together(job, row_ids))
+    deciding = Decisive(METRIC, len(truth), score_of, lower=True, groups=sealed_groups(sealed_dir, row_ids))
     beaten = publish(job, scores, deciding, sealed=sealed)
 
     def facts() -> dict[str, Any]:

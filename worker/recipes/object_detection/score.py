@@ -16,6 +16,7 @@ from worker.recipes.boxes.measuring import Matched, mean
 from worker.recipes.common.images import opened
 from worker.recipes.common.job import Job
 from worker.recipes.common.scoring import MODEL, Decisive, candidates, named, publish, rounded, short, write_results
+from worker.recipes.common.sealing import sealed_groups
 from worker.recipes.common.table import BadData, Table
 from worker.recipes.common.test_rows import test_table
 from worker.recipes.images.samples import grid
@@ -37,7 +38,9 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
     def score_of(name: str, at: NDArray[np.int64]) -> float:
         return mean(matched[name].by_label(at))
 
-    beaten = publish(job, scores, Decisive(_METRIC, len(wanted), score_of), sealed=sealed)
+    beaten = publish(
+        job, scores, Decisive(_METRIC, len(wanted), score_of, groups=sealed_groups(sealed_dir, row_ids)), sealed=sealed
+    )
     labels = matched[MODEL].labels
 
     def facts() -> dict[str, Any]:

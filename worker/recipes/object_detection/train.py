@@ -18,10 +18,10 @@ from worker.recipes.boxes.detecting import Detector, Found, in_pixels, mean_boxe
 from worker.recipes.boxes.measuring import Matched
 from worker.recipes.boxes.network import Boxes, BoxLearner, build, network_settings, save
 from worker.recipes.common.finish import Finished, finish, read_parts
+from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.images import BOXES, IMAGE
 from worker.recipes.common.job import Job, write_json
 from worker.recipes.common.scores import log_baseline
-from worker.recipes.common.split import split_rows
 from worker.recipes.images.encoding import pixels
 from worker.recipes.networks.loop import Goal, Loop, total_steps
 from worker.recipes.object_detection.predict import load
@@ -42,7 +42,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     sizes, boxes = [size_of(path) for path in paths], [json.loads(cell) for cell in table.columns[BOXES]]
     classes = sorted({box["label"] for one in boxes for box in one})
     rarest = [min((box["label"] for box in one), default="") for one in boxes]
-    fit, held = split_rows(rarest, frac=settings["valid_frac"], seed=job.seed)
+    fit, held = read_holdout(job).split(rarest, frac=settings["valid_frac"], seed=job.seed)
     truth = [boxes[row] for row in held]
     scores: dict[str, dict[str, float]] = {}
 

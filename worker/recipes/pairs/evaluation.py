@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from worker.recipes.common.job import Job
 from worker.recipes.common.scoring import MODEL, Decisive, candidates, publish, small_object, write_results
+from worker.recipes.common.sealing import sealed_groups
 from worker.recipes.common.test_rows import test_table
 from worker.recipes.pairs.measure import Measure
 from worker.recipes.pairs.pictures import Written, pictured
-from worker.recipes.pairs.target import same_text
 
 
 def score_pairs(job: Job, sealed_dir: Path, measure: Measure, *, sealed: bool = True) -> None:
@@ -31,7 +31,7 @@ def score_pairs(job: Job, sealed_dir: Path, measure: Measure, *, sealed: bool = 
         return measure.scores(rows[name][at])[measure.metric]
 
     sources = _sources(job, row_ids)
-    groups = [same_text(source) for source in sources] if sources else None
+    groups = sealed_groups(sealed_dir, row_ids)
     beaten = publish(job, scores, Decisive(measure.metric, len(truth), score_of, groups=groups), sealed=sealed)
 
     def facts() -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
-from worker.recipes.common.table import Table
-from worker.recipes.common.tables import Rules
+from worker.recipes.common.tables import Rules, equal_texts
 from worker.recipes.pairs.finding import source_of
-from worker.recipes.pairs.target import problems, same_text
+from worker.recipes.pairs.target import problems
 
 
 def one_stratum(values: Sequence[str]) -> list[str]:
@@ -15,9 +14,4 @@ def one_stratum(values: Sequence[str]) -> list[str]:
     return [""] * len(values)
 
 
-def groups(table: Table, text: str) -> list[Hashable]:
-    """What rows belong together: those with equal sources."""
-    return [same_text(cell) for cell in table.columns[text]]
-
-
-RULES = Rules(problems, one_stratum, reads_text=True, text_of=source_of, groups=groups)
+RULES = Rules(problems, one_stratum, reads_text=True, text_of=source_of, together=equal_texts)

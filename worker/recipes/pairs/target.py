@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from worker.recipes.common.columns import missing_problems, values_of
+from worker.recipes.common.split import same_text
 from worker.recipes.common.table import Table, is_missing, number
 from worker.recipes.pairs.finding import source_of
 
@@ -65,11 +66,6 @@ def warnings(table: Table, target: str) -> list[str]:
         said.append(f"{long:,} texts are longer than {_LONG_WORDS} words; what follows is not read by the usual "
                     "settings (`max_source_tokens`).")  # fmt: skip
     return said
-
-
-def same_text(text: str) -> str:
-    """What texts have in common that are the same but for case and spaces."""
-    return " ".join(text.lower().split())
 
 
 def leaks(_table: Table, _target: str) -> list[dict[str, Any]]:

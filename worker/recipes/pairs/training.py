@@ -15,15 +15,14 @@ from typing import Any
 from trainyard import TrainingRuntime
 from worker.recipes.common.columns import require_words
 from worker.recipes.common.finish import Finished, finish, read_parts
+from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import Job, write_json
 from worker.recipes.common.scores import log_baseline
-from worker.recipes.common.split import split_rows
 from worker.recipes.networks.loop import Goal, Loop, total_steps
 from worker.recipes.pairs.learner import PairLearner
 from worker.recipes.pairs.measure import Measure
 from worker.recipes.pairs.network import Network, build, network_settings
 from worker.recipes.pairs.simple import Copy, Dictionary, Lead
-from worker.recipes.pairs.target import same_text
 
 NETWORK = "network"
 _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
@@ -69,8 +68,7 @@ def train_pairs(job: Job, runtime: TrainingRuntime, problem: Problem) -> None:
     column, target = split["text_column"], split["target"]
     pairs = _Pairs(table.columns[column], table.columns[target])
     require_words(pairs.sources, column)
-    together = [same_text(source) for source in pairs.sources]
-    fit, held = split_rows([""] * table.rows, frac=settings["valid_frac"], seed=job.seed, groups=together)
+    fit, held = read_holdout(job).split([""] * table.rows, frac=settings["valid_frac"], seed=job.seed)
     runtime.start(settings["model"] or "small T5", settings, total_steps=total_steps(settings, len(fit)))
     learning, holding = pairs.at(fit), pairs.at(held)
     made = build([*learning.sources, *learning.targets], settings, seed=job.seed)

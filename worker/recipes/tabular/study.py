@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.recipes.common.holdout import Holdout
 from worker.recipes.common.job import Job
 from worker.recipes.common.kept import kept
-from worker.recipes.common.split import split_rows
 from worker.recipes.tabular.boosting import Learned, always, boost, parameters, try_out
 from worker.recipes.tabular.encoding import TRUSTED, Feature
 from worker.recipes.tabular.linear import categorical_columns, linear_width
@@ -80,11 +80,19 @@ class Study:
     features: list[Feature]
     problem: Problem
     rows: Rows
-    groups: list[Hashable] | None
+    holdout: Holdout
 
     def split(self, frac: float, seed: int) -> tuple[Places, Places]:
         """Rows to fit on, and rows held out."""
-        return split_rows(self.problem.strata, frac=frac, seed=seed, groups=self.groups)
+        return self.holdout.split(self.problem.strata, frac=frac, seed=seed, classes=self.has_classes)
+
+    def splits(self, count: int, frac: float, seed: int) -> list[tuple[Places, Places]]:
+        """Several of them."""
+        return self.holdout.splits(self.problem.strata, count, frac=frac, seed=seed, classes=self.has_classes)
+
+    @property
+    def has_classes(self) -> bool:
+        return bool(self.problem.wanted.dtype.kind == "i")
 
     def score(self, estimator: Any, at: Places) -> dict[str, float]:
         return self.problem.score(self.problem.answers(estimator, self.rows[at]), at)

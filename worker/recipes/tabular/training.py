@@ -7,7 +7,7 @@ the simpler model. Where it was asked for, LightGBM's settings are searched befo
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from trainyard import TrainingRuntime
 from trainyard.adapters import LightGBMCallback, resume_booster
 from worker.recipes.common.finish import Finished, finish, read_parts
+from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import Job, Setting, write_json
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.search import KEPT, Plan, ranges_left, search
@@ -54,9 +55,8 @@ def train_table(job: Job, runtime: TrainingRuntime, problem_of: Any, more: Mappi
     table, test, split = read_parts(job)
     features, ignored = choose_features(table, split["target"])
     rows = encode(table.columns, features)
-    groups: list[Hashable] | None = list(map(bytes, rows)) if split["equal_inputs_kept_together"] else None
     problem: Problem = problem_of(job, table.columns[split["target"]], settings)
-    study = Study(job, settings, features, problem, rows, groups)
+    study = Study(job, settings, features, problem, rows, read_holdout(job))
     steps = (budget.trials or None) if budget.most else settings["rounds"]
     runtime.start("lightgbm", {**settings, **({"trials": budget.most} if budget.most else {})}, total_steps=steps)
     runtime.log(f"{table.rows:,} rows, {len(features)} columns used.")
@@ -114,8 +114,7 @@ def _searched(study: Study, runtime: TrainingRuntime, plan: Plan, fit: Places, h
     if not (study.job.run_dir / KEPT).exists():  # else an earlier attempt has said it
         log_baseline(runtime, "linear", {metric: scores["linear"][metric]})
     small = len(study.rows) < _CROSS_VALIDATED_ROWS
-    seeds = range(study.job.seed + 101, study.job.seed + 101 + _SPLITS)
-    parts = [study.split(1 / _FOLDS, seed) for seed in seeds] if small else [(fit, held)]
+    parts = study.splits(_SPLITS, 1 / _FOLDS, study.job.seed + 101) if small else [(fit, held)]
     tried, stopped = search(study.job, runtime, plan, attempt_on(study, parts))
     best = plan.best(tried)
     if best is None:
@@ -178,10 +177,9 @@ def _choose(study: Study, runtime: TrainingRuntime, found: _Found) -> tuple[str,
 def _cross_validated(study: Study, runtime: TrainingRuntime, rounds: int) -> tuple[float, float] | None:
     """Mean decisive metric of the linear baseline and of LightGBM over the folds; None when asked to stop."""
     linear, boosted = [], []
-    for fold in range(_FOLDS):
+    for fit, held in study.splits(_FOLDS, 1 / _FOLDS, study.job.seed + 1):
         if runtime.should_stop:
             return None
-        fit, held = study.split(1 / _FOLDS, study.job.seed + 1 + fold)
         linear.append(study.score(study.linear(fit), held)[study.problem.metric])
         boosted.append(study.score(study.boosting(fit, rounds=rounds), held)[study.problem.metric])
     return float(np.mean(linear)), float(np.mean(boosted))

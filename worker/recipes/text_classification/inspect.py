@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from worker.recipes.classes import suspicious as labels
 from worker.recipes.classes import target as classes
 from worker.recipes.classes.leaks import find_leaks as leaks
-from worker.recipes.classes.target import describe, warnings
+from worker.recipes.classes.target import describe
 from worker.recipes.common.columns import described, is_quantity, require_words, text_column, useful, values_of
 from worker.recipes.common.job import Job
 from worker.recipes.common.table import Table
@@ -33,6 +34,12 @@ def problems(table: Table, target: str) -> list[str]:
     if text_column(described(table), leave_out=target, asked=True) is None:
         found.append("There is no column with text to classify.")
     return found
+
+
+def warnings(table: Table, target: str) -> list[str]:
+    """Sentences that people should read before they train on this target; of the inputs only the text is read."""
+    text = text_column(described(table), leave_out=target, asked=True)
+    return classes.warnings(replace(table, names=[text, target]) if text else table, target)
 
 
 def suspicious(table: Table, target: str) -> list[str]:

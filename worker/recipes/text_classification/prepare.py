@@ -6,9 +6,9 @@ from pathlib import Path
 
 from worker.recipes.classes.target import problems
 from worker.recipes.common.job import Job
-from worker.recipes.common.tables import Rules, split_table
+from worker.recipes.common.tables import Rules, equal_texts, split_table
 
-RULES = Rules(problems, reads_text=True, lonely=True)
+RULES = Rules(problems, reads_text=True, lonely=True, together=equal_texts)
 
 
 def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:

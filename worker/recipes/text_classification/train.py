@@ -23,10 +23,10 @@ from worker.recipes.classes.scores import decisive_metric, measure
 from worker.recipes.classes.weights import class_weights, weight_notes
 from worker.recipes.common.columns import require_words
 from worker.recipes.common.finish import Finished, finish, read_parts
+from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import Job, write_json
 from worker.recipes.common.kept import kept
 from worker.recipes.common.scores import log_baseline
-from worker.recipes.common.split import split_rows
 from worker.recipes.common.table import BadData
 from worker.recipes.networks.fitting import Fitted, fitted, planned_steps
 from worker.recipes.networks.loop import Goal
@@ -81,8 +81,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     classes = sorted(set(labels))
     data = Texts(table.columns[column], labels, classes, decisive_metric(len(classes)))
     require_words(data.texts, column)
-    groups = data.texts if split["equal_inputs_kept_together"] else None
-    fit, held = split_rows(labels, frac=settings["valid_frac"], seed=job.seed, groups=groups)
+    fit, held = read_holdout(job).split(labels, frac=settings["valid_frac"], seed=job.seed, classes=True)
     runtime.start(settings["model"] or "encoder", settings, total_steps=planned_steps(settings, len(fit)))
     runtime.log(f"{len(labels)} texts from “{column}”, classes: {', '.join(classes[:10])}.")
     codes = np.searchsorted(classes, labels)

@@ -40,7 +40,7 @@ def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
         "one_text": documents.one,
         "train_rows": len(train),
         "test_rows": len(test),
-        "equal_inputs_kept_together": not documents.one,
+        "how": "equal texts on one side" if not documents.one else "",
     }
 
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from worker.recipes.common.job import Job
 from worker.recipes.common.scoring import MODEL, Decisive, candidates, publish, write_results
+from worker.recipes.common.sealing import sealed_groups
 from worker.recipes.common.table import BadData, Table
-from worker.recipes.common.test_rows import test_table, together
+from worker.recipes.common.test_rows import test_table
 from worker.recipes.spans.results import Compared, pictured
 from worker.recipes.spans.tags import counted, is_plain, measured
 
@@ -36,7 +37,7 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
         right, found, there = counts[name][at].sum(axis=0)
         return float(2 * right / (found + there)) if found + there else float("nan")
 
-    deciding = Decisive(_METRIC, len(wanted), score_of, groups=together(job, row_ids))
+    deciding = Decisive(_METRIC, len(wanted), score_of, groups=sealed_groups(sealed_dir, row_ids))
     beaten = publish(job, scores, deciding, sealed=sealed)
 
     def facts() -> dict[str, Any]:

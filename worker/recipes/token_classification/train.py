@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from trainyard import TrainingRuntime
 from worker.recipes.classes.weights import class_weights, weight_notes
 from worker.recipes.common.finish import Finished, finish, read_parts
+from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import Job, write_json
 from worker.recipes.common.scores import log_baseline
-from worker.recipes.common.split import split_rows
 from worker.recipes.common.table import Table
 from worker.recipes.networks.fitting import fitted, planned_steps
 from worker.recipes.networks.loop import Goal
@@ -92,9 +92,8 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     table, test, split = read_parts(job)
     sentences, tags = _words(table), [list(map(str, json.loads(cell))) for cell in table.columns["tags"]]
     classes = sorted({tag for one in tags for tag in one}, key=lambda tag: (tag != "O", tag))
-    groups = table.columns[TEXT] if split["equal_inputs_kept_together"] else None
     labels = [min({label_of(tag) for tag in one} - {"O"}, default="") for one in tags]
-    fit, held = split_rows(labels, frac=settings["valid_frac"], seed=job.seed, groups=groups)
+    fit, held = read_holdout(job).split(labels, frac=settings["valid_frac"], seed=job.seed)
     learned, held_out = [sentences[row] for row in fit], [sentences[row] for row in held]
     wanted = [tags[row] for row in held]
     scores: dict[str, dict[str, float]] = {}
