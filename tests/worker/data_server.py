@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+from huggingface_hub import DatasetCard
+
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 HOUSES = b"rooms,price\n" + b"".join(b"%d,%d\n" % (at % 5, 100 * (at % 5) + at) for at in range(60))
 
@@ -88,6 +90,8 @@ def _send_info(server: DataServer, request: BaseHTTPRequestHandler, rest: str) -
         siblings = [{"rfilename": file, "size": len(data)} for file, data in files.items()]
         info = {"_id": "1", "id": name, "sha": REVISION, "private": False, "gated": False, "disabled": False}
         info |= {"downloads": 0, "likes": 0, "tags": [], "siblings": siblings}
+        if "README.md" in files:
+            info["cardData"] = DatasetCard(files["README.md"].decode()).data.to_dict()
         _send(request, json.dumps(info).encode(), {"Content-Type": "application/json"})
 
 

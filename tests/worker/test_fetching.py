@@ -3,11 +3,13 @@
 import csv
 import gzip
 import io
+import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pytest
 from PIL import Image
 
@@ -138,13 +140,15 @@ def test_a_data_set_of_the_hub_at_its_commit(host: Host, web: DataServer) -> Non
         "b.csv": HOUSES,
     }
     fetched = host.fetch("hf:o/houses")
-    assert fetched.dataset.origin == HubSource(name="o/houses", split="train", revision=REVISION)
-    assert fetched.notes == ("The part `train` was taken, not `test`.",)
-    assert fetched.dataset.name == "houses-train.parquet"
+    assert fetched.dataset.origin == HubSource(name="o/houses", revision=REVISION)
+    assert fetched.notes == ("The parts `train` and `test` were taken together; a column says which row is of which.",)
+    assert fetched.dataset.name == "houses.parquet"
     table = read_table(host.blobs.get_file(fetched.dataset.sha256), name=fetched.dataset.name)
-    assert (table.names, table.rows) == (["rooms", "price"], 60)
+    assert (table.names, table.rows) == (["rooms", "price", "part"], 120)
+    assert table.columns["part"] == ["train"] * 60 + ["test"] * 60
     assert fetched.dataset == host.fetch(f"hf:o/houses@{REVISION}").dataset
-    assert host.fetch("hf:o/houses:test").dataset.name == "houses-test.parquet"
+    one = host.fetch("hf:o/houses:test")
+    assert (one.dataset.name, one.notes) == ("houses-test.parquet", ("The part `test` was taken, not `train`.",))
     for address, kind, words in (
         ("hf:o/none", NotFound, "There is no data set `o/none`"),
         ("hf:o/houses@v9", NotFound, "has no revision `v9`"),
@@ -155,6 +159,69 @@ def test_a_data_set_of_the_hub_at_its_commit(host: Host, web: DataServer) -> Non
             host.fetch(address)
     with pytest.raises(BadData, match="up to 0 MB are fetched"):
         host.fetch("hf:o/houses", limit_bytes=500)
+
+
+def stored(host: Host, web: DataServer, parts: dict[str, list[dict[str, Any]]], kinds: dict[str, Any]) -> Fetched:
+    """What is fetched of a data set with these parts, which lies on the Hub as Parquet."""
+    files = {}
+    for part, rows in parts.items():
+        made = io.BytesIO()
+        datasets.Dataset.from_list(rows, features=datasets.Features(kinds)).to_parquet(made)
+        files[f"data/{part}-0.parquet"] = made.getvalue()
+    web.hub["o/made"] = files
+    return host.fetch("hf:o/made")
+
+
+def test_classes_in_lists_get_their_names_and_objects_become_columns(host: Host, web: DataServer) -> None:
+    tags = datasets.ClassLabel(names=["O", "B-LOC"])
+    kinds = {
+        "tokens": datasets.List(datasets.Value("string")),
+        "ner_tags": datasets.List(tags),
+        "translation": {"en": datasets.Value("string"), "de": datasets.Value("string")},
+    }
+    row = {"tokens": ["in", "Bonn"], "ner_tags": [0, 1], "translation": {"en": "in Bonn", "de": "zu Bonn"}}
+    fetched = stored(host, web, {"train": [row] * 3}, kinds)
+    table = read_table(host.blobs.get_file(fetched.dataset.sha256), name=fetched.dataset.name)
+    assert table.columns["ner_tags"][0] == '["O", "B-LOC"]'
+    assert (table.columns["translation.en"][0], table.columns["translation.de"][0]) == ("in Bonn", "zu Bonn")
+    assert set(table.names) == {"tokens", "ner_tags", "translation.en", "translation.de"}
+
+
+def test_a_part_whose_labels_are_kept_back_is_not_measured_on(host: Host, web: DataServer) -> None:
+    kinds = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}
+    known, unknown = [{"text": "a", "label": 0}, {"text": "b", "label": 1}], [{"text": "c", "label": -1}]
+    fetched = stored(host, web, {"train": known, "validation": known, "test": unknown}, kinds)
+    table = read_table(host.blobs.get_file(fetched.dataset.sha256), name=fetched.dataset.name)
+    assert table.columns["part"] == ["train", "train", "validation", "validation"]
+    assert table.columns["label"] == ["no", "yes"] * 2
+    assert fetched.notes[1] == "`test` was not taken."
+
+
+@pytest.mark.parametrize("corners", [False, True])
+def test_boxes_of_the_hub_stay_with_their_images(host: Host, web: DataServer, corners: bool) -> None:
+    made = io.BytesIO()
+    Image.new("RGB", (20, 10), "red").save(made, "png")
+    box = [12.0, 2.0, 18.0, 8.0] if corners else [12.0, 2.0, 6.0, 6.0]
+    inner = {"bbox": datasets.List(datasets.List(datasets.Value("float32"))),
+             "category": datasets.List(datasets.ClassLabel(names=["cat", "dog"]))}  # fmt: skip
+    row = {"image": {"bytes": made.getvalue(), "path": None}, "objects": {"bbox": [box], "category": [1]}}
+    fetched = stored(host, web, {"train": [row] * 2}, {"image": datasets.Image(), "objects": inner})
+    table = read_table(host.blobs.get_file(fetched.dataset.sha256), name=fetched.dataset.name)
+    assert json.loads(table.columns["boxes"][0]) == [{"label": "dog", "box": [12.0, 2.0, 6.0, 6.0]}]
+
+
+def test_only_the_files_of_the_configuration_are_fetched_and_counted(host: Host, web: DataServer) -> None:
+    about = "---\nconfigs:\n" + "".join(
+        f"- config_name: {name}\n  data_files:\n  - split: train\n    path: {name}/*.csv\n"
+        for name in ("small", "large")
+    )
+    web.hub["o/two"] = {"README.md": f"{about}---\n".encode(), "small/a.csv": HOUSES, "large/a.csv": HOUSES * 50}
+    assert host.fetch("hf:o/two/small", limit_bytes=3000).dataset.name == "two-small-train.parquet"
+    assert not [path for path, _ in web.asked if "large" in path]
+    with pytest.raises(BadData, match="up to 0 MB are fetched"):
+        host.fetch("hf:o/two/large", limit_bytes=3000)
+    with pytest.raises(BadData, match=r"has 2 configurations\. Say which: small, large"):
+        host.fetch("hf:o/two")
 
 
 def test_images_of_the_hub_become_an_archive_that_names_their_classes(host: Host, web: DataServer) -> None:

@@ -71,10 +71,8 @@ class Fetcher:
         exact = source.model_copy(update={"revision": revision, "split": found["split"]})
         path = work / found["file"]
         name = "-".join(part for part in (source.name.rpartition("/")[2], source.config, found["split"]) if part)
-        others = ", ".join(f"`{other}`" for other in found["others"])
-        note = f"The part `{found['split']}` was taken, not {others}." if others else ""
         fetched = self._kept(path, f"{name}{path.suffix}", exact, member="", limit_bytes=limit_bytes, packed=False)
-        return fetched.model_copy(update={"notes": (note,) if note else ()})
+        return fetched.model_copy(update={"notes": tuple(found["said"])})
 
     def _of_path(self, source: PathSource, folder: Path, limit_bytes: int) -> Fetched:
         """A symbolic link counts as what it leads to."""

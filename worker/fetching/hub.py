@@ -4,8 +4,8 @@ Owns size and revision. A token is the host's own (HF_TOKEN, or what `hf auth lo
 `worker.fetching.fetcher`.
 """
 
-import fnmatch
 from pathlib import Path
+from typing import Any
 
 import httpx
 from huggingface_hub import DatasetInfo, HfApi
@@ -16,11 +16,13 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.utils import filter_repo_objects
 
 from agent.domain.errors import BadData, NotFound, Unavailable
 from agent.domain.sources import HubSource
 
-_NO_DATA = ("*.py", "*.pdf", "*.pt", "*.bin", "*.pkl", "*.pickle")  # README.md says which files are which part
+_ABOUT = ("README.md", "*.json")  # which files are which part, and what columns are
+_NO_DATA = ("*.py", "*.pdf", "*.pt", "*.bin", "*.pkl", "*.pickle")
 
 
 def download(source: HubSource, into: Path, *, limit_bytes: int, endpoint: str = "") -> str:
@@ -31,7 +33,8 @@ def download(source: HubSource, into: Path, *, limit_bytes: int, endpoint: str =
     api = HfApi(endpoint=endpoint or None, library_name="trainyard")
     try:
         info = api.dataset_info(source.name, revision=source.revision or None, files_metadata=True)
-        size = _size(info)
+        wanted = _patterns(info, source.config)
+        size = _size(info, wanted)
         if size > limit_bytes:
             raise BadData(
                 f"`{source.name}` has {size / 1e6:,.0f} MB; up to {limit_bytes / 1e6:,.0f} MB are fetched. Give the "
@@ -42,6 +45,7 @@ def download(source: HubSource, into: Path, *, limit_bytes: int, endpoint: str =
             repo_type="dataset",
             revision=info.sha,
             local_dir=into,
+            allow_patterns=wanted,
             ignore_patterns=list(_NO_DATA),
         )
     except GatedRepoError as error:
@@ -61,7 +65,33 @@ def download(source: HubSource, into: Path, *, limit_bytes: int, endpoint: str =
     return str(info.sha)
 
 
-def _size(info: DatasetInfo) -> int:
+def _patterns(info: DatasetInfo, config: str) -> list[str] | None:
+    """The files of a configuration, as the card or their folder says; None: all files. Raises `BadData`."""
+    configs = {str(one["config_name"]): one for one in (info.card_data or {}).get("configs") or ()}
+    if len(configs) > 1 and not config and "default" not in configs:
+        raise BadData(f"`{info.id}` has {len(configs)} configurations. Say which: {', '.join(list(configs)[:30])}.")
+    chosen = configs.get(config or "default") or (next(iter(configs.values())) if len(configs) == 1 else {})
+    paths = _paths(chosen.get("data_files", []))
+    folder = chosen.get("data_dir") or config
+    if paths:
+        return [*paths, *_ABOUT]
+    if folder and any(file.rfilename.startswith(f"{folder}/") for file in info.siblings or ()):
+        return [f"{folder}/*", *_ABOUT]
+    return None
+
+
+def _paths(files: Any) -> list[str]:
+    """The patterns in what a card says of its files: one, several, or those of each part."""
+    if isinstance(files, str):
+        return [files]
+    if isinstance(files, dict):
+        return _paths(files.get("path", []))
+    return [path for one in files for path in _paths(one)]
+
+
+def _size(info: DatasetInfo, wanted: list[str] | None) -> int:
     """Bytes of what is downloaded."""
-    files = info.siblings or ()
-    return sum(file.size or 0 for file in files if not any(fnmatch.fnmatch(file.rfilename, no) for no in _NO_DATA))
+    files = filter_repo_objects(
+        info.siblings or (), allow_patterns=wanted, ignore_patterns=list(_NO_DATA), key=lambda file: file.rfilename
+    )
+    return sum(file.size or 0 for file in files)
