@@ -43,7 +43,8 @@ def audit(
     if task is not None and not needs_target(task):
         return _without_target(table, columns, task, work)
     named = find_column(table, target) if target else None
-    guess = named or _found_by_a_recipe(table, task) or suggest_target(columns, rows=table.rows)
+    answers = [column for column in columns if not parting.names_parts(table, column["name"])]
+    guess = named or _found_by_a_recipe(table, task) or suggest_target(answers, rows=table.rows)
     suggested = task or (suggest_task(table, columns, guess) if guess else None)
     recipe = part(suggested or _USUAL, "inspect")
     whole, left_out = table, list[str]()
@@ -55,9 +56,10 @@ def audit(
     if not named and guess:
         warnings += recipe.problems(table, guess)
     warnings += _warnings(whole, columns, guess) + (recipe.warnings(table, guess) if guess else [])
+    own = not guess or getattr(recipe, "OWN_SPLIT", False)
+    way = parting.Parting() if own else parting.suggested(table, str(guess))
     if guess and not job:
-        dates = [column["name"] for column in columns if column["kind"] == "datetime" and column["name"] != guess]
-        warnings += parting.warnings(table, guess, dates) if isinstance(rules, Rules) else []
+        warnings += [] if own else parting.warnings(table, guess, way)
         warnings += _suspicious(recipe, table, guess) if not problems else []
     return {
         **_facts(whole, columns),
@@ -69,7 +71,7 @@ def audit(
         "problems": problems,
         "warnings": warnings,
         "effort": work,
-        "split": asdict(parting.suggested(table, guess)) if guess else {},
+        "split": asdict(way),
     }
 
 

@@ -3,7 +3,8 @@
 - `inspect`: `fits(table, columns, target) -> float` how well this task suits a file (0: not at all); `problems(table,
   target)`, `describe(table, target)`, `warnings(table, target)`, `leaks(table, target)`, `effort(table, job)`.
   `NEEDS_TARGET = False` says that nothing is predicted; the target is then empty, and `describe` gives None. `WHOLE =
-  True` says that a large file is read whole, as rows that were drawn from it would tell nothing. Where a
+  True` says that a large file is read whole, as rows that were drawn from it would tell nothing, `OWN_SPLIT = True`
+  that people cannot choose how it is split. Where a
   recipe knows better than the rules for all: `suggest_target(table, *, asked)`, a target found by signs of its own, and
   `source_of(table, target)`, the text that it reads.
 - `prepare`: `prepare(job, sealed_dir, *, keep_source)` splits the data and seals the answers of the test part.

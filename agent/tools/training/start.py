@@ -11,7 +11,7 @@ from agent.domain.errors import BadData, BadRequest
 from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
 from agent.domain.runs import PRIORITIES, Network, RunSpec
-from agent.domain.tasks import TASKS, Answer, TaskType
+from agent.domain.tasks import TASKS, TaskType
 from agent.ports import Bundles
 from agent.runs.engines import Engines
 from agent.runs.life.service import RunService
@@ -175,13 +175,13 @@ def _without_target(asked: TrainArguments, report: DataReport) -> DataReport:
     return report
 
 
-_SPLITS = frozenset({Answer.LABEL, Answer.NUMBER})
+_OWN_SPLIT = frozenset({"time_series_forecasting", "text_generation", "clustering"})
 _PART_NAMES = frozenset({"split", "part", "subset", "set", "fold"})
 
 
 def _split(asked: TrainArguments, task: TaskType, report: DataReport) -> Split:
     """How the rows are split: as people said, else as the data suggest. Raises: BadRequest, BadData."""
-    if TASKS[task].answer not in _SPLITS:
+    if task in _OWN_SPLIT:
         if asked.split_by is not None:
             raise BadRequest(f"{TASKS[task].label.capitalize()} has a split of its own, so leave `split_by` out.")
         return Split()

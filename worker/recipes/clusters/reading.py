@@ -9,6 +9,7 @@ from typing import Any
 from worker.recipes.clusters.methods import METHODS
 from worker.recipes.common.columns import FEWEST_ROWS, find_column
 from worker.recipes.common.job import BadSettings, Job, Setting, read_settings
+from worker.recipes.common.parting import names_parts
 from worker.recipes.common.table import BadData, Table
 from worker.recipes.tabular.encoding import Feature
 from worker.recipes.tabular.features import choose_features
@@ -53,6 +54,7 @@ def asked_of(table: Table, job: Job) -> Asked:
     refuse_few(table)
     labels = find_column(table, settings["labels"], role="labels") if settings["labels"] else None
     dropped = {find_column(table, name, role="") for name in job.drop_columns} | {labels, "row_id"}
+    dropped |= {name for name in table.names if names_parts(table, name)}
     names = [name for name in table.names if name not in dropped]
     left = Table(names, {name: table.columns[name] for name in names}, table.lines, table.encoding, table.delimiter)
     features, ignored = choose_features(left, "")

@@ -88,8 +88,8 @@ def column_kind(name: str, counts: Counter[str], *, rows: int, numbers: Sequence
         return "image"
     all_unique = len(counts) == present and rows >= FEWEST_ROWS
     if numbers:
-        named = _ID_NAME.fullmatch(name) is not None
-        counted = all_unique and all(value.is_integer() for value in numbers) and (named or _consecutive(numbers))
+        whole = all_unique and all(value.is_integer() for value in numbers)
+        counted = whole and (is_id_name(name) or _consecutive(numbers))
         return "identifier" if counted else "number"
     if sum(times for cell, times in counts.items() if _DATE.fullmatch(cell)) >= 0.95 * present:
         return "datetime"
@@ -105,6 +105,11 @@ def _string_kind(counts: Counter[str], present: int, *, all_unique: bool) -> str
     if all_unique and words < 2:
         return "identifier"
     return "text" if many and words >= 2 else "category"
+
+
+def is_id_name(name: str) -> bool:
+    """Whether a column is called like a number or key of something."""
+    return _ID_NAME.fullmatch(name) is not None
 
 
 def _consecutive(numbers: Sequence[float]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.recipes.common.columns import cell_counts, find_column
+from worker.recipes.common.columns import cell_counts, describe, find_column, is_id_name
 from worker.recipes.common.holdout import Holdout
 from worker.recipes.common.job import Job
 from worker.recipes.common.split import Rows, inputs
@@ -29,6 +29,7 @@ _GROUP_NAME = re.compile(
     r"household|group|family|site|store|product|animal|driver|student)([_\s-]?(id|nr|no|number|key|code))?"
 )
 _FEWEST_GROUPS = 10
+_FEWEST_MOMENTS = 20
 _FEWEST_ROWS_A_GROUP = 1.5
 _SAME_SHOWN = 3
 _MOST_PARTS = 20  # ways to write them
@@ -44,7 +45,7 @@ class Parting:
 
 
 def suggested(table: Table, target: str) -> Parting:
-    """What the data themselves suggest: the parts that they name, groups that must not be torn apart, else chance."""
+    """What the data themselves suggest: the parts that they name, groups that belong together, time, or chance."""
     others = [name for name in table.names if name != target]
     for name in others:
         if names_parts(table, name):
@@ -57,22 +58,43 @@ def suggested(table: Table, target: str) -> Parting:
                 "ones. `split=random` takes rows one by one."
             )
             return Parting(GROUP, name, why)
+    dates = _dates(table, target)
+    if len(dates) == 1 and _is_log(table.columns[dates[0]]):
+        why = (
+            f"The rows stand in the order of “{dates[0]}”: the newest are the test part, so that nothing is learned "
+            "from what came later. `split=random` takes rows by chance."
+        )
+        return Parting(TIME, dates[0], why)
     return Parting()
 
 
-def warnings(table: Table, target: str, dates: list[str]) -> list[str]:
-    """What people should know of the way that is suggested; `dates` are the columns that hold some."""
-    way = suggested(table, target)
+def warnings(table: Table, target: str, way: Parting) -> list[str]:
+    """What people should know of the way that is suggested."""
     if way.kind == GIVEN:
         return [f"{way.why} {overlap(table, target, way.column)}".strip()]
-    if way.kind == GROUP:
+    if way.kind != RANDOM:
         return [way.why]
-    if way.kind == RANDOM and len(dates) == 1:
+    dates = _dates(table, target)
+    if len(dates) == 1:
         return [
             f"The rows have dates: split at random, a model may learn from what came after the rows of its test. To "
             f"measure it on the newest rows, start it with `split={dates[0]}`."
         ]
     return []
+
+
+def _dates(table: Table, target: str) -> list[str]:
+    return [name for name in table.names if name != target and describe(table, name)["kind"] == "datetime"]
+
+
+def _is_log(cells: Sequence[str]) -> bool:
+    """Whether rows were written down as they happened: in the order of their moments, of which many differ."""
+    from worker.recipes.series.times import moments
+
+    found = moments(cells)
+    if found is None or len(set(found)) < max(_FEWEST_MOMENTS, len(found) // 20):
+        return False
+    return found in (sorted(found), sorted(found, reverse=True))
 
 
 def overlap(table: Table, target: str, column: str) -> str:
@@ -92,21 +114,26 @@ def overlap(table: Table, target: str, column: str) -> str:
 
 
 def names_parts(table: Table, name: str) -> bool:
-    """Whether a column names the part of each row, a training and a test part among them."""
+    """Whether a column names the part of each row, a training part and one to measure on among them."""
     counts = cell_counts(table, name)
     return len(counts) <= _MOST_PARTS and counts.total() == table.rows and _are_parts(counts)
 
 
 def _are_parts(cells: Iterable[str]) -> bool:
     said = {cell.strip().lower() for cell in cells}
-    return bool(said & TEST_WORDS) and bool(said & TRAIN_WORDS) and said <= TEST_WORDS | TRAIN_WORDS | OTHER_WORDS
+    return len(said) > 1 and bool(said & TRAIN_WORDS) and said <= TEST_WORDS | TRAIN_WORDS | OTHER_WORDS
 
 
 def test_rows(cells: Sequence[str], column: str) -> Rows:
-    """The rows of the test part that a column names. Raises: BadData where it does not."""
+    """The rows of the test part that a column names, of the validation part where there is no other.
+
+    Raises: BadData where it names none.
+    """
     if not _are_parts(cells):
         raise BadData(f"“{column}” does not name the parts: it needs the values train and test, and no others.")
-    return np.array([row for row, cell in enumerate(cells) if cell.strip().lower() in TEST_WORDS], dtype=np.int64)
+    said = [cell.strip().lower() for cell in cells]
+    words = TEST_WORDS if TEST_WORDS & set(said) else OTHER_WORDS
+    return np.array([row for row, word in enumerate(said) if word in words], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -185,11 +212,25 @@ def _order(cells: Sequence[str], column: str) -> NDArray[np.int64]:
 
 def _rows_a_group(table: Table, name: str) -> float:
     """How many rows a group has on average, 0 where the column makes no groups."""
-    counts = cell_counts(table, name) if _GROUP_NAME.fullmatch(name) else Counter[str]()
+    known = _GROUP_NAME.fullmatch(name) is not None
+    counts = cell_counts(table, name) if known or is_id_name(name) else Counter[str]()
     if len(counts) < _FEWEST_GROUPS or counts.total() < 0.95 * table.rows:
         return 0.0
     each = counts.total() / len(counts)
-    return each if each >= _FEWEST_ROWS_A_GROUP and max(counts.values()) < counts.total() / 4 else 0.0
+    if each < _FEWEST_ROWS_A_GROUP or max(counts.values()) >= counts.total() / 4:
+        return 0.0
+    return each if known or _determines(table, name) else 0.0
+
+
+def _determines(table: Table, name: str) -> bool:
+    """Whether another column is the same in all rows of a group, and in several groups, as the age of a person is."""
+    groups = len(cell_counts(table, name))
+    return any(
+        1 < len(cell_counts(table, other)) < groups
+        and len(set(zip(table.columns[name], table.columns[other], strict=True))) <= groups
+        for other in table.names
+        if other != name
+    )
 
 
 def without(table: Table, column: str) -> Table:

@@ -6,12 +6,14 @@ from typing import Any
 
 from worker.recipes.common.columns import described, find_column, text_column
 from worker.recipes.common.job import Job
+from worker.recipes.common.parting import names_parts
 from worker.recipes.common.table import BadData, Table
 from worker.recipes.language.documents import PLAIN, problems
 from worker.recipes.text_generation.settings import generation_settings, work
 
 __all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "suggest_target", "warnings"]
 READS_TEXT = False
+OWN_SPLIT = True
 
 
 def suggest_target(table: Table, *, asked: bool) -> str | None:
@@ -23,7 +25,8 @@ def suggest_target(table: Table, *, asked: bool) -> str | None:
 
 def fits(table: Table, columns: list[dict[str, Any]], target: str) -> float:
     """Texts with nothing beside them."""
-    alone = len(table.names) == 1 and any(column["kind"] == "text" for column in columns if column["name"] == target)
+    texts = [name for name in table.names if not names_parts(table, name)]
+    alone = len(texts) == 1 and any(column["kind"] == "text" for column in columns if column["name"] == target)
     return 2.0 * float(table.form == PLAIN or alone)
 
 

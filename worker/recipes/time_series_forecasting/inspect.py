@@ -14,6 +14,7 @@ from worker.recipes.series.times import moments
 
 __all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "warnings"]
 READS_TEXT = False
+OWN_SPLIT = True
 WHOLE = True  # rows belong together, so none is left out
 _FEW = 1  # columns beside moment and target: the one that tells series apart
 
