@@ -4,6 +4,7 @@ Owns size and revision. A token is the host's own (HF_TOKEN, or what `hf auth lo
 `worker.fetching.fetcher`.
 """
 
+import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from huggingface_hub.utils import filter_repo_objects
 
 from agent.domain.errors import BadData, NotFound, Unavailable
 from agent.domain.sources import HubSource
@@ -67,7 +67,8 @@ def download(source: HubSource, into: Path, *, limit_bytes: int, endpoint: str =
 
 def _patterns(info: DatasetInfo, config: str) -> list[str] | None:
     """The files of a configuration, as the card or their folder says; None: all files. Raises `BadData`."""
-    configs = {str(one["config_name"]): one for one in (info.card_data or {}).get("configs") or ()}
+    listed = info.card_data.get("configs") if info.card_data else None
+    configs = {str(one["config_name"]): one for one in listed or ()}
     if len(configs) > 1 and not config and "default" not in configs:
         raise BadData(f"`{info.id}` has {len(configs)} configurations. Say which: {', '.join(list(configs)[:30])}.")
     chosen = configs.get(config or "default") or (next(iter(configs.values())) if len(configs) == 1 else {})
@@ -91,7 +92,9 @@ def _paths(files: Any) -> list[str]:
 
 def _size(info: DatasetInfo, wanted: list[str] | None) -> int:
     """Bytes of what is downloaded."""
-    files = filter_repo_objects(
-        info.siblings or (), allow_patterns=wanted, ignore_patterns=list(_NO_DATA), key=lambda file: file.rfilename
-    )
-    return sum(file.size or 0 for file in files)
+
+    def counts(name: str) -> bool:
+        allowed = wanted is None or any(fnmatch.fnmatch(name, pattern) for pattern in wanted)
+        return allowed and not any(fnmatch.fnmatch(name, pattern) for pattern in _NO_DATA)
+
+    return sum(file.size or 0 for file in info.siblings or () if counts(file.rfilename))
