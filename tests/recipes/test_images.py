@@ -72,7 +72,7 @@ def test_coco_boxes(tmp_path: Path) -> None:
 def test_copies_and_wrong_labels_are_said(tmp_path: Path) -> None:
     table = read(tmp_path, {"cat/1.png": DOT, "cat/2.png": DOT, "dog/1.png": DOT})
     assert table.warnings == [
-        "2 images are exact copies of another one.",
+        "2 images are exact copies of another one; copies stay on one side of the split.",
         "1 of these have different answers: probably wrong labels.",
     ]
 

@@ -389,6 +389,18 @@ def test_one_table_in_an_archive_is_that_table(tmp_path: Path) -> None:
     assert audit(read_table(zipped(tmp_path, {"data/iris.csv": sklearn_csv("iris")})))["rows"] == 150
 
 
+def test_tables_called_train_and_test_are_one_with_its_parts(tmp_path: Path) -> None:
+    header, *rows = sklearn_csv("iris").splitlines()
+    train, test = ("\n".join([header, *part]) + "\n" for part in (rows[::2], rows[1::2]))
+    table = read_table(zipped(tmp_path, {"iris/train.csv": train, "iris/test.csv": test}))
+    assert (table.rows, table.columns["part"].count("test")) == (150, 75)
+    assert audit(table)["split"]["column"] == "part"
+    unlabelled = "\n".join(line.rpartition(",")[0] for line in [header, *rows[1::2]])
+    table = read_table(zipped(tmp_path, {"train.csv": train, "test.csv": unlabelled}))
+    assert (table.rows, "part" in table.names) == (75, False)
+    assert "Only the training part is read: the columns of test are others." in table.warnings
+
+
 @pytest.mark.parametrize(
     ("files", "said"),
     [

@@ -56,6 +56,40 @@ def test_boxes_without_a_size_are_left_out(tmp_path: Path) -> None:
     assert table.warnings == ["1 boxes without a width or a height are left out."]
 
 
+def test_the_parts_of_coco_are_those_of_the_split(tmp_path: Path) -> None:
+    def notes(first: int, count: int) -> str:
+        images = [{"id": at, "file_name": f"{first + at}.png"} for at in range(count)]
+        boxes = [{"id": at, "image_id": at, "category_id": at % 2, "bbox": [1, 1, 4, 5]} for at in range(count)]
+        names = [{"id": 0, "name": "cat"}, {"id": 1, "name": "dog"}]
+        return json.dumps({"images": images, "annotations": boxes, "categories": names})
+
+    files: dict[str, bytes | str] = {f"images/{at}.png": png(np.full((9, 9), at / 3)) for at in range(30)}
+    files |= {"annotations/instances_train.json": notes(0, 24), "annotations/instances_val.json": notes(24, 6)}
+    run = make_run(tmp_path, archive(files), "boxes", recipe="object_detection", settings={},
+                   split={"kind": "given", "column": "part"})  # fmt: skip
+    table = read_table(run.dir / "data/source.csv")
+    assert table.columns["part"] == ["train"] * 24 + ["validation"] * 6
+    assert "The boxes are those of 2 files" in table.warnings[0]
+    assert audit(table)["split"]["column"] == "part"
+    assert run.prepare_here() == 0
+    assert (len(run.rows("data/train.csv")), len(run.rows("data/test.csv"))) == (24, 6)
+
+
+@pytest.mark.parametrize(
+    "names", ["names: [cat, dog]\n", "nc: 2\nnames:\n  0: cat\n  1: 'dog'\n", "names:\n- cat\n- dog\n"]
+)
+def test_label_files_of_yolo_are_boxes(names: str, tmp_path: Path) -> None:
+    files = {"images/train/a.png": DOT, "images/val/b.png": OTHER, "data.yaml": f"path: x\n{names}",
+             "labels/train/a.txt": "1 0.5 0.5 0.2 0.4\n0 0.1 0.1 0.2 0.2\n",
+             "labels/val/b.txt": "0 0 0 0.5 0 0.5 0.5\n"}  # fmt: skip
+    (tmp_path / "a.zip").write_bytes(archive(files))
+    table = read_table(tmp_path / "a.zip")
+    first, second = (json.loads(cell) for cell in table.columns["boxes"])
+    assert first == [{"label": "dog", "box": [4.0, 3.0, 2.0, 4.0]}, {"label": "cat", "box": [0.0, 0.0, 2.0, 2.0]}]
+    assert second == [{"label": "cat", "box": [0.0, 0.0, 6.0, 5.0]}]  # around an outline
+    assert table.columns["part"] == ["train", "validation"]
+
+
 def read(tmp_path: Path, table: str) -> Table:
     (tmp_path / "a.zip").write_bytes(archive({"a.png": DOT, "b.png": OTHER, "boxes.csv": table}))
     return read_table(tmp_path / "a.zip")

@@ -1,4 +1,4 @@
-"""Takes one file of data out of what it came packed in: gzip, or a zip archive that is no archive of images."""
+"""Takes one file of data out of what it came packed in: gzip, or a zip archive that is not read as a whole."""
 
 import gzip
 import zipfile
@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from agent.domain.errors import BadData
+from worker.recipes.common.annotations import part_of
 
 _TABLES = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".txt", ".conll"})
 _PAPERS = frozenset({"readme", "license", "licence", "copying", "citation", "requirements", "notice", "changelog"})
@@ -45,7 +46,7 @@ def unpacked(path: Path, name: str, *, member: str, limit_bytes: int) -> str:
 
 
 def _part(archive: zipfile.ZipFile, name: str, member: str) -> str | None:
-    """Which file of an archive is meant; None: it is an archive of images, or an Excel file."""
+    """Which file of an archive is meant; None: all, of an archive of images or of the parts of a table, or of Excel."""
     names = [part.filename for part in archive.infolist() if not part.is_dir() and "__MACOSX" not in part.filename]
     if member:
         found = [entry for entry in names if entry == member] or [
@@ -61,6 +62,8 @@ def _part(archive: zipfile.ZipFile, name: str, member: str) -> str | None:
         for entry in names
         if PurePosixPath(entry).suffix.lower() in _TABLES and PurePosixPath(entry).stem.lower() not in _PAPERS
     ]
+    if len(tables) > 1 and all(map(part_of, tables)) and len(set(map(part_of, tables))) == len(tables):
+        return None
     if len(tables) > 1:
         raise BadData(f"{name} has {len(tables)} files of data. Say which one: {_listed(tables)}.")
     return tables[0] if tables else None

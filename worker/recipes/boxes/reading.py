@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from worker.recipes.common.annotations import BOXES, FORM, IMAGE
 from worker.recipes.common.columns import FEWEST_ROWS
-from worker.recipes.common.images import BOXES, FORM, IMAGE
 from worker.recipes.common.table import BadData, Table, number
 
 Box = dict[str, Any]  # label and box: [left, top, width, height], in pixels

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from worker.recipes.classes.results import Answers
-from worker.recipes.common.images import IMAGE
+from worker.recipes.common.annotations import IMAGE
 from worker.recipes.common.scoring import short
 from worker.recipes.common.table import Table
 from worker.recipes.common.test_rows import test_table

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard import TrainingRuntime
-from worker.recipes.common.images import IMAGE
+from worker.recipes.common.annotations import IMAGE
 from worker.recipes.common.job import BadSettings, Job
 from worker.recipes.common.predict import answers_of, load_model, predict_file
 from worker.recipes.common.table import BadData, read_table, write_rows

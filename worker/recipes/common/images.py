@@ -1,26 +1,34 @@
 """A table out of an archive of images, of texts or of one table, or of one image. Copied beside a model.
 
-What an archive says of its files is found by its content: a table with a column of file names, or a folder for each
-class. Columns are `image` (the name in the archive) and, where there are classes, `label`. COCO annotations become a
-column `boxes` with a JSON list a row: `[{"label": …, "box": [x, y, width, height]}, …]`, in pixels.
+What an archive says of its files is found by its content: boxes (`annotations`), a table with a column of file names,
+or a folder for each class. Columns are `image` (the name in the archive) and, where there are classes, `label`. Where
+folders or tables are called train and test, a column `part` says so.
 """
 
 from __future__ import annotations
 
 import io
-import json
 import re
 import warnings
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from worker.recipes.common.annotations import (
+    FORM,
+    IMAGE,
+    PART,
+    by_name,
+    coco_boxes,
+    key_of,
+    lost_words,
+    part_of,
+    yolo_boxes,
+)
 from worker.recipes.common.formats import BadData, Cells
 
-FORM = "images"
-IMAGE, LABEL, BOXES, PART, TEXT = "image", "label", "boxes", "part", "text"
+LABEL, TEXT = "label", "text"
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"})
 MOST_IMAGES = 200_000
 MOST_PIXELS = 100_000_000
@@ -29,7 +37,6 @@ _TEXTS = frozenset({".txt", ".md", ".text"})
 _TABLES = frozenset({".csv", ".tsv", ".jsonl", ".parquet", ".xlsx"})
 _PARTS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation", "dev", "images", "data"})
 _MOST_BROKEN = 0.05
-_MOST_LOST = 0.1
 _NAMED = re.compile(r"([^\W\d_]+)[ ._-]*\d+")  # dog.12, cat_3
 _MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\x00", b"MM\x00*", b"RIFF")
 
@@ -142,26 +149,31 @@ def _left_out(name: str, images: list[str], broken: set[str]) -> list[str]:
 
 
 def _described(archive: zipfile.ZipFile, files: list[str], images: list[str], name: str, read_table: Read) -> Cells:
-    for file in sorted(files, key=lambda file: (len(PurePosixPath(file).parts), file)):
-        ending = PurePosixPath(file).suffix.lower()
-        if ending == ".json":
-            coco = _coco(archive.read(file), images, f"{name}: {file}")
-            if coco is not None:
-                return coco
-        if ending in _TABLES or ending == ".json":
+    described = sorted(files, key=lambda file: (len(PurePosixPath(file).parts), file))
+    coco = coco_boxes(archive, [file for file in described if _ending(file) == ".json"], images, name)
+    if coco is not None:
+        return coco
+    for file in described:
+        if _ending(file) in _TABLES or _ending(file) == ".json":
             table = _joined(read_table(archive.read(file), PurePosixPath(file).name), images, f"{name}: {file}")
             if table is not None:
                 return table
-    return _folders(images)
+    return yolo_boxes(archive, files, images, name) or _folders(images)
+
+
+def _ending(file: str) -> str:
+    return PurePosixPath(file).suffix.lower()
 
 
 def _without_images(archive: zipfile.ZipFile, files: list[str], name: str, read_table: Read) -> Cells:
     """One table, or texts in folders. Raises: BadData where it is neither."""
-    endings = {file: PurePosixPath(file).suffix.lower() for file in files}
-    tables = [file for file in files if endings[file] in _TABLES]
-    texts = sorted(file for file in files if endings[file] in _TEXTS)
+    tables = [file for file in files if _ending(file) in _TABLES]
+    texts = sorted(file for file in files if _ending(file) in _TEXTS)
     if len(tables) == 1 and len(texts) < 2:
         return read_table(archive.read(tables[0]), PurePosixPath(tables[0]).name)
+    parted = _tables_of_parts({file: part_of(file) for file in sorted(tables)}, archive, read_table)
+    if parted is not None and len(texts) < 2:
+        return parted
     if len(texts) < 2:
         raise BadData(
             f"{name} holds no images, no folders of text files and not just one table. Send one table as it is, or a "
@@ -172,6 +184,27 @@ def _without_images(archive: zipfile.ZipFile, files: list[str], name: str, read_
         raise BadData(f"The text files of {name} lie in one folder: put those of each class into a folder of its own.")
     rows = [[archive.read(row[0]).decode("utf-8", errors="replace").strip(), *row[1:]] for row in found.rows]
     return Cells([TEXT, *found.names[1:]], rows, found.lines, "texts", found.warnings)
+
+
+def _tables_of_parts(parts: Mapping[str, str], archive: zipfile.ZipFile, read_table: Read) -> Cells | None:
+    """Tables called train, test and the like as one, with a column that says which row is of which; None for others."""
+    known = set(parts.values())
+    if "train" not in known or len(known) < max(2, len(parts)) or "" in known:
+        return None
+    read = {part: read_table(archive.read(file), PurePosixPath(file).name) for file, part in parts.items()}
+    first = read["train"]
+    other = [part for part, cells in read.items() if set(cells.names) != set(first.names)]
+    said = [f"Only the training part is read: the columns of {', '.join(other)} are others."] if other else []
+    if other or PART in first.names:
+        return Cells(first.names, first.rows, first.lines, first.form, [*first.warnings, *said], first.drawn_from)
+    rows, lines = [], []
+    for part, cells in read.items():
+        order = [cells.names.index(name) for name in first.names]
+        rows += [[*(row[at] for at in order), part] for row in cells.rows]
+        lines += cells.lines
+    drawn_from = sum(cells.drawn_from or len(cells.rows) for cells in read.values())
+    said = [word for cells in read.values() for word in cells.warnings]
+    return Cells([*first.names, PART], rows, lines, first.form, said, drawn_from if drawn_from > len(rows) else 0)
 
 
 def _folders(images: list[str]) -> Cells:
@@ -209,15 +242,15 @@ def _named(files: list[str]) -> Cells | None:
 
 def _joined(table: Cells, images: list[str], name: str) -> Cells | None:
     """The table with the names of its images as they stand in the archive; None where no column names them."""
-    by_name = _by_name(images)
+    places_by_name = by_name(images)
     for at, column in enumerate(table.names):
-        if not table.rows or sum(_key(row[at]) in by_name or row[at] in by_name for row in table.rows[:200]) * 2 < min(
-            200, len(table.rows)
-        ):
+        if not table.rows or sum(
+            key_of(row[at]) in places_by_name or row[at] in places_by_name for row in table.rows[:200]
+        ) * 2 < min(200, len(table.rows)):
             continue
-        places = [by_name.get(row[at]) or by_name.get(_key(row[at])) for row in table.rows]
+        places = [places_by_name.get(row[at]) or places_by_name.get(key_of(row[at])) for row in table.rows]
         lost = [(line, row[at]) for line, row, place in zip(table.lines, table.rows, places, strict=True) if not place]
-        said = [*table.warnings, *_lost(name, lost, len(table.rows))]
+        said = [*table.warnings, *lost_words(name, lost, len(table.rows))]
         others = [other for other in range(len(table.names)) if other != at]
         names = [IMAGE, *(table.names[other] for other in others)]
         kept = [(row, place, line) for row, place, line in zip(table.rows, places, table.lines, strict=True) if place]
@@ -226,64 +259,6 @@ def _joined(table: Cells, images: list[str], name: str) -> Cells | None:
         said += [f"{unnamed} of {len(images)} images are not named in “{column}” and are left out."] if unnamed else []
         return Cells(names, rows, [line for _, _, line in kept], FORM, said)
     return None
-
-
-def _lost(name: str, lost: list[tuple[int, str]], rows: int) -> list[str]:
-    """The sentence on rows whose image is not there. Raises: BadData where that is more than a tenth of them."""
-    if not lost:
-        return []
-    line, missing = lost[0]
-    more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
-    if len(lost) > _MOST_LOST * rows:
-        raise BadData(f"{name}, line {line}: there is no readable image “{missing}” in the archive{more}.")
-    return [f"Left out, because there is no readable image: “{missing}” in line {line} of {name}{more}."]
-
-
-def _coco(data: bytes, images: list[str], name: str) -> Cells | None:
-    """Boxes of a COCO file; None where it is another JSON file. Raises: BadData."""
-    try:
-        whole = json.loads(data)
-    except ValueError:
-        return None
-    if not isinstance(whole, dict) or not {"images", "annotations", "categories"} <= set(whole):
-        return None
-    by_name, flat = _by_name(images), 0
-    try:
-        labels = {category["id"]: str(category["name"]) for category in whole["categories"]}
-        boxes: dict[Any, list[dict[str, Any]]] = {image["id"]: [] for image in whole["images"]}
-        for note in whole["annotations"]:
-            box = [float(side) for side in note["bbox"]]
-            if len(box) != 4:
-                raise BadData(f"{name}: annotation {note.get('id')} has the box {note['bbox']}; it needs four numbers.")
-            if box[2] <= 0 or box[3] <= 0:
-                flat += 1
-                continue
-            boxes[note["image_id"]].append({"label": labels[note["category_id"]], "box": box})
-        rows, lost = [], list[tuple[int, str]]()
-        for number, image in enumerate(whole["images"], start=1):
-            place = by_name.get(str(image["file_name"])) or by_name.get(_key(str(image["file_name"])))
-            if place is None:
-                lost.append((number, str(image["file_name"])))
-                continue
-            rows.append([place, json.dumps(boxes[image["id"]])])
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadData(f"{name} looks like COCO annotations, but {error!r} is missing or wrong.") from error
-    said = _lost(name, lost, len(whole["images"]))
-    said += [f"{flat} boxes without a width or a height are left out."] if flat else []
-    return Cells([IMAGE, BOXES], rows, list(range(1, len(rows) + 1)), FORM, said)
-
-
-def _key(name: str) -> str:
-    return PurePosixPath(name.replace("\\", "/")).name
-
-
-def _by_name(images: list[str]) -> dict[str, str]:
-    """The place of each image by its path, by its name alone, and by that without its ending, where that is clear."""
-    found = {file: file for file in images}
-    for shorten in (_key, lambda file: PurePosixPath(file).stem):
-        counts = Counter(shorten(file) for file in images)
-        found |= {shorten(file): file for file in images if counts[shorten(file)] == 1 and shorten(file) not in found}
-    return found
 
 
 def _twice(parts: Mapping[str, zipfile.ZipInfo], cells: Cells) -> list[str]:

@@ -216,7 +216,15 @@ def copy_predictor(job: Job, modules: Sequence[str]) -> None:
     recipes = Path(__file__).parents[1]
     copied = {
         name.rpartition(".")[2]: name
-        for name in ("common.predict", "common.formats", "common.images", "common.numerals", "common.table", *modules)
+        for name in (
+            "common.predict",
+            "common.annotations",
+            "common.formats",
+            "common.images",
+            "common.numerals",
+            "common.table",
+            *modules,
+        )
     }
     for target, name in {**copied, "model": f"{job.recipe}.predict"}.items():
         source = (recipes / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")

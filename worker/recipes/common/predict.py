@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from worker.recipes.common.images import FORM, IMAGE, unpack
+from worker.recipes.common.annotations import FORM, IMAGE
+from worker.recipes.common.images import unpack
 from worker.recipes.common.table import BadData, Table, read_table, write_rows
 
 BATCH_ROWS = 2_000

@@ -6,8 +6,8 @@ from typing import Any
 
 from worker.recipes.classes.target import describe, warnings
 from worker.recipes.classes.weights import SETTINGS
+from worker.recipes.common.annotations import FORM, IMAGE
 from worker.recipes.common.columns import is_quantity, values_of
-from worker.recipes.common.images import FORM, IMAGE
 from worker.recipes.common.job import Job
 from worker.recipes.common.table import Table
 from worker.recipes.common.tables import usable

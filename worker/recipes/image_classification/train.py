@@ -13,7 +13,7 @@ from trainyard import TrainingRuntime
 from worker.recipes.classes.predictions import limits_of, majority_shares, share_rows
 from worker.recipes.classes.scores import decisive_metric, measure
 from worker.recipes.classes.weights import SETTINGS, class_weights, weight_notes
-from worker.recipes.common.images import IMAGE
+from worker.recipes.common.annotations import IMAGE
 from worker.recipes.common.job import Job
 from worker.recipes.image_classification.predict import load
 from worker.recipes.images.encoding import softmax

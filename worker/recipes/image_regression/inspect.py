@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from worker.recipes.common.annotations import FORM, IMAGE
 from worker.recipes.common.columns import is_quantity, values_of
-from worker.recipes.common.images import FORM, IMAGE
 from worker.recipes.common.job import Job
 from worker.recipes.common.table import Table
 from worker.recipes.common.tables import usable

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainyard import TrainingRuntime
-from worker.recipes.common.images import IMAGE
+from worker.recipes.common.annotations import IMAGE
 from worker.recipes.common.job import Job
 from worker.recipes.image_regression.predict import load
 from worker.recipes.images.training import Answers, Places, train_images

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from worker.recipes.common.images import FORM, IMAGE, contents, opened, unpack
+from worker.recipes.common.annotations import FORM, IMAGE
+from worker.recipes.common.images import contents, opened, unpack
 from worker.recipes.common.table import BadData, Table
 
 THUMBNAIL_PX = 160

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainyard import TrainingRuntime
+from worker.recipes.common.annotations import IMAGE
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
-from worker.recipes.common.images import IMAGE
 from worker.recipes.common.job import Job, Setting, write_json
 from worker.recipes.common.kept import kept
 from worker.recipes.common.scores import log_baseline

@@ -7,8 +7,8 @@ from typing import Any
 
 from worker.recipes.boxes.reading import by_image, problems, strata
 from worker.recipes.common import parting
+from worker.recipes.common.annotations import BOXES, IMAGE
 from worker.recipes.common.columns import find_column
-from worker.recipes.common.images import BOXES, IMAGE
 from worker.recipes.common.job import Job
 from worker.recipes.common.sealing import seal, write_sealed
 from worker.recipes.common.table import BadData, read_table, write_rows

@@ -17,9 +17,9 @@ from trainyard import TrainingRuntime
 from worker.recipes.boxes.detecting import Detector, Found, in_pixels, mean_boxes, size_of
 from worker.recipes.boxes.measuring import Matched
 from worker.recipes.boxes.network import Boxes, BoxLearner, build, network_settings, save
+from worker.recipes.common.annotations import BOXES, IMAGE
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
-from worker.recipes.common.images import BOXES, IMAGE
 from worker.recipes.common.job import Job, write_json
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.images.encoding import pixels
