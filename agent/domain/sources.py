@@ -60,7 +60,7 @@ class KaggleSource(Value):
 
 
 class PathSource(Value):
-    """A file on a host, in a folder that the host allows; an empty `host` is any."""
+    """A file or a folder on a host, in a folder that the host allows; an empty `host` is any."""
 
     kind: Literal["path"] = "path"
     path: str
@@ -81,8 +81,12 @@ _HUB = re.compile(
 )
 _KAGGLE = re.compile(rf"kaggle:(?P<name>{_SLUG}/{_SLUG})(?:/(?P<member>[^@\s]+))?(?:@(?P<version>\d+))?")
 _PATH = re.compile(rf"(?:(?P<host>[a-z0-9][a-z0-9-]*):)?(?P<path>/(?:[^\s/]+/)*[^\s/]+{_ENDING})")
+_FOLDER = re.compile(r"(?P<host>[a-z0-9][a-z0-9-]+):(?P<path>/(?:[^\s/]+/)*[^\s/]+)/?")
 _WEB = re.compile(r"https?://[^\s<>\"|]+")
-_ANY = re.compile(rf"(?<![\w:/.])(?:{_WEB.pattern}|hf:[^\s<>\"]+|kaggle:[^\s<>\"]+|{_PATH.pattern}(?![\w/]))")
+_WITH_HOST = r"[a-z0-9][a-z0-9-]+:/[^\s/][^\s]*"
+_ANY = re.compile(
+    rf"(?<![\w:/.])(?:{_WEB.pattern}|hf:[^\s<>\"]+|kaggle:[^\s<>\"]+|{_PATH.pattern}(?![\w/])|{_WITH_HOST})"
+)
 _HUB_PAGE = re.compile(rf"/datasets/(?P<name>{_SLUG}(?:/{_SLUG})?)(?:/(?:viewer|tree)/(?P<rest>[^?#]+))?/?$")
 _HUB_FILE = re.compile(r"/(?:blob|resolve|raw)/")
 _KAGGLE_PAGE = re.compile(rf"/datasets/(?P<name>{_SLUG}/{_SLUG})")
@@ -96,7 +100,7 @@ def source_of(text: str) -> Source:
     if found := _KAGGLE.fullmatch(address):
         said = _said(found)
         return KaggleSource(name=said["name"], member=said.get("member", ""), version=int(said.get("version", "0")))
-    if found := _PATH.fullmatch(address):
+    if found := _PATH.fullmatch(address) or _FOLDER.fullmatch(address):
         return PathSource(**_said(found))
     if _WEB.fullmatch(address):
         return _of_web(address)

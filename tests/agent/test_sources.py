@@ -33,6 +33,7 @@ READ: list[tuple[str, Source]] = [
     ("https://www.kaggle.com/datasets/uciml/iris?select=Iris.csv", KaggleSource(name="uciml/iris")),
     ("/data/2026/houses.parquet", PathSource(path="/data/2026/houses.parquet")),
     ("gpu-1:/data/houses.csv", PathSource(path="/data/houses.csv", host="gpu-1")),
+    ("gpu-1:/data/images/", PathSource(path="/data/images", host="gpu-1")),
 ]
 
 
@@ -53,6 +54,7 @@ def test_what_is_none_is_refused_with_what_is(text: str) -> None:
         ("train on https://x.org/a/houses.csv, predict price", "https://x.org/a/houses.csv"),
         ("what is in hf:stanfordnlp/imdb:test?", "hf:stanfordnlp/imdb:test"),
         ("(see gpu-1:/data/houses.csv)", "gpu-1:/data/houses.csv"),
+        ("train on gpu-1:/data/images, please", "gpu-1:/data/images"),
         ("use /data/a.csv.gz please", "/data/a.csv.gz"),
         ("read https://x.org/issue/5 first", None),
         ("train on houses.csv with lr=0.1", None),

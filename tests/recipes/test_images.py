@@ -77,6 +77,19 @@ def test_copies_and_wrong_labels_are_said(tmp_path: Path) -> None:
     ]
 
 
+def test_copies_stay_on_one_side_and_those_in_two_given_parts_are_said(tmp_path: Path) -> None:
+    shades = [png(Image.new("RGB", (4, 4), (at, 0, 0))) for at in range(40)]
+    files = {f"{'cat' if at % 2 else 'dog'}/{at}-{copy}.png": shades[at] for at in range(40) for copy in range(2)}
+    run = make_run(tmp_path, archive(files), "label", recipe="image_classification", settings={})
+    assert run.prepare_here() == 0
+    learned, measured = (
+        {(run.dir / row["image"]).read_bytes() for row in run.rows(f"data/{part}.csv")} for part in ("train", "test")
+    )
+    assert (len(learned), len(measured)) == (32, 8)
+    table = read(tmp_path, {"train/cat/1.png": DOT, "test/cat/2.png": DOT, "train/dog/1.png": OTHER})
+    assert "1 of these stand in several parts" in table.warnings[-1]
+
+
 @pytest.mark.parametrize(
     ("files", "said"),
     [

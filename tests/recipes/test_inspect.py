@@ -41,7 +41,8 @@ UNUSABLE: dict[str, tuple[bytes, list[str]]] = {
     "png": (b"\x89PNG\r\n\x1a\n" + b"\x00" * 50, ["begins like an image, but cannot be read"]),
     "jpeg": (b"\xff\xd8\xff\xe0" + b"\x00" * 50, ["begins like an image"]),
     "pdf": (b"%PDF-1.7\n", ["a PDF document"]),
-    "gzip": (gzip.compress(GOOD.encode()), ["a gzip archive"]),
+    "gzip": (gzip.compress(GOOD.encode())[:-9], ["a gzip file that cannot be unpacked"]),
+    "tar": (gzip.compress(bytes(257) + b"ustar" + bytes(300)), ["a tar archive", "Send a zip archive"]),
     "xlsx": (workbook(), ["an Excel workbook that cannot be read"]),
     "html": (b"<!DOCTYPE html><html><body>Sign in</body></html>", ["a web page (HTML)"]),
     "json cut off": (b'[{"a": 1},', ["no valid JSON", "line 1, column 11"]),
@@ -115,6 +116,27 @@ def test_windows_text_is_read_with_a_warning(tmp_path: Path) -> None:
     report = report_of(GOOD.replace("yes", "café").encode("cp1252"), tmp_path, target="kind")
     assert ["café", 26] in report["target"]["classes"]
     assert any("cp1252" in warning and "line" in warning for warning in report["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("encoding", "words"),
+    [
+        ("cp1251", ("Москва", "Тула", "Казань")), ("cp932", ("東京の町", "大阪の町", "京都の町")),
+        ("cp1250", ("Plzeň", "Třebíč", "žlutý")),
+        ("gb18030", ("北京", "上海", "广州")),
+    ],
+)  # fmt: skip
+def test_other_encodings_are_known_by_their_letters(encoding: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    text = "at,town,kind\n" + "".join(f"{n},{words[n % 3]},{'yes' if n % 2 else 'no'}\n" for n in range(60))
+    report = report_of(text.encode(encoding), tmp_path, target="kind")
+    assert report["encoding"] == encoding
+    assert report["preview"][0][1] == words[0]
+    assert any(f"({encoding}), e.g. “" in warning and words[0] in warning for warning in report["warnings"])
+
+
+def test_a_packed_file_is_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(GOOD.encode()))
+    assert read_table(tmp_path / "a.csv.gz").rows == 40
 
 
 def test_line_breaks_in_quotes_keep_line_numbers_right(tmp_path: Path) -> None:

@@ -83,6 +83,21 @@ def test_preferences_are_read_however_they_are_written(row: dict[str, Any], tmp_
     assert found[0] == Example([{"role": "user", "content": "Why?"}], "So.", "No.", 0)
 
 
+def test_an_empty_answer_is_left_out_and_said(tmp_path: Path) -> None:
+    rows = jsonl([{"prompt": f"a{at}", "completion": "" if at == 7 else "b"} for at in range(40)])
+    assert len(read(tmp_path, rows)) == 39
+    warnings = audit(table_of(tmp_path, rows))["warnings"]
+    assert "1 row without a prompt or an answer is left out (line 8)." in warnings
+
+
+def test_texts_of_a_message_may_stand_in_parts(tmp_path: Path) -> None:
+    def said(role: str, *texts: str) -> dict[str, Any]:
+        return {"role": role, "content": [{"type": "text", "text": text} for text in texts]}
+
+    found = read(tmp_path, jsonl([{"messages": [said("user", "Add.", "1 2"), said("assistant", "3")]}] * 20))
+    assert found[0] == Example([{"role": "user", "content": "Add.\n1 2"}], "3", "", 0)
+
+
 def test_an_instruction_has_its_input_below_it(tmp_path: Path) -> None:
     found = read(tmp_path, jsonl([{"instruction": "Add.", "input": "1 2", "output": "3"}] * 20))
     assert (found[0].prompt[0]["content"], found[0].answer) == ("Add.\n\n1 2", "3")
@@ -92,7 +107,8 @@ def test_an_instruction_has_its_input_below_it(tmp_path: Path) -> None:
     ("rows", "said"),
     [
         ([{"prompt": "a", "completion": "b"}] * 19, "only 19 rows"),
-        ([{"prompt": "a", "completion": "b"}] * 20 + [{"prompt": "", "completion": "b"}], "Line 21: “prompt” is empty"),
+        ([{"prompt": "a", "completion": "b"}] * 20 + [{"prompt": "", "completion": "b"}] * 5, "Line 21: the prompt or"),
+        ([{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}] * 20, '“content”: “a text”|"a text"'),
         ([{"messages": [{"role": "user", "content": "a"}]}] * 20, "no answer of an “assistant”"),
         ([{"messages": [{"role": "robot", "content": "a"}]}] * 20, "not of “robot”"),
     ],

@@ -263,3 +263,17 @@ def test_a_file_of_the_host_only_from_folders_that_it_allows(tmp_path: Path, web
         host.fetch(f"{allowed}/none.csv")
     with pytest.raises(NotAllowed, match="TRAINYARD_DATA_FOLDERS"):
         Host(tmp_path / "home", web).fetch(f"{allowed}/houses.csv")
+
+
+def test_a_folder_of_the_host_is_like_an_archive_of_it(tmp_path: Path, web: DataServer) -> None:
+    made = io.BytesIO()
+    Image.new("RGB", (8, 8), "red").save(made, "png")
+    for kind in ("cat", "dog", ".hidden"):
+        (tmp_path / "data/pets" / kind).mkdir(parents=True)
+        (tmp_path / "data/pets" / kind / "1.png").write_bytes(made.getvalue())
+    (tmp_path / "data/pets/cat/2.png").symlink_to("/etc/hostname")
+    host = Host(tmp_path / "home", web, data_folders=str(tmp_path / "data"))
+    fetched = host.fetch(f"here:{tmp_path}/data/pets")
+    assert fetched.dataset.name == "pets.zip"
+    table = read_table(host.blobs.get_file(fetched.dataset.sha256), name=fetched.dataset.name)
+    assert table.columns == {"image": ["cat/1.png", "dog/1.png"], "label": ["cat", "dog"]}

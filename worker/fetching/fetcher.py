@@ -6,6 +6,7 @@ Owns the choice by kind of address and the exact revision that is written down. 
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ class Fetcher:
         return fetched.model_copy(update={"notes": tuple(found["said"])})
 
     def _of_path(self, source: PathSource, folder: Path, limit_bytes: int) -> Fetched:
-        """A symbolic link counts as what it leads to."""
+        """A symbolic link counts as what it leads to. A folder is taken as an archive of its files."""
         path = Path(os.path.realpath(source.path))
         folders = [folder for folder in self._settings.data_folders.split(":") if folder]
         if not any(path.is_relative_to(os.path.realpath(allowed)) for allowed in folders):
@@ -84,14 +85,22 @@ class Fetcher:
                 f"`{source.path}` is in no folder that this host gives data from"
                 + (f": {named}." if named else ". Its owner names such folders in TRAINYARD_DATA_FOLDERS.")
             )
-        if not path.is_file():
+        if not path.exists():
             raise NotFound(f"There is no file `{source.path}` on this host.")
-        size = path.stat().st_size
+        files = _files_in(path)
+        size = sum(file.stat().st_size for file in files)
         if size > limit_bytes:
             raise BadData(f"`{source.path}` has {size / 1e6:,.0f} MB; up to {limit_bytes / 1e6:,.0f} MB are taken.")
         copy = folder / "file"
-        shutil.copyfile(path, copy)
-        return self._kept(copy, path.name, source, member="", limit_bytes=limit_bytes)
+        if path.is_file():
+            shutil.copyfile(path, copy)
+            return self._kept(copy, path.name, source, member="", limit_bytes=limit_bytes)
+        if not files:
+            raise BadData(f"The folder `{source.path}` is empty.")
+        with zipfile.ZipFile(copy, "w") as archive:  # not made smaller: images are packed already
+            for file in files:
+                archive.write(file, str(file.relative_to(path)))
+        return self._kept(copy, f"{path.name}.zip", source, member="", limit_bytes=limit_bytes)
 
     def _kept(
         self, path: Path, name: str, origin: Source, *, member: str, limit_bytes: int, packed: bool = True
@@ -102,3 +111,17 @@ class Fetcher:
             raise BadData(f"{origin.shown} is empty.")
         dataset = self._blobs.put_file(path, name=name)
         return Fetched(dataset=dataset.model_copy(update={"origin": origin}))
+
+
+def _files_in(path: Path) -> list[Path]:
+    """The file itself, or those of a folder: not what is hidden, nor what links lead to."""
+    if path.is_file():
+        return [path]
+    names = sorted(path.rglob("*"))
+    return [
+        name
+        for name in names
+        if name.is_file()
+        and os.path.realpath(name) == str(name)
+        and not any(piece.startswith(".") for piece in name.relative_to(path).parts)
+    ]

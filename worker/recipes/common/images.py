@@ -263,18 +263,23 @@ def _joined(table: Cells, images: list[str], name: str) -> Cells | None:
 
 def _twice(parts: Mapping[str, zipfile.ZipInfo], cells: Cells) -> list[str]:
     """What is said of images that are there twice, judged by checksum and size."""
-    labels: dict[tuple[int, int], set[str]] = {}
-    copies = 0
-    seen: set[str] = set()
-    for row in cells.rows:
-        part = parts[row[0]]
-        if row[0] in seen:  # an image may have several boxes, a row each
-            continue
-        seen.add(row[0])
-        key = (part.CRC, part.file_size)
-        copies += key in labels
-        labels.setdefault(key, set()).update(row[1:2])
-    odd = sum(len(said) > 1 for said in labels.values())
+    rows = {row[0]: row for row in cells.rows}  # an image may have several boxes, a row each
+    same: dict[tuple[int, int], list[list[str]]] = {}
+    for image, row in rows.items():
+        same.setdefault((parts[image].CRC, parts[image].file_size), []).append(row)
+    copies = len(rows) - len(same)
+    if not copies:
+        return []
+    odd, torn = (_differing(list(same.values()), cells.names, column) for column in (LABEL, PART))
     found = [f"{copies:,} images are exact copies of another one; copies stay on one side of the split."]
-    found = found if copies else []
-    return found + ([f"{odd:,} of these have different answers: probably wrong labels."] if odd else [])
+    found += [f"{odd:,} of these have different answers: probably wrong labels."] if odd else []
+    again = f"{torn:,} of these stand in several parts: what is measured on them may be merely remembered."
+    return found + ([again] if torn else [])
+
+
+def _differing(same: Sequence[Sequence[Sequence[str]]], names: Sequence[str], column: str) -> int:
+    """Of how many images the copies differ in a column, if there is such a one."""
+    if column not in names:
+        return 0
+    at = names.index(column)
+    return sum(len({row[at] for row in rows}) > 1 for rows in same)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import io
 import itertools
 import re
 import tempfile
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,7 +40,7 @@ _WRITTEN_BY_PEOPLE = frozenset({"Excel", "JSON", "JSON lines"})
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"%PDF", "a PDF document"),
-    (b"\x1f\x8b", "a gzip archive"), (b"BZh", "a bzip2 archive"), (b"\xfd7zXZ", "an xz archive"),
+    (b"BZh", "a bzip2 archive"), (b"\xfd7zXZ", "an xz archive"),
     (b"7z\xbc\xaf", "a 7-Zip archive"), (b"Rar!", "a RAR archive"),
     (b"\xd0\xcf\x11\xe0", "an old Excel or Word file"), (b"SQLite format 3", "an SQLite database"),
     (b"\x80\x04\x95", "a Python pickle"), (b"\x93NUMPY", "a numpy array"),
@@ -90,9 +92,7 @@ def read_table(
         return _table_of(of_image(path, name), "", name)
     if head.startswith(b"PK\x03\x04") and not _is_office(path):
         return _table_of(of_archive(path, name, limit_bytes, partial(_cells_of, most_cells=most_cells)), "", name)
-    data = path.read_bytes()
-    if not data.strip():
-        raise BadData(f"{name} is empty.")
+    data, name = _content(path, name, limit_bytes)
     other = of_bytes(data, name, limit_bytes, most_cells)
     if other is not None:
         return _table_of(other, "", name)
@@ -118,6 +118,30 @@ def read_table(
     warnings += drawn_words(len(lines), rows)
     table = Table(names, columns, lines, encoding, delimiter, warnings, drawn_from=drawn_from)
     return table if given else _with_plain_numbers(table)
+
+
+def _content(path: Path, name: str, limit_bytes: int) -> tuple[bytes, str]:
+    """The bytes of a file, unpacked where it is packed, and what it is called then. Raises: BadData."""
+    data = path.read_bytes()
+    if data.startswith(b"\x1f\x8b"):
+        data, name = _unzipped(data, name, limit_bytes), name.removesuffix(".gz")
+    if not data or data.isspace():
+        raise BadData(f"{name} is empty.")
+    return data, name
+
+
+def _unzipped(data: bytes, name: str, limit_bytes: int) -> bytes:
+    """What a gzip file holds. Raises: BadData."""
+    try:
+        with gzip.open(io.BytesIO(data)) as file:
+            found = file.read(limit_bytes + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadData(f"{name} is a gzip file that cannot be unpacked: {error}.") from error
+    if len(found) > limit_bytes:
+        raise BadData(f"{name} unpacks to more than {_size(limit_bytes)}, which is the limit. Send a part of it.")
+    if found[257:262] == b"ustar":
+        raise BadData(f"{name} is a tar archive. Send a zip archive, or the file itself.")
+    return found
 
 
 def _after_titles(records: Iterator[tuple[int, list[str]]], width: int, warnings: list[str]) -> tuple[int, list[str]]:
@@ -190,7 +214,7 @@ def refuse_other_formats(data: bytes, name: str) -> None:
 
 
 def decode(data: bytes, name: str) -> tuple[str, str, list[str]]:
-    """The text, the encoding's name and warnings. UTF-8 and UTF-16 are certain, cp1252 is a guess with a warning."""
+    """The text, the encoding's name and warnings. UTF-8 and UTF-16 are certain, others a guess with a warning."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return _decoded(data, "utf-16", name), "utf-16", []
     if data.startswith(codecs.BOM_UTF8):
@@ -202,14 +226,43 @@ def decode(data: bytes, name: str) -> tuple[str, str, list[str]]:
         return data.decode("utf-8"), "utf-8", []
     except UnicodeDecodeError as error:
         where = f"byte {error.start} (line {_line(data, error.start)})"
-        text = _windows_text(data)
+        text, encoding = _guessed(data)
         if text is None:
             raise BadData(f"{name} is not UTF-8: {where} is 0x{data[error.start]:02x}. {_ADVICE}") from error
-        around = text[max(0, error.start - 15) : error.start + 15].replace("\n", " ").strip()
-    warning = f"The file is not UTF-8 ({where}); it was read as Windows text (cp1252), e.g. “{around}”. {_ADVICE}"
-    return text, "cp1252", [warning]
+        at = len(data[: error.start].decode(encoding, "ignore"))
+        around = text[max(0, at - 15) : at + 15].replace("\n", " ").strip()
+    kind = "Windows text" if encoding == "cp1252" else "text of another encoding"
+    warning = f"The file is not UTF-8 ({where}); it was read as {kind} ({encoding}), e.g. “{around}”. {_ADVICE}"
+    return text, encoding, [warning]
 
 
+def _guessed(data: bytes) -> tuple[str | None, str]:
+    """The text in the encoding that it most likely has, by its letters; None where none is likely."""
+    encoding = _likely(data)
+    if encoding == "cp1252":
+        return _windows_text(data), encoding
+    try:
+        return data.decode(encoding), encoding
+    except UnicodeDecodeError:
+        return None, encoding
+
+
+def _likely(data: bytes) -> str:
+    """An encoding by how plausible its letters are; cp1252 where that tells nothing, or without charset-normalizer."""
+    try:
+        from charset_normalizer import from_bytes
+    except ImportError:
+        return "cp1252"
+    sample = data[:_SAMPLE_CHARS]
+    best = from_bytes(sample[: sample.rfind(b"\n") + 1] or sample, cp_isolation=[*_BY_LETTER, *_BY_PAIR]).best()
+    if best is None or "cp1252" in best.could_be_from_charset or best.chaos > _CHAOS:
+        return "cp1252"
+    return str(best.encoding) if best.coherence or best.encoding in _BY_PAIR else "cp1252"
+
+
+_BY_LETTER = ("cp1252", "cp1251", "cp1250", "cp1253", "cp1254", "cp1255", "cp1256")
+_BY_PAIR = ("cp932", "euc_jp", "gb18030", "big5", "cp949")
+_CHAOS = 0.2
 _ADVICE = "Re-save it as UTF-8 (in Excel: “CSV UTF-8”)."
 
 

@@ -35,11 +35,22 @@ def asked(text: str) -> list[Message]:
     return [{"role": "user", "content": text}]
 
 
+def text_of(content: object) -> str | None:
+    """What a message says: a text, or parts of text, as some services write them; None for images and the like."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list) or not content:
+        return None
+    texts = [part.get("text") if isinstance(part, dict) else part for part in content]
+    known = [text for text in texts if isinstance(text, str)]
+    return "\n".join(known) if len(known) == len(texts) else None
+
+
 def conversation(text: str) -> list[Message]:
     """What a cell asks: a chat as a JSON list up to its last question, or a plain prompt."""
     try:
         found = json.loads(text) if text.lstrip().startswith("[{") else []
-        messages = [{"role": str(one["role"]), "content": str(one["content"])} for one in found]
+        messages = [{"role": str(one["role"]), "content": text_of(one["content"]) or ""} for one in found]
     except (ValueError, KeyError, TypeError):
         return asked(text)
     while messages and messages[-1]["role"] == "assistant":

@@ -15,7 +15,7 @@ from typing import Any
 
 from worker.recipes.common.columns import describe, text_column
 from worker.recipes.common.table import BadData, Table
-from worker.recipes.language.chat import Message, asked
+from worker.recipes.language.chat import Message, asked, text_of
 
 _PROMPTS = ("prompt", "instruction", "question", "query")
 _ANSWERS = ("completion", "response", "output", "answer", "answers")
@@ -25,6 +25,7 @@ _CHOSEN, _REJECTED = "chosen", "rejected"
 _ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool",
           "human": "user", "gpt": "assistant"}  # fmt: skip
 FEWEST = 20
+_MOST_EMPTY = 0.1
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,10 @@ def prompt_column(table: Table, target: str) -> str | None:
 
 
 def examples_of(table: Table, target: str, prompts: str | None) -> list[Example]:
-    """What can be learned from each row, in their order. Raises: BadData with the line."""
+    """What can be learned from each row, in their order. Raises: BadData with the line.
+
+    A few rows without a prompt or an answer are left out.
+    """
     names = {name.lower(): name for name in table.names}
     worse = names.get(_REJECTED) if target.lower() == _CHOSEN else None
     below = next((names[name] for name in _BELOW if name in names and names[name] not in {target, prompts}), None)
@@ -88,12 +92,33 @@ def examples_of(table: Table, target: str, prompts: str | None) -> list[Example]
             continue
         more = table.columns[below][row].strip() if below else ""
         if not said or not answer.strip() or (worse and not other):
-            empty = prompts if not said else target if not answer.strip() else worse
-            raise BadData(f"{where}: “{empty}” is empty. Fill it in or remove the row.")
+            continue
         found.append(Example(asked(f"{said}\n\n{more}") if more else before, answer.strip(), other, row))
+    empty = _empty(table, found)
+    if len(empty) > _MOST_EMPTY * table.rows:
+        raise BadData(
+            f"Line {empty[0]}: the prompt or the answer is empty, as in {len(empty):,} of {table.rows:,} rows. Fill "
+            "them in or remove the rows."
+        )
     if len({example.row for example in found}) < FEWEST:
         raise BadData(f"There are only {len(table.lines)} rows; at least {FEWEST} are needed to train and to measure.")
     return found
+
+
+def left_out(table: Table, examples: Sequence[Example]) -> list[str]:
+    """The sentence on rows that nothing is learned from."""
+    empty = _empty(table, examples)
+    if not empty:
+        return []
+    lines = ", ".join(map(str, empty[:5])) + (" and more" if len(empty) > 5 else "")
+    what = "row without a prompt or an answer is" if len(empty) == 1 else "rows without a prompt or an answer are"
+    return [f"{len(empty):,} {what} left out (line {lines})."]
+
+
+def _empty(table: Table, examples: Sequence[Example]) -> list[int]:
+    """The lines of which there is no example."""
+    used = {example.row for example in examples}
+    return [line for row, line in enumerate(table.lines) if row not in used]
 
 
 def together(examples: Sequence[Example]) -> list[Hashable]:
@@ -132,12 +157,14 @@ def _messages(cell: str, where: str) -> list[Message]:
     except ValueError as error:
         raise BadData(f"{where}: a chat must be a JSON list of messages ({error}).") from error
     messages = [
-        (str(m.get("role", m.get("from"))), m.get("content", m.get("value"))) for m in found if isinstance(m, dict)
+        (str(m.get("role", m.get("from"))), text_of(m.get("content", m.get("value"))))
+        for m in found
+        if isinstance(m, dict)
     ]
-    odd = next((role for role, said in messages if role not in _ROLES or not isinstance(said, str)), None)
+    odd = next((role for role, said in messages if role not in _ROLES or said is None), None)
     if not messages or len(messages) < len(found) or odd is not None:
         raise BadData(
-            f'{where}: a message is {{"role": "user" or "assistant" or "system", "content": "…"}}'
+            f'{where}: a message is {{"role": "user" or "assistant" or "system", "content": "a text"}}'
             f"{f', not of “{odd}”' if odd else ''}."
         )
     return [{"role": _ROLES[role], "content": str(said)} for role, said in messages]

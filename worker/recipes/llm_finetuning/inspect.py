@@ -7,7 +7,7 @@ from typing import Any
 from worker.recipes.common.columns import find_column
 from worker.recipes.common.job import Job
 from worker.recipes.common.table import BadData, Table
-from worker.recipes.language.examples import Example, answer_column, examples_of, prompt_column
+from worker.recipes.language.examples import Example, answer_column, examples_of, left_out, prompt_column
 from worker.recipes.llm_finetuning.settings import tuning_settings, work
 
 __all__ = ["READS_TEXT", "describe", "effort", "examples", "fits", "leaks", "problems", "source_of", "warnings"]
@@ -51,10 +51,11 @@ def warnings(table: Table, target: str) -> list[str]:
         found = examples_of(table, target, prompt_column(table, target))
     except BadData as error:
         return [str(error)]
+    empty = left_out(table, found)
     if found[0].worse:
-        return [f"{len(found):,} preferences: two answers to a prompt, the better one first (for DPO)."]
+        return [*empty, f"{len(found):,} preferences: two answers to a prompt, the better one first (for DPO)."]
     chars = sum(len(example.answer) for example in found) / len(found)
-    return [f"{len(found):,} answers of {chars:,.0f} characters in the mean, in {table.rows:,} conversations."]
+    return [*empty, f"{len(found):,} answers of {chars:,.0f} characters in the mean, in {table.rows:,} conversations."]
 
 
 def leaks(_table: Table, _target: str) -> list[dict[str, Any]]:

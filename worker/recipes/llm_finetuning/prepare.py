@@ -9,7 +9,7 @@ from worker.recipes.common import parting
 from worker.recipes.common.job import Job
 from worker.recipes.common.sealing import seal, write_sealed
 from worker.recipes.common.table import MOST_CELLS, read_table, write_rows
-from worker.recipes.language.examples import together
+from worker.recipes.language.examples import left_out, together
 from worker.recipes.llm_finetuning.inspect import examples
 
 
@@ -30,6 +30,8 @@ def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
     write_rows(job.run_dir / "data/test.csv", ["row_id"], ([at] for at in range(len(test))))
     write_rows(job.run_dir / "data/train.csv", ["example"], ([found[row].written()] for row in train.tolist()))
     parts.holdout.of(train).write(job.run_dir)
+    for said in left_out(table, found):
+        print(said)
     print(f"Split {len(found):,} answers: {len(train):,} to train, {len(test):,} sealed to measure{parts.words}.")
     return {
         "text_column": job.text_column,
