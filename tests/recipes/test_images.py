@@ -9,6 +9,7 @@ import random
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -22,6 +23,7 @@ from worker.recipes.common.job import BadSettings
 from worker.recipes.common.predict import main as predict_here
 from worker.recipes.common.table import BadData, Table, read_table
 from worker.recipes.images.network import network_settings
+from worker.recipes.images.pictures import Pictures, checksum
 from worker.recipes.inspect import audit
 from worker.recipes.inspect import main as inspect_here
 
@@ -88,6 +90,17 @@ def test_copies_stay_on_one_side_and_those_in_two_given_parts_are_said(tmp_path:
     assert (len(learned), len(measured)) == (32, 8)
     table = read(tmp_path, {"train/cat/1.png": DOT, "test/cat/2.png": DOT, "train/dog/1.png": OTHER})
     assert "1 of these stand in several parts" in table.warnings[-1]
+
+
+def test_pixels_that_do_not_fit_are_read_again_and_are_the_same(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{at}.png") for at in range(5)]
+    for at, path in enumerate(paths):
+        Image.new("RGB", (6, 6), (40 * at, 0, 0)).save(path)
+    held, read = Pictures(paths, 4), Pictures(paths, 4, held_bytes=100)
+    assert (held.said, read.said[:30]) == ("", "The pixels of 5 images take 0.")
+    for places in (2, slice(1, 4), np.array([3, 0])):
+        assert np.array_equal(held[places], read[places])
+    assert checksum(held, 0) == checksum(read, 0)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ class Detector:
         self.network, self.look, self.device = network.to(device), look, device
         self.classes, self.kind = list(classes), kind
 
-    def found(self, images: NDArray[np.uint8]) -> list[Found]:
+    def found(self, images: Any) -> list[Found]:
         """What is on pictures (n, S, S, 3)."""
         import torch
 

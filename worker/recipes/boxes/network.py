@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from worker.recipes.boxes.detecting import Detector, Found, centre_network, size_of
 from worker.recipes.common.job import BadSettings, Setting, read_settings, usable_cpus
 from worker.recipes.images.encoding import Look
+from worker.recipes.images.pictures import Pictures, checksum
 from worker.recipes.networks.loop import SETTINGS as LOOP
 from worker.recipes.networks.loop import rows_per_step, total_steps
 
@@ -109,9 +110,9 @@ class BoxLearner:
     """A detector, its training images (n, S, S, 3) with their boxes, and how to score what it finds on others."""
 
     detector: Detector
-    images: NDArray[np.uint8]
+    images: Pictures | NDArray[np.uint8]
     wanted: Sequence[Boxes]
-    held: NDArray[np.uint8]
+    held: Pictures | NDArray[np.uint8]
     score: Callable[[list[Found]], dict[str, float]]
     shift: float
     key: str = field(init=False)
@@ -120,7 +121,7 @@ class BoxLearner:
         self.network, self.device = self.detector.network, self.detector.device
         boxes = b"".join(part.tobytes() for one in self.wanted for part in one)
         self.count = len(self.images)
-        self.key = str(zlib.crc32(boxes, zlib.crc32(self.images.tobytes())))
+        self.key = str(zlib.crc32(boxes, checksum(self.images, 0)))
 
     def loss(self, rows: NDArray[np.int64]) -> Any:
         """The loss of the transformer itself, or focal loss of centres with the distances of places and sizes."""

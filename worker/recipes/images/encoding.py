@@ -61,7 +61,7 @@ class NetworkModel:
     def __init__(self, network: Any, look: Look, device: str) -> None:
         self._network, self._look, self._device = network.to(device), look, device
 
-    def logits(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
+    def logits(self, images: Any) -> NDArray[np.float64]:
         """Raw outputs of pictures (n_images, size_px, size_px, 3)."""
         import torch
 

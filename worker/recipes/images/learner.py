@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.images.network import Network
+from worker.recipes.images.pictures import Pictures, checksum
 from worker.recipes.networks.losses import weighted_loss
 
 
@@ -23,9 +24,9 @@ class ImageLearner:
     """
 
     made: Network
-    images: NDArray[np.uint8]
+    images: Pictures
     wanted: NDArray[Any]
-    held: NDArray[np.uint8]
+    held: Pictures
     score: Callable[[NDArray[np.float64]], dict[str, float]]
     shift: float
     flip: bool
@@ -34,7 +35,7 @@ class ImageLearner:
     def __post_init__(self) -> None:
         self.network, self.device = self.made.network, self.made.device
         self.count = len(self.images)
-        self.key = str(zlib.crc32(self.wanted.tobytes(), zlib.crc32(self.images.tobytes())))
+        self.key = str(zlib.crc32(self.wanted.tobytes(), checksum(self.images, 0)))
 
     def loss(self, rows: NDArray[np.int64]) -> Any:
         """Cross-entropy of classes, mean squared error of a quantity."""

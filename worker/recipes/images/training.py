@@ -23,9 +23,10 @@ from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import Job, Setting, write_json
 from worker.recipes.common.kept import kept
 from worker.recipes.common.scores import log_baseline
-from worker.recipes.images.encoding import grey, pixels
+from worker.recipes.images.encoding import grey
 from worker.recipes.images.learner import ImageLearner
 from worker.recipes.images.network import Network, build, network_settings
+from worker.recipes.images.pictures import Pictures
 from worker.recipes.networks.fitting import Fitted, fitted, planned_steps
 from worker.recipes.networks.loop import Goal
 
@@ -134,16 +135,22 @@ def _candidates(
         if step is not None:
             log_baseline(runtime, "linear", scores["linear"], step=step)
 
-    seen: dict[int, NDArray[np.uint8]] = {}
+    parts_by_px: dict[int, tuple[Pictures, Pictures]] = {}
+
+    def pictures(size_px: int) -> tuple[Pictures, Pictures]:
+        """The images to learn from and those held out; every network of a search reads the same ones."""
+        if size_px not in parts_by_px:
+            seen, apart = (Pictures([paths[row] for row in rows], size_px) for rows in (fit, held))
+            if seen.said:
+                runtime.log(seen.said)
+            parts_by_px[size_px] = seen, apart
+        return parts_by_px[size_px]
 
     def made(settings: dict[str, Any]) -> ImageLearner:
         network = build(paths, problem.outputs, settings, seed=job.seed, mse=problem.wanted.dtype.kind == "f")
-        size = network.look.size_px
-        if size not in seen:
-            seen[size] = pixels(paths, size)
-        every = seen[size]
+        seen, apart = pictures(network.look.size_px)
         return ImageLearner(
-            network, every[fit], problem.wanted[fit], every[held],
+            network, seen, problem.wanted[fit], apart,
             lambda logits: problem.score(problem.of_logits(logits), held),
             shift=settings["shift"], flip=bool(settings["flip"]), weights=problem.weights,
         )  # fmt: skip
