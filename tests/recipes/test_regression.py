@@ -159,9 +159,13 @@ def test_the_audit_suggests_it_for_a_quantity(tmp_path: Path) -> None:
     (tmp_path / "w.csv").write_text(wavy())
     guessed = audit(read_table(tmp_path / "w.csv"), target="price")
     assert guessed["leaks"] == []
+
+
+@pytest.mark.parametrize("copy", ["{:.1f}", "P{:.1f}", "{:.1f} cents"])
+def test_a_copy_of_the_quantity_is_a_leak_however_it_is_written(copy: str, tmp_path: Path) -> None:
     copied = wavy().splitlines()
-    text = "\n".join([copied[0] + ",cents", *(f"{line},{float(line.split(',')[-1]) * 100:.1f}" for line in copied[1:])])
-    (tmp_path / "l.csv").write_text(text + "\n")
+    rows = [f"{line},{copy.format(float(line.split(',')[-1]) * 100)}" for line in copied[1:]]
+    (tmp_path / "l.csv").write_text("\n".join([copied[0] + ",cents", *rows]) + "\n")
     (leak,) = audit(read_table(tmp_path / "l.csv"), target="price")["leaks"]
     assert (leak["column"], leak["accuracy"] > 0.98) == ("cents", True)
 

@@ -148,6 +148,7 @@ def test_logistic_regression_is_kept_where_it_is_better(make: Make, tmp_path: Pa
     facts = run.json("artifacts/metrics.json")
     assert facts["chosen"] == "linear"
     assert facts["why"].startswith("Logistic regression is kept")
+    assert "over the folds" in facts["why"]
     assert run.json("artifacts/config.json")["chosen"] == facts["why"]
     assert card["model"]["value"] == {b["name"]: b["value"] for b in card["baselines"]}["linear"]
     assert (run.dir / "artifacts/model.skops").exists()

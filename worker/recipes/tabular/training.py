@@ -156,15 +156,16 @@ def _choose(study: Study, runtime: TrainingRuntime, found: _Found) -> tuple[str,
     """`lightgbm` or `linear`, and the reason as a sentence."""
     metric, simple = study.problem.metric, study.problem.linear
     linear, boosted = found.scores["linear"][metric], found.scores["lightgbm"][metric]
-    how = f"{found.held:,} held-out rows"
+    how, spread = f"{found.held:,} held-out rows", ""
     if len(study.rows) < _CROSS_VALIDATED_ROWS and not found.stopped:
         folds = _cross_validated(study, runtime, found.best_round)
         if folds is None:
             found.stopped = True
         else:
-            linear, boosted = folds
+            linear, boosted = (float(np.mean(scores)) for scores in folds)
+            spread = f", {min(folds[1]):.4f} to {max(folds[1]):.4f} over the folds,"
             how = f"{_FOLDS}-fold cross-validation of the training part"
-    numbers = f"{metric} {boosted:.4f} against {linear:.4f} on {how}"
+    numbers = f"{metric} {boosted:.4f}{spread} against {linear:.4f} on {how}"
     if study.better(boosted, linear):
         kind, why = "lightgbm", f"LightGBM is kept: it beats {simple} ({numbers})."
     else:
@@ -174,15 +175,15 @@ def _choose(study: Study, runtime: TrainingRuntime, found: _Found) -> tuple[str,
     return kind, why
 
 
-def _cross_validated(study: Study, runtime: TrainingRuntime, rounds: int) -> tuple[float, float] | None:
-    """Mean decisive metric of the linear baseline and of LightGBM over the folds; None when asked to stop."""
+def _cross_validated(study: Study, runtime: TrainingRuntime, rounds: int) -> tuple[list[float], list[float]] | None:
+    """Decisive metric of the linear baseline and of LightGBM on each fold; None when asked to stop."""
     linear, boosted = [], []
     for fit, held in study.splits(_FOLDS, 1 / _FOLDS, study.job.seed + 1):
         if runtime.should_stop:
             return None
         linear.append(study.score(study.linear(fit), held)[study.problem.metric])
         boosted.append(study.score(study.boosting(fit, rounds=rounds), held)[study.problem.metric])
-    return float(np.mean(linear)), float(np.mean(boosted))
+    return linear, boosted
 
 
 def _final(study: Study, runtime: TrainingRuntime, found: _Found) -> dict[str, Any]:
