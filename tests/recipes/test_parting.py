@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -174,3 +175,36 @@ def test_folds_by_time_go_back_step_by_step() -> None:
     folds = Holdout(order=order).splits([""] * 100, 5, frac=0.2, seed=1)
     assert [(int(held[0]), int(held[-1])) for _, held in folds] == [(90, 99), (80, 89), (70, 79), (60, 69), (50, 59)]
     assert all(fit[-1] < held[0] for fit, held in folds)
+
+
+def tagged_sentences() -> str:
+    rows = [{"doc": f"d{at % 12}", "tokens": ["in", f"town{at}"], "tags": ["O", "B-LOC"]} for at in range(60)]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def conversations() -> str:
+    rows = [{"doc": f"d{at % 12}", "prompt": f"What is {at}?", "completion": f"{at}"} for at in range(60)]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "target", "text"),
+    [("token_classification", "tags", tagged_sentences()), ("llm_finetuning", "completion", conversations())],
+)
+def test_sentences_and_conversations_are_split_by_groups_too(recipe: str, target: str, text: str, make: Make) -> None:
+    run = make(text, target, recipe=recipe, settings={}, split={"kind": "group", "column": "doc"})
+    assert run.prepare_here() == 0
+    test = run.rows("data/test.csv")
+    groups = sealed_groups(run.sealed, [row["row_id"] for row in test])
+    assert groups is not None
+    assert len(test) == 5 * len(set(groups))  # whole documents
+    assert len(set(read_holdout(read_job(run.dir)).groups or ())) == 12 - len(set(groups))
+
+
+def test_that_the_few_possible_inputs_repeat_means_nothing(make: Make, tmp_path: Path) -> None:
+    dice = random.Random(4)
+    lines = [f"{dice.choice('ab')},{dice.choice('xyz')},{dice.choice(['yes', 'no'])}" for _ in range(200)]
+    text = "\n".join(["a,b,ill", *lines]) + "\n"
+    assert not [said for said in audited(text, tmp_path)["warnings"] if "one side" in said]
+    train, test, _ = parts(make, text)
+    assert set(inputs_of(train)) == set(inputs_of(test))
