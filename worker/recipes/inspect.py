@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from worker.recipes.common import parting
-from worker.recipes.common.columns import EXAMPLE_CHARS, described, find_column, text_column
+from worker.recipes.common.columns import EXAMPLE_CHARS, cell_counts, described, find_column, text_column
 from worker.recipes.common.job import BadSettings, Job, job_of
 from worker.recipes.common.personal import personal
-from worker.recipes.common.table import LIMIT_BYTES, MOST_CELLS, BadData, Table, is_missing, number, read_table
+from worker.recipes.common.table import LIMIT_BYTES, MOST_CELLS, BadData, Table, number, read_table
 from worker.recipes.common.tables import Rules, answered
 from worker.recipes.recipe import names, needs_target, part
 
@@ -189,10 +189,11 @@ def _warnings(table: Table, columns: list[dict[str, Any]], target: str | None) -
 
 def _almost_numbers(name: str, table: Table) -> str:
     """The sentence on a column of which a few cells are no numbers; empty for another one."""
-    cells = table.columns[name]
-    odd = [row for row, cell in enumerate(cells) if not is_missing(cell) and number(cell) is None]
-    if not odd or len(odd) > _ODD_CELLS * table.rows:
+    words = {cell: times for cell, times in cell_counts(table, name).items() if number(cell) is None}
+    if not 0 < sum(words.values()) <= _ODD_CELLS * table.rows:
         return ""
+    cells = table.columns[name]
+    odd = [row for row, cell in enumerate(cells) if cell in words]
     some = ", ".join(f"line {table.lines[row]} “{cells[row].strip()[:30]}”" for row in odd[:3])
     return (
         f"“{name}” is read as categories, because {len(odd)} of its {table.rows:,} cells are no numbers ({some}). "

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
-from worker.recipes.common.columns import describe
-from worker.recipes.common.table import BadData, Table, is_missing
+from worker.recipes.common.columns import describe, values_of
+from worker.recipes.common.table import BadData, Table
 from worker.recipes.tabular.encoding import Feature
 
 _MOST_CATEGORIES = 200
@@ -31,7 +30,7 @@ def choose_features(table: Table, target: str) -> tuple[list[Feature], list[str]
         elif kind in {"number", "datetime"}:
             features.append(_plain(name, kind, table.columns[name]))
         else:
-            features.append({"column": name, "kind": "category", "categories": _categories(table.columns[name])})
+            features.append({"column": name, "kind": "category", "categories": _categories(table, name)})
     if not features:
         purpose = f"predict “{target}” from" if target else "learn from"
         raise BadData(f"No column is left to {purpose}: {'; '.join(ignored)}.")
@@ -46,7 +45,6 @@ def _plain(name: str, kind: str, cells: list[str]) -> Feature:
     return feature
 
 
-def _categories(cells: list[str]) -> list[str]:
+def _categories(table: Table, name: str) -> list[str]:
     """The categories of a column, most frequent first; those beyond the 200th count as other."""
-    counts = Counter(cell.strip() for cell in cells if not is_missing(cell))
-    return [category for category, _ in counts.most_common(_MOST_CATEGORIES)]
+    return [category for category, _ in values_of(table, name).most_common(_MOST_CATEGORIES)]
