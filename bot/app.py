@@ -27,6 +27,7 @@ from agent.runs.polling import feed_of
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from bot.connection import Adapter, Failed
+from bot.embedded import embedded_redis, wants_redis
 from bot.missed import History, catch_up
 from bot.platforms import edit_gaps_s
 from bot.processes import Children
@@ -38,7 +39,7 @@ from worker.client.bundle import pack, pack_files, runtime_files, server_files, 
 from worker.client.keys import ServingKey
 from worker.client.redis_server import EmbeddedRedis
 from worker.client.redis_url import for_client, shown
-from worker.engines import Given, engine_module, need_redis
+from worker.engines import Given, engine_module
 
 log = logging.getLogger(__name__)
 LOCK = "bot.lock"
@@ -96,10 +97,20 @@ class App:
     """One bot: adapters, sessions, run service, relay. `async with App(settings, adapters)` serves until its end."""
 
     def __init__(
-        self, settings: Settings, adapters: list[Adapter], *, worker: bool, timings: Timings | None = None
+        self,
+        settings: Settings,
+        adapters: list[Adapter],
+        *,
+        worker: bool,
+        redis: EmbeddedRedis | None = None,
+        timings: Timings | None = None,
     ) -> None:
-        """`worker` starts a worker here as a child, if runs may go to hosts. `timings` are the run service's."""
+        """`worker` starts a worker here as a child, if runs may go to hosts. `redis` may begin before this.
+
+        `timings` are the run service's.
+        """
         self.settings = settings
+        self._redis = redis or embedded_redis(settings)
         self.adapters: dict[str, Adapter] = {adapter.platform: adapter for adapter in adapters}
         self._with_worker = worker and DEFAULT_ENGINE in settings.engine_names
         self._timings = timings
@@ -124,7 +135,7 @@ class App:
         settings.home.mkdir(parents=True, exist_ok=True)
         alive = last_alive(settings.home)
         self._stack.enter_context(only_one(settings.home))
-        redis_url = await self._redis()
+        redis_url = await self._reach_redis()
         await self._open_database()
         self._connect(redis_url)
         self._stack.push_async_callback(self.children.stop)
@@ -154,17 +165,17 @@ class App:
         if self.brain.monitor is not None:
             self._background("monitor", self.brain.monitor.run)
         self._background("clock", self._tick_forever)
+        self._background("chart pool", self._warm_charts, forever=False)
 
-    async def _redis(self) -> str:
+    async def _reach_redis(self) -> str:
         """Where Redis is; empty where nothing needs one."""
-        if not need_redis(self.settings.engine_names) and self.settings.blobs != "redis":
-            return ""
-        if self.settings.redis_url:
+        if self._redis is not None:
+            self._stack.callback(self._redis.stop)
+            return self._redis.start()  # in the main thread, whose end is the server's end; nothing else runs yet
+        if self.settings.redis_url and wants_redis(self.settings):
             await _reach(self.settings.redis_url)
             return self.settings.redis_url
-        server = EmbeddedRedis(self.settings.home)
-        self._stack.callback(server.stop)
-        return server.start()  # in the main thread, whose end is the server's end; nothing else runs yet
+        return ""
 
     async def _open_database(self) -> None:
         self.database = Database(self.settings.database)
@@ -186,7 +197,6 @@ class App:
         self.feeds = {one.engine.name: feed_of(one, self.stores.runs) for one in parts}
         self.pool = ChartPool()
         self._stack.push_async_callback(self.pool.close)
-        self._background("chart pool", self.pool.start, forever=False)
 
     def _start_gateway(self) -> None:
         self._socket = self.settings.home / "gateway.sock"
@@ -235,6 +245,16 @@ class App:
             ),
         )
         self._stack.push_async_callback(self.brain.close)
+
+    async def _warm_charts(self) -> None:
+        """Once people can reach the bot, so that they do not wait for matplotlib; an early chart starts it itself."""
+        waits = [asyncio.create_task(adapter.connection.wait()) for adapter in self.adapters.values()]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        await self.pool.start()
 
     async def _tick_forever(self) -> None:
         while True:

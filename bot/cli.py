@@ -1,6 +1,7 @@
 """The command line: `trainyard chat | up | bot | worker | doctor | chart | demo | manifest`."""
 
 import asyncio
+import gc
 import importlib.metadata
 import os
 import signal
@@ -135,7 +136,8 @@ def bot() -> None:
 
 
 def _serve(*, worker: bool) -> None:
-    from bot.app import App
+    gc.disable()  # until it serves: what is loaded now is kept, and to look through it takes a tenth of the start
+    from bot.embedded import embedded_redis
     from bot.logs import configure
     from bot.platforms import configured, needs
     from bot.settings import Settings
@@ -151,9 +153,15 @@ def _serve(*, worker: bool) -> None:
 
     for adapter in adapters:
         adapter.connection.report = lambda text: print(text, flush=True)
+    redis = embedded_redis(settings)
+    if redis is not None:
+        redis.begin()  # while the rest is loaded
+    from bot.app import App
 
     async def serve() -> None:
-        async with App(settings, adapters, worker=worker):
+        async with App(settings, adapters, worker=worker, redis=redis):
+            gc.freeze()
+            gc.enable()
             await asyncio.Event().wait()
 
     raise SystemExit(_run(serve()))

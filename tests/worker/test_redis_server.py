@@ -44,6 +44,15 @@ def test_a_second_start_uses_the_running_server(tmp_path: Path) -> None:
     first.stop()
 
 
+def test_one_that_began_is_waited_for_by_its_start(tmp_path: Path) -> None:
+    server = EmbeddedRedis(tmp_path)
+    server.begin()
+    began = server.pid
+    assert redis.Redis.from_url(server.start()).ping()
+    assert server.pid == began is not None
+    server.stop()
+
+
 def test_it_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None

@@ -50,15 +50,19 @@ class EmbeddedRedis:
         """Of the server, if it is ours."""
         return self._process.pid if self._process else None
 
+    def begin(self) -> None:
+        """Start the server where none runs on this home; does not wait for it. To be called from the main thread."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._spawn_if_free()
+
     def start(self) -> str:
         """Start the server, or find the one that runs on this home; its URL. To be called from the main thread.
 
         Raises:
             Unavailable: there is no server program, or it does not come up.
         """
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.begin()
         end = time.monotonic() + self._limit_s
-        self._spawn_if_free()
         while not self._answers():
             self._spawn_if_free()  # the server that had the lock may have been about to end
             if self._process is not None and self._process.poll() is not None:
