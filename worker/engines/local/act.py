@@ -14,7 +14,6 @@ from agent.domain.value import Value
 from agent.wire import decode
 from worker.client.answers import Done, answered
 from worker.client.blobs import make_blobs
-from worker.fetching.fetcher import Fetcher
 from worker.folders import HostFolder
 from worker.host import secrets
 from worker.host.disk import disk_is_low
@@ -83,6 +82,8 @@ class Local:
 
     def fetch(self, raw: bytes) -> Value:
         """Fetch data that nobody attached."""
+        from worker.fetching.fetcher import Fetcher  # noqa: PLC0415 - no other order pays for the Hub's library
+
         fetcher = Fetcher(self._blobs, self._settings, rows=self._scripts().rows, home=self._home.path)
         return fetcher.fetch(decode(FetchOrder, raw))
 
