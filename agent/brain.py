@@ -167,7 +167,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         ApplyingModels(files, stores.runs, service, engines, bundles),
         ServingModels(stores.runs, service, control, engines, bundles, tokens, whisper),
         Looking(stores.runs, service, engines, artifacts, clock),
-        Watching(stores.runs, bundles, artifacts),
+        Watching(stores.runs, engines, bundles, artifacts),
         Charting(stores.runs, artifacts, blobs, clock),
         Resulting(stores.runs, artifacts, blobs),
         Downloading(stores.runs, artifacts, blobs),

@@ -21,6 +21,7 @@ START: Place = (0, 0)
 Steps = tuple[int, int]  # from and to, both included
 ALL_STEPS: Steps = (-(2**62), 2**62)
 Kind = Literal["metrics", "usage"]
+DROPPED = "lines dropped"  # stands in a log, with their number before it, where a host printed faster than it may send
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,6 +216,7 @@ class FakeFleet:
         self.effort = 1.0
 
         self.an_hour: Decimal | None = None
+        self.printed = ""  # by each attempt
         self.began: set[tuple[str, int]] = set()  # attempts that it says it has
 
     def price(self, spec: RunSpec) -> Decimal | None:
@@ -228,7 +229,7 @@ class FakeFleet:
         return AttemptStatus(alive=True) if (label.run, label.attempt) in self.began else None
 
     async def logs(self, label: AttemptLabel, after: int = 0) -> LogPart:
-        return LogPart(text="", end=after)
+        return LogPart(text=self.printed[after : after + 1000], end=min(after + 1000, max(after, len(self.printed))))
 
     async def fetch(self, label: AttemptLabel, into: Path) -> Path:
         raise NotFound("It left nothing.")

@@ -18,6 +18,7 @@ from agent.domain.orders import (
     HostInfo,
     InspectOrder,
     LaunchOrder,
+    LogPart,
     Predictions,
     PredictOrder,
     StopOrder,
@@ -49,6 +50,10 @@ class Engines:
     async def status(self, spec: RunSpec, label: AttemptLabel) -> AttemptStatus | None:
         """What an attempt's engine knows of it. Raises `BadRequest`, `Unavailable`."""
         return await self.named(spec.engine).engine.status(label)
+
+    async def logs(self, spec: RunSpec, label: AttemptLabel, after: int) -> LogPart:
+        """What the programs of an attempt's run printed behind a byte. Raises `BadRequest`, `Unavailable`."""
+        return await self.named(spec.engine).engine.logs(label, after)
 
     async def cancel(self, spec: RunSpec, order: StopOrder, *, host: str) -> None:
         """Ask an attempt to end. Raises `BadRequest`, `Unavailable`."""

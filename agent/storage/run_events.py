@@ -25,7 +25,7 @@ from agent.domain.events import (
 )
 from agent.domain.levels import level_of
 from agent.domain.runs import RunState
-from agent.run_store import Applied, Ending, Stale
+from agent.run_store import DROPPED, Applied, Ending, Stale
 from agent.series.usage import row_of
 from agent.storage import result_pictures
 from agent.storage import run_rows as rows
@@ -96,7 +96,7 @@ class _Batch:
             case Logged(lines=lines, dropped=dropped):
                 said = [(level_of(line), line) for line in lines]
                 if dropped:
-                    said.append(("warning", f"… {dropped} lines dropped"))
+                    said.append(("warning", f"… {dropped} {DROPPED}"))
                 of = {"run_id": event.run, "attempt": event.attempt}
                 self.lines += [of | {"level": level, "text": line.replace("\x00", "")} for level, line in said]
             case Saved(step=step, size_bytes=size):

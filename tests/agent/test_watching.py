@@ -14,7 +14,7 @@ from agent.domain.charts import ChartSpec
 from agent.domain.content import Card, Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadRequest
-from agent.domain.events import Accepted, Beat, Ended, Measured, MetricRow, Noted
+from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, MetricRow, Noted
 from agent.domain.orders import GpuInfo, HostInfo, LabelPrediction, Predictions, PredictOrder
 from agent.domain.runs import Artifact, ExitClass, GpuUsage, Outcome, RunState, Score, Scorecard, Usage
 from agent.ports import ToolCall
@@ -25,7 +25,7 @@ from agent.series.columns import POINT
 from agent.series.window import window
 from agent.tools.dispatch import Dispatcher
 from agent.tools.runs.log_views import LogView, shortened, view_of
-from agent.tools.runs.watching import LINES_READ
+from agent.tools.runs.whole_log import LINES_READ
 from agent.tools.tool import Caller
 from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
@@ -136,6 +136,20 @@ async def test_a_log_is_handed_over_whole(harness: Harness) -> None:
         assert file.name == f"{run.id}.log"
         assert f"{LINES_READ + 1:,} lines" in answer.text
         assert Path(file.path).read_text().splitlines() == said
+
+
+async def test_what_a_log_has_dropped_is_taken_from_its_host(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        run = await stage.running()
+        await stage.says(run, Logged(lines=("first",), dropped=300))
+        printed = [f"line {n}" for n in range(300)]
+        harness.fleet.printed = "".join(f"{line}\n" for line in ("first", *printed))
+        (file,) = (await stage.asks("logs", run.id, "file")).files
+        assert Path(file.path).read_text().splitlines() == ["first", *printed]
+        harness.fleet.printed = ""  # its host has cleared it away
+        (file,) = (await stage.asks("logs", run.id, "file")).files
+        assert Path(file.path).read_text().splitlines() == ["first", "… 300 lines dropped"]
 
 
 async def test_a_status_shows_nothing_that_a_later_attempt_trained_anew(harness: Harness) -> None:

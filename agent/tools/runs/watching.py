@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from pydantic import Field, JsonValue
 
@@ -14,18 +13,19 @@ from agent.domain.policy import Effect
 from agent.domain.redaction import without_secrets
 from agent.domain.runs import Attempt, Run, RunState
 from agent.ports import Bundles
+from agent.runs.engines import Engines
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import LogQuery, Runs
 from agent.tools.finding import named_or_newest
 from agent.tools.runs.exporting import Exports, Form, packed, words
 from agent.tools.runs.log_views import MOST_BEFORE, Level, LogView, buttons, shortened
+from agent.tools.runs.whole_log import WholeLog
 from agent.tools.tool import Arguments, Caller, Result, Tool
 from agent.tools.training.scripts import SHOWN_CHARS, SHOWN_LINES
 
 LOG_LINES = 30
 LOG_CHARS = 1700  # of one card; fewer lines where they are long, so that no platform cuts them
 SCRIPT_CHARS = 9_000  # of a script at once, for a model
-LINES_READ = 5000  # of a log at once, for its file
 ROWS_SHOWN = 20
 METRICS_SHOWN = 60
 EXPORT_S = 900.0  # seconds that writing every row, or every line, may take
@@ -71,12 +71,13 @@ class ScriptArguments(RunArguments):
 class Watching:
     """The tools of this family."""
 
-    def __init__(self, runs: Runs, bundles: Bundles, files: ArtifactWriter) -> None:
-        """`bundles` has the scripts; `files` hands over what is too long for a card."""
+    def __init__(self, runs: Runs, engines: Engines, bundles: Bundles, files: ArtifactWriter) -> None:
+        """`engines` have what was dropped of a log, `bundles` the scripts; `files` hands over what is long."""
         self._runs = runs
         self._bundles = bundles
         self._files = files
         self._exports = Exports(runs, files)
+        self._log = WholeLog(runs, engines, files)
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
@@ -130,14 +131,9 @@ class Watching:
 
     async def _whole_log(self, run: Run) -> Result:
         """Every line as a file."""
-        page = await self._runs.log_page(run.id, LogQuery(LINES_READ, since=0))
-        if not page.lines:
+        path, count = await self._log.write(run)
+        if not count:
             return _no_lines(run, LogView(run.id))
-        path, count = await self._files.scratch(), 0
-        while page.lines:
-            count += len(page.lines)
-            await asyncio.to_thread(_append, path, page.lines)
-            page = await self._runs.log_page(run.id, LogQuery(LINES_READ, since=page.ids[-1] + 1))
         path = await asyncio.to_thread(packed, path)
         file = await self._files.keep(path, name=f"{run.id}.log{path.suffix}", about=run.id)
         said = f"The log of `{run.id}` with its {counted(count, 'line')}, as a file of {size(file.size_bytes)}."
@@ -264,11 +260,6 @@ def _script_buttons(run: Run) -> tuple[Button, ...]:
 
 def _query(view: LogView, lines: int) -> LogQuery:
     return LogQuery(limit=lines, contains=view.search, level=view.level, before=view.before)
-
-
-def _append(path: Path, lines: Sequence[str]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
 
 
 def _no_lines(run: Run, view: LogView) -> Result:
