@@ -262,6 +262,12 @@ def test_what_is_over_the_rate_is_counted(tmp_path: Path) -> None:
     assert logged.dropped > 0
 
 
+def rate_of_file(monkeypatch: pytest.MonkeyPatch, *, rate: int, burst: int) -> None:
+    """So that a slow machine is over it too."""
+    monkeypatch.setattr("worker.supervisor.capture._FILE_RATE", rate)
+    monkeypatch.setattr("worker.supervisor.capture._FILE_BURST", burst)
+
+
 NOISE = {
     "lines": b"step 12 loss 0.4567 lr 1e-4 hf_none grad 0.44\n",
     "no breaks": b"loss 0.45 [####   ] https://h.example/x @",
@@ -326,8 +332,11 @@ def test_no_secret_is_kept_where_lines_were_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
-def test_what_is_printed_last_is_kept_however_much_came_before(tmp_path: Path, end: bytes) -> None:
-    lines = 500_000
+def test_what_is_printed_last_is_kept_however_much_came_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes
+) -> None:
+    rate_of_file(monkeypatch, rate=1, burst=2**18)
+    lines = 50_000
     capture = captured(tmp_path, b"a line of forty bytes, more or less, yes\n" * lines + b"final score 0.91" + end)
     logged = capture.take()
     kept = "".join(path.read_text() for path in sorted(tmp_path.glob("output.log*"), reverse=True))
