@@ -42,7 +42,7 @@ from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Stores
 from agent.tools.allowing import Allowing
 from agent.tools.asking import Asking
-from agent.tools.auditing import Auditing
+from agent.tools.auditing import Acts, Auditing
 from agent.tools.budgeting import Budgeting
 from agent.tools.cards.card_views import CardViews
 from agent.tools.charts.charting import Charting
@@ -183,7 +183,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         ),
         *toolsets,
     )
-    dispatcher = Dispatcher(families, workspace=options.runs_open)
+    dispatcher = Dispatcher(families, workspace=options.runs_open, acts=Acts(stores.audit, clock))
     approvals = ApprovalService(
         stores.approvals,
         stores.conversations,

@@ -312,7 +312,10 @@ class Allowances(Protocol):
 
 
 class AuditLog(Protocol):
-    """Who asked, decided and did what; each entry is written in the transaction of what it tells of."""
+    """Who asked, decided and did what; an entry of an approval is written in the transaction of what it tells of."""
+
+    async def did(self, person: Person, thread: Thread, subject: str, *, digest: str, at: datetime) -> None:
+        """Add an entry about an act that nobody was asked about."""
 
     async def newest(self, channel: str, *, most: int) -> Sequence[AuditEntry]:
         """The newest entries of a channel (a `Thread.channel_key`), the newest first."""

@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from agent.domain.value import Value
 
@@ -12,7 +13,8 @@ from agent.domain.value import Value
 class AuditEntry(Value):
     """One act. `who` is a person's key (empty: nobody, as when a question expires), `name` how people know them.
 
-    `subject` is an approval and its tool, `digest` that of the exact arguments, `channel` where it was asked.
+    `subject` is an approval and its tool, or a tool and what it was called with where nobody was asked (`did`).
+    `digest` is that of the exact arguments, `channel` where it was asked.
     """
 
     number: int
@@ -54,6 +56,9 @@ def verify(entries: Iterable[AuditEntry]) -> Verified:
 
 
 def _hash_of(entry: AuditEntry) -> str:
+    return hash_of(entry.model_dump(exclude={"hash"}) | {"at": entry.at.astimezone(UTC).isoformat()})
+
+
+def hash_of(parts: Mapping[str, Any]) -> str:
     """sha256 over canonical JSON, hex."""
-    parts = entry.model_dump(exclude={"hash"}) | {"at": entry.at.astimezone(UTC).isoformat()}
     return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

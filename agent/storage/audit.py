@@ -1,4 +1,4 @@
-"""The audit table. Entries are written within the transaction of what they tell of; nothing here changes one."""
+"""The audit table; nothing here changes an entry. Those of approvals are written in the transaction they tell of."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, insert, select
 
 from agent.domain.approvals import Approval
 from agent.domain.audit import AuditEntry, Verified, sealed, verify
-from agent.domain.inbound import Thread
+from agent.domain.inbound import Person, Thread
 from agent.storage.database import Database
 from agent.storage.tables import audit_entry
 
@@ -16,19 +16,16 @@ from agent.storage.tables import audit_entry
 def record(
     connection: Connection, act: str, about: Approval, thread: Thread, *, at: datetime, who: str = "", name: str = ""
 ) -> None:
-    """Add an entry about an approval. The database has one writer, so the chain has one end."""
+    """Add an entry about an approval."""
+    subject, channel = f"{about.id} {about.tool}", thread.channel_key
+    _append(connection, at=at, who=who, name=name, act=act, subject=subject, channel=channel, digest=about.digest)
+
+
+def _append(connection: Connection, **facts: Any) -> None:
+    """Add an entry. The database has one writer, so the chain has one end."""
     newest = select(audit_entry.c.number, audit_entry.c.hash).order_by(audit_entry.c.number.desc()).limit(1)
     row = connection.execute(newest).one_or_none()
-    entry = AuditEntry(
-        number=row.number + 1 if row else 1,
-        at=at,
-        who=who,
-        name=name,
-        act=act,
-        subject=f"{about.id} {about.tool}",
-        channel=thread.channel_key,
-        digest=about.digest,
-    )
+    entry = AuditEntry(number=row.number + 1 if row else 1, **facts)
     connection.execute(insert(audit_entry).values(sealed(entry, previous=row.hash if row else "").model_dump()))
 
 
@@ -38,6 +35,13 @@ class SqlAuditLog:
     def __init__(self, database: Database) -> None:
         """`database` is started by the composition root."""
         self._database = database
+
+    async def did(self, person: Person, thread: Thread, subject: str, *, digest: str, at: datetime) -> None:
+        """Add an entry about an act that nobody was asked about."""
+        facts = {"act": "did", "subject": subject, "channel": thread.channel_key, "digest": digest}
+        await self._database.write(
+            lambda connection: _append(connection, at=at, who=person.key, name=person.shown, **facts)
+        )
 
     async def newest(self, channel: str, *, most: int) -> Sequence[AuditEntry]:
         """The newest entries of a channel, the newest first."""

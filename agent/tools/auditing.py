@@ -2,14 +2,16 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from agent.cards import counted
-from agent.domain.audit import AuditEntry, Verified
+from agent.domain.audit import AuditEntry, Verified, hash_of
 from agent.domain.content import Card, Document, Table
 from agent.domain.policy import Effect, Role
+from agent.domain.redaction import without_secrets
+from agent.ports import Clock
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import AuditLog
 from agent.tools.tool import Arguments, Caller, Result, Tool
@@ -17,7 +19,24 @@ from agent.tools.tool import Arguments, Caller, Result, Tool
 SHOWN = 12
 MOST_EXPORTED = 100_000
 SHORT_HASH = 16
+SUBJECT_CHARS = 200
 COLUMNS = ("number", "at", "who", "act", "subject", "channel", "digest", "previous", "hash")
+
+
+class Acts:
+    """Enters what was done without a question into the log. The dispatcher calls it."""
+
+    def __init__(self, log: AuditLog, clock: Clock) -> None:
+        """It keeps nothing itself."""
+        self._log = log
+        self._clock = clock
+
+    async def done(self, caller: Caller, tool: str, arguments: Mapping[str, JsonValue]) -> None:
+        """`arguments` are exact; what looks like a secret in them is not written."""
+        said = [str(value) if name == "run" else f"{name}={value}" for name, value in arguments.items()]
+        subject = without_secrets(" ".join((tool, *said)))[0][:SUBJECT_CHARS]
+        digest = hash_of({"tool": tool, "arguments": arguments})
+        await self._log.did(caller.person, caller.thread, subject, digest=digest, at=self._clock.now())
 
 
 class AuditArguments(Arguments):
@@ -54,7 +73,7 @@ class Auditing:
         found = await self._log.newest(channel, most=MOST_EXPORTED if asked.csv else SHOWN)
         verdict = _verdict(await self._log.verified()) if asked.verify_chain else ""
         files = (await self._file(found, caller),) if asked.csv and found else ()
-        body = verdict or ("" if found else "Nothing was asked or decided in this channel yet.")
+        body = verdict or ("" if found else "Nothing was asked, decided or changed in this channel yet.")
         footer = f"newest here: {found[0].number} · hash {found[0].hash[:SHORT_HASH]}" if found else ""
         card = Card(kind="notice", title="Audit log of this channel", body=body, table=_table(found), footer=footer)
         return Result(body or f"{counted(len(found), 'row')}.", card=card, files=files)

@@ -17,6 +17,7 @@ from agent.domain.ids import new_ulid
 from agent.domain.policy import Effect, Role, role_of
 from agent.domain.redaction import hidden, without_secrets
 from agent.ports import ToolCall, ToolSchema
+from agent.tools.auditing import Acts
 from agent.tools.tool import USUAL_LIMIT_S, Arguments, Caller, Plan, Result, Tool, Toolset
 
 log = logging.getLogger(__name__)
@@ -43,14 +44,15 @@ class NeedsApproval:
 class Dispatcher:
     """Tools by name."""
 
-    def __init__(self, toolsets: Sequence[Toolset], *, workspace: bool = False) -> None:
-        """`workspace` opens runs to all channels of a workspace."""
+    def __init__(self, toolsets: Sequence[Toolset], *, workspace: bool = False, acts: Acts | None = None) -> None:
+        """`workspace` opens runs to all channels of a workspace; `acts` takes what was done without a question."""
         self._tools: dict[str, Tool] = {}
         for tool in (tool for toolset in toolsets for tool in toolset.tools()):
             if tool.name in self._tools:
                 raise ValueError(f"two tools are called {tool.name}")
             self._tools[tool.name] = tool
         self._workspace = workspace
+        self._acts = acts
         self._schemas = tuple(tool.schema() for tool in self._tools.values() if tool.offered)
         self._usual = tuple(schema for schema in self._schemas if not self._tools[schema.name].needs_run)
 
@@ -99,13 +101,23 @@ class Dispatcher:
             raise NotAllowed(REFUSED[role].format(tool.name))
         if tool.run is not None:
             question = await self._limited(tool, _question(tool, caller, arguments))
-            return _safe(await self._limited(tool, tool.run(caller, arguments))) if question is None else question
+            if question is not None:
+                return question
+            return await self._done(tool, caller, arguments, await self._limited(tool, tool.run(caller, arguments)))
         if tool.plan is None:
             raise BadRequest(f"`{tool.name}` cannot be called.")
         planned = await self._limited(tool, tool.plan(caller, arguments))
         if isinstance(planned, Result):
-            return _safe(planned)
+            return await self._done(tool, caller, arguments, planned)
         return NeedsApproval(tool, _priced(tool, replace(planned, card=_safe_card(planned.card))))
+
+    async def _done(self, tool: Tool, caller: Caller, arguments: Arguments, result: Result) -> Result:
+        """The result, without secrets, of a call that nobody was asked about; what it changed is written down."""
+        if self._acts is not None and tool.effect is not Effect.READ and not tool.harmless:
+            run = {"run": result.data["run"]} if "run" in result.data else {}
+            exact = arguments.model_dump(mode="json", exclude_none=True) | run
+            await self._acts.done(caller, tool.name, exact)
+        return _safe(result)
 
     async def execute(self, name: str, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Do what was approved; a repetition with the same token does nothing new."""

@@ -10,7 +10,7 @@ from agent.storage.database import open_engine
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
 from tests.agent.test_deciding import asked, card_with
-from tests.fakes import BOB, GUEST, THREAD, clicked, commanded, said
+from tests.fakes import ALICE, BOB, GUEST, THREAD, clicked, commanded, said
 
 
 def acts(shown: Content) -> list[tuple[str, str, str]]:
@@ -40,6 +40,21 @@ async def test_every_step_of_a_decision_is_an_entry(harness: Harness, csv: Path)
         lines = Path(shown.files[0].path).read_text().splitlines()
         assert (lines[0].split(",")[:4], len(lines)) == (["number", "at", "who", "act"], 7)
         assert f"{approval_id} start_training" in lines[1]
+
+
+async def test_what_people_change_without_a_question_is_an_entry_and_what_they_look_at_is_none(
+    harness: Harness,
+) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        run = await stage.running()
+        for words in (("status",), ("card", "log"), ("pause",), ("stop", run.id), ("stop", run.id)):
+            await stage.asks(*words, person=ALICE)
+        await stage.asks("priority", "r-zzzzzz", "high", person=BOB)  # refused: there is none
+        shown = await stage.asks("audit", "verify", "csv", person=BOB)
+        assert "The log is whole" in shown.card.body  # type: ignore[union-attr]
+        told = [(row[2], row[3]) for row in reversed(shown.card.table.rows)]  # type: ignore[union-attr]
+        assert told == [("alice", f"did {what} {run.id}") for what in ("pause_run", "stop_run", "stop_run")]
 
 
 @pytest.mark.parametrize(
