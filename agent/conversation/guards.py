@@ -1,7 +1,7 @@
 """What ends a turn that does not end by itself: its limits, and calls that go round in circles.
 
 Pure functions of what the turn has said and done, so that they hold over a restart. A call counts with its result: to
-ask again how something stands is no circle as long as the answer changes.
+ask again how something stands is no circle as long as the answer changes. What waits may be looked at for longer.
 """
 
 import json
@@ -9,13 +9,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.cards import counted
+from agent.domain.runs import LIVE, RunState
 from agent.ports import ModelMessage, Role, ToolCall
 
 ROUNDS = 3  # so often the same round of calls with the same results is a circle
-LONGEST_ROUND = 3  # calls
+LONGEST_ROUND = 5  # calls
+LOOKS = 6  # so often at what waits, without a change, before a model is told; twice as often is the end
+GOING_ON = LIVE | {RunState.QUEUED}
+POLLS = frozenset({"run_status", "run_logs", "run_metrics", "list_queue"})
 NOTE = (
     "You made the same calls with the same results {rounds} times: {calls}. Another time changes nothing. Do something "
     "else, or say what you found and what is missing."
+)
+UNCHANGED = (
+    "Nothing has changed in {rounds} looks: {calls}. Do not wait by looking: say how it stands and end your answer. "
+    "The card in the thread goes on telling people."
 )
 CIRCLES = "I stopped since I go round in circles: I made the same calls again and again with the same results: {calls}."
 
@@ -56,13 +64,14 @@ def reached(limits: TurnLimits, turn: Sequence[ModelMessage], *, seconds: float)
 
 def note_on(turn: Sequence[ModelMessage]) -> str:
     """What a model is told with its newest result, the first time that a turn goes round in circles."""
-    repeated = () if any(said.note for said in turn) else _round_in(_steps(turn), ROUNDS)
-    return NOTE.format(rounds=ROUNDS, calls=_named(repeated)) if repeated else ""
+    repeated = () if any(said.note for said in turn) else _round_in(_steps(turn), ROUNDS, looks=LOOKS)
+    note, rounds = (UNCHANGED, LOOKS) if _waits(repeated) else (NOTE, ROUNDS)
+    return note.format(rounds=rounds, calls=_named(repeated)) if repeated else ""
 
 
 def circles(turn: Sequence[ModelMessage]) -> str:
     """The sentence about a turn that goes round once more after it was told; empty where it does not."""
-    repeated = _round_in(_steps(turn), ROUNDS + 1) if any(said.note for said in turn) else ()
+    repeated = _round_in(_steps(turn), ROUNDS + 1, looks=2 * LOOKS) if any(said.note for said in turn) else ()
     return CIRCLES.format(calls=_named(repeated)) if repeated else ""
 
 
@@ -79,13 +88,30 @@ def _steps(turn: Sequence[ModelMessage]) -> list[_Step]:
     return [_Step(call.name, _canonical(call.arguments), results[0]) for call, results in made if results]
 
 
-def _round_in(steps: Sequence[_Step], rounds: int) -> Sequence[_Step]:
-    """The shortest round that the last steps repeat so often; empty where they do not."""
+def _round_in(steps: Sequence[_Step], rounds: int, *, looks: int) -> Sequence[_Step]:
+    """The shortest round that the last steps repeat so often (`looks`: at what waits); empty where they do not."""
     for length in range(1, LONGEST_ROUND + 1):
-        tail = steps[-length * rounds :]
-        if len(tail) == length * rounds and all(step == tail[n % length] for n, step in enumerate(tail)):
-            return tail[:length]
+        last = steps[-length:]
+        count = length * (looks if _waits(last) else rounds)
+        tail = steps[-count:]
+        if len(tail) == count and all(step == last[n % length] for n, step in enumerate(tail)):
+            return last
     return ()
+
+
+def _waits(steps: Sequence[_Step]) -> bool:
+    """Whether these calls look at something that goes on or waits, and may well be as it was."""
+    looks = all(step.name in POLLS for step in steps)
+    return looks and any(step.name == "list_queue" or _state_in(step.result) in GOING_ON for step in steps)
+
+
+def _state_in(result: str) -> str:
+    """The state of a run that a result tells; empty where it tells none."""
+    try:
+        told = json.loads(result)
+    except ValueError:
+        return ""
+    return str(told.get("state", "")) if isinstance(told, Mapping) else ""
 
 
 def _named(steps: Sequence[_Step]) -> str:

@@ -110,7 +110,8 @@ def turn_of(*steps: tuple[str, str], notes: Sequence[int] = ()) -> list[ModelMes
     return said
 
 
-A, B, C = ("a", "1"), ("b", "2"), ("c", "3")
+A, B, C, D, E = (("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("e", "5"))
+LIVE, ENDED = ("run_status", '{"state": "running"}'), ("run_status", '{"state": "failed"}')
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,11 @@ A, B, C = ("a", "1"), ("b", "2"), ("c", "3")
         ([A, B] * 2, ""),
         ([C, *[A, B] * 3], "`a`, `b`"),
         ([A, B, C] * 3, "`a`, `b`, `c`"),
+        ([A, B, C, D, E] * 3, "`a`, `b`, `c`, `d`, `e`"),
+        ([A, B, C, D, E] * 2, ""),
+        ([ENDED] * 3, "`run_status`"),
+        ([LIVE] * 5, ""),
+        ([LIVE, A] * 3, "`run_status`, `a`"),
         ([A, B, ("a", "x"), B, A, B], ""),
     ],
 )
@@ -139,3 +145,14 @@ def test_a_circle_is_noted_once_and_ended_after_another_round() -> None:
     assert circles(turn_of(A, A, A, A, notes=[3]))
     assert not circles(turn_of(A, A, A, B, A, notes=[3]))
     assert circles(turn_of(*[A, B] * 4, notes=[6]))
+
+
+@pytest.mark.parametrize("look", [[LIVE], [("list_queue", "{}")], [LIVE, ("run_logs", "{}")]])
+def test_looking_at_what_waits_is_noted_gently_and_ends_much_later(look: list[tuple[str, str]]) -> None:
+    assert not note_on(turn_of(*look * 5))
+    note = note_on(turn_of(*look * 6))
+    assert note.startswith("Nothing has changed in 6 looks: `")
+    assert "end your answer" in note
+    noted = [6 * len(look)]
+    assert not circles(turn_of(*look * 11, notes=noted))
+    assert circles(turn_of(*look * 12, notes=noted))
