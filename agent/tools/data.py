@@ -157,7 +157,11 @@ class PredictArguments(Arguments):
     file: str | None = Field(
         None, description="Name of an attached file with the rows to predict, or an image or zip of them."
     )
-    rows: tuple[dict[str, str], ...] = Field((), description="Rows as column name to value, instead of a file.")
+    rows: tuple[dict[str, str], ...] = Field(
+        (),
+        description="Rows as column name to value, instead of a file.",
+        examples=[[{"age": "30", "health": "good"}]],
+    )
     text: str | None = Field(None, description="One text to answer for, with a model that reads texts.")
     horizon: int | None = Field(None, ge=1, description="How many steps ahead, with the model of a forecast.")
 

@@ -169,6 +169,7 @@ def _short(schema: Any, parts: Mapping[str, Any]) -> Any:
     if "$ref" in schema:
         schema = {**parts[schema["$ref"].rpartition("/")[2]], **schema}
     kept = {key: _short(value, parts) for key, value in schema.items() if key in _SAID}
+    kept |= {"examples": schema["examples"]} if "examples" in schema else {}
     if "anyOf" in schema and len(some) > 1:
         kept["anyOf"] = _short(some, parts)
     if schema.get("default"):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 
 from agent.conversation.prompt import SYSTEM
 from agent.domain.content import Card
@@ -159,6 +159,8 @@ async def test_what_a_model_reads_of_its_tools_is_short_and_grows_with_what_ther
     plan_items = json.loads(written["plan"])["properties"]["items"]["items"]
     assert plan_items["properties"]["state"] == {"type": "string", "enum": ["todo", "doing", "done"], "default": "todo"}
     assert plan_items["required"] == ["text"]
+    clone = json.loads(written["clone_run"])["properties"]
+    assert clone["settings"]["examples"] == [{"learning_rate": 0.05, "rounds": None}]
     # By characters, as tokenizers read such text four to a token; `make bench` counts tokens.
     characters = len(SYSTEM) + sum(
         len(text) + len(schema.description) for text, schema in zip(written.values(), every, strict=True)
@@ -167,6 +169,16 @@ async def test_what_a_model_reads_of_its_tools_is_short_and_grows_with_what_ther
     hidden = {schema.name for schema in every} - {schema.name for schema in usual}
     assert {"run_chart", "pause_run", "compare_runs"} <= hidden
     assert not {"start_training", "inspect_dataset", "list_runs", "ask_user"} & hidden
+
+
+async def test_the_examples_of_arguments_are_such_as_the_tool_takes(harness: Harness) -> None:
+    async with harness.open() as brain:
+        tools = brain.router._dispatcher._tools.values()
+    fields = [(tool.name, field) for tool in tools for field in tool.arguments.model_fields.values()]
+    shown = [(name, field, example) for name, field in fields for example in field.examples or ()]
+    assert {"start_training", "clone_run", "update_script", "predict", "run_status"} <= {name for name, _, _ in shown}
+    for _, field, example in shown:
+        TypeAdapter(field.annotation).validate_python(example)
 
 
 async def test_tools_about_runs_are_offered_once_one_is_known(harness: Harness) -> None:

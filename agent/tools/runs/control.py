@@ -46,7 +46,9 @@ VERBS = {
 class ControlArguments(Arguments):
     """One run."""
 
-    run: str | None = Field(None, description="Run id; may be left out where only one run of this thread fits.")
+    run: str | None = Field(
+        None, description="Run id; may be left out where only one run of this thread fits.", examples=["r-abc123"]
+    )
 
 
 class PriorityArguments(ControlArguments):

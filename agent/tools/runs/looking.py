@@ -41,7 +41,10 @@ class CompareArguments(Arguments):
     """Runs side by side."""
 
     runs: tuple[str, ...] = Field(
-        (), max_length=MOST_COMPARED, description="Run ids, two to five; the newest two of this thread if unsaid."
+        (),
+        max_length=MOST_COMPARED,
+        description="Run ids, two to five; the newest two of this thread if unsaid.",
+        examples=[["r-abc123", "r-def456"]],
     )
 
 

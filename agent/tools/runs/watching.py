@@ -37,7 +37,7 @@ RUN_SAID = "Run id; unsaid: the newest of this thread."
 class RunArguments(Arguments):
     """One run."""
 
-    run: str | None = Field(None, description=RUN_SAID)
+    run: str | None = Field(None, description=RUN_SAID, examples=["r-abc123"])
 
 
 class LogArguments(RunArguments):

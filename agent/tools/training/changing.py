@@ -71,7 +71,9 @@ class UpdateArguments(Arguments):
     script: str | None = Field(None, description="The whole new train.py.")
     file: str | None = Field(None, description="Name of an attached file with the whole new train.py.")
     replace: tuple[Replacement, ...] = Field(
-        (), description="Exact texts of the present train.py and what they become."
+        (),
+        description="Exact texts of the present train.py and what they become.",
+        examples=[[{"old": "lr = 0.1", "new": "lr = 0.01"}]],
     )
     why: str = Field("", max_length=500, description="One sentence: what this mends.")
 
@@ -81,7 +83,9 @@ class CloneArguments(Arguments):
 
     run: str | None = Field(None, description="Run id of the original; the newest run of this thread if unsaid.")
     settings: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Hyperparameters to change; null takes the recipe's default."
+        default_factory=dict,
+        description="Hyperparameters to change; null takes the recipe's default.",
+        examples=[{"learning_rate": 0.05, "rounds": None}],
     )
     file: str | None = Field(None, description="Name of another attached data file to train on.")
     target: str | None = Field(None, description="Another column to predict.")

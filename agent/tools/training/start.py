@@ -42,7 +42,9 @@ class TrainArguments(Arguments):
     text_column: str | None = Field(None, description="Column with the text, for tasks that read one.")
     drop_columns: tuple[str, ...] = Field((), description="Columns to leave out.")
     keep_columns: tuple[str, ...] = Field((), description="Columns to keep although they give the target away.")
-    settings: dict[str, JsonValue] = Field(default_factory=dict, description="Hyperparameters that the person stated.")
+    settings: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Hyperparameters that the person stated.", examples=[{"epochs": 3}]
+    )
     seed: int = 7
     test_frac: float = Field(0.2, gt=0.0, lt=0.9)
     split_by: str | None = Field(
