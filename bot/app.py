@@ -17,6 +17,7 @@ from agent.clock import SystemClock
 from agent.conversation.guards import TurnLimits
 from agent.domain.errors import AppError, Conflict, NotFound, Unavailable
 from agent.domain.models import Preference
+from agent.domain.policy import Grant
 from agent.domain.runs import DEFAULT_ENGINE
 from agent.llm.acts import act_asked
 from agent.llm.chain import GatewayModels
@@ -102,14 +103,17 @@ class App:
         adapters: list[Adapter],
         *,
         worker: bool,
+        owner: str = "",
         redis: EmbeddedRedis | None = None,
         timings: Timings | None = None,
     ) -> None:
         """`worker` starts a worker here as a child, if runs may go to hosts. `redis` may begin before this.
 
-        `timings` are the run service's.
+        `owner` is the key of who sits at the terminal of this process, and may set what admins set. `timings` are the
+        run service's.
         """
         self.settings = settings
+        self._owner = frozenset({Grant(who=owner)}) if owner else frozenset()
         self._redis = redis or embedded_redis(settings)
         self.adapters: dict[str, Adapter] = {adapter.platform: adapter for adapter in adapters}
         self._with_worker = worker and DEFAULT_ENGINE in settings.engine_names
@@ -227,7 +231,7 @@ class App:
             acts=act_asked,
             options=Options(
                 pictures=settings.home / "charts",
-                grants=settings.grants,
+                grants=settings.grants.model_copy(update={"admin": settings.grants.admin | self._owner}),
                 second_person=settings.second_person,
                 quorum=settings.quorum,
                 runs_open=settings.runs == "workspace",

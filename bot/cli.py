@@ -105,7 +105,7 @@ def chat(
         print(f"Nothing can be trained here, because the worker does not start. It says:\n{why}")
 
     async def talk() -> None:
-        async with App(settings, [adapter], worker=True) as running:
+        async with App(settings, [adapter], worker=True, owner=adapter.person.key) as running:
             print("Trainyard is here. Say what you need, `help`, or `exit`. `@path` attaches a file.")
             telling = asyncio.create_task(tell_of_no_worker(running))
             await running.until_an_adapter_closes()

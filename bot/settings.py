@@ -14,7 +14,7 @@ from platformdirs import user_data_dir
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from agent.domain.policy import Grant, Grants, SecondPerson, grants_of
+from agent.domain.policy import Grants, SecondPerson, grants_of
 from agent.domain.prices import Prices, prices_of
 from agent.domain.runs import DEFAULT_ENGINE
 
@@ -117,7 +117,7 @@ class Settings(BaseSettings):
     ask: Who = "*"  # who may talk to the bot, as `agent.domain.policy.grants_of` reads it
     launch: Who = "*"  # who may decide about what they asked for themselves
     approvers: Who = ""  # who may decide for others
-    admins: Who = ""  # who may set budgets, beside whoever sits at the bot's terminal
+    admins: Who = ""  # who may set budgets
     second_person: SecondPerson = SecondPerson.NEVER  # what somebody else than who asked has to decide
     quorum: int = Field(1, ge=1, le=20)  # how many people have to approve what costs
     prices: Annotated[str, AfterValidator(_prices)] = ""  # of an hour on our hosts, as `prices_of` reads them
@@ -179,7 +179,7 @@ class Settings(BaseSettings):
             ask=grants_of(self.ask),
             launch=grants_of(self.launch),
             approve=grants_of(self.approvers),
-            admin=grants_of(self.admins) | {Grant(who="console/*")},
+            admin=grants_of(self.admins),
         )
 
     @property

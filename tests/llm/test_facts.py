@@ -5,8 +5,10 @@ import time
 from dataclasses import replace
 
 from agent.llm.chain import facts_of
-from tests.llm.conftest import ASKED, SILENCE_S, STATUS, GatewayProcess, answer
+from tests.llm.conftest import ASKED, STATUS, GatewayProcess, answer
 from tests.platforms.model_server import Call, Fail, Hang, ModelServer, Reply
+
+ASK_S = 3.0
 
 
 async def test_models_are_asked_at_once_and_their_prices_known(gateway: GatewayProcess, server: ModelServer) -> None:
@@ -19,8 +21,8 @@ async def test_models_are_asked_at_once_and_their_prices_known(gateway: GatewayP
     (known,) = await facts_of(names[:1], gateway.socket, ask_s=0)
     assert known.window_tokens == 128_000
     begun = time.monotonic()
-    mini, refused, slow, thinks, ollama, claude = await facts_of(names, gateway.socket, ask_s=SILENCE_S / 2)
-    assert time.monotonic() - begun < SILENCE_S * 3
+    mini, refused, slow, thinks, ollama, claude = await facts_of(names, gateway.socket, ask_s=ASK_S)
+    assert time.monotonic() - begun < ASK_S * 3
     assert (mini.trouble, mini.window_tokens, mini.efforts) == ("", 128_000, False)
     assert (round(mini.usd_in or 0, 2), round(mini.usd_out or 0, 2)) == (0.15, 0.6)
     assert (refused.trouble[:36], refused.efforts) == ("The key for openai/gpt-5 was refused", True)
