@@ -4,16 +4,20 @@ import asyncio
 import gc
 import importlib.metadata
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from pydantic import ValidationError
 
 from agent.domain.errors import AppError
 from bot.allocator import use_one_heap
+
+if TYPE_CHECKING:
+    from bot.console.screen import Screen
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 
@@ -98,7 +102,8 @@ def chat(
 
     settings = Settings() if engine is None else Settings(engines=engine)
     configure(settings.log_level, settings.home / "logs" / "bot.log")
-    adapter = ConsoleAdapter(thread_id=thread, person=as_, files=settings.home / "files")
+    screen = _screen(settings.home / "typed")
+    adapter = ConsoleAdapter(thread_id=thread, person=as_, files=settings.home / "files", screen=screen)
 
     async def tell_of_no_worker(running: App) -> None:
         why = await running.children.refusal("worker")
@@ -110,8 +115,9 @@ def chat(
             telling = asyncio.create_task(tell_of_no_worker(running))
             await running.until_an_adapter_closes()
             telling.cancel()
-            await running.brain.router.idle()
-            await running.brain.delivery.idle()
+            if not screen.left_at_once:
+                await running.brain.router.idle()
+                await running.brain.delivery.idle()
             live = [
                 run.id
                 for run in await running.brain.stores.runs.recent(50)
@@ -119,8 +125,25 @@ def chat(
             ]
             if live:
                 print(f"Still training: {', '.join(live)}. `trainyard chat` shows it again.")
+        if screen.is_live:
+            again = f" --thread {shlex.quote(thread)}" if thread != "main" else ""
+            print(f"Good-bye. `trainyard chat{again}` goes on with this conversation.")
 
     raise SystemExit(_run(talk()))
+
+
+def _screen(history: Path) -> "Screen":
+    """With a live region where both ends are a terminal that can move its cursor."""
+    from rich.console import Console
+
+    from bot.console.plain import PlainScreen
+
+    console = Console(file=sys.stdout)
+    if not sys.stdin.isatty() or not console.is_terminal or console.is_dumb_terminal:
+        return PlainScreen(console)
+    from bot.console.live import LiveScreen
+
+    return LiveScreen(history, console=console)
 
 
 @app.command(epilog="Example: `trainyard up`")

@@ -18,6 +18,7 @@ from agent.domain.tasks import TASKS
 from bot.app import App
 from bot.console.adapter import ConsoleAdapter
 from bot.console.paint import near
+from bot.console.plain import PlainScreen
 from bot.processes import end_all_of
 from bot.settings import Settings
 
@@ -84,7 +85,9 @@ async def play(settings: Settings, story: Story, *, record: Path | None = None) 
     end_all_of(home)
     shutil.rmtree(home, ignore_errors=True)
     person_answers = sys.stdin.isatty()
-    adapter = ConsoleAdapter(thread_id="demo", person="you", files=home / "files", read=person_answers, console=console)
+    adapter = ConsoleAdapter(
+        thread_id="demo", person="you", files=home / "files", read=person_answers, screen=PlainScreen(console)
+    )
     console.print("Trainyard demo: everything runs on this machine, no account needed.", style="bold")
     try:
         async with App(settings, [adapter], worker=True) as app:

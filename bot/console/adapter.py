@@ -3,26 +3,28 @@
 import asyncio
 import filecmp
 import mimetypes
+import re
 import shutil
-import sys
-import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
+from rich.text import Text
 
-from agent.domain.content import Content, Document
-from agent.domain.errors import BadData
+from agent.domain.content import END_ANSWER, Content, Document
+from agent.domain.errors import AppError, BadData
 from agent.domain.ids import new_ulid
-from agent.domain.inbound import Attachment, Inbound, Person, Platform, Said, Thread
+from agent.domain.inbound import Attachment, Clicked, Inbound, Person, Platform, Said, Thread
 from agent.ports import Accept, Complete, MessageRef, Whisper
 from bot.connection import Connection
-from bot.console.paint import file_lines, harmless, painted, progress_line
-from bot.console.spinner import Spinner
+from bot.console.paint import harmless, painted, progress_line
+from bot.console.plain import PlainScreen
+from bot.console.proposals import Proposals
+from bot.console.screen import Screen
 
 LEAVE = frozenset({"exit", "quit", ":q"})
+_ATTACHED = re.compile(r'(?<!\S)@(?:"([^"]+)"|(\S+))[ \t]?')
 
 
 class ConsoleAdapter:
@@ -31,9 +33,9 @@ class ConsoleAdapter:
     platform: Platform = "console"
 
     def __init__(
-        self, *, thread_id: str, person: str, files: Path, read: bool = True, console: Console | None = None
+        self, *, thread_id: str, person: str, files: Path, read: bool = True, screen: Screen | None = None
     ) -> None:
-        """`read` takes lines from standard input; without it only `say` speaks. `thread` names the conversation.
+        """`read` takes lines from the screen; without it only `say` speaks. `thread` names the conversation.
 
         What is handed over lies in the folder `files` under its own name.
         """
@@ -43,41 +45,49 @@ class ConsoleAdapter:
         self._shown_at: dict[str, datetime] = {}
         self._files = files
         self._read = read
-        self._console = console or Console()
-        self._spinner = Spinner(self._console)
+        self._screen = screen or PlainScreen()
         self._accept: Accept | None = None
         self.connection = Connection(self.platform)
         self._changed = asyncio.Condition()
 
     async def run(self, accept: Accept, complete: Complete | None = None) -> None:
-        """Take lines until the end of the input."""
-        del complete  # lines are typed without proposals
+        """Take lines until the person leaves."""
         self._accept = accept
         self.connection.established()
         if not self._read:
             await asyncio.Event().wait()
-        lines: asyncio.Queue[str | None] = asyncio.Queue()
-        loop = asyncio.get_running_loop()
-        _listen(lambda line: loop.call_soon_threadsafe(lines.put_nowait, line))
-        while (line := await lines.get()) is not None:
-            if line.strip().lower() in LEAVE:
-                return
-            if line.strip():
-                try:
-                    await self.say(line)
-                except BadData as error:
-                    self._spinner.clear()
-                    self._console.print(harmless(error.text), style="red", markup=False, highlight=False)
+        proposals = Proposals(complete, self.thread, self.person)
+        async with aclosing(self._screen.lines(proposals, self.interrupt)) as lines:
+            async for line in lines:
+                if line.strip().lower() in LEAVE:
+                    return
+                if line.strip():
+                    try:
+                        await self.say(line)
+                    except BadData as error:
+                        await self._refuse(error)
 
     async def say(self, line: str) -> None:
         """What the person types. Raises `BadData` for a file that is not there."""
-        await self.connection.wait()
         words, files = _without_files(line)
+        await self._act(Said(text=words, attachments=files))
+
+    async def interrupt(self) -> None:
+        """End the answer that is being given, as its button does on other platforms."""
+        try:
+            await self._act(Clicked(action=END_ANSWER.action, subject=END_ANSWER.subject))
+        except AppError as error:
+            await self._refuse(error)
+
+    async def _act(self, act: Said | Clicked) -> None:
+        await self.connection.wait()
         assert self._accept is not None  # noqa: S101 - set before it is connected
-        act = Said(text=words, attachments=files)
         await self._accept(
             Inbound(event_id=new_ulid(), thread=self.thread, person=self.person, act=act, at=datetime.now(UTC))
         )
+
+    async def _refuse(self, error: AppError) -> None:
+        await self._screen.show(Text(harmless(error.text), style="red"))
 
     async def until(self, seen: Callable[[Content], bool], *, limit_s: float, since: int = 0) -> Content:
         """Wait for a message that satisfies `seen`; all that were shown count, but for the first `since`."""
@@ -89,30 +99,26 @@ class ConsoleAdapter:
                 await self._changed.wait()
 
     async def post(self, thread: Thread, content: Content, *, key: str, whisper: Whisper | None = None) -> MessageRef:
-        """Print a message; of its files the paths, since they lie on this machine."""
+        """Show a message; of its files the paths, since they lie on this machine."""
         del whisper
         content = await self.laid_out(content)
         if thread == self.thread:
-            self._spinner.clear()
-            self._console.print()
-            self._console.print(painted(content))
+            await self._screen.show("", painted(content))
             self._shown_at[key] = datetime.now(UTC)
         await self._note(content)
         return MessageRef(channel=thread.channel, id=key, thread_id=thread.thread_id)
 
     async def edit(self, thread: Thread, ref: MessageRef, content: Content) -> MessageRef:
-        """Print what changed: one line for progress, the whole card when it is decided or over."""
+        """Show what changed: one line for progress, the whole card when it is decided or over."""
         if thread == self.thread:
-            self._spinner.clear()
             card = content.card
             if card is not None and card.kind == "run" and card.tone == "busy":
-                self._console.print(progress_line(card))
+                await self._screen.progress(ref.id, progress_line(card))
             elif card is not None and card.kind == "approval":
-                self._console.print(
-                    harmless(f"{card.title} {card.footer}"), style="bold", markup=False, highlight=False
-                )
+                await self._screen.show(Text(harmless(f"{card.title} {card.footer}"), style="bold"))
             else:
-                self._console.print(painted(content.model_copy(update={"files": ()})))  # they were told of once
+                rest = content.model_copy(update={"files": ()})  # they were told of once
+                await self._screen.show(painted(rest), over=ref.id)
         await self._note(content)
         return ref
 
@@ -126,17 +132,17 @@ class ConsoleAdapter:
         return self._shown_at.get(ref.id)
 
     async def stream(self, thread: Thread, *, key: str) -> "ConsoleStream":
-        """Print words as they come."""
-        return ConsoleStream(self, thread, key)
+        """Show words as they come."""
+        return ConsoleStream(self, self._screen, thread, key)
 
     @asynccontextmanager
     async def busy(self, thread: Thread, asked: Inbound | None) -> AsyncIterator[None]:
-        """Turn a spinner below what stands there."""
+        """Show it on the screen."""
         del asked
         if thread != self.thread:
             yield
             return
-        with self._spinner.turning():
+        with self._screen.busy():
             yield
 
     async def groups_of(self, person: Person, among: frozenset[str]) -> frozenset[str]:
@@ -147,11 +153,6 @@ class ConsoleAdapter:
     async def fetch(self, attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
         """Copy a local file. Raises `BadData`."""
         await asyncio.to_thread(_copy, Path(attachment.locator), into, limit_bytes)
-
-    def write(self, text: str) -> None:
-        """Print without a line break."""
-        self._spinner.clear(ended=text.endswith("\n"))
-        self._console.print(harmless(text), end="", markup=False, highlight=False)
 
     async def laid_out(self, content: Content) -> Content:
         """The same message with its files where they have their names."""
@@ -167,49 +168,43 @@ class ConsoleAdapter:
 class ConsoleStream:
     """An answer that grows in the terminal."""
 
-    def __init__(self, adapter: ConsoleAdapter, thread: Thread, key: str) -> None:
+    def __init__(self, adapter: ConsoleAdapter, screen: Screen, thread: Thread, key: str) -> None:
         self._adapter = adapter
+        self._screen = screen
         self._thread = thread
         self._ref = MessageRef(channel=thread.channel, id=key, thread_id=thread.thread_id)
-        self._begun = False
 
     async def append(self, text: str) -> MessageRef | None:
-        """Print more words."""
+        """Show more words."""
         if self._thread == self._adapter.thread:
-            self._adapter.write(text if self._begun else f"\n{text}")
-        self._begun = True
+            await self._screen.grow(self._ref.id, text)
         return self._ref
 
     async def finish(self, content: Content) -> MessageRef:
-        """End the line; the words stand there already, the files' paths do not."""
-        self._adapter.write("\n")
+        """Show what does not stand there yet."""
         content = await self._adapter.laid_out(content)
-        if content.files and self._thread == self._adapter.thread:
-            self._adapter.write("".join(f"{line}\n" for line in file_lines(content.files)))
+        if self._thread == self._adapter.thread:
+            await self._screen.settle(self._ref.id, content)
         await self._adapter._note(content)  # noqa: SLF001 - the stream is a part of its adapter
         return self._ref
 
 
 def _without_files(line: str) -> tuple[str, tuple[Attachment, ...]]:
-    words: list[str] = []
-    files: list[Attachment] = []
-    for word in line.split(" "):
-        if not (word.startswith("@") and len(word) > 1):
-            words.append(word)
-            continue
-        path = Path(word[1:]).expanduser()
-        if not path.is_file():
-            raise BadData(f"There is no file {path}. `@path` attaches a file, relative to {Path.cwd()}.")
-        files.append(
-            Attachment(
-                id=new_ulid(),
-                name=path.name,
-                size_bytes=path.stat().st_size,
-                media_type=mimetypes.guess_type(path.name)[0] or "",
-                locator=str(path.resolve()),
-            )
-        )
-    return " ".join(words).strip(), tuple(files)
+    """The words of a line, and the files that it attaches. Raises `BadData` for a file that is not there."""
+    paths = [Path(quoted or plain).expanduser() for quoted, plain in _ATTACHED.findall(line)]
+    return _ATTACHED.sub("", line).strip(), tuple(map(_attachment, paths))
+
+
+def _attachment(path: Path) -> Attachment:
+    if not path.is_file():
+        raise BadData(f"There is no file {path}. `@path` attaches a file, relative to {Path.cwd()}.")
+    return Attachment(
+        id=new_ulid(),
+        name=path.name,
+        size_bytes=path.stat().st_size,
+        media_type=mimetypes.guess_type(path.name)[0] or "",
+        locator=str(path.resolve()),
+    )
 
 
 def _laid_out(document: Document, folder: Path) -> Document:
@@ -231,14 +226,3 @@ def _copy(source: Path, into: Path, limit_bytes: int) -> None:
     if source.stat().st_size > limit_bytes:
         raise BadData(f"`{source.name}` is larger than the limit of {limit_bytes / 1e9:.0f} GB.")
     shutil.copyfile(source, into)
-
-
-def _listen(deliver: Callable[[str | None], object]) -> None:
-    """Read standard input in a thread that ends with the process; None at its end."""
-
-    def read() -> None:
-        for line in sys.stdin:
-            deliver(line.rstrip("\n"))
-        deliver(None)
-
-    threading.Thread(target=read, name="terminal", daemon=True).start()

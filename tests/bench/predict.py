@@ -12,6 +12,7 @@ from agent.domain.content import Content
 from agent.domain.runs import RunState
 from bot.app import App
 from bot.console.adapter import ConsoleAdapter
+from bot.console.plain import PlainScreen
 from bot.processes import end_all_of
 from bot.settings import Settings
 from tests.bench.progress import say
@@ -49,7 +50,7 @@ async def _both(home: Path) -> tuple[float, float]:
     data.write_text(sklearn_csv("iris"))
     settings = Settings(home=home, redis_url="", database_url="", models="", card_pace_s=0.5, _env_file=None)  # type: ignore[call-arg]
     terminal = ConsoleAdapter(
-        thread_id="bench", person="you", files=home / "files", read=False, console=Console(quiet=True)
+        thread_id="bench", person="you", files=home / "files", read=False, screen=PlainScreen(Console(quiet=True))
     )
 
     async def until(line: str, seen: Callable[[Content], bool]) -> tuple[float, Content]:

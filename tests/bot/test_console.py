@@ -15,12 +15,13 @@ from agent.domain.inbound import Inbound
 from agent.llm.offline import NOT_UNDERSTOOD
 from bot.console.adapter import ConsoleAdapter
 from bot.console.paint import painted
+from bot.console.plain import PlainScreen
 
 
 async def test_a_terminal_prints_where_a_file_lies(tmp_path: Path) -> None:
     printed = io.StringIO()
     adapter = ConsoleAdapter(
-        thread_id="t", person="ann", files=tmp_path, read=False, console=Console(file=printed, width=500)
+        thread_id="t", person="ann", files=tmp_path, read=False, screen=PlainScreen(Console(file=printed, width=500))
     )
     path = tmp_path / "metrics.csv"
     path.write_text("step,loss\n")
@@ -41,7 +42,11 @@ async def test_a_terminal_prints_where_a_file_lies(tmp_path: Path) -> None:
 async def test_a_file_is_handed_over_under_its_name_and_another_of_that_name_beside_it(tmp_path: Path) -> None:
     printed = io.StringIO()
     adapter = ConsoleAdapter(
-        thread_id="t", person="ann", files=tmp_path / "files", read=False, console=Console(file=printed, width=500)
+        thread_id="t",
+        person="ann",
+        files=tmp_path / "files",
+        read=False,
+        screen=PlainScreen(Console(file=printed, width=500)),
     )
     for digest in ("f5c6ab", "0a1b2c"):
         blob = tmp_path / digest
@@ -135,7 +140,9 @@ async def test_a_file_that_is_not_there_is_told_of_whatever_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = io.StringIO()
-    adapter = ConsoleAdapter(thread_id="main", person="you", files=tmp_path, console=Console(file=written, width=200))
+    adapter = ConsoleAdapter(
+        thread_id="main", person="you", files=tmp_path, screen=PlainScreen(Console(file=written, width=200))
+    )
     monkeypatch.setattr("sys.stdin", io.StringIO("look at @no[/s].csv\n"))
 
     async def accept(inbound: Inbound) -> None:
@@ -148,7 +155,7 @@ async def test_a_file_that_is_not_there_is_told_of_whatever_its_name(
 async def test_nothing_that_is_shown_can_steer_the_terminal(tmp_path: Path) -> None:
     printed = io.StringIO()
     adapter = ConsoleAdapter(
-        thread_id="t", person="ann", files=tmp_path, read=False, console=Console(file=printed, width=200)
+        thread_id="t", person="ann", files=tmp_path, read=False, screen=PlainScreen(Console(file=printed, width=200))
     )
     card = Card(
         kind="run",
@@ -179,7 +186,7 @@ async def test_a_spinner_turns_while_the_bot_is_at_work_and_makes_room_for_words
     printed, piped = io.StringIO(), io.StringIO()
     terminal = Console(file=printed, force_terminal=True, width=80, color_system=None, _environ={"TERM": "xterm"})
     for console in (terminal, Console(file=piped, width=80)):
-        adapter = ConsoleAdapter(thread_id="t", person="ann", files=tmp_path, read=False, console=console)
+        adapter = ConsoleAdapter(thread_id="t", person="ann", files=tmp_path, read=False, screen=PlainScreen(console))
         async with adapter.busy(adapter.thread, None), adapter.busy(adapter.thread, None):
             await turned(console, printed)
             stream = await adapter.stream(adapter.thread, key="k")

@@ -20,6 +20,7 @@ from agent.domain.runs import ENDED, Outcome, Run, RunState, Scorecard
 from agent.domain.tasks import TASKS, metric_label
 from bot.app import App
 from bot.console.adapter import ConsoleAdapter
+from bot.console.plain import PlainScreen
 from bot.processes import end_all_of
 from bot.settings import Settings
 from examples.task_data import EXAMPLES, FURTHER, Example
@@ -70,7 +71,7 @@ async def person(tmp_path: Path) -> AsyncIterator[Person]:
     home = tmp_path / "home"
     settings = Settings(home=home, redis_url="", database_url="", models="", card_pace_s=0.5, _env_file=None)  # type: ignore[call-arg]
     adapter = ConsoleAdapter(
-        thread_id="builds", person="you", files=home / "files", read=False, console=Console(quiet=True)
+        thread_id="builds", person="you", files=home / "files", read=False, screen=PlainScreen(Console(quiet=True))
     )
     try:
         async with App(settings, [adapter], worker=True) as app:

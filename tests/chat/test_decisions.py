@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from bot.console.adapter import ConsoleAdapter
+from bot.console.plain import PlainScreen
 from tests.agent.conftest import Harness
 from tests.chat.conftest import Chat
 from tests.chat.test_threads import CSV
@@ -82,7 +83,9 @@ async def test_what_was_piped_into_a_terminal_before_the_card_approves_nothing(
     monkeypatch.setattr(sys, "stdin", os.fdopen(read))
     printed = io.StringIO()
     harness = Harness(tmp_path)
-    terminal = ConsoleAdapter(thread_id="t", person="ann", files=tmp_path, console=Console(file=printed, width=100))
+    terminal = ConsoleAdapter(
+        thread_id="t", person="ann", files=tmp_path, screen=PlainScreen(Console(file=printed, width=100))
+    )
     harness.adapter = terminal  # type: ignore[assignment]
     os.write(write, f"train a model that predicts visited_doctor @{tmp_path / 'visits.csv'}\nyes\n".encode())
     async with harness.open() as brain:

@@ -10,6 +10,7 @@ from agent.domain.content import Content
 from agent.domain.runs import RunState
 from bot.app import App
 from bot.console.adapter import ConsoleAdapter
+from bot.console.plain import PlainScreen
 from bot.doctor import examine
 from bot.settings import Settings
 from tests.engines.conftest import LIMIT_S
@@ -35,7 +36,11 @@ async def test_a_program_is_run_from_a_terminal(settings: Settings, tmp_path: Pa
     program = tmp_path / "train.py"
     program.write_text(PROGRAM)
     adapter = ConsoleAdapter(
-        thread_id="main", person="ann", files=tmp_path / "files", read=False, console=Console(file=io.StringIO())
+        thread_id="main",
+        person="ann",
+        files=tmp_path / "files",
+        read=False,
+        screen=PlainScreen(Console(file=io.StringIO())),
     )
 
     async def shown(kind: str) -> Content:
