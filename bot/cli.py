@@ -142,8 +142,9 @@ def _screen(history: Path) -> "Screen":
     if not sys.stdin.isatty() or not console.is_terminal or console.is_dumb_terminal:
         return PlainScreen(console)
     from bot.console.live import LiveScreen
+    from bot.settings import terminal_images
 
-    return LiveScreen(history, console=console)
+    return LiveScreen(history, console=console, images=terminal_images())
 
 
 @app.command(epilog="Example: `trainyard up`")

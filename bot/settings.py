@@ -203,6 +203,16 @@ def variable(field: str) -> str:
     return str(Settings.model_fields[field].validation_alias or f"{PREFIX}{field.upper()}")
 
 
+def terminal_images() -> Literal["", "kitty", "iterm"]:
+    """How this terminal takes pictures; within tmux and screen none comes through."""
+    program, term = os.environ.get("TERM_PROGRAM", ""), os.environ.get("TERM", "")
+    if "TMUX" in os.environ or term.startswith(("screen", "tmux")):
+        return ""
+    if "KITTY_WINDOW_ID" in os.environ or "kitty" in term or program.lower() in {"ghostty", "wezterm"}:
+        return "kitty"
+    return "iterm" if program == "iTerm.app" or os.environ.get("LC_TERMINAL") == "iTerm2" else ""
+
+
 def wrong(error: ValidationError) -> list[str]:
     """A sentence for each setting that cannot be used: its variable and what it takes, never its value."""
     said = []

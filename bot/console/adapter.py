@@ -103,7 +103,7 @@ class ConsoleAdapter:
         del whisper
         content = await self.laid_out(content)
         if thread == self.thread:
-            await self._screen.show("", painted(content))
+            await self._screen.show("", painted(content), picture=_picture(content))
             self._shown_at[key] = datetime.now(UTC)
         await self._note(content)
         return MessageRef(channel=thread.channel, id=key, thread_id=thread.thread_id)
@@ -118,7 +118,7 @@ class ConsoleAdapter:
                 await self._screen.show(Text(harmless(f"{card.title} {card.footer}"), style="bold"))
             else:
                 rest = content.model_copy(update={"files": ()})  # they were told of once
-                await self._screen.show(painted(rest), over=ref.id)
+                await self._screen.show(painted(rest), over=ref.id, picture=_picture(content))
         await self._note(content)
         return ref
 
@@ -187,6 +187,11 @@ class ConsoleStream:
             await self._screen.settle(self._ref.id, content)
         await self._adapter._note(content)  # noqa: SLF001 - the stream is a part of its adapter
         return self._ref
+
+
+def _picture(content: Content) -> str:
+    """The path of a message's picture; empty where it has none."""
+    return content.card.picture.path if content.card and content.card.picture else ""
 
 
 def _without_files(line: str) -> tuple[str, tuple[Attachment, ...]]:

@@ -21,6 +21,7 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from agent.domain.content import Content
+from bot.console.images import InlineImage, Protocol
 from bot.console.paint import harmless, painted
 from bot.console.prompt import ProposalCompleter, prompt_of
 from bot.console.proposals import Proposals
@@ -61,9 +62,15 @@ class LiveScreen:
 
     is_live = True
 
-    def __init__(self, history: Path, *, console: Console, keyboard: Input | None = None) -> None:
-        """`history` is the file of what was typed; without a `keyboard` it is standard input."""
+    def __init__(
+        self, history: Path, *, console: Console, keyboard: Input | None = None, images: Protocol = ""
+    ) -> None:
+        """`history` is the file of what was typed; without a `keyboard` it is standard input.
+
+        `images` is how the terminal takes pictures; empty where it takes none.
+        """
         self.left_at_once = False
+        self._images: Protocol = images
         self._console = console
         self._prompt = prompt_of(console, history, keyboard=keyboard, ctrl_c=self._ctrl_c)
         self._interrupt: Callable[[], Awaitable[None]] | None = None
@@ -93,12 +100,13 @@ class LiveScreen:
         except EOFError:
             return None
 
-    async def show(self, *parts: RenderableType, over: str = "") -> None:
+    async def show(self, *parts: RenderableType, over: str = "", picture: str = "") -> None:
         """Print it above the live region."""
+        image = (InlineImage(Path(picture), self._images),) if picture and self._images else ()
 
         def draw() -> None:
             self._progress.pop(over, None)
-            for part in parts:
+            for part in (*parts, *image):
                 self._console.print(part)
 
         await self._drawn(draw)

@@ -37,9 +37,9 @@ class PlainScreen:
         while (line := await lines.get()) is not None:
             yield line
 
-    async def show(self, *parts: RenderableType, over: str = "") -> None:
+    async def show(self, *parts: RenderableType, over: str = "", picture: str = "") -> None:
         """Print them."""
-        del over
+        del over, picture  # whose path the card has
         self._spinner.clear()
         for part in parts:
             self._console.print(part)

@@ -24,8 +24,8 @@ class Screen(Protocol):
     def lines(self, proposals: Proposals, interrupt: Callable[[], Awaitable[None]]) -> AsyncGenerator[str]:
         """What the person types, until they leave; `interrupt` ends the answer that is being given."""
 
-    async def show(self, *parts: RenderableType, over: str = "") -> None:
-        """Show a message, in place of the progress of the key `over`."""
+    async def show(self, *parts: RenderableType, over: str = "", picture: str = "") -> None:
+        """Show a message, in place of the progress of the key `over`; `picture` is the path of its PNG."""
 
     async def progress(self, key: str, line: Text) -> None:
         """Show how far something is that has a key."""
