@@ -230,9 +230,9 @@ def child_environment(**extra: str) -> dict[str, str]:
 
 
 def gateway_environment() -> dict[str, str]:
-    """The environment of the language-model process: the keys of models, and no setting of the bot's own."""
-    own = {variable(field) for field in Settings.model_fields}
-    return {name: value for name, value in child_environment().items() if name.upper() not in own}
+    """The environment of the language-model process: the keys of models, nothing of the bot's own and of platforms'."""
+    own = tuple({f"{variable(field).partition('_')[0]}_" for field in Settings.model_fields})  # SLACK_ and the others
+    return {name: value for name, value in child_environment().items() if not name.upper().startswith(own)}
 
 
 def worker_environment(home: Path, redis_url: str, blobs: str) -> dict[str, str]:

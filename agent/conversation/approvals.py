@@ -1,6 +1,7 @@
 """Questions to people: asked with exact arguments, decided by compare-and-set, executed once."""
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Sequence
@@ -260,8 +261,9 @@ class ApprovalService:
         if always and (self._dispatcher.effect(approval.tool) is not Effect.SPEND or not self._allowances.in_force):
             raise BadRequest("This is asked about every time; approve or reject it.")
         digest = approval.digest[:SHOWN_DIGEST_CHARS] if digest is None else digest
-        async with self._spending:
-            if approve and approval.state is ApprovalState.PENDING:
+        takes = approve and approval.spec is not None
+        async with self._spending if takes else contextlib.nullcontext():
+            if takes and approval.state is ApprovalState.PENDING:
                 await self._admit(approval, turn)
             decided = await self._decided(approval, person, approve=approve, digest=digest, reason=reason)
             if decided is None:
