@@ -84,8 +84,8 @@ def _own_words(command: Command, rest: Sequence[str]) -> frozenset[str]:
     """The words that only this command gives a meaning to here."""
     if command.reads is not None:
         return _OWN[command.name] | (_named_picture(rest) if command.name == "results" else frozenset())
-    flags = {option.name for option in command.options if option.kind is Kind.FLAG}
-    choices = {word for option in command.options if option.by_place for word in (*option.choices, *option.also)}
+    flags = {option.name for option in command.all_options if option.kind is Kind.FLAG}
+    choices = {word for option in command.all_options if option.by_place for word in (*option.choices, *option.also)}
     return frozenset(flags | choices | command.fillers)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.brain import Brain
+from agent.commands.typed import words_of
 from agent.domain.budgets import EACH, Scope, Unit, amount_of, shown
 from agent.domain.content import Card
 from agent.domain.errors import BadRequest
@@ -189,3 +190,9 @@ async def test_a_budget_of_each_person_gives_way_to_ones_own(admin: Harness) -> 
             assert card.table is not None
             shown_to[person.id] = card.table.rows[0][2]
         assert shown_to == {ALICE.id: "$9.00", BOB.id: "$5.00"}
+
+
+@pytest.mark.parametrize("text", ["budget channel usd=5 gpu_hours=10", "budget person who=U1 usd=none", "auto off"])
+def test_a_budget_is_set_in_words_without_a_slash(text: str) -> None:
+    assert words_of(text) == tuple(text.split())
+    assert words_of("budget channel is too small") is None
