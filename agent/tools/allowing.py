@@ -65,7 +65,7 @@ class Allowing:
         found = await self._allowances.of(caller.session_id)
         lines = [f"- {_words(one, spent)}" for one, spent in found]
         return Result(
-            "\n".join(("Without asking I start here:", *lines, "`auto off` ends that.")) if lines else NOTHING
+            "\n".join(("Without asking I start here:", *lines, "", "`auto off` ends that.")) if lines else NOTHING
         )
 
 
