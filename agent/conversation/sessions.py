@@ -8,10 +8,8 @@ item: stored, handled, done. Bugs stop here: they get an id in the thread and a 
 import asyncio
 import contextlib
 import logging
-import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from agent.commands.calls import asks_people, carry_out, changes, may_take_long
@@ -19,28 +17,27 @@ from agent.commands.typed import decision_of, ends_answer, is_decision, may_be_t
 from agent.commands.words import joined
 from agent.conversation.actors import Actor, Work
 from agent.conversation.approvals import ApprovalService
+from agent.conversation.attached import AttachedFiles
 from agent.conversation.backlog import Backlog
 from agent.conversation.decisions import Decisions
 from agent.conversation.going_on import CONTINUE, LEAVE, answered_once, show_answer
 from agent.conversation.loop import TurnLoop
 from agent.conversation.questions import ANSWER, QuestionService
+from agent.conversation.redacted import PASTED, redacted
 from agent.conversation.signs import Signs
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.approvals import AGAIN_KEY, Approval
 from agent.domain.content import ALWAYS, CHANGE, END_ANSWER, REJECT_BECAUSE, Content
-from agent.domain.datasets import FILE_LIMIT_BYTES, DatasetRef
-from agent.domain.errors import AppError, BadData, BadRequest, Conflict, NotAllowed, NotFound
+from agent.domain.errors import AppError, BadRequest, Conflict, NotAllowed
 from agent.domain.ids import new_ulid
-from agent.domain.inbound import Attachment, Away, Clicked, Commanded, Inbound, Noticed, Person, Said, Thread
+from agent.domain.inbound import Away, Clicked, Commanded, Inbound, Noticed, Person, Said, Thread
 from agent.domain.policy import Right
-from agent.domain.redaction import without_secrets
-from agent.ports import AttachedFile, Blobs, ChatAdapter, Clock, ModelMessage, Role, Whisper
+from agent.ports import Blobs, ChatAdapter, Clock, ModelMessage, Role, Whisper
 from agent.stores import InboxItem, Stores, Turn, TurnKind, TurnState
 from agent.tools.dispatch import Dispatcher
 from agent.tools.members import Members
 from agent.tools.tool import Caller
-from agent.tools.training.programs import holds_program, secrets_in_file
 
 log = logging.getLogger(__name__)
 BUTTON_COMMANDS = frozenset(
@@ -48,20 +45,6 @@ BUTTON_COMMANDS = frozenset(
         *("pause", "resume", "stop", "kill", "retry", "priority", "clone", "update", "serve"),
         *("logs", "status", "metrics", "chart", "card", "results"),
     }
-)
-REMEDY = (
-    "A run gets one from its GPU host: put it into the file `secrets/HF_TOKEN` of the host's home (mode 0600), and "
-    "ask for it by that name."
-)
-PASTED = (
-    "Your message held what looks like a secret ({kinds}). I took it out before I stored the message: neither a model "
-    "nor a log has seen it, but whoever reads this channel has. Please delete the message and revoke the secret. "
-    f"{REMEDY} A key of a language model belongs in the bot's `.env`."
-)
-ATTACHED = (
-    "{file} holds what looks like a secret ({kinds}). I keep the file as it is, since it has to run, and show nobody "
-    "the value, but whoever reads this channel can open the file. Please delete it there and revoke the secret. "
-    f"{REMEDY}"
 )
 ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
 DONE = "Done; it stands in the thread."
@@ -88,7 +71,7 @@ class InboxRouter:
         members: Members,
         clock: Clock,
     ) -> None:
-        """`adapters` fetch attachments; `members` says who may talk to the bot."""
+        """`blobs` and `adapters` are for files that come with messages; `members` says who may talk to the bot."""
         self._inbox = stores.inbox
         self._conversations = stores.conversations
         self._decisions = Decisions(stores, approvals, adapters)
@@ -97,10 +80,9 @@ class InboxRouter:
         self._questions = questions
         self._dispatcher = dispatcher
         self._delivery = delivery
-        self._blobs = blobs
+        self._files = AttachedFiles(self._conversations, blobs, adapters, delivery, clock)
         self._adapters = adapters
         self._members = members
-        self._clock = clock
         self._acts: dict[str, Actor] = {}  # by thread: what acts at once
         self._slow: dict[str, Actor] = {}  # by thread: commands that may take long
         self._turns: dict[str, Actor] = {}  # by thread: turns, one after the other
@@ -121,7 +103,7 @@ class InboxRouter:
         return await self._backlog.store(inbound)
 
     async def _store(self, inbound: Inbound) -> bool:
-        inbound = answered_once(_without_secrets(inbound))
+        inbound = answered_once(redacted(inbound))
         item = await self._inbox.add(inbound) or await self._inbox.left(inbound)
         if item is None or item.id in self._taken:
             return False
@@ -269,7 +251,7 @@ class InboxRouter:
         if question is None:
             return False
         said = _said(inbound)
-        files, refused = await self._take_files(item, said)
+        files, refused = await self._files.take(item, said)
         words = " ".join((said.text, *refused))
         turn = await self._questions.answer(item, question, words, files)
         self._hand(turn.thread, turn)
@@ -369,7 +351,7 @@ class InboxRouter:
         waiting = self._turns.get(turn.thread.key)
         while waiting is not None and isinstance(item := waiting.first(), InboxItem) and _steers(item.inbound, turn):
             words, person = _said(item.inbound), item.inbound.person
-            files, refused = await self._take_files(item, words)
+            files, refused = await self._files.take(item, words)
             said = ModelMessage(
                 Role.USER, words.text, files=files, refused=refused, speaker=person.shown, steers=person.key
             )
@@ -408,7 +390,7 @@ class InboxRouter:
         inbound = item.inbound
         said = _said(inbound)
         turn = Turn(f"t-{new_ulid()}", "", item.id, inbound.thread, inbound.person, kind=kind)
-        files, refused = await self._take_files(item, said)
+        files, refused = await self._files.take(item, said)
         asked = ModelMessage(Role.USER, said.text, files=files, refused=refused)
         begun = await self._conversations.begin_turn(turn, asked)
         if begun is not None:
@@ -417,40 +399,6 @@ class InboxRouter:
                 await self._resume(begun[0], control)
         elif found := await self._conversations.turn_of_item(item.id):  # from before a restart
             await self._resume(found, control)
-
-    async def _take_files(self, item: InboxItem, said: Said) -> tuple[tuple[AttachedFile, ...], tuple[str, ...]]:
-        """Download what came with a message, unless it has a turn already; the files, and why others were not taken."""
-        if not said.attachments or await self._conversations.turn_of_item(item.id) is not None:
-            return (), ()
-        session_id = await self._conversations.session_of(item.inbound.thread, create=True)
-        if session_id is None:
-            raise NotFound("This thread has no session.")
-        files: list[AttachedFile] = []
-        refused: list[str] = []
-        for attachment in said.attachments:
-            try:
-                dataset = await self._fetched(item.inbound, attachment)
-            except AppError as error:
-                refused.append(error.text)
-                continue
-            await self._conversations.add_file(session_id, dataset, self._clock.now())
-            await self._warn_of_program(item, dataset)
-            files.append(AttachedFile(dataset.name, dataset.size_bytes, dataset.program))
-        return tuple(files), tuple(refused)
-
-    async def _fetched(self, inbound: Inbound, file: Attachment) -> DatasetRef:
-        """An attachment, downloaded and stored. Raises `AppError`: it cannot be taken; the text says why."""
-        if file.size_bytes > FILE_LIMIT_BYTES:
-            raise BadData(
-                f"`{file.name}` has {file.size_bytes / 1e9:.1f} GB; files in chat may have up to "
-                f"{FILE_LIMIT_BYTES / 1e9:.0f} GB. Send a sample of it."
-            )
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "attachment"
-            await self._adapters[inbound.thread.platform].fetch(file, path, limit_bytes=FILE_LIMIT_BYTES)
-            dataset = await self._blobs.put(path, name=file.name)
-            program = await asyncio.to_thread(holds_program, path, file.name)
-            return dataset.model_copy(update={"program": program})
 
     async def _command(self, item: InboxItem, words: Sequence[str]) -> bool:
         """Carry out a command, in a turn of its own where people are asked about it; True, since it is done."""
@@ -523,18 +471,10 @@ class InboxRouter:
     async def _warn_of_secrets(self, item: InboxItem) -> None:
         """Tell the person alone what was taken out of the message, and what to do."""
         if kinds := item.inbound.secrets:
-            await self._warn(item, f"secret:{item.id}", PASTED.format(kinds=", ".join(kinds)))
-
-    async def _warn_of_program(self, item: InboxItem, file: DatasetRef) -> None:
-        """The same of what an attached program holds."""
-        path = await self._blobs.get(file.sha256) if file.is_program else None
-        if path and (kinds := await asyncio.to_thread(secrets_in_file, path, file.name)):
-            text = ATTACHED.format(file=f"`{file.name}`", kinds=", ".join(kinds))
-            await self._warn(item, f"secret:{item.id}:{file.sha256[:16]}", text)
-
-    async def _warn(self, item: InboxItem, key: str, text: str) -> None:
-        whisper = Whisper(item.inbound.person.id)
-        await self._delivery.put(key, item.inbound.thread, Content(text=text), whisper=whisper, urgent=True)
+            whisper, text = Whisper(item.inbound.person.id), PASTED.format(kinds=", ".join(kinds))
+            await self._delivery.put(
+                f"secret:{item.id}", item.inbound.thread, Content(text=text), whisper=whisper, urgent=True
+            )
 
     async def _whisper(self, item: InboxItem, content: Content) -> None:
         """Tell it to the person alone, where the platform waits for that."""
@@ -649,37 +589,6 @@ def _was_away(away: Away) -> str:
 
 def _item_id(work: Work) -> int:
     return work.id if isinstance(work, InboxItem) else work.inbox_id
-
-
-def _without_secrets(inbound: Inbound) -> Inbound:
-    """The same without secrets; `secrets` says which kinds its words and the names of its files held."""
-    kinds: list[str] = []
-
-    def clean(text: str) -> str:
-        text, found = without_secrets(text)
-        kinds.extend(found)
-        return text
-
-    act = inbound.act
-    if isinstance(act, Said):
-        files = tuple(
-            file.model_copy(update={"name": clean(file.name), "locator": _clean(file.locator)})
-            for file in act.attachments
-        )
-        act = act.model_copy(update={"text": clean(act.text), "attachments": files})
-    elif isinstance(act, Commanded):
-        line = " ".join(act.words)
-        cleaned = clean(line)
-        act = act if cleaned == line else act.model_copy(update={"words": tuple(cleaned.split())})
-    elif isinstance(act, Clicked):
-        update = {"action": _clean(act.action), "subject": _clean(act.subject), "text": clean(act.text)}
-        act = act.model_copy(update=update)
-    person = inbound.person.model_copy(update={"name": _clean(inbound.person.name)})
-    return inbound.model_copy(update={"act": act, "person": person, "secrets": tuple(dict.fromkeys(kinds))})
-
-
-def _clean(text: str) -> str:
-    return without_secrets(text)[0]
 
 
 def _whisper(item: InboxItem) -> Whisper | None:
