@@ -292,6 +292,8 @@ class Asking:
         try:
             reply = self._litellm.stream_chunk_builder(whole.chunks, messages=request["messages"])
             tokens = int(reply.usage.prompt_tokens or 0), int(reply.usage.completion_tokens or 0)
+            if self._table.is_free(model):
+                return *tokens, 0.0
             cost = self._litellm.completion_cost(completion_response=reply, model=model)
         except Exception:  # noqa: BLE001 - an answer is worth more than its bill
             return *tokens, None

@@ -31,6 +31,11 @@ class Known:
         """Whether there is one, be it nothing."""
         return self.entry(model).get("input_cost_per_token") is not None
 
+    def is_free(self, model: str) -> bool:
+        """Whether its price is nothing, so that nobody has to be asked what an answer cost."""
+        entry = self.entry(model)
+        return entry.get("input_cost_per_token") == entry.get("output_cost_per_token") == 0.0
+
     def window(self, model: str) -> int:
         """The most tokens that it reads; 0 where that is not known."""
         return int(self.entry(model).get("max_input_tokens") or 0)
