@@ -42,7 +42,7 @@ async def test_a_launch_that_comes_twice_starts_once(yard: Yard) -> None:
     eventually(lambda: not is_alive(yard.folder("r-twice0")), what="the end of its supervisor, which had more to send")
     await yard.launch(order)
     pass_queue(yard)
-    assert not is_alive(yard.folder("r-twice0"))
+    eventually(lambda: not is_alive(yard.folder("r-twice0")), what="nobody: a look of the sweep at its lock is no life")
     assert yard.kinds("r-twice0").count("accepted") == 1
 
 
