@@ -17,6 +17,7 @@ from agent.domain.datasets import DatasetRef
 from agent.domain.inbound import Inbound, Person, Thread
 from agent.domain.models import Preference
 from agent.domain.questions import Question
+from agent.domain.session_events import Recording
 from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
 from agent.run_store import START, Applied, Ending, Lease, LogPage, LogQuery, Note, Place, Runs, Script, Verdict
 
@@ -45,6 +46,7 @@ __all__ = [
     "Questions",
     "Runs",
     "Script",
+    "SessionInfo",
     "Sessions",
     "Spent",
     "Stores",
@@ -216,6 +218,16 @@ class Conversations(Protocol):
         """The files of a session, newest first."""
 
 
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One session in a list of them."""
+
+    id: str
+    threads: Sequence[Thread]
+    began: datetime
+    asked: str  # its first words
+
+
 class Sessions(Protocol):
     """Sessions as a whole."""
 
@@ -225,8 +237,11 @@ class Sessions(Protocol):
     async def undo(self, turn_id: str) -> Sequence[ModelMessage]:
         """Take a turn out of what models read; its messages. Raises `Conflict` while it has not ended."""
 
-    async def exported(self, session_id: str) -> Sequence[tuple[datetime, ModelMessage]]:
-        """Everything that was said, oldest first, each with the time at which its turn began."""
+    async def recording(self, session_id: str) -> Recording:
+        """Everything that happened; without events where there is no such session."""
+
+    async def recent(self, most: int) -> Sequence[SessionInfo]:
+        """The sessions in which something was said last, the newest first."""
 
     async def threads(self, session_id: str) -> Sequence[Thread]:
         """The threads of a session; empty where there is no such session."""

@@ -1,4 +1,4 @@
-"""The command line: `trainyard chat | up | bot | worker | doctor | chart | demo | manifest`."""
+"""The command line: `trainyard chat | up | bot | worker | serve | doctor | replay | chart | demo | manifest`."""
 
 import asyncio
 import gc
@@ -223,6 +223,27 @@ def doctor() -> None:
     except ValidationError as error:
         raise SystemExit(refused(error)) from None
     raise SystemExit(asyncio.run(examine(settings)))
+
+
+@app.command(epilog="Example: `trainyard replay conversation.jsonl --pace 1`")
+def replay(
+    recording: Annotated[
+        str, typer.Argument(help="A conversation.jsonl of `export`, or the id of a session; unsaid, they are listed.")
+    ] = "",
+    pace: Annotated[float, typer.Option(min=0.0, help="Seconds between what is shown.")] = 0.0,
+) -> None:
+    """Show a conversation as it was: words, tools, approvals, cards. It repeats nothing of what was done."""
+    from rich.console import Console
+
+    from bot.console.replay import listed, play, recorded
+
+    async def show() -> None:
+        if recording:
+            await play(await recorded(recording), Console(), pace_s=pace)
+        else:
+            await listed(Console())
+
+    raise SystemExit(_run(show()))
 
 
 @app.command(epilog="Example: `trainyard chart metrics.jsonl --metric loss --last 500 -o loss.png`")

@@ -13,6 +13,7 @@ async def artifact_of(settings: Settings, run_id: str) -> Path:
     """The artifact of a run, as one tar. Raises `NotFound`: there is no such run, or it left no model."""
     database = Database(settings.database)
     try:
+        await database.start_reading()
         run = await sql_stores(database).runs.get(run_id)
     finally:
         await database.close()

@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 from pydantic import JsonValue
@@ -11,11 +9,12 @@ from pydantic import JsonValue
 from agent.cards import counted
 from agent.conversation.compaction import Compactor
 from agent.conversation.context import Conversation
+from agent.conversation.exported import as_markdown, said_in
 from agent.domain.content import Card
 from agent.domain.errors import Conflict, NotFound
 from agent.domain.inbound import Thread
 from agent.domain.policy import Effect, may_read
-from agent.ports import ModelMessage, Role
+from agent.ports import ModelMessage
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Compaction, Conversations, Sessions, Turn
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
@@ -30,7 +29,6 @@ FORGET = (
     "from cards and from what I was sent; so is what I would read of them. What else stands in the chat, files, runs, "
     "and who approved what stay."
 )
-RESULT_CHARS = 2_000  # of a tool's result in the export for people
 
 
 class NoArguments(Arguments):
@@ -114,14 +112,14 @@ class SessionTools:
 
     async def export(self, caller: Caller, _asked: NoArguments) -> Result:
         """As jsonl for programs and as markdown for people."""
-        said = await self._sessions.exported(caller.session_id)
-        if not said:
+        recording = await self._sessions.recording(caller.session_id)
+        if not recording.events:
             raise NotFound(EMPTY)
         about = f"sessions/{caller.session_id}"
-        rows = (json.dumps(_row(at, message), ensure_ascii=False) for at, message in said)
-        jsonl = await self._artifacts.document("\n".join(rows) + "\n", name="conversation.jsonl", about=about)
-        markdown = await self._artifacts.document(_markdown(said), name="conversation.md", about=about)
-        text = f"The conversation `{caller.session_id}`: {counted(len(said), 'message')}."
+        lines = "".join(f"{line}\n" for line in recording.lines())
+        jsonl = await self._artifacts.document(lines, name="conversation.jsonl", about=about)
+        markdown = await self._artifacts.document(as_markdown(recording), name="conversation.md", about=about)
+        text = f"The conversation `{caller.session_id}`: {counted(said_in(recording), 'message')}."
         return Result(text, files=(jsonl, markdown))
 
     async def resume(self, caller: Caller, asked: AddressArguments) -> Result:
@@ -170,23 +168,3 @@ class SessionTools:
             if name and self._effect(name) is not Effect.READ and not {"error", "approval"} & answer.keys():
                 lines.append(f"- `{name}`: {str(answer.get('text', ''))[:200]}")
         return lines
-
-
-def _row(at: datetime, said: ModelMessage) -> dict[str, Any]:
-    told = {key: value for key, value in asdict(said).items() if value not in ("", 0, 0.0, (), False)}
-    return {"turn_began": at.isoformat(), **told}
-
-
-def _markdown(said: Sequence[tuple[datetime, ModelMessage]]) -> str:
-    parts = []
-    for at, message in said:
-        calls = "".join(f"\n\n`{call.name}` `{call.arguments[:RESULT_CHARS]}`" for call in message.calls)
-        match message.role:
-            case Role.USER:
-                who = "the monitor" if message.noticed else message.speaker
-                parts.append(f"**{who}** ({at:%Y-%m-%d %H:%M} UTC)\n\n{message.text}")
-            case Role.TOOL:
-                parts.append(f"```json\n{message.text[:RESULT_CHARS]}\n```")
-            case _:
-                parts.append(f"**Trainyard**\n\n{message.text}{calls}")
-    return "\n\n".join(parts) + "\n"

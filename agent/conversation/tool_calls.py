@@ -17,6 +17,7 @@ from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.policy import Effect
+from agent.domain.session_events import TOOL_CARD_KEY
 from agent.ports import ModelMessage, Role, ToolCall
 from agent.stores import Conversations, Turn, TurnKind
 from agent.tools.dispatch import Dispatcher, failure_of
@@ -129,7 +130,8 @@ class ToolCalls:
         if result.card is not None or result.files:
             text = "" if result.card else result.text
             content = Content(text=text, card=result.card, files=result.files)
-            await self._delivery.put(f"card:{turn.id}:{result.post or call.id}", turn.thread, content, urgent=True)
+            key = TOOL_CARD_KEY.format(turn.id, result.post or call.id)
+            await self._delivery.put(key, turn.thread, content, urgent=True)
 
 
 def unanswered(history: Sequence[ModelMessage]) -> list[ToolCall]:

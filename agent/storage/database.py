@@ -22,7 +22,8 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from agent.domain.errors import Conflict, Unavailable
+from agent.domain.errors import Conflict, NotFound, Unavailable
+from agent.storage.schema import NEWEST, upgrade, version_of
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -68,8 +69,6 @@ class Database:
             ) from error
 
     def _open(self) -> None:
-        from agent.storage.schema import upgrade  # noqa: PLC0415 - Alembic is imported only where it is needed
-
         url = make_url(self.url)
         if url.get_backend_name() == "sqlite" and url.database:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
@@ -84,6 +83,28 @@ class Database:
             raise
         self._thread = threading.Thread(target=self._write_forever, name="database-writer", daemon=True)
         self._thread.start()
+
+    async def start_reading(self) -> None:
+        """Open it beside the bot that writes to it, without changing anything.
+
+        Raises:
+            NotFound: there is none yet.
+            Conflict: it is of another version of Trainyard.
+            Unavailable: it cannot be opened.
+        """
+        url = make_url(self.url)
+        if url.get_backend_name() == "sqlite" and not await asyncio.to_thread(Path(url.database or "").is_file):
+            raise NotFound(
+                f"There is no database {url.database} yet; a bot makes it when it starts first. "
+                "TRAINYARD_HOME or TRAINYARD_DATABASE_URL says where it is."
+            )
+        self._engine = open_engine(self.url)
+        found = await self.read(version_of)
+        if found != NEWEST:
+            raise Conflict(
+                f"The database has the schema {found or 'of nothing'}, and this Trainyard reads {NEWEST}. "
+                "Start the bot of this version once; it brings the database up to date."
+            )
 
     async def write(self, run: Callable[[Connection], T]) -> T:
         """Run `run` in a transaction; returns after the commit. What it raises is raised here, and undone.

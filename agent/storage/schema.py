@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Connection, Engine, inspect, text
 
 NEWEST = "0014"
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -10,8 +10,9 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 def upgrade(engine: Engine) -> None:
     """Bring the database to `NEWEST`. Alembic is imported only when there is something to do."""
-    if _version(engine) == NEWEST:
-        return
+    with engine.connect() as connection:
+        if version_of(connection) == NEWEST:
+            return
     from alembic import command  # noqa: PLC0415 - 0.3 s that most starts do not need
     from alembic.config import Config  # noqa: PLC0415
 
@@ -22,8 +23,8 @@ def upgrade(engine: Engine) -> None:
         command.upgrade(config, NEWEST)
 
 
-def _version(engine: Engine) -> str | None:
-    with engine.connect() as connection:
-        if not inspect(connection).has_table("alembic_version"):
-            return None
-        return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+def version_of(connection: Connection) -> str | None:
+    """The version of a database; None for an empty one."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()

@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
 
 from agent import wire
 from agent.domain.approvals import AGAIN_KEY, CARD_KEY
@@ -13,12 +12,14 @@ from agent.domain.content import Content
 from agent.domain.errors import Conflict
 from agent.domain.inbound import Inbound, Person, Thread
 from agent.domain.questions import QUESTION_KEY
+from agent.domain.session_events import Recording
 from agent.ports import ModelMessage, Role
 from agent.storage.conversations import as_message, as_turn
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
+from agent.storage.session_events import events_of
 from agent.storage.tables import approval, binding, compaction, inbox, message, outbox, question, turn
-from agent.stores import InboxState, Turn, TurnState
+from agent.stores import InboxState, SessionInfo, Turn, TurnState
 
 DELETED = "[deleted]"
 BUSY = "A turn is at work here, or waits for people. Stop it or decide it first."
@@ -60,16 +61,27 @@ class SqlSessions:
 
         return await self._database.write(store)
 
-    async def exported(self, session_id: str) -> Sequence[tuple[datetime, ModelMessage]]:
-        """Everything that was said, oldest first, each with the time at which its turn began."""
+    async def recording(self, session_id: str) -> Recording:
+        """Everything that happened; without events where there is no such session."""
+        events = await self._database.read(lambda connection: events_of(connection, session_id))
+        return Recording(session=session_id, events=tuple(events))
+
+    async def recent(self, most: int) -> Sequence[SessionInfo]:
+        """The sessions in which something was said last, the newest first."""
+        first, last = func.min(message.c.id), func.max(message.c.id)
+        spans = select(message.c.session_id, first.label("first"), last.label("last")).group_by(message.c.session_id)
+        span = spans.order_by(last.desc()).limit(most).subquery()
         query = (
-            select(message, turn.c.person, turn.c.kind, turn.c.created_at)
-            .join_from(message, turn, message.c.turn_id == turn.c.id)
-            .where(message.c.session_id == session_id)
-            .order_by(message.c.id)
+            select(span.c.session_id, turn.c.created_at, message.c.text)
+            .join(message, message.c.id == span.c.first)
+            .join(turn, turn.c.id == message.c.turn_id)
+            .order_by(span.c.last.desc())
         )
         rows = await self._database.read(lambda connection: connection.execute(query).all())
-        return [(row.created_at, as_message(row)) for row in rows]
+        homes = [await self.threads(row.session_id) for row in rows]
+        return [
+            SessionInfo(row.session_id, home, row.created_at, row.text) for row, home in zip(rows, homes, strict=True)
+        ]
 
     async def threads(self, session_id: str) -> Sequence[Thread]:
         """The threads of a session; empty where there is no such session."""

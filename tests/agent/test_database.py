@@ -16,7 +16,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, insert, inspect, select, text
 
 from agent import wire
-from agent.domain.errors import Conflict, Unavailable
+from agent.domain.errors import Conflict, NotFound, Unavailable
 from agent.domain.runs import RunState
 from agent.ports import AttachedFile, Role
 from agent.storage import database as module
@@ -34,6 +34,25 @@ from tests.fakes import ALICE, START, THREAD
 def postgres() -> Iterator[str]:
     with cluster() as address:
         yield address
+
+
+async def test_a_database_is_read_beside_its_bot_and_nothing_is_changed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'test.db'}"
+    beside = Database(url)
+    with pytest.raises(NotFound, match=r"There is no database .*test\.db yet; a bot makes it"):
+        await beside.start_reading()
+    assert not (tmp_path / "test.db").exists()
+    database = Database(url)
+    await database.start()
+    run = await a_run(sql_stores(database))
+    await beside.start_reading()
+    assert (await sql_stores(beside).runs.get(run.id)).id == run.id
+    await beside.close()
+    await database.write(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '0001'")))
+    with pytest.raises(Conflict, match="has the schema 0001, and this Trainyard reads"):
+        await beside.start_reading()
+    await beside.close()
+    await database.close()
 
 
 async def test_a_lock_that_somebody_holds_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

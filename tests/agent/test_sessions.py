@@ -127,13 +127,18 @@ async def test_export_gives_all_of_it_as_two_files(harness: Harness) -> None:
         await tells(harness, brain, "export")
     files: tuple[Document, ...] = harness.adapter.shown[-1].files
     assert [file.name for file in files] == ["conversation.jsonl", "conversation.md"]
-    rows = [json.loads(line) for line in Path(files[0].path).read_text().splitlines()]
-    assert [(row["role"], row["text"], row.get("speaker")) for row in rows] == [
-        ("user", "hello there", "alice"),
-        ("assistant", "Hello.", None),
-        ("user", "bye", "bob"),
-        ("assistant", "Bye.", None),
+    header, *rows = [json.loads(line) for line in Path(files[0].path).read_text().splitlines()]
+    assert (header["kind"], header["version"]) == ("session", 1)
+    assert [(row["kind"], row.get("text") or row.get("state"), row.get("person")) for row in rows] == [
+        ("asked", "hello there", "alice"),
+        ("replied", "Hello.", None),
+        ("turn_ended", "done", None),
+        ("compacted", None, None),
+        ("asked", "bye", "bob"),
+        ("replied", "Bye.", None),
+        ("turn_ended", "done", None),
     ]
+    assert "_A fresh start._" in Path(files[1].path).read_text()
     assert "**Trainyard**\n\nBye." in Path(files[1].path).read_text()
 
 

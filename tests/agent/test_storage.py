@@ -22,6 +22,7 @@ from agent.domain.events import Ended, Logged, Measured, MetricRow, Started, Wor
 from agent.domain.ids import is_run_id, new_run_id, new_ulid
 from agent.domain.questions import Question
 from agent.domain.runs import ENDED, TRANSITIONS, Outcome, Run, RunState, may_become
+from agent.domain.session_events import Asked, TurnEnded
 from agent.ports import AttachedFile, MessageRef, ModelMessage, Role, ToolCall, Whisper
 from agent.storage import sql_stores
 from agent.storage.database import Database
@@ -282,7 +283,18 @@ async def test_what_is_left_out_and_taken_back_on_both_databases(stores: Stores)
         await sessions.undo(second.id)
     await conversations.end_turn(second, ModelMessage(Role.ASSISTANT, "Hm."), key="k2", content=Content(text="Hm."))
     assert [said.text for said in await sessions.undo(second.id)] == ["go", "Hm."]
-    assert [said.text for _, said in await sessions.exported(first.session_id)] == ["go", "short", "Bye.", "go", "Hm."]
+    events = (await sessions.recording(first.session_id)).events
+    assert [(event.kind, getattr(event, "text", "")) for event in events] == [
+        *(("asked", "go"), ("tool_answered", "short"), ("replied", "Bye."), ("turn_ended", ""), ("compacted", "")),
+        *(("asked", "go"), ("replied", "Hm."), ("turn_ended", "")),
+    ]
+    assert isinstance(events[-1], TurnEnded)
+    assert events[-1].state == "undone"
+    (listed,) = await sessions.recent(5)
+    assert (listed.id, listed.asked, [thread.key for thread in listed.threads]) == (
+        *(first.session_id, "go"),
+        [THREAD.key],
+    )
     other = THREAD.model_copy(update={"thread_id": "1700000000.123456"})
     await sessions.bind(other, first.session_id)
     assert await sessions.at("https://x.slack.com/archives/C1/p1700000000123456", THREAD) == first.session_id
@@ -290,5 +302,7 @@ async def test_what_is_left_out_and_taken_back_on_both_databases(stores: Stores)
     assert {thread.key for thread in await sessions.threads(first.session_id)} == {THREAD.key, other.key}
     assert await sessions.forget(BOB) == 0
     assert await sessions.forget(ALICE) == 2
-    assert (await sessions.exported(first.session_id))[0][1].text == "[deleted]"
+    begun = (await sessions.recording(first.session_id)).events[0]
+    assert isinstance(begun, Asked)
+    assert (begun.text, begun.person) == ("[deleted]", "U-alice")
     assert (await conversations.context(first.session_id)).compaction.summary == "[deleted]"

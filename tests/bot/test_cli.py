@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from bot.cli import app
 
-COMMANDS = ("chat", "up", "bot", "worker", "doctor", "chart", "demo", "manifest")
+COMMANDS = ("chat", "up", "bot", "worker", "doctor", "replay", "chart", "demo", "manifest")
 
 
 def said(*words: str) -> str:

@@ -1,0 +1,169 @@
+"""The events of a session, made of its rows: messages, approvals, questions, cards, compactions, states of turns."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from sqlalchemy import Connection, Row, select
+
+from agent import wire
+from agent.domain.content import Card, Content
+from agent.domain.inbound import Thread
+from agent.domain.questions import Question
+from agent.domain.session_events import (
+    TOOL_CARD_KEY,
+    ApprovalAct,
+    ApprovalAsked,
+    Asked,
+    CardShown,
+    Compacted,
+    QuestionAsked,
+    Replied,
+    SessionEvent,
+    Steered,
+    ToolAnswered,
+    ToolCalled,
+    TurnEnded,
+)
+from agent.ports import ModelMessage, Role, ToolCall
+from agent.storage.conversations import as_message
+from agent.storage.tables import approval, audit_entry, compaction, message, outbox, question, turn
+from agent.stores import TurnKind, TurnState
+
+_BY = {TurnKind.ASKED: "words", TurnKind.COMMANDED: "command", TurnKind.NOTICED: "monitor"}
+
+
+def events_of(connection: Connection, session_id: str) -> list[SessionEvent]:
+    """Everything that happened in a session, oldest first; none where there is no such session."""
+    rows = connection.execute(
+        select(message, turn.c.person, turn.c.kind, turn.c.created_at, turn.c.state, turn.c.thread)
+        .join_from(message, turn, message.c.turn_id == turn.c.id)
+        .where(message.c.session_id == session_id)
+        .order_by(message.c.id)
+    ).all()
+    made = connection.execute(
+        select(compaction).where(compaction.c.session_id == session_id).order_by(compaction.c.id)
+    ).all()
+    compactions, turns = list(made), _turns(connection, session_id, rows)
+    last = {row.turn_id: row.id for row in rows}
+    events: list[SessionEvent] = []
+    for row in rows:
+        while compactions and _came_before(compactions[0], row):
+            events.append(_compacted(compactions.pop(0), row.turn_id))
+        events += turns[row.turn_id].events(row)
+        if last[row.turn_id] == row.id:
+            events += turns[row.turn_id].cards()
+            events.append(TurnEnded(turn=row.turn_id, state=row.state))
+    return [*events, *(_compacted(left, rows[-1].turn_id) for left in compactions)]
+
+
+def _came_before(made: Row[Any], said: Row[Any]) -> bool:
+    """Whether a compaction was made before a message; a turn that was taken back does not count as its newest."""
+    return bool(made.made_after < said.id) and bool(said.state != TurnState.UNDONE or made.at < said.created_at)
+
+
+def _compacted(made: Row[Any], turn_id: str) -> Compacted:
+    return Compacted(turn=turn_id, at=made.at, summary=made.summary)
+
+
+@dataclass
+class _Turn:
+    """What stands beside the messages of one turn; the events of a message take what belongs to it."""
+
+    id: str
+    approvals: dict[str, Row[Any]] = field(default_factory=dict)  # by call
+    acts: dict[str, list[Row[Any]]] = field(default_factory=dict)  # entries of the audit log by approval
+    questions: dict[str, Question] = field(default_factory=dict)  # by call
+    shown: dict[str, Card] = field(default_factory=dict)  # by call, or by the name that a tool gave its post
+    tools: dict[str, str] = field(default_factory=dict)  # names by call
+
+    def events(self, row: Row[Any]) -> Iterator[SessionEvent]:
+        """What one message says."""
+        said = as_message(row)
+        match said.role:
+            case Role.USER:
+                yield self._words(said, row)
+            case Role.TOOL:
+                yield ToolAnswered(
+                    turn=self.id,
+                    call=said.call_id,
+                    tool=self.tools.get(said.call_id, ""),
+                    text=said.text,
+                    chars=said.cut_chars or len(said.text),
+                )
+                yield from self.cards(said.call_id)
+            case _:
+                yield from self._reply(said)
+
+    def cards(self, *posts: str) -> Iterator[SessionEvent]:
+        """Cards that are not given yet: of these posts, else all."""
+        for post in posts or tuple(self.shown):
+            if (card := self.shown.pop(post, None)) is not None:
+                yield CardShown(turn=self.id, card=card)
+
+    def _words(self, said: ModelMessage, row: Row[Any]) -> SessionEvent:
+        files, person = tuple(file.name for file in said.files), said.speaker or "somebody"
+        if said.steers:
+            return Steered(turn=self.id, person=person, text=said.text, files=files)
+        person = "the monitor" if said.noticed else person
+        by = _BY[TurnKind(row.kind)]
+        return Asked.model_validate(
+            {"turn": self.id, "at": row.created_at, "by": by, "person": person, "text": said.text, "files": files}
+        )
+
+    def _reply(self, said: ModelMessage) -> Iterator[SessionEvent]:
+        yield Replied(turn=self.id, text=said.text, model=said.model, tokens=said.tokens, cost_usd=said.cost_usd)
+        for call in said.calls:
+            self.tools[call.id] = call.name
+            yield ToolCalled(turn=self.id, call=call.id, tool=call.name, arguments=call.arguments)
+            yield from self._people(call)
+
+    def _people(self, call: ToolCall) -> Iterator[SessionEvent]:
+        """What people were asked about a call, and what they decided."""
+        if (asked := self.questions.get(call.id)) is not None:
+            yield QuestionAsked(turn=self.id, call=call.id, text=asked.text, choices=asked.choices)
+        if (row := self.approvals.get(call.id)) is None:
+            return
+        card = wire.decode(Content, row.card).card
+        yield ApprovalAsked(turn=self.id, at=row.created_at, approval=row.id, tool=row.tool, card=card)
+        for entry in self.acts.get(row.id, ()):
+            reason = row.reason if entry.act == "rejected" else ""
+            yield ApprovalAct(
+                turn=self.id, at=entry.at, approval=row.id, act=entry.act, person=entry.name, reason=reason
+            )
+
+
+def _turns(connection: Connection, session_id: str, rows: Sequence[Row[Any]]) -> dict[str, _Turn]:
+    """The turns of these messages, each with what stands beside them."""
+    turns = {row.turn_id: _Turn(row.turn_id) for row in rows}
+    threads = [wire.decode(Thread, text) for text in {row.thread for row in rows}]
+    acts = _acts(connection, threads)
+    for row in connection.execute(select(approval).where(approval.c.session_id == session_id)).all():
+        if row.turn_id in turns:
+            turns[row.turn_id].approvals[row.call_id] = row
+            turns[row.turn_id].acts[row.id] = acts.get(row.id, [])
+    for row in connection.execute(select(question).where(question.c.session_id == session_id)).all():
+        if row.turn_id in turns:
+            turns[row.turn_id].questions[row.call_id] = wire.decode(Question, row.asked)
+    posts = (
+        select(outbox.c.key, outbox.c.content)
+        .where(outbox.c.thread_key.in_({thread.key for thread in threads}))
+        .order_by(outbox.c.id)
+    )
+    for row in connection.execute(posts.where(outbox.c.key.startswith(TOOL_CARD_KEY.partition("{")[0]))).all():
+        _, turn_id, post = row.key.split(":", 2)
+        if turn_id in turns and (card := wire.decode(Content, row.content).card) is not None:
+            turns[turn_id].shown[post] = card
+    return turns
+
+
+def _acts(connection: Connection, threads: Sequence[Thread]) -> dict[str, list[Row[Any]]]:
+    """What the audit log of these threads' channels says that people did, by approval."""
+    query = select(audit_entry).where(
+        audit_entry.c.channel.in_({thread.channel_key for thread in threads}),
+        audit_entry.c.act.in_(get_args(ApprovalAct.model_fields["act"].annotation)),
+    )
+    acts: dict[str, list[Row[Any]]] = {}
+    for row in connection.execute(query.order_by(audit_entry.c.number)).all():
+        acts.setdefault(row.subject.partition(" ")[0], []).append(row)
+    return acts

@@ -1,0 +1,103 @@
+"""A recorded session has everything that happened in it, and can be read back and shown."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from agent.conversation.exported import as_markdown
+from agent.domain.errors import BadData
+from agent.domain.session_events import ApprovalAct, ApprovalAsked, CardShown, Recording, recording_of
+from agent.ports import ModelReply, ToolCall
+from bot.console.replay import play
+from tests.agent.conftest import Harness
+from tests.agent.test_turns import attached
+from tests.fakes import BOB, THREAD, ScriptedModel, said
+
+ASK = ToolCall("c1", "ask_user", '{"question": "Which seed?", "choices": ["3", "7"]}')
+LOOK = ToolCall("c2", "inspect_dataset", '{"file": "visits.csv"}')
+TRAIN = ToolCall("c3", "start_training", '{"file": "visits.csv", "target": "visited_doctor", "settings": {"seed": 7}}')
+
+
+async def recorded(harness: Harness, csv: Path) -> Recording:
+    """A question, an answer, a card, an approval that somebody rejects, an undone turn and a fresh start."""
+    harness.model = ScriptedModel(
+        ModelReply("Let me look.", (ASK, LOOK), "m", tokens_in=900, tokens_out=100, cost_usd=0.01),
+        ModelReply("", (TRAIN,), "m"),
+        ModelReply("Then not.", (), "m"),
+        ModelReply("Hello, bob.", (), "m"),
+    )
+    async with harness.open() as brain:
+        await brain.router.accept(said("train on it", files=attached(csv)))
+        await harness.until(lambda: any(c.card and "A question" in c.card.title for c in harness.adapter.shown))
+        await brain.router.accept(said("7"))
+        await harness.until(lambda: any(c.card and c.card.kind == "approval" for c in harness.adapter.shown))
+        approval = harness.adapter.button("approve").subject
+        await brain.router.accept(said(f"reject {approval} because it is late"))
+        await harness.until(lambda: "Then not." in harness.adapter.texts())
+        for words in ("hello there", "undo", "new"):
+            await brain.router.accept(said(words, person=BOB))
+            await brain.router.idle()
+        session_id = await brain.stores.conversations.session_of(THREAD, create=False)
+        return await brain.stores.sessions.recording(session_id or "")
+
+
+async def test_a_recording_has_all_that_happened_and_can_be_read_back(harness: Harness, csv: Path) -> None:
+    recording = await recorded(harness, csv)
+    assert [event.kind for event in recording.events] == [
+        *("asked", "replied", "tool_called", "question_asked", "tool_called", "tool_answered", "card_shown"),
+        *("tool_answered", "replied", "tool_called", "approval_asked", "approval_act", "tool_answered"),
+        *("replied", "turn_ended", "asked", "replied", "turn_ended", "compacted"),
+    ]
+    (asked,) = (event for event in recording.events if isinstance(event, ApprovalAsked))
+    (decided,) = (event for event in recording.events if isinstance(event, ApprovalAct))
+    assert asked.card is not None
+    assert (decided.approval, decided.act, decided.person, decided.reason) == (
+        *(asked.approval, "rejected", "alice"),
+        "it is late",
+    )
+    lines = list(recording.lines())
+    assert json.loads(lines[0]) == {"kind": "session", "version": 1, "session": recording.session}
+    assert recording_of(lines) == recording
+
+
+async def test_a_recording_is_shown_as_it_was(harness: Harness, csv: Path) -> None:
+    recording = await recorded(harness, csv)
+    out = io.StringIO()
+    await play(recording, Console(file=out, width=100))
+    shown = out.getvalue()
+    for text in (
+        *("› alice", "train on it", "@visits.csv", "Let me look.", "→ inspect_dataset", "Which seed?", "[3 · 7]"),
+        *("Rejected by alice: it is late", "Then not.", "› bob", "This turn was taken back.", "A fresh start."),
+    ):
+        assert text in shown
+    assert "[Approve]" not in shown
+    markdown = as_markdown(recording)
+    assert "**bob**" in markdown
+    assert "_Rejected by alice: it is late_" in markdown
+
+
+async def test_a_recording_names_no_folder_of_this_machine(harness: Harness, csv: Path) -> None:
+    recording = await recorded(harness, csv)
+    card = next(event for event in recording.events if isinstance(event, CardShown)).card
+    picture = {"path": "/home/ann/.trainyard/charts/a.png", "alt": "A curve.", "sha256": "0"}
+    drawn = CardShown.model_validate({"turn": "t-1", "card": card.model_dump() | {"picture": picture}})
+    lines = "\n".join(recording.model_copy(update={"events": (drawn,)}).lines())
+    assert '"path": "a.png"' in lines
+    assert "/home/ann" not in lines
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([], "The file is empty"),
+        (['{"role": "user"}'], "its first line is not about a session"),
+        (['{"kind": "session", "version": 9}'], "has version 9, and this Trainyard reads version 1"),
+        (['{"kind": "session", "version": 1}', "", '{"kind": "sang"}'], "Line 3 is no event of a session"),
+    ],
+)
+def test_what_is_no_recording_is_refused_with_its_line(lines: list[str], why: str) -> None:
+    with pytest.raises(BadData, match=why):
+        recording_of(lines)
