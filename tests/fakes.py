@@ -30,6 +30,7 @@ from agent.domain.orders import (
     PredictOrder,
     StopOrder,
 )
+from agent.domain.pictures import PictureSpec
 from agent.domain.runs import DEFAULT_ENGINE, RunSpec
 from agent.domain.sources import PathSource
 from agent.ports import (
@@ -322,13 +323,13 @@ class FakeBundles:
 
 class FakeCharts:
     def __init__(self) -> None:
-        self.drawn: deque[ChartSpec] = deque(maxlen=50)
+        self.drawn: deque[ChartSpec | PictureSpec] = deque(maxlen=50)
 
-    async def render(self, spec: ChartSpec) -> bytes:
+    async def render(self, spec: ChartSpec | PictureSpec) -> bytes:
         self.drawn.append(spec)
         return b"\x89PNG" + spec.title.encode()
 
-    async def describe(self, spec: ChartSpec) -> str:
+    async def describe(self, spec: ChartSpec | PictureSpec) -> str:
         return spec.title
 
 

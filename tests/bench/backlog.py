@@ -7,7 +7,6 @@ The latter prints JSON. `drained_s` is from the bot's first look at the streams 
 import argparse
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -109,4 +108,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -28,7 +28,8 @@ async def main() -> None:
     """Serve until SIGTERM."""
     url, app_token = os.environ["SLACK_API_URL"], os.environ["SLACK_APP_TOKEN"]
     app = make_app(url, os.environ["SLACK_BOT_TOKEN"])
-    await AsyncSocketModeHandler(app, app_token, web_client=AsyncWebClient(token=app_token, base_url=url)).start_async()
+    handler = AsyncSocketModeHandler(app, app_token, web_client=AsyncWebClient(token=app_token, base_url=url))
+    await handler.start_async()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

@@ -70,7 +70,8 @@ async def _both(home: Path, redis_url: str) -> tuple[float, float]:
         plain.send_task(PLAIN, args=[text], ignore_result=True)
 
     say(f"dispatch: {WARM_UP + ROUNDS} orders each")
-    ours, peer = [], []
+    ours: list[float] = []
+    peer: list[float] = []
     for _ in range(WARM_UP + ROUNDS):
         for send, which, into in ((send_ours, "ours", ours), (send_plain, "plain", peer)):
             began = time.monotonic()

@@ -24,6 +24,7 @@ from tests.bench.processes import clean_environment, home_with_redis, python
 from tests.bench.progress import say
 from tests.bench.rows import Row, limited
 from tests.faults.proxy import Proxy, proxied
+from worker.client.blobs import FolderBlobs
 from worker.client.redis_url import for_client, socket_path
 
 WATCHED_S = 45.0
@@ -65,7 +66,7 @@ def measure() -> Sequence[Row]:
 
 async def _half_open(home: Path, url: str, ours: Proxy, peer: Proxy) -> tuple[float, float]:
     client = redis.Redis.from_url(for_client(url), socket_timeout=2 * LIMIT_S)
-    fleet, plain, order = NoopFleet(url, home / "keys"), plain_app(url), an_order()
+    fleet, plain, order = NoopFleet(url, home / "keys", FolderBlobs(home / "blobs")), plain_app(url), an_order()
 
     async def send_ours() -> None:
         await fleet.submit(order)
@@ -104,7 +105,7 @@ async def _hung(home: Path, url: str) -> tuple[float, float]:
     client = redis.Redis.from_url(for_client(url))
     pid = int(client.info("server")["process_id"])
     client.close()
-    fleet, order = NoopFleet(url, home / "keys"), an_order()
+    fleet, order = NoopFleet(url, home / "keys", FolderBlobs(home / "blobs")), an_order()
     await fleet.submit(order)
     plain = plain_app(url)
     plain.send_task(PLAIN, args=["run"], ignore_result=True)

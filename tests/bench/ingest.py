@@ -7,7 +7,6 @@ bot's database. `rss_*` is the bot's memory after the first fifth, when all its 
 import argparse
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -130,4 +129,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

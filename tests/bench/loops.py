@@ -49,7 +49,7 @@ def torch_blocks(folder: Path) -> Block:
         for step in range(STEPS["torch"]):
             loss = torch.nn.functional.mse_loss(network(inputs), wanted)
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             value = loss.item()
             logger.log_metrics(step=step, train_loss=value, accuracy=0.5, grad_norm=1.5, learning_rate=1e-3, epoch=0.1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from agent.domain.approvals import Approval, ApprovalState
+from agent.domain.budgets import Budget
 from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
 from agent.domain.ids import new_ulid
@@ -16,7 +17,10 @@ from agent.domain.questions import Question
 from agent.domain.runs import Run
 from agent.ports import MessageRef, ModelMessage, Whisper
 from agent.stores import (
+    Allowances,
     Approvals,
+    AuditLog,
+    Budgets,
     Context,
     Conversations,
     Inbox,
@@ -147,6 +151,14 @@ class MemoryUsage:
         """Nothing is kept."""
 
 
+class MemoryBudgets:
+    """Nobody has one."""
+
+    async def all(self) -> Sequence[Budget]:
+        """There are none."""
+        return ()
+
+
 class MemoryRuns:
     """Nothing runs."""
 
@@ -183,4 +195,7 @@ def memory_stores() -> Stores:
         runs=cast(Runs, MemoryRuns()),
         outbox=cast(Outbox, MemoryOutbox(posts)),
         usage=cast(ModelUsage, MemoryUsage()),
+        budgets=cast(Budgets, MemoryBudgets()),
+        allowances=cast(Allowances, None),  # nothing is approved
+        audit=cast(AuditLog, None),
     )

@@ -1,14 +1,15 @@
 """A language model's server as a process of its own: OpenAI's chat completions, streamed. It prints its port first.
 
 Answers 24 words, one a chunk, no two answers alike. A request whose last message says "add" is answered with a call of
-the first tool; a tool's result is answered with words. One that says "slowly" gets 50 words a second for as long as
-somebody listens. `GET /arrivals` has the moment of each request by the last words of its person, `GET /slow` how many
-slow words were written so far.
+the tool `add`; a tool's result is answered with words, or with one more call until "add 9 times" has got its nine. One
+that says "slowly" gets 50 words a second for as long as somebody listens. `GET /arrivals` has the moment of each
+request by the last words of its person, `GET /slow` how many slow words were written so far.
 """
 
 import asyncio
 import itertools
 import json
+import re
 import time
 from typing import Any
 
@@ -23,16 +24,24 @@ _numbers = itertools.count(1)
 
 def pieces_of(request: dict[str, Any]) -> list[dict[str, Any]]:
     """The deltas of one answer."""
-    last, number = request["messages"][-1], next(_numbers)
-    if last["role"] == "user" and "add" in str(last["content"]) and request.get("tools"):
-        return _call(request["tools"][0]["function"]["name"], number)
+    number = next(_numbers)
+    if _adds_again(request["messages"]) and request.get("tools"):
+        return _call(number)
     words = [{"content": f"word{number * 31 + at * 7} "} for at in range(WORDS)]
     return [{"role": "assistant", "content": ""}, *words]
 
 
-def _call(name: str, number: int) -> list[dict[str, Any]]:
-    head = {"index": 0, "id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": ""}}
-    parts = ['{"a": ', "2", ', "b": ', "3", "}"]
+def _adds_again(messages: list[dict[str, Any]]) -> bool:
+    """Whether the last of its person's words ask for one more call than they have got."""
+    asked = max(number for number, said in enumerate(messages) if said["role"] == "user")
+    words, called = str(messages[asked]["content"]), sum(said["role"] == "tool" for said in messages[asked:])
+    wanted = re.search(r"add (\d+) times", words)
+    return called < (int(wanted.group(1)) if wanted else 1) and "add" in words
+
+
+def _call(number: int) -> list[dict[str, Any]]:
+    head = {"index": 0, "id": f"call_{number}", "type": "function", "function": {"name": "add", "arguments": ""}}
+    parts = ['{"a": ', "2", ', "b": ', str(number), "}"]
     deltas: list[dict[str, Any]] = [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in parts]
     return [{"role": "assistant", "content": None, "tool_calls": [head]}, *deltas]
 

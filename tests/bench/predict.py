@@ -48,7 +48,7 @@ def measure() -> Sequence[Row]:
 async def _both(home: Path) -> tuple[float, float]:
     data = home / "iris.csv"
     data.write_text(sklearn_csv("iris"))
-    settings = Settings(home=home, redis_url="", database_url="", models="", card_pace_s=0.5, _env_file=None)  # type: ignore[call-arg]
+    settings = Settings(home=home, redis_url="", database_url="", models="", card_pace_s=0.5, _env_file=None)
     terminal = ConsoleAdapter(
         thread_id="bench", person="you", files=home / "files", read=False, screen=PlainScreen(Console(quiet=True))
     )

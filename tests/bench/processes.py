@@ -61,7 +61,7 @@ def first_line(process: "subprocess.Popen[str]") -> str:
     assert process.stdout is not None
     line = process.stdout.readline().strip()
     if not line:
-        raise RuntimeError(f"{process.args} ended with {process.wait(STOP_S)}")
+        raise RuntimeError(f"{process.args!r} ended with {process.wait(STOP_S)}")
     return line
 
 

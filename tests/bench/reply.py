@@ -45,13 +45,12 @@ async def _both(home: Path, redis_url: str) -> tuple[float, float]:
 
 async def _answered(slack: Workspace, channel: str) -> float:
     """Milliseconds. Each mention has a channel of its own, as a channel takes one message a second."""
-    slack.spoke_at = None
+    slack.spoke.clear()
     slack.channel(channel)
     began = time.perf_counter()
     asked = slack.user("alice").mention(ASKED, channel=channel)
-    await slack.until(lambda: slack.spoke_at)
-    assert slack.spoke_at is not None
-    spoke_at = slack.spoke_at
+    await slack.until(lambda: slack.spoke)
+    spoke_at = slack.spoke[0]
     await slack.until(lambda: len(slack.thread(asked.ts)) > 1)
     await asyncio.sleep(0.03)  # what a bot does after its answer belongs to no one's time
     return (spoke_at - began) * 1000

@@ -9,7 +9,10 @@ import pytest
 from tests.bench.__main__ import NAMES, Measure, chosen, main
 from tests.bench.logging_overhead import difference
 from tests.bench.model_server import WORDS, pieces_of
+from tests.bench.processes import clean_environment, first_line, python
 from tests.bench.rows import Row, alone, compared, limited, median, within, write
+from tests.bench.turn import SHORT, TEN_CALLS, WITH_TOOL
+from tests.bench.turn_ours import ready
 
 
 def test_a_ratio_says_how_many_times_better_we_are() -> None:
@@ -91,6 +94,14 @@ def test_the_model_server_varies_its_words_and_calls_the_tool_once() -> None:
     first, second = pieces_of(after), pieces_of(after)
     assert len(first) == WORDS + 1
     assert len({piece["content"] for piece in (*first[1:], *second[1:])}) == 2 * WORDS
+
+
+@pytest.mark.parametrize("durable", [False, True])
+async def test_our_side_of_a_turn_is_the_bots_own(tmp_path: Path, *, durable: bool) -> None:
+    with python("-m", "tests.bench.model_server", log=tmp_path / "server.log", env=clean_environment()) as server:
+        async with ready(tmp_path, f"http://127.0.0.1:{first_line(server)}/v1", durable=durable) as ours:
+            for words in (SHORT, WITH_TOOL, TEN_CALLS):
+                assert await ours.take(words) > 0
 
 
 def test_an_overhead_is_told_from_the_controls_own_noise() -> None:

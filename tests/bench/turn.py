@@ -1,4 +1,4 @@
-"""Row: one turn of the loop, against pydantic-ai and openai-agents on the same model server.
+"""Rows: one turn of the loop, against pydantic-ai and openai-agents on the same model server; each call of a long one.
 
 What is compared is what is left of a turn when the model client's own time is taken out: of ours the time spent
 waiting for the model port, of the peers' the bare OpenAI client's time for the same calls, measured in the same round.
@@ -11,10 +11,12 @@ from pathlib import Path
 
 from tests.bench.processes import clean_environment, first_line, python
 from tests.bench.progress import say
-from tests.bench.rows import Row, compared, median
+from tests.bench.rows import Row, alone, compared, median
 
 SHORT = "Say something short, please."
 WITH_TOOL = "What do you get when you add 2 and 3?"
+TEN_CALLS = "Please add 10 times."
+A_CALL_MS = 3.0
 ROUNDS, TURNS = 15, 12
 SETTLING = 3  # turns of each block that do not count, so that nobody pays for the caches that another has used
 IN_MEMORY = 5.0
@@ -33,10 +35,26 @@ def measure() -> Sequence[Row]:
 async def _rows(folder: Path, url: str) -> list[Row]:
     short = await _overheads(folder / "short", url, SHORT)
     tool = await _overheads(folder / "tool", url, WITH_TOOL)
+    call_ms = await _each_call(folder / "calls", url)
     return [
         *_pair("turn: a short answer", short),
         *_pair("turn: with one tool call", tool),
+        alone("turn: each call of ten, durable", ours=call_ms, unit="ms", at_most=A_CALL_MS),
     ]
+
+
+async def _each_call(folder: Path, url: str) -> float:
+    """Median milliseconds that one tool call and the model's next step add to a turn, every row durable."""
+    from tests.bench import turn_ours
+
+    folder.mkdir()
+    say(f"turn: {ROUNDS} rounds of {TURNS} times “{TEN_CALLS}”")
+    added: list[float] = []
+    async with turn_ours.ready(folder, url, durable=True) as ours:
+        for _ in range(1 + ROUNDS):
+            short = await _several(ours.take, SHORT)
+            added.append((await _several(ours.take, TEN_CALLS) - short) / 10)
+    return median(added[1:])
 
 
 def _pair(name: str, overheads: dict[str, float]) -> list[Row]:
@@ -44,11 +62,12 @@ def _pair(name: str, overheads: dict[str, float]) -> list[Row]:
     say(name + ": " + ", ".join(f"{who} {value:.2f} ms" for who, value in overheads.items()))
     memory, durable = overheads.pop("ours in memory"), overheads.pop("ours durable")
     peer = min(overheads, key=overheads.__getitem__)
-    rest = {"peer": overheads[peer], "peer_name": peer, "unit": "ms"}
-    return [
-        compared(f"{name}, in memory", ours=memory, at_least=IN_MEMORY, **rest),
-        compared(f"{name}, durable", ours=durable, at_least=DURABLE, **rest),
-    ]
+
+    def row(how: str, ours: float, at_least: float) -> Row:
+        theirs = overheads[peer]
+        return compared(f"{name}, {how}", ours=ours, peer=theirs, peer_name=peer, unit="ms", at_least=at_least)
+
+    return [row("in memory", memory, IN_MEMORY), row("durable", durable, DURABLE)]
 
 
 async def _overheads(folder: Path, url: str, text: str) -> dict[str, float]:

@@ -9,26 +9,21 @@ import itertools
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from agent.brain import Options, build
 from agent.clock import SystemClock
-from agent.conversation.approvals import ApprovalService
-from agent.conversation.compaction import Compactor
-from agent.conversation.facts import ThreadFacts
-from agent.conversation.guards import TurnLimits
-from agent.conversation.loop import TurnLoop
-from agent.conversation.questions import QuestionService
 from agent.conversation.sessions import InboxRouter
-from agent.conversation.tool_calls import ToolCalls
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Attachment, Inbound, Person, Platform, Said, Thread
 from agent.domain.policy import Effect
+from agent.llm.acts import act_asked
 from agent.ports import (
     Accept,
     ChatAdapter,
@@ -44,9 +39,9 @@ from agent.ports import (
 from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.stores import Stores
-from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Arguments, Caller, Result, Tool
 from tests.bench.memory_stores import memory_stores
+from tests.fakes import FakeBundles, FakeCharts, FakeFleet, engines_of
 from worker.client.blobs import FolderBlobs
 
 ALICE = Person(platform="slack", tenant="T1", id="U1", name="alice")
@@ -180,12 +175,15 @@ async def _add(caller: Caller, asked: _Sum) -> Result:
     return Result(str(asked.a + asked.b))
 
 
+ADD = Tool("add", "Add two whole numbers.", _Sum, Effect.READ, run=_add)
+
+
 class Adding:
-    """The one tool of a turn."""
+    """The tool that a turn calls."""
 
     def tools(self) -> Sequence[Tool]:
         """Its declaration."""
-        return (Tool("add", "Add two whole numbers.", _Sum, Effect.READ, run=_add),)
+        return (ADD,)
 
 
 class OurTurn:
@@ -221,45 +219,28 @@ class OurTurn:
 
 @contextlib.asynccontextmanager
 async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTurn]:
-    """Wired as `agent.brain` does, with one tool, over a real database in `folder` or over rows in memory."""
+    """A bot's own brain with one tool more, over a real database in `folder` or over rows in memory."""
     async with _stores(folder, durable=durable) as stores, aiohttp.ClientSession() as session:
-        adapter, clock, model = NoAdapter(), SystemClock(), HandModel(url, session)
+        adapter, model = NoAdapter(), HandModel(url, session)
         adapters: dict[str, ChatAdapter] = {"slack": adapter}
-        dispatcher = Dispatcher([Adding()])
-        delivery = OutboxDelivery(stores.outbox, adapters, clock, gap_s={})
-        approvals = ApprovalService(
-            stores.approvals,
-            stores.conversations,
-            dispatcher,
-            delivery,
-            clock,
-            lifetime=timedelta(hours=1),
-        )
-        questions = QuestionService(
-            stores.questions, stores.conversations, delivery, clock, lifetime=timedelta(hours=1)
-        )
-        calls = ToolCalls(stores.conversations, dispatcher, approvals, questions, delivery)
-        loop = TurnLoop(
-            stores.conversations,
-            lambda *_: model,
-            dispatcher,
-            calls,
-            delivery,
-            Compactor(stores.conversations, delivery, lambda _: model, stores.usage, clock, window=100_000),
-            ThreadFacts(stores.runs, stores.approvals, stores.questions, clock),
-            stores.usage,
-            clock,
-            limits=TurnLimits(),
-            answer_s=300.0,
-        )
-        router = InboxRouter(
-            stores, loop, approvals, questions, dispatcher, delivery, FolderBlobs(folder / "blobs"), adapters, clock
+        brain = build(
+            stores=stores,
+            adapters=adapters,
+            engines=engines_of(FakeFleet()),
+            blobs=FolderBlobs(folder / "blobs"),
+            bundles=FakeBundles(),
+            charts=FakeCharts(),
+            model=model,
+            clock=SystemClock(),
+            tokens=lambda nonce: nonce,
+            acts=act_asked,
+            options=Options(pictures=folder / "charts", monitor=False),
+            toolsets=(Adding(),),
         )
         try:
-            yield OurTurn(router, model, adapter, delivery)
+            yield OurTurn(brain.router, model, adapter, brain.delivery)
         finally:
-            await router.close()
-            await delivery.close()
+            await brain.close()
 
 
 @contextlib.asynccontextmanager

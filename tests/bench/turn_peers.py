@@ -29,10 +29,10 @@ def bare_client(client: AsyncOpenAI) -> Take:
     async def call(messages: list[dict[str, Any]]) -> tuple[str, dict[int, list[str]]]:
         text: list[str] = []
         calls: dict[int, list[str]] = {}
-        stream = await client.chat.completions.create(
+        stream = await client.chat.completions.create(  # type: ignore[call-overload]
             model="local",
-            messages=messages,  # type: ignore[arg-type]
-            tools=[TOOL],  # type: ignore[list-item]
+            messages=messages,
+            tools=[TOOL],
             stream=True,
             stream_options={"include_usage": True},
         )

@@ -81,7 +81,8 @@ def _row(name: str, warm: Sequence[float], cold: Sequence[float], times: float) 
 def _in_turn(
     place: Host, what: Mapping[str, str], name: str, *, data: bytes = b"", **asked: object
 ) -> tuple[list[float], list[float]]:
-    warm, cold = [], []
+    warm: list[float] = []
+    cold: list[float] = []
     for number in range(1 + ROUNDS):
         for is_warm, times in ((True, warm), (False, cold)):
             run = place.run_folder() if data else place.run_folder(**what)

@@ -18,16 +18,16 @@ LIMIT_S = 60.0
 
 
 class Workspace(SlackServer):
-    """`spoke_at` is when the last message of the bot arrived, before it was handled."""
+    """`spoke` has when each message of the bot arrived, before it was handled."""
 
     def __init__(self) -> None:
         """Slack's rates are lifted: this is no test of them."""
         super().__init__(rate_scale=1000.0, ack_deadline_s=30.0)
-        self.spoke_at: float | None = None
+        self.spoke: list[float] = []
 
     async def _api(self, request: web.Request) -> web.StreamResponse:
-        if request.match_info["method"] in SPEAKING and self.spoke_at is None:
-            self.spoke_at = time.perf_counter()
+        if request.match_info["method"] in SPEAKING:
+            self.spoke.append(time.perf_counter())
         return await super()._api(request)
 
     async def until(self, true: Callable[[], object]) -> None:
