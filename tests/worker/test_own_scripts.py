@@ -42,6 +42,25 @@ async def test_a_program_that_knows_nothing_of_trainyard_succeeds(yard: Yard) ->
     yard.gone("r-own000")
 
 
+async def test_without_artifacts_what_it_wrote_beside_itself_is_kept(yard: Yard) -> None:
+    program = """
+import pathlib
+from trainyard import TrainingRuntime
+rt = TrainingRuntime()
+rt.start("mine")
+rt.log_metrics(step=1, loss=0.5)
+rt.save_checkpoint(lambda folder: (folder / "at").write_text("x"), step=1)
+rt.finish()
+for name in ("model.pt", "lib/out/curve.csv", ".cache/hub", "data/more.csv", "lib/__pycache__/model.pyc"):
+    pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
+    pathlib.Path(name).write_text("written")
+"""
+    await yard.launch(yard.own("r-own005", {"main.py": program, "lib/model.py": "answer = 42\n"}, entry="main.py"))
+    outcome = yard.outcome("r-own005")
+    assert outcome.artifact is not None
+    assert outcome.artifact.files == ("lib/out/curve.csv", "model.pt")
+
+
 async def test_its_crash_is_reported_by_its_own_name(yard: Yard) -> None:
     await yard.launch(yard.own("r-own001", {"main.py": "import nothing_like_this\n"}, entry="main.py"))
     outcome = yard.outcome("r-own001")

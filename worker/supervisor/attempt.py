@@ -18,7 +18,7 @@ from typing import TypeVar
 from agent.domain.errors import AppError, TransientError
 from agent.domain.events import Accepted, Beat, Ended
 from agent.domain.orders import GpuInfo, LaunchOrder, Limits
-from agent.domain.runs import ExitClass, Outcome, RunState
+from agent.domain.runs import Artifact, ExitClass, Outcome, RunState
 from agent.wire import decode, encode
 from worker.client.blobs import BlobStore, make_blobs
 from worker.folders import HostFolder, RunFolder, cgroup_name, remove, write_atomically
@@ -238,9 +238,7 @@ class _Attempt:
             workspace.take_results(self._folder)
         name = f"{self._order.run}.tar"
         # All is done: neither its hours nor a store that is away for a while may cost the result.
-        artifact = self._with_retry(
-            records, lambda: outputs.pack_artifact(self._folder.path, self._blobs, name=name), despite=(Why.TIME,)
-        )
+        artifact = self._with_retry(records, lambda: self._packed(name), despite=(Why.TIME,))
         kept = self._with_retry(
             records,
             lambda: outputs.keep_results(results, self._blobs, run=self._order.run),
@@ -256,6 +254,10 @@ class _Attempt:
             notes=tuple(map(records.capture.redacted, outputs.read_notes(self._folder.path))),
             results=kept,
         )
+
+    def _packed(self, name: str) -> Artifact | None:
+        beside = self._layout.left_beside()
+        return outputs.pack_artifact(self._folder.path, self._blobs, name=name, beside=beside)
 
     def _with_retry(self, records: Records, act: Callable[[], T], *, despite: Collection[Why] = ()) -> T:
         """What `act` does with the store of files. A store that does not answer is asked again for `send_limit_s`.

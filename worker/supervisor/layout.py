@@ -4,6 +4,7 @@ Owns what was read of the bundle. Knows no order of steps. Called by `worker.sup
 """
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent.domain.orders import LaunchOrder
@@ -60,6 +61,11 @@ class Layout:
         """The bundle as it was approved, and what the training left for the evaluation, into the workspace."""
         workspace.furnish(self._folder, self._bundle, self._config())
         workspace.bring_predictions(self._folder)
+
+    def left_beside(self) -> Sequence[Path]:
+        """What a program of somebody's own wrote beside itself; none of a recipe, which knows where its result goes."""
+        own = self._order.spec.script is not None and self._order.spec.job is not JobKind.SERVING
+        return outputs.left_beside(self._folder.path, self._bundle) if own else ()
 
     def _lay_data(self, script: Script) -> None:
         """The files that a program of somebody's own reads, as `data/NAME`."""

@@ -7,9 +7,10 @@ Owns the rules for names inside tars. Trusts nothing that the training script wr
 import json
 import logging
 import math
+import re
 import shutil
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,6 +24,12 @@ from worker.folders import is_too_deep, read_plain, remove, write_atomically
 from worker.host.processes import boot_id
 from worker.supervisor.installing import ENVIRONMENT, INSTALLED
 
+_MOST_BESIDE_BYTES = 2 * 1024**3
+_RECORD = re.compile(
+    r"fence|lock|launch\.lock|(order|stop|supervisor|sent|meta|config|scorecard|error)\.json|outcome(-\d+)?\.json"
+    r"|spool(-\d+)?\.jsonl|metrics\.jsonl|(output|supervisor)\.log"
+    rf"|data|checkpoints|pictures|predictions|artifacts|{ENVIRONMENT}"
+)
 _BUNDLE_NAMES = ("train.py", "requirements.txt", "trainyard", "worker")
 _STALE = ("predictions", "artifacts", "scorecard.json", "error.json")
 _SPLIT = "split.json"
@@ -252,10 +259,37 @@ def read_error(folder: Path) -> tuple[ExitClass, str]:
         return ExitClass.BAD_DATA, general
 
 
-def pack_artifact(folder: Path, blobs: BlobStore, *, name: str) -> Artifact | None:
-    """Store artifacts/ as one tar: plain files only, the same bytes for the same content. None where there is none."""
+def left_beside(folder: Path, bundle: Collection[str]) -> Sequence[Path]:
+    """What a program wrote beside its own files, those of `bundle`: its result where it knows no artifacts/.
+
+    Names that begin with a dot are caches. More than 2 GiB in all is no result that was meant to be handed over: none.
+    """
+    found = [
+        path
+        for path in _plain_files(folder)
+        if path.relative_to(folder).as_posix() not in bundle and not _is_ours(path.relative_to(folder))
+    ]
+    return found if sum(path.stat().st_size for path in found) <= _MOST_BESIDE_BYTES else ()
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a path in a run's folder is a record of ours, installed, given, a cache, or read under its own name."""
+    return bool(_RECORD.fullmatch(path.parts[0])) or any(part[0] == "." or part == "__pycache__" for part in path.parts)
+
+
+def _plain_files(root: Path) -> list[Path]:
+    return sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def pack_artifact(folder: Path, blobs: BlobStore, *, name: str, beside: Sequence[Path] = ()) -> Artifact | None:
+    """Store artifacts/ as one tar: plain files only, the same bytes for the same content. None where there is none.
+
+    Where it is empty the files `beside` it are taken, by their names in `folder`.
+    """
     root = folder / "artifacts"
-    files = sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    files = _plain_files(root)
+    if not files:
+        root, files = folder, list(beside)
     if not files:
         return None
     aside = folder / ".artifact.tar"

@@ -15,6 +15,7 @@ from agent.domain.tasks import TASKS, Answer, candidate_label, metric_label
 from agent.runs.cards.pace import seconds_left, steps_a_second
 
 LOG_LINES_SHOWN = 6
+MOST_FILES = 5  # of what a program left, by name
 TRACEBACK_LINES_SHOWN = 15
 _S = RunState
 TONES: dict[RunState, Tone] = {
@@ -248,19 +249,27 @@ def _unmeasured_card(run: Run, rows: Sequence[MetricRow], ways: Sequence[Button]
     """The end of a program that left no predictions: its own numbers, said to be its own."""
     if run.spec.model is not None:
         return _predicted_card(run, ways)
-    model = run.outcome is not None and run.outcome.artifact is not None
-    kept = "Its `artifacts/` are kept." if model else "It left no `artifacts/`."
     name, own = run.spec.entry, run.spec.script is not None
     left = "" if own else "It left no `predictions/model.csv`, so nothing was measured on the sealed test rows. "
     return Card(
         kind="result",
         title=f"{run.id} {state_words(run)}",
         tone=TONES.get(run.state, "neutral"),
-        body=f"`{name}` ended without an error. {left}{kept}",
+        body=f"`{name}` ended without an error. {left}{_kept(run)}",
         facts=tuple(_metric_facts(rows)),
         buttons=(*ways, *run_buttons(run)),
         footer=f"Numbers as reported by {name}" if rows else "",
     )
+
+
+def _kept(run: Run) -> str:
+    """What a program left, and how to get it."""
+    artifact = run.outcome.artifact if run.outcome else None
+    if artifact is None:
+        return "It left nothing in `artifacts/`, and beside itself nothing or more than 2 GiB."
+    named = ", ".join(f"`{name}`" for name in artifact.files[:MOST_FILES])
+    more = len(artifact.files) - MOST_FILES
+    return f"It left {named}{f' and {more:,} more' if more > 0 else ''}: `download {run.id}` hands them over."
 
 
 def _predicted_card(run: Run, ways: Sequence[Button]) -> Card:
