@@ -16,7 +16,19 @@ from agent.tools.charts.chart_views import view_of as chart_view_of
 from agent.tools.charts.chart_words import RESULT_WORDS, SMOOTH_WORDS, USAGE_WORDS
 from agent.tools.runs.log_views import view_of
 
-DECISIONS = {"approve": True, "yes": True, "reject": False, "no": False}
+DECISIONS = {"approve": True, "yes": True, "ok": True, "reject": False, "no": False}
+# What people say for `yes`, `ok` and `no`, with nothing else. An `ok` may also mean that they have read it.
+_SAYS = {
+    phrase: meant
+    for meant, phrases in {
+        "yes": "yep|yeah|yup|y|sure|go ahead|go for it|do it|let's go|lgtm|approved|i approve|start it|ship it|"
+        "ja|ja gerne|mach das|los|einverstanden|oui|vas-y|d'accord|sí|si|dale|adelante|是|是的|好的|可以|同意",
+        "ok": "ok|okay|fine|alright|sounds good|looks good|passt|klar|vale|好",
+        "no": "nope|nah|never mind|nevermind|forget it|nein|nein danke|non|non merci|no gracias|不|不要|算了",
+    }.items()
+    for phrase in phrases.split("|")
+}
+_COURTESY = frozenset({"please", "thanks", "thank", "you", "bitte", "danke"})
 _NAMES = frozenset({"/train", "!train"})
 _CHART_WORDS = frozenset({"loss", "accuracy", "log", "time", "epoch", "all", "vs", "previous", "yesterday"})
 _PICTURE_WORDS = frozenset({*RESULT_WORDS, "matrix", "curve"})
@@ -55,8 +67,21 @@ def words_of(text: str) -> tuple[str, ...] | None:
     command = command_of(head)
     if command is not None and _bare(command, rest):
         return (head, *rest)
+    if (meant := _says(words)) is not None:
+        return (meant,)
     if head in DECISIONS:
         return _decision((head, *rest))
+    return None
+
+
+def _says(words: Sequence[str]) -> str | None:
+    """The `yes`, `ok` or `no` that these words are, with nothing else."""
+    plain = [word.lower().replace("’", "'").strip("?!.,。！") for word in words]
+    for said in (plain, [word for word in plain if word not in _COURTESY]):
+        phrase = " ".join(said)
+        meant = _SAYS.get(phrase) or _SAYS.get(phrase.removeprefix("ok ").removeprefix("okay "))
+        if meant is not None:
+            return meant
     return None
 
 
@@ -120,7 +145,8 @@ def _named_picture(rest: Sequence[str]) -> frozenset[str]:
 class Decision:
     """What typed words decide: which approval (empty: the open one), and why, or with which changes, `epochs=3`.
 
-    `always` lets the same kind of job start without asking from then on.
+    `always` lets the same kind of job start without asking from then on. What is not `sure` may only say that somebody
+    has read it.
     """
 
     approve: bool
@@ -128,6 +154,7 @@ class Decision:
     reason: str = ""
     changes: tuple[str, ...] = ()
     always: bool = False
+    sure: bool = True
 
 
 def decision_of(words: Sequence[str]) -> Decision:
@@ -149,7 +176,7 @@ def decision_of(words: Sequence[str]) -> Decision:
     if approve and words[0].lower() == "approve" and [word.lower() for word in rest] == ["always"]:
         return Decision(approve, approval_id, always=True)
     if all(word.lower().strip("?!.,") in _POLITE for word in rest):
-        return Decision(approve, approval_id)
+        return Decision(approve, approval_id, sure=words[0].lower() != "ok")
     raise BadRequest(
         f"I cannot read `{' '.join(words)[:100]}`. Write `approve a-…`, `approve a-… with epochs=3`, `reject a-…`, or "
         "`reject a-… because …`."
@@ -190,7 +217,7 @@ def _decision(words: tuple[str, ...]) -> tuple[str, ...] | None:
 
 def may_be_talk(words: Sequence[str]) -> bool:
     """Whether a decision can also be the answer to something that was asked in words."""
-    return words[0] in {"yes", "no"} and not decision_of(words).approval_id
+    return words[0] in {"yes", "ok", "no"} and not decision_of(words).approval_id
 
 
 def ends_answer(text: str) -> bool:

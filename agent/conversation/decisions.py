@@ -20,6 +20,7 @@ SHOWING_S, SHOWING_TRIES = 0.05, 60  # a card that is just being posted is waite
 READING = timedelta(seconds=5)  # after which a card that was changed counts as seen
 MOST_LISTED = 5
 LINE_CHARS = 300
+NOT_SURE = "Do you approve this?"
 NOT_SEEN = "You wrote that before this was shown."
 
 
@@ -61,6 +62,8 @@ class Decisions:
             raise NotAllowed("Only the person who asked, or an approver of this workspace, can decide this.")
         if len(own) > 1:
             return await self._asked_again(own, f"{len(own)} questions are open here.")
+        if not (said.sure or inbound.mentions_bot):
+            return await self._asked_again(own, NOT_SURE)
         return own[0] if said.changes or await self._counts(inbound, own[0]) else await self._asked_again(own, NOT_SEEN)
 
     async def _counts(self, inbound: Inbound, approval: Approval) -> bool:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from agent.brain import Brain
 from agent.conversation.prompt import as_read
 from agent.domain.errors import Unavailable
@@ -186,6 +188,36 @@ async def test_a_stranger_cannot_decide_in_words_here_or_elsewhere(harness: Harn
         assert harness.fleet.launched == []
         await brain.router.accept(said(f"approve {approval_id}", thread=elsewhere))
         await harness.until(lambda: len(harness.fleet.launched) == 1)
+
+
+@pytest.mark.parametrize(
+    "words", ["yep", "Go ahead!", "ok, go ahead please", "LGTM", "ja bitte", "vas-y", "好的", "ok"]
+)
+async def test_people_approve_in_their_own_words(harness: Harness, csv: Path, words: str) -> None:
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
+        await brain.router.accept(said(words))
+        await harness.until(lambda: len(harness.fleet.launched) == 1)
+
+
+@pytest.mark.parametrize("words", ["nope", "Never mind.", "nein danke"])
+async def test_people_reject_in_their_own_words(harness: Harness, csv: Path, words: str) -> None:
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
+        await brain.router.accept(said(words))
+        await harness.until(lambda: any(c.card and "Rejected by alice" in c.card.footer for c in harness.adapter.shown))
+
+
+async def test_an_ok_that_does_not_name_the_bot_is_asked_about(harness: Harness, csv: Path) -> None:
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
+        await brain.router.accept(said("ok", mentions_bot=False))
+        await harness.until(
+            lambda: any(c.card and "Do you approve this?" in c.card.body for c in harness.adapter.shown)
+        )
+        await brain.router.accept(said("ok, but what does it cost?", mentions_bot=False))
+        await brain.router.idle()
+        assert harness.fleet.launched == []
 
 
 async def test_an_approver_may_decide_for_others(harness: Harness, csv: Path) -> None:
