@@ -17,6 +17,7 @@ from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from agent.runs.cards.run_cards import result_card, run_card
 from agent.tools.dispatch import NeedsApproval
 from agent.tools.tool import Caller, Result
+from agent.tools.training.changing import arguments_of, with_options
 from agent.tools.training.programs import entry_of, environment_in, files_of, requirements_in
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage, rows
@@ -104,12 +105,42 @@ async def test_a_clone_takes_other_arguments_and_no_settings(harness: Harness) -
         await brain.router.accept(clicked(card_of(await stage.asked()).buttons[0]))
         await harness.until(lambda: bool(harness.fleet.launched))
         run = harness.fleet.launched[0].run
-        assert "no setting `learning_rate`" in await stage.tells(f"clone {run} lr=0.2")
+        assert "had no option for `seeds`" in await stage.tells(f"clone {run} seeds=2")
         await brain.router.accept(said(f'clone {run} args="--lr 0.2" hours=3'))
         await harness.until(lambda: any(card.title.startswith("Train ") for card in cards(harness)))
         asked = harness.adapter.shown[-1]
         assert table(asked)["arguments"] == ("--lr, 0.1", "--lr, 0.2")
         assert facts(asked)["Arguments"] == "--lr 0.2"
+
+
+BEFORE = ("data", "--lr", "0.1", "--layers", "64", "32", "-e=3", "--fast")
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("--lr -2", "data --lr -2 --layers 64 32 -e=3 --fast"),
+        ("--layers 8 -e 5", "data --lr 0.1 --layers 8 -e 5 --fast"),
+        ("--slow", "data --lr 0.1 --layers 64 32 -e=3 --fast --slow"),
+        ("other --lr 1", "other --lr 1"),
+        ("-- --lr 1", "--lr 1"),
+        ("", ""),
+    ],
+)
+def test_options_that_are_given_replace_those_of_their_name(line: str, after: str) -> None:
+    assert with_options(BEFORE, arguments_of(line)) == arguments_of(after)
+
+
+async def test_a_setting_is_the_option_that_the_program_had(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        files = attach(harness.folder, train__py=PROGRAM)
+        await brain.router.accept(said("run it --lr 0.1 --epochs 3", files=files))
+        await brain.router.accept(clicked(card_of(await stage.asked()).buttons[0]))
+        await harness.until(lambda: bool(harness.fleet.launched))
+        await brain.router.accept(said(f"clone {harness.fleet.launched[0].run} lr=0.2"))
+        await harness.until(lambda: any(card.title.startswith("Train ") for card in cards(harness)))
+        assert facts(harness.adapter.shown[-1])["Arguments"] == "--lr 0.2 --epochs 3"
 
 
 async def test_a_clone_takes_other_data_requirements_and_variables(harness: Harness) -> None:

@@ -5,6 +5,7 @@ script with a syntax error is refused before anybody is asked. Called through th
 """
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -36,6 +37,7 @@ from agent.tools.training.scripts import Diff, Replacement, check, diff_of, refu
 
 SCRIPT_BYTES = 1_000_000
 PLAN_LIMIT_S = 120.0
+_OPTION = re.compile(r"--?[A-Za-z]")  # no negative number
 SHORT_NAMES = {  # what people call settings; a changed one must replace the original's, not stand beside it
     "lr": "learning_rate",
     "epoch": "epochs",
@@ -89,7 +91,11 @@ class CloneArguments(Arguments):
     )
     file: str | None = Field(None, description="Name of another attached data file to train on.")
     target: str | None = Field(None, description="Another column to predict.")
-    arguments: str | None = Field(None, description="Command line of somebody's own program, such as --lr 0.1.")
+    arguments: str | None = Field(
+        None,
+        description="Options of an own program's command line to add or change, such as --lr 0.1; its others stay. "
+        "A line that begins with another word, or with -- alone, is the whole line.",
+    )
     data: tuple[str, ...] | None = Field(None, description="Names of all attached files that an own program reads.")
     requirements: str | None = Field(None, description="Name of another attached requirements.txt, of an own program.")
     environment: dict[str, str] | None = Field(None, description="Variables to add or change, of an own program.")
@@ -257,15 +263,11 @@ class Changing:
 
     async def _program(self, caller: Caller, before: Script, asked: CloneArguments) -> Script:
         """Somebody's own program with what it is given otherwise. Raises `BadRequest`, `NotFound`."""
-        if unknown := [name for name, value in asked.settings.items() if value is not None]:
-            raise BadRequest(
-                f"`{before.name}` is somebody's own program, so it has no setting "
-                f"`{SHORT_NAMES.get(unknown[0], unknown[0])}`. Give it other arguments, such as "
-                '`args="--lr 0.1"`, or change it with `update`.'
-            )
         session_id, changes = caller.session_id, dict[str, object]()
+        settings = {name: value for name, value in asked.settings.items() if value is not None}
+        changes["arguments"] = _with_settings(before, settings)
         if asked.arguments is not None:
-            changes["arguments"] = arguments_of(asked.arguments)
+            changes["arguments"] = with_options(_with_settings(before, settings), arguments_of(asked.arguments))
         if asked.environment is not None:
             changes["environment"] = before.environment | environment_in(asked.environment)
         names = (asked.file,) if asked.file else asked.data
@@ -354,6 +356,50 @@ def arguments_of(line: str) -> tuple[str, ...]:
         return tuple(shlex.split(line))
     except ValueError as error:
         raise BadRequest(f"I cannot read the arguments `{line[:100]}`: {error}.") from None
+
+
+def _with_settings(before: Script, settings: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Its command line with settings as the options that it had: `learning_rate` is `--learning-rate`, `--lr` or alike.
+
+    Raises `BadRequest`: it had no such option.
+    """
+    line, had = before.arguments, {name for name, _ in _by_option(before.arguments)}
+    for name, value in settings.items():
+        names = [name, *(short for short, long in SHORT_NAMES.items() if long == name)]
+        spelled = [word for one in names for word in (one, one.replace("_", "-"))]
+        option = next((option for word in spelled for option in (f"--{word}", f"-{word}") if option in had), None)
+        if option is None:
+            raise BadRequest(
+                f"`{before.name}` is somebody's own program, and its command line had no option for `{name}`. Give it "
+                'other arguments, such as `args="--lr 0.1"`, or change it with `update`.'
+            )
+        line = with_options(line, (option, str(value)))
+    return line
+
+
+def with_options(before: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
+    """A command line with other options: those of the same name are replaced, what is not named stays.
+
+    What begins with no option, or with `--` alone, is a whole line; nothing is an empty one.
+    """
+    if not given or not _OPTION.match(given[0]):
+        return tuple(given[1:] if given and given[0] == "--" else given)
+    new: dict[str, list[str]] = {}
+    for name, words in _by_option(given):
+        new.setdefault(name, []).extend(words)
+    named = frozenset(new)
+    line = [new.pop(name, []) if name in named else words for name, words in _by_option(before)]
+    return tuple(word for words in (*line, *new.values()) for word in words)
+
+
+def _by_option(words: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """The options of a command line by name, each with its values; what stands before the first has no name."""
+    found: list[tuple[str, list[str]]] = []
+    for word in words:
+        if _OPTION.match(word) or not found:
+            found.append((word.partition("=")[0] if _OPTION.match(word) else "", []))
+        found[-1][1].append(word)
+    return found
 
 
 def program_facts(spec: RunSpec) -> list[Fact]:
