@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from agent.llm.fit_intents import table
 from agent.llm.offline import OfflinePlanner
 from tests.agent.heldout import judged, words_of
 
@@ -12,6 +11,8 @@ async def test_of_unseen_sentences_most_are_right_and_no_wrong_one_changes_anyth
     assert not [verdict.said.words for verdict in verdicts if verdict.kind == "act"]
     found = Counter(verdict.kind for verdict in verdicts)
     assert found["look"] + found["plan"] <= 0.04 * len(verdicts), found
+    from agent.llm.fit_intents import table
+
     learned = {words_of(sentence.words) for sentence in table()}
     new = [verdict.kind for verdict in verdicts if words_of(verdict.said.words) not in learned]
     assert len(new) > 100

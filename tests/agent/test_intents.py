@@ -8,7 +8,6 @@ import pytest
 
 from agent.domain.errors import BadRequest
 from agent.llm.features import WEIGHTS, masked
-from agent.llm.fit_intents import digest, table
 from agent.llm.intents import ACT, decide, readings
 from agent.llm.offline import TYPED
 from agent.llm.slots.logs import log_arguments
@@ -21,6 +20,8 @@ from tests.agent.test_planner import answered, called, planned, reply, user
 
 
 def test_the_weights_are_those_of_the_table() -> None:
+    from agent.llm.fit_intents import digest, table
+
     with np.load(WEIGHTS) as stored:
         assert str(stored["digest"]) == digest(), "run `make intents` and commit agent/llm/intents.npz"
     assert WEIGHTS.stat().st_size < 1_500_000

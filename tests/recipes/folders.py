@@ -46,6 +46,7 @@ class RunFolder:
             "TRAINYARD_RUN_ID": "01RUN",
             "TRAINYARD_ATTEMPT": "1",
             "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
         }
         return subprocess.Popen(
             [sys.executable, "-S", *arguments],

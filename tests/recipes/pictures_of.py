@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from sklearn.datasets import load_digits
 
 
 def png(pixels: Any) -> bytes:
@@ -30,12 +29,16 @@ def archive(files: Mapping[str, bytes | str] | Iterable[tuple[str, bytes | str]]
 
 def digits(count: int) -> list[tuple[int, bytes]]:
     """The first digits: what they are, and their PNG."""
+    from sklearn.datasets import load_digits
+
     found = load_digits()
     return [(int(label), png(image)) for label, image in zip(found.target[:count], found.images[:count], strict=True)]
 
 
 def turned_digits(count: int) -> list[tuple[float, bytes]]:
     """Digits turned by a known angle of -45 to 45 degrees: the angle, and the PNG."""
+    from sklearn.datasets import load_digits
+
     random = np.random.default_rng(0)
     found = []
     for image in load_digits().images[:count]:

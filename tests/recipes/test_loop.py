@@ -6,11 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from tests.recipes.folders import LIMIT_S, REPO, TORCHRUN, Make, texts_csv
@@ -18,7 +17,17 @@ from trainyard import TrainingRuntime
 from worker.recipes.common.job import read_settings
 from worker.recipes.networks.loop import SETTINGS, Goal, Loop, Trained
 
+if TYPE_CHECKING:
+    import torch
+
 ROWS = 24
+
+
+@pytest.fixture(scope="module", autouse=True)
+def libraries() -> None:
+    """Loaded with the first test of this file; each worker of the suite reads the file."""
+    global torch
+    import torch
 
 
 class Line:
@@ -93,29 +102,34 @@ def test_lower_may_be_better(tmp_path: Path) -> None:
 RANKS = """
 import json, os, signal, sys
 from pathlib import Path
-from tests.recipes.test_loop import Line, trained
+import torch
+from tests.recipes import test_loop
 from worker.recipes.networks.ranks import join
 
-class Told(Line):
-    calls = 0
+test_loop.torch = torch
+
+class Stopped(test_loop.Line):
+    stop_at, calls = 0, 0
     def loss(self, rows):
         self.calls += 1
-        if os.environ["RANK"] == "1" and self.calls == int(sys.argv[1]):
+        if os.environ["RANK"] == "1" and self.calls == self.stop_at:
             os.kill(os.getpid(), signal.SIGTERM)
         return super().loss(rows)
 
 join()
-learner = Told(fits=3)
-result = trained(Path.cwd(), learner, listens=True)
-print(json.dumps([learner.network.weight.item(), learner.network.bias.item(), result.steps, result.stopped]))
+for call in (9, 0):
+    learner = Stopped(fits=3)
+    learner.stop_at = call
+    result = test_loop.trained(Path.cwd(), learner, listens=True)
+    print(json.dumps([learner.network.weight.item(), learner.network.bias.item(), result.steps, result.stopped]))
 """
 
 
-def torchrun(folder: Path, script: Path, *arguments: str) -> list[str]:
+def torchrun(folder: Path, script: Path) -> list[str]:
     """What two processes print that torchrun starts in a folder."""
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPO), "TRAINYARD_RUN_DIR": str(folder)}
     done = subprocess.run(
-        [sys.executable, *TORCHRUN, str(script), *arguments], env=env, cwd=folder, capture_output=True, text=True,
+        [sys.executable, *TORCHRUN, str(script)], env=env, cwd=folder, capture_output=True, text=True,
         timeout=LIMIT_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -129,12 +143,11 @@ def test_two_processes_take_the_steps_that_one_would_take(tmp_path: Path) -> Non
     alone = Line()
     result = trained(tmp_path / "one", alone)
     (tmp_path / "ranks.py").write_text(RANKS)
-    first = torchrun(tmp_path / "two", tmp_path / "ranks.py", "9")
-    second = torchrun(tmp_path / "two", tmp_path / "ranks.py", "0")
-    halfway, whole = json.loads(first[-1]), json.loads(second[-1])
+    said = torchrun(tmp_path / "two", tmp_path / "ranks.py")
+    halfway, whole = (json.loads(line) for line in said if line.startswith("["))
     assert halfway[3]
     assert 0 < halfway[2] < result.steps
-    assert f"Going on from the checkpoint at step {halfway[2]}." in second
+    assert f"Going on from the checkpoint at step {halfway[2]}." in said
     assert whole == [
         pytest.approx(alone.network.weight.item(), rel=1e-4),
         pytest.approx(alone.network.bias.item(), abs=1e-4),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from tests.recipes.folders import TABULAR, TEXT, RunFolder, as_csv, make_run
 from worker.recipes.classes.weights import class_weights, weight_notes
@@ -33,6 +32,8 @@ def test_balanced_classes_count_alike_and_a_row_counts_1_in_the_mean() -> None:
 
 
 def test_a_weighted_loss_leaves_out_what_is_not_known() -> None:
+    import torch
+
     logits, wanted = torch.zeros(4, 2), torch.tensor([0, 1, UNKNOWN, 1])
     assert float(weighted_loss(logits, wanted, None)) == pytest.approx(np.log(2))
     assert float(weighted_loss(logits, wanted, np.array([1.0, 4.0]))) == pytest.approx(np.log(2) * 3)

@@ -7,9 +7,8 @@ import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import datasets
 import pytest
 from PIL import Image
 
@@ -24,7 +23,17 @@ from worker.recipes.common.table import read_table
 from worker.scripts import Scripts
 from worker.settings import Settings
 
+if TYPE_CHECKING:
+    import datasets
+
 CSV = "text/csv"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def libraries() -> None:
+    """Loaded with the first test of this file; each worker of the suite reads the file."""
+    global datasets
+    import datasets
 
 
 @pytest.fixture
