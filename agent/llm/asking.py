@@ -75,6 +75,7 @@ class Asking:
         self._table = Known(litellm)
         self._known: set[str] = set()  # the names of the Router's models
         self._last: dict[str, Failure] = {}
+        self._uncounted: set[str] = set()  # the names of models whose server knows no `stream_options`
         if litellm is not None:
             self._router = litellm.Router(num_retries=0, allowed_fails=0, cooldown_time=COOL_DOWN_S)
             self._router.discard()  # its callbacks: nothing is called through it
@@ -136,7 +137,7 @@ class Asking:
                         yield {"text": text}
             except Exception as error:  # noqa: BLE001 - one map of foreign exceptions at the edge
                 await self._bill(name, whole, request, so_far)
-                if isinstance(error, NothingError) and name in once_more:
+                if name in once_more and (isinstance(error, NothingError) or self._knows_less(name, error)):
                     once_more.discard(name)
                     queue.insert(0, name)
                     continue
@@ -148,6 +149,13 @@ class Asking:
                 await self._bill(name, whole, request, so_far)
                 yield {"done": self._done(name, whole, request, so_far)}
                 return
+
+    def _knows_less(self, name: str, error: Exception) -> bool:
+        """Whether a server refused `stream_options`, which older ones do; it is asked without from then on."""
+        refused = status_of(error) in {400, 422} and "stream_options" in str(error)
+        if refused:
+            self._uncounted.add(name)
+        return refused
 
     async def _in_order(self, names: Sequence[str]) -> list[str]:
         """As they were given, but those that cool down at the end."""
@@ -235,11 +243,12 @@ class Asking:
             "model": model,
             "messages": _with_facts(request, apart=marks),
             "stream": True,
-            "stream_options": {"include_usage": True},
             "timeout": httpx.Timeout(max(limits.first_token_s, limits.gap_s) + 5, connect=CONNECT_S),
             "num_retries": 0,
             **{key: request[key] for key in ("tools", "max_tokens") if request.get(key)},
         }
+        if name not in self._uncounted:
+            call["stream_options"] = {"include_usage": True}
         if url:
             call["api_base"] = url
             if self._table.missing_keys(model):

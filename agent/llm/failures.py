@@ -4,6 +4,7 @@ The provider's own text can hold secrets, so it is never part of a sentence.
 """
 
 import email.utils
+import re
 import time
 from dataclasses import dataclass
 
@@ -39,6 +40,12 @@ class NotInstalledError(Exception):
     """There is no LiteLLM."""
 
 
+# What llama.cpp, LM Studio, TGI and Groq say of a conversation that is too long, beside what LiteLLM knows.
+_OVERFLOWS = re.compile(
+    r"context (?:size|length|window)|exceed_context|reduce the length|have less than \d+ tokens|too many tokens",
+    re.IGNORECASE,
+)
+_NO_TOOLS = re.compile(r"(?:not|n't) support (?:tool|function)|tools? (?:is|are) not supported", re.IGNORECASE)
 _TOO_LONG = "The conversation is too long for {model}. Start a new thread."
 # By the name of LiteLLM's exception or one of its bases, else by HTTP status: the sentence and whether to try later.
 _SENTENCES: dict[str, tuple[str, bool]] = {
@@ -94,6 +101,10 @@ def _sentence(error: Exception, status: int) -> tuple[str, bool]:
         kinds.insert(0, "UnknownProvider")
     if str(error).endswith("Connection error."):
         kinds.append("Connection error.")
+    if status in {400, 422, 500} and _OVERFLOWS.search(str(error)):
+        return _TOO_LONG, False
+    if status in {400, 404, 422} and _NO_TOOLS.search(str(error)):
+        return "{model} cannot call tools, which I need. Choose another in TRAINYARD_MODELS.", False
     for kind in (*kinds, str(status)):
         if kind in _SENTENCES:
             return _SENTENCES[kind]

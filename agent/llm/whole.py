@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.domain.ids import new_ulid
 from agent.llm.repair import arguments_of, calls_in
+from agent.llm.thoughts import WordsAsTheyCome, without_thoughts
 
 TOO_LONG = "length"  # the finish reason of an answer that was ended at the model's limit
 
@@ -20,13 +21,14 @@ class Whole:
         self.chunks: list[Any] = []
         self.finish = ""
         self._text: list[str] = []
+        self._words = WordsAsTheyCome()
         self._calls: list[list[str]] = []  # id, name, arguments
         self._at: dict[int, list[str]] = {}
 
     @property
     def text(self) -> str:
-        """The words."""
-        return "".join(self._text)
+        """The words, without thoughts."""
+        return without_thoughts("".join(self._text))
 
     @property
     def is_empty(self) -> bool:
@@ -45,9 +47,10 @@ class Whole:
             self._add_call(part.index or 0, part.id or "", part.function)
         text = getattr(choice.delta, "content", None)
         text = text if isinstance(text, str) else ""
-        if text:
-            self._text.append(text)
-        return text, bool(text or parts or self.finish or getattr(choice.delta, "reasoning_content", None))
+        self._text.append(text)
+        return self._words.take(text), bool(
+            text or parts or self.finish or getattr(choice.delta, "reasoning_content", None)
+        )
 
     def _add_call(self, index: int, call_id: str, function: Any) -> None:
         call = self._at.get(index)

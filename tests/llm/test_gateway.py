@@ -95,6 +95,9 @@ REFUSED: list[tuple[Act, str]] = [
         "too long for openai",
     ),
     (Fail(413), "too long for openai/test-model"),
+    (Fail(400, "request (9000 tokens) exceeds the available context size (4096 tokens)"), "too long for openai"),
+    (Fail(400, "Please reduce the length of the messages or completion."), "too long for openai"),
+    (Fail(400, "gemma does not support tools"), "openai/test-model cannot call tools, which I need"),
     (Fail(400, f"bad parameter near {CANARY}"), "openai/test-model did not accept the request"),
     (Fail(422), "did not accept"),
     (Reply("", finish="content_filter"), "refused this content"),
@@ -228,6 +231,45 @@ async def test_thoughts_are_signs_of_life(gateway: GatewayProcess, server: Model
     server.script(Reply("done", thoughts=8, pause_s=SILENCE_S / 5))
     _, reply = await answer(gateway.model(server, silence_s=SILENCE_S * 0.8))
     assert reply.text == "done"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("<think>\nThe user greets me. </think>\n\nHello there.", "Hello there."),
+        ("  <thinking>one</thinking> <think>two</think> Hello there.", "Hello there."),
+        ("The user greets me.</think>\n\nHello there.", "Hello there."),  # its prompt holds the first tag
+        ("<thin ice is no thought", "<thin ice is no thought"),
+    ],
+)
+async def test_thoughts_in_the_text_are_no_answer(
+    gateway: GatewayProcess, server: ModelServer, said: str, words: str
+) -> None:
+    server.script(Reply(said))
+    pieces, reply = await answer(gateway.model(server))
+    assert reply.text == words
+    assert "".join(pieces) == words or not said.lstrip().startswith("<")
+
+
+async def test_thoughts_alone_are_nothing(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Reply("<think>and so on"), Reply("<think>and so on"))
+    assert "answered nothing" in (await failure(gateway.model(server))).text
+
+
+async def test_a_call_behind_thoughts_in_the_text_is_carried_out(gateway: GatewayProcess, server: ModelServer) -> None:
+    call = '<tool_call>{"name": "run_status", "arguments": {"run": "r-1"}}</tool_call>'
+    server.script(Reply(f"<think>I call run_logs?</think>{call}"))
+    _, reply = await answer(gateway.model(server), tools=[STATUS])
+    assert [(call.name, json.loads(call.arguments)) for call in reply.calls] == [("run_status", {"run": "r-1"})]
+    assert not reply.text
+
+
+async def test_a_server_without_stream_options_is_asked_without(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Fail(400, "Unrecognized request argument supplied: stream_options"), Reply("one"), Reply("two"))
+    model = gateway.model(server, "old-server")
+    assert (await answer(model))[1].text == "one"
+    assert (await answer(model))[1].text == "two"
+    assert ["stream_options" in request.body for request in server.requests] == [True, False, False]
 
 
 async def test_twenty_streams_interleave(gateway: GatewayProcess, server: ModelServer) -> None:
