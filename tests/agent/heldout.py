@@ -1,6 +1,10 @@
 """How well the planner without a model reads sentences whose author had not seen it.
 
-Each sentence is said in a small conversation (`heldout_contexts.json`) and followed through its look-ups; its last call
+Three tables. The errors of the held-out sentences and of table `A` of the blind ones were looked at while the planner
+was made. Those of table `B` were not: only its totals are ever looked at, and whoever mends the planner by a single
+sentence of it leaves nothing to measure with.
+
+Each sentence is said in a small conversation (`*_contexts.json`) and followed through its look-ups; its last call
 is judged. A run with changes may be planned as a copy of a run (`clone_run`) or as the thread's plan once more: those
 who approve it see the same plan. `python -m tests.bench --only planner` shows the figures.
 """
@@ -15,8 +19,18 @@ from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall, 
 
 HERE = Path(__file__).parent
 LOOK_UPS = frozenset({"inspect_dataset", "fetch_data", "list_experiments"})  # a request may go on after their answer
-ACTS = frozenset({"pause_run", "resume_run", "stop_run", "retry_run", "set_priority", "set_card", "choose_model"})
-PLANS = frozenset({"start_training", "start_script", "clone_run", "update_script", "serve_model", "kill_run"})
+ACTS = frozenset(
+    {
+        *("pause_run", "resume_run", "stop_run", "retry_run", "set_priority", "set_card", "prefer_model"),
+        *("set_allowance", "set_budget", "new_session", "undo_turn", "compact_session"),
+    }
+)
+PLANS = frozenset(
+    {
+        *("start_training", "start_script", "clone_run", "update_script", "serve_model", "kill_run"),
+        *("evaluate_model", "predict_as_job", "forget_person"),
+    }
+)
 MOST_STEPS = 5
 FILE, TARGET, PLANNED = "churn.csv", "churned", {"learning_rate": 0.1, "rounds": 500}  # of the newest run
 _KINDS = {"category": "category", "number": "number", "date": "datetime", "text": "text", "id": "id"}
@@ -52,39 +66,45 @@ class Verdict(NamedTuple):
     kind: str
 
 
-def sentences() -> list[Said]:
-    """The committed ones."""
-    rows = map(json.loads, (HERE / "heldout_sentences.jsonl").read_text(encoding="utf-8").splitlines())
+def sentences(table: str = "heldout") -> list[Said]:
+    """The committed ones: `heldout`, or the blind ones of table `A` or `B`."""
+    file = HERE / ("heldout_sentences.jsonl" if table == "heldout" else "blind_sentences.jsonl")
+    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
     return [
         Said(
-            row["id"],
+            str(row["id"]),
             row["lang"],
             row["say"],
             row["context"],
             tuple((way["tool"], way["arguments"]) for way in (row, *row["accept"]) if way["tool"]),
         )
         for row in rows
+        if row.get("table", table) == table
     ]
 
 
 def contexts() -> dict[str, Any]:
     """Where they are said."""
-    found: dict[str, Any] = json.loads((HERE / "heldout_contexts.json").read_text(encoding="utf-8"))["contexts"]
-    return found
+    files = (HERE / f"{name}_contexts.json" for name in ("heldout", "blind"))
+    return {
+        name: place
+        for file in files
+        for name, place in json.loads(file.read_text(encoding="utf-8"))["contexts"].items()
+    }
 
 
-async def judged(planner: Planner) -> list[Verdict]:
-    """What a planner makes of each sentence."""
+async def judged(planner: Planner, table: str = "heldout") -> list[Verdict]:
+    """What a planner makes of each sentence of a table."""
     places = contexts()
-    return [await _judged(planner, said, places) for said in sentences()]
+    return [await _judged(planner, said, places) for said in sentences(table)]
 
 
 async def _judged(planner: Planner, said: Said, places: Mapping[str, Any]) -> Verdict:
     place = places[said.context]
     runs = place.get("runs", ())
-    files = place.get("files", ())
-    report = _report(places["churn"]["files"][0] if runs else files[0]) if files or runs else None
-    attached = () if runs else tuple(AttachedFile(one["name"], 9, False if "images" in one else None) for one in files)
+    files = place.get("files", ()) if place.get("attached") or not runs else ()
+    reports = [_report(file) for file in (*files, *(places["churn"]["files"] if runs else ()))]
+    attached = tuple(AttachedFile(file["name"], 9, None if _may_run(file) else False) for file in files)
     messages = [*_before(runs, places), ModelMessage(Role.USER, said.words, files=attached)]
     call: ToolCall | None = None
     for _ in range(MOST_STEPS):
@@ -96,11 +116,11 @@ async def _judged(planner: Planner, said: Said, places: Mapping[str, Any]) -> Ve
         wanted = {tool for tool, _ in said.right}
         if call.name not in LOOK_UPS or (call.name in wanted and call.name != "inspect_dataset"):
             break
-        messages += [ModelMessage(Role.ASSISTANT, "", reply.calls), _answer(call, report, runs)]
+        messages += [ModelMessage(Role.ASSISTANT, "", reply.calls), _answer(call, reports, runs)]
     arguments = json.loads(call.arguments) if call else {}
     ask = call is not None and call.name == "ask_user"
-    if report and call and call.name == "start_training":
-        arguments = {"task": report["suggested_task"]} | arguments
+    if reports and call and call.name == "start_training":
+        arguments = {"task": _of_file(reports, call)["suggested_task"]} | arguments
     kind = "asked" if ask and said.right else _kind(said, call.name if call else "", arguments, place)
     return Verdict(said, call.name if call else "", arguments, kind)
 
@@ -137,10 +157,20 @@ def _same(given: Any, wanted: Any, key: str, runs: Sequence[Any]) -> bool:
     return bool(given == wanted)
 
 
-def _answer(call: ToolCall, report: dict[str, Any] | None, runs: Sequence[Mapping[str, Any]]) -> ModelMessage:
+def _may_run(file: Mapping[str, Any]) -> bool:
+    return "images" not in file and "task" not in file  # what was read as data is no program
+
+
+def _of_file(reports: Sequence[dict[str, Any]], call: ToolCall) -> dict[str, Any]:
+    """The report of the file that a call names, or of the newest one."""
+    name = json.loads(call.arguments).get("file")
+    return next((report for report in reports if report["dataset"]["name"] == name), reports[0])
+
+
+def _answer(call: ToolCall, reports: Sequence[dict[str, Any]], runs: Sequence[Mapping[str, Any]]) -> ModelMessage:
     said: dict[str, Any] = {"error": "There is no file in this thread. Attach one."}
-    if call.name == "inspect_dataset" and report is not None:
-        said = report
+    if call.name == "inspect_dataset" and reports:
+        said = _of_file(reports, call)
     elif call.name == "fetch_data":
         said = {"text": "I fetched it.", "file": "fetched.csv"}
     elif call.name == "list_experiments":
@@ -162,7 +192,7 @@ def _report(file: Mapping[str, Any]) -> dict[str, Any]:
         "dataset": {"name": file["name"]},
         "columns": columns,
         "text_column": next(iter(texts), None),
-        "suggested_task": "image_classification" if "images" in file else None,
+        "suggested_task": file.get("task", "image_classification" if "images" in file else None),
         "suggested_target": next(reversed(categories), columns[-1]["name"] if columns else None),
         "problems": [],
     }
