@@ -61,6 +61,12 @@ def _spoken() -> re.Pattern[str]:
     return re.compile(rf"\bx(?:run|file|host|set|num|col|quote|url)\b|(?<![\w-])(?:{alone})(?![\w])|{anywhere}")
 
 
+@cache
+def fillers() -> frozenset[str]:
+    """Words that mean nothing to us."""
+    return frozenset(word for word, concept in _concepts()[1].items() if concept == "filler")
+
+
 def concepts(said: str) -> list[str]:
     """What the words of a masked sentence mean, in their order; those that mean nothing to us are left out."""
     _, meaning = _concepts()
@@ -111,13 +117,3 @@ def features(said: str) -> dict[int, float]:
             bucket = zlib.crc32(f"{kind}{gram}".encode()) % BUCKETS
             found[bucket] = found.get(bucket, 0.0) + weight / norm
     return found
-
-
-@cache
-def known_words(intent: str) -> frozenset[str]:
-    """The words in which the table says an intent, and masks."""
-    lines = (line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines())
-    said = {word for name, _, sentence in lines if name == intent for word in words_of(masked(sentence))}
-    return frozenset(
-        said | {word for word, concept in _concepts()[1].items() if concept == "filler"} | {"xrun", "xhost"}
-    )

@@ -16,6 +16,8 @@ from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 from sklearn.linear_model import LogisticRegression
 
 from agent.llm.features import BUCKETS, TABLE, WEIGHTS, features, masked
+from agent.llm.slots import glossary, numbers
+from agent.llm.slots.numbers import in_figures
 
 FILLED, FOLDS, STRENGTH, SEED = 4, 5, 30.0, 7
 _IT = {
@@ -54,7 +56,8 @@ def table() -> list[Sentence]:
 def digest() -> str:
     """What the weights were made of: the table, how sentences are read, and how they are fitted."""
     here = Path(__file__)
-    sources = (TABLE, here, here.with_name("features.py"), here.with_name("words.tsv"))
+    readers = (Path(str(module.__file__)) for module in (glossary, numbers))
+    sources = (TABLE, here, here.with_name("features.py"), here.with_name("words.tsv"), *readers)
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()
 
 
@@ -66,7 +69,7 @@ def filled(sentence: Sentence, chance: random.Random) -> Iterator[str]:
             name = found.group(1)
             choices = (_IT[sentence.language] if name == "it" else _FILLS.get(name, name)).split("|")
             words = words[: found.start()] + chance.choice(choices) + words[found.end() :]
-        yield masked(words)
+        yield masked(in_figures(words))
 
 
 def main() -> None:

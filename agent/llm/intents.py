@@ -8,9 +8,10 @@ import re
 from functools import cache
 from typing import Any, NamedTuple
 
-from agent.llm.features import WEIGHTS, concepts, features, known_words, masked, words_of
+from agent.llm.features import TABLE, WEIGHTS, concepts, features, fillers, masked, words_of
 from agent.llm.slots.actions import ACTS, ASKED, ENDS, NOT_DONE, RUN, meant, wish_in
 from agent.llm.slots.charts import CARD
+from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.settings import changes_in
 
 ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
@@ -88,6 +89,14 @@ def _model() -> tuple[list[str], Any, Any]:
 
 
 @cache
+def known_words(intent: str) -> frozenset[str]:
+    """The words in which the table says an intent, and masks."""
+    lines = (line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines())
+    said = {word for name, _, words in lines if name == intent for word in words_of(masked(in_figures(words)))}
+    return frozenset(said | fillers() | {"xrun", "xhost"})
+
+
+@cache
 def _grammar() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple((intent, re.compile(pattern, re.IGNORECASE | re.DOTALL)) for intent, pattern in _ACTS)
 
@@ -112,6 +121,7 @@ def decide(asked: str, *, with_file: bool = False, columns: tuple[str, ...] = ()
     """
     if not re.search(r"\w", asked):
         return Decision("inspect_dataset" if with_file else None)
+    asked = in_figures(asked, keep=columns)
     found = readings(masked(asked, columns))
     best = found[0]
     if act := _act_in(asked):

@@ -19,7 +19,7 @@ from agent.llm.slots.actions import priority_in
 from agent.llm.slots.charts import card_arguments, chart_arguments, results_arguments
 from agent.llm.slots.logs import log_arguments, wants_csv
 from agent.llm.slots.numbers import factors_in, in_figures
-from agent.llm.slots.runs import run_to_act_on, runs_in
+from agent.llm.slots.runs import by_id, experiments_arguments, run_to_act_on, runs_in
 from agent.llm.slots.settings import (
     SETTING_NAMES,
     WRITING,
@@ -30,8 +30,10 @@ from agent.llm.slots.settings import (
     held_out_in,
     horizon_in,
     settings_in,
+    soon_in,
     split_in,
     text_in,
+    weights_in,
 )
 from agent.ports import OFFLINE, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from agent.tools.targets import left_out, names_a_target, quoted_target, said_to_predict, target_in, values_in
@@ -87,6 +89,11 @@ TYPED = {  # how each reading is said in words that are read as nothing else
     "list_models": "which language models are there",
     "show_cost": "what did this cost",
     "show_audit": "show the audit log",
+    "show_budget": "what is left of the budgets",
+    "serving_token": "the token of {}",
+    "evaluate_model": "evaluate {}",
+    "predict_as_job": "predict every row as a job",
+    "download_artifact": "download the model of {}",
     "help": "help",
 }
 _NEITHER = "something else"
@@ -119,7 +126,7 @@ _ABOUT_RUNS = frozenset(
         *("run_checkpoints", "run_attempts", "run_script"),
         *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority", "set_card"),
         *("list_runs", "list_hosts", "list_queue", "list_experiments", "compare_runs", "clone_run"),
-        *("list_models", "show_cost", "show_audit", "serve_model"),
+        *("list_models", "show_cost", "show_audit", "show_budget", "serve_model", "serving_token"),
         *("evaluate_model", "predict_as_job", "download_artifact"),
     }
 )
@@ -128,7 +135,8 @@ _ABOUT_RUNS = frozenset(
 class _Asked(NamedTuple):
     """A request: its words, and the names of the files and of the programs among them that came with it."""
 
-    words: str
+    words: str  # with figures, and with settings and the like in English
+    said: str
     files: tuple[str, ...]
     programs: tuple[str, ...]
     answers: bool = False  # our question which of two readings was meant
@@ -183,15 +191,28 @@ def _asked(said: ModelMessage, messages: Sequence[ModelMessage], begun: int) -> 
     programs = tuple(file.name for file in said.files if file.is_program)
     address = address_in(said.text)
     if address is None:
-        return _Asked(_shortened(said.text), files, programs, answers=said.role is Role.TOOL), None
+        words = _shortened(said.text)
+        return _Asked(_read(words, messages), words, files, programs, answers=said.role is Role.TOOL), None
     calls = {call.id for later in messages[begun:] for call in later.calls if call.name == "fetch_data"}
     answers = (_object(later.text) for later in messages[begun:] if later.call_id in calls)
     fetched = tuple(answer["file"] for answer in answers if "file" in answer)
-    return _Asked(_shortened(said.text.replace(address, " ")), (*fetched, *files), programs), address
+    words = _shortened(said.text.replace(address, " "))
+    return _Asked(_read(words, messages), words, (*fetched, *files), programs), address
 
 
 def _shortened(asked: str) -> str:
-    return in_figures(asked.strip()[:_MOST_READ])
+    return asked.strip()[:_MOST_READ]
+
+
+def _read(asked: str, messages: Sequence[ModelMessage]) -> str:
+    """A request as the readers take it: with figures, and a run that is counted (“the second one”) by its id."""
+    return by_id(in_figures(asked, keep=_columns(messages)), _started(messages))
+
+
+def _started(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
+    """The runs that were started in this conversation, the oldest first."""
+    runs = (_object(said.text).get("run") for said in messages if said.role is Role.TOOL and '"run"' in said.text)
+    return tuple(dict.fromkeys(run for run in runs if isinstance(run, str)))
 
 
 def _say(text: str) -> ModelReply:
@@ -220,7 +241,7 @@ def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
             return _call("inspect_dataset", "I look at the data first.", file=asked.file, target=target, task=task)
         case "train" | "yes":
             target = quoted_target(asked.words) or _offered(messages)
-            about = None if target else asked.words[:_MOST_ABOUT]
+            about = None if target else asked.said[:_MOST_ABOUT]
             return _call("inspect_dataset", "I look at the data first.", file=asked.file, target=target, about=about)
         case "again":
             return _again(asked, messages)
@@ -305,15 +326,29 @@ _SAID_OF: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 
 
+_OF_NO_RUN: dict[str, Callable[[str], dict[str, Any]]] = {
+    **dict.fromkeys(
+        ("list_runs", "list_hosts", "list_queue", "list_models", "show_cost", "show_audit", "show_budget"),
+        lambda _asked: {},
+    ),
+    "list_experiments": experiments_arguments,
+}
+
+
 def _about_runs(tool: str, asked: str, run_id: str | None, messages: Sequence[ModelMessage]) -> dict[str, Any]:
     """The arguments of a tool about runs, as far as the person said them."""
     match tool:
-        case _ if tool.startswith("list_") or tool in {"show_cost", "show_audit"}:
-            return {}
+        case _ if tool in _OF_NO_RUN:
+            return _OF_NO_RUN[tool](asked)
         case "compare_runs":
             return {"runs": runs_in(asked)}
         case "clone_run":
-            return {"run": run_id, **_changed(asked, messages), "target": quoted_target(asked)}
+            return {
+                "run": run_id,
+                **_changed(asked, messages),
+                "target": quoted_target(asked),
+                "priority": soon_in(asked),
+            }
         case "serve_model":
             return {"run": run_id, **_place(asked, {})}
         case "evaluate_model" | "predict_as_job":
@@ -474,6 +509,8 @@ def _plan(request: _Asked, report: dict[str, Any], messages: Sequence[ModelMessa
         settings |= clusters_in(asked)
     if answer is Answer.TEXT:
         settings |= choices_in(asked)
+    if answer is Answer.LABEL:
+        settings |= weights_in(asked)
     if answer is Answer.SERIES:
         horizon = horizon_in(asked)
         if horizon is not None:
@@ -490,6 +527,7 @@ def _plan(request: _Asked, report: dict[str, Any], messages: Sequence[ModelMessa
         test_frac=held_out_in(asked) or before.get("test_frac"),
         split_by=split_in(asked, _names(report, "datetime")) or before.get("split_by"),
         seed=int(seed) if seed is not None else None,
+        priority=soon_in(asked),
         **place,
     )
 

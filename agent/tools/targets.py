@@ -23,8 +23,9 @@ _COLUMN = re.compile(
     re.IGNORECASE,
 )
 _NAMED = re.compile(
-    r"(?<!text )(?<!input )(?<!date )(?<!time )(?<!id )(?<!feature )\b(?:target|column|label)\s*(?:column\s*)?"
-    r"(?:is|=|:|named|called|should be)?\s*([A-Za-z_][\w.\-]*)",
+    r"(?<!text )(?<!input )(?<!date )(?<!time )(?<!id )(?<!feature )"
+    r"(?:\b(?:target|column|label|ziel(?:spalte)?|spalte|cible|colonne|objetivo|columna)|目标列?)\s*(?:column\s*)?"
+    r"(?:is|=|:|named|called|should be|ist|est|es|是)?\s*([A-Za-z_][\w.\-]*)",
     re.IGNORECASE,
 )
 # What stands before a column that is read, not predicted.
@@ -34,8 +35,8 @@ _READ = re.compile(
     re.IGNORECASE,
 )
 _VERB = re.compile(
-    r"\b(?:predict(?:s|ing|or)?|classif(?:y|ies|ying)|forecast(?:s|ing)?|tells?|guess(?:es)?|estimat(?:e|es|ing)"
-    r"|(?:model|classifier|regressor|regression) (?:for|of))\b(.*)",
+    r"(?:\b(?:predict(?:s|ing|or)?|classif(?:y|ies|ying)|forecast(?:s|ing)?|tells?|guess(?:es)?|estimat(?:e|es|ing)"
+    r"|(?:model|classifier|regressor|regression) (?:for|of)|pr[ée]di(?:re|t|ce|cir|ga|s)|vorherzusagen)\b|预测)(.*)",
     re.IGNORECASE | re.DOTALL,
 )
 # What stands behind the target: what it is read from.
@@ -57,6 +58,7 @@ _VALUE = re.compile(
     r"|(?!(?:and|or|for|from|with|the|on|by|using)\b)([a-z][\w-]*)(?=\s*(?:,|\band\b|$)))",
     re.IGNORECASE,
 )
+_WORD = r"[^\W\u3400-\u9fff]"  # Chinese has no spaces
 _CLOSE = 0.8  # how alike two words must be to count as one (visit, visited)
 
 
@@ -120,13 +122,20 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
         exact = {name: at for name in names if (at := _spoken(name, behind))}
         if exact:
             return min(exact, key=lambda name: (exact[name], -len(name))), True
+    elif len(named := [name for name in names if _named_to_learn(name, words)]) == 1:
+        return named[0], True
     return _alike(_tokens(verb.group(1) if verb else words), names)
+
+
+def _named_to_learn(name: str, words: str) -> bool:
+    at = _spoken(name, words)
+    return bool(at) and not _READ.search(words[: at - 1])
 
 
 def _spoken(name: str, words: str) -> int:
     """Where a column's name stands among words, from 1; 0 where it does not."""
     spelled = r"[\s_-]+".join(re.escape(part) for part in re.split(r"[\s_-]+", name) if part)
-    found = re.search(rf"(?<![\w-]){spelled}(?![\w-])", words, re.IGNORECASE)
+    found = re.search(rf"(?<!{_WORD})(?<!-){spelled}(?!{_WORD})(?!-)", words, re.IGNORECASE)
     return found.start() + 1 if found else 0
 
 

@@ -6,6 +6,14 @@ from agent.llm.offline import OfflinePlanner
 from tests.agent.heldout import judged, words_of
 
 
+async def test_of_blind_sentences_no_wrong_one_changes_anything() -> None:
+    for blind, most_wrong in (("A", 0.05), ("B", 0.1)):
+        found = Counter(verdict.kind for verdict in await judged(OfflinePlanner(), blind))
+        assert found["act"] == 0, blind
+        assert found["look"] + found["plan"] <= most_wrong * found.total(), found
+        assert found["right"] >= 0.8 * found.total(), found
+
+
 async def test_of_unseen_sentences_most_are_right_and_no_wrong_one_changes_anything() -> None:
     verdicts = await judged(OfflinePlanner())
     assert not [verdict.said.words for verdict in verdicts if verdict.kind == "act"]

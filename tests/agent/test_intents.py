@@ -11,7 +11,8 @@ from agent.llm.features import WEIGHTS, masked
 from agent.llm.intents import ACT, decide, readings
 from agent.llm.offline import TYPED
 from agent.llm.slots.logs import log_arguments
-from agent.llm.slots.numbers import factors_in
+from agent.llm.slots.numbers import factors_in, in_figures
+from agent.llm.slots.runs import by_id
 from agent.llm.slots.settings import held_out_in, split_in
 from agent.ports import ModelMessage
 from agent.tools.targets import left_out, quoted_target, target_in
@@ -121,6 +122,8 @@ async def test_a_question_which_is_meant_is_answered_as_if_it_was_typed() -> Non
         ("double the epochs", {"epochs": 2.0}),
         ("with twice as many epochs", {"epochs": 2.0}),
         ("a tenth of the learning rate", {"learning rate": 0.1}),
+        ("cut the learning rate by a factor of ten", {"learning rate": 0.1}),
+        ("raise the rounds by a factor of 3", {"rounds": 3.0}),
         ("three times the rounds", {"rounds": 3.0}),
         ("with the learning rate halved", {"learning rate": 0.5}),
         ("with learning rate 0.1", {}),
@@ -234,6 +237,40 @@ async def test_a_changed_setting_without_a_number_is_asked_for_and_not_dropped()
 async def test_settings_are_read_in_other_languages(words: str, settings: dict[str, float]) -> None:
     (call,) = (await reply(*planned(settings={"learning_rate": 0.1}), user(words))).calls
     assert json.loads(call.arguments)["settings"] == settings
+
+
+@pytest.mark.parametrize(
+    ("words", "english"),
+    [
+        ("höchstens eine Stunde", "at most 1 hours"),
+        ("最多跑三个小时", "at most 3 hours"),
+        ("les 3 dernières époques", "last 3 epochs"),
+        ("用对数坐标画损失", "log scale 画 loss"),
+        ("la moitié du taux d'apprentissage", "half learning rate"),
+        ("sage “Verlust” voraus", "sage “Verlust” voraus"),
+    ],
+)
+def test_what_the_readers_know_is_put_in_english(words: str, english: str) -> None:
+    assert " ".join(in_figures(words).split()) == english
+
+
+def test_the_name_of_a_column_stays_as_it_is() -> None:
+    assert in_figures("trainiere auf Fehler", keep=("Fehler",)) == "trainiere auf Fehler"
+
+
+async def test_what_a_plan_was_asked_to_keep_to_is_in_it() -> None:
+    words = "again, at most 30 minutes, with high priority and balanced class weights"
+    (call,) = (await reply(*planned(), user(words))).calls
+    plan = json.loads(call.arguments)
+    assert (plan["max_hours"], plan["priority"]) == (0.5, "high")
+    assert plan["settings"]["class_weight"] == "balanced"
+
+
+def test_a_run_that_is_counted_is_one_of_the_thread() -> None:
+    started = ("r-aaaaaa", "r-bbbbbb")
+    assert by_id("stop the second one", started) == "stop r-bbbbbb"
+    assert by_id("brich den ersten Lauf ab", started) == "brich r-aaaaaa ab"
+    assert by_id("stop the third run", started) == "stop the third run"
 
 
 @pytest.mark.parametrize("intent", list(TYPED))

@@ -43,7 +43,7 @@ _HARMLESS_WORDS = re.compile(rf"\b{_HARMLESS}", re.IGNORECASE)
 
 _SPANS = r"(?:seconds?|minutes?|mins?|hours?|days?|nights?|weeks?|while|bit|moment|few|next|last|[hms])\b"
 _BREAK = re.compile(
-    r"((?<!\s)(?:(?:\s*(?:[,.](?!\w)|[;:!?()…\n–—]|,(?=[a-z])|\s-+(?=\s)))+\s*"
+    r"((?<!\s)(?:(?:\s*(?:[,.](?!\w)|[;:!?()…\n–—]|,(?=[a-z])|[，。；！？]|\s-+(?=\s)))+\s*"
     r"|\s+(?=(?:but|unless|only (?:if|when|after|at|once|in|before|until|on))\b)))",
     re.IGNORECASE,
 )

@@ -111,7 +111,9 @@ _SMOOTHED = re.compile(
     re.IGNORECASE,
 )
 _BEFORE = re.compile(
-    rf"{_HELD}(yesterday(?:['’]?s)?\b|(?:last|previous|earlier)\s+(?:run|one|training)\b)", re.IGNORECASE
+    rf"{_HELD}(yesterday(?:['’]?s)?\b|(?:last|previous|earlier)\s+(?:run|one|training)\b)"
+    r"|\b((?:both|the two)\s+(?:runs|trainings|curves|of them))\b",
+    re.IGNORECASE,
 )
 _EVERY = re.compile(
     r"\b(?:all|every|each)\s+(?:of\s+)?(?:the\s+|its\s+|my\s+)?(?:metrics?|curves?|panels?)\b|\bsmall multiples\b"
@@ -173,7 +175,7 @@ def chart_arguments(words: str) -> dict[str, Any]:
         found["every"] = True
     before = _BEFORE.search(words)
     if before:
-        found["before"] = "yesterday" if before.group(1).lower().startswith("yesterday") else "previous"
+        found["before"] = "yesterday" if (before.group(1) or "").lower().startswith("yesterday") else "previous"
     smooth = _smoothing_in(words)
     if smooth:
         found["smooth"] = smooth
@@ -273,7 +275,7 @@ def card_arguments(words: str) -> dict[str, Any]:
         run = (of_card.group(1) or of_card.group(2)).lower() if of_card else runs[0]
         found |= {"run": run, "beside": next(one for one in runs if one != run)}
     elif before := _BEFORE.search(words):
-        found["before"] = "yesterday" if before.group(1).lower().startswith("yesterday") else "previous"
+        found["before"] = "yesterday" if (before.group(1) or "").lower().startswith("yesterday") else "previous"
     return found
 
 

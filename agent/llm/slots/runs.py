@@ -1,11 +1,46 @@
 """Reads which runs a request names."""
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from agent.domain.errors import BadRequest
 from agent.llm.slots.actions import wish_in
 
 RUN_ID = re.compile(r"(?<![a-z0-9])r-[0-9a-z]{6}(?![0-9a-z])")
+
+_PLACES = (  # of the runs of a thread, by the words that count them
+    (0, r"first|oldest|1st|erste[nrs]?|premier|première|primer[oa]?|第一个?"),
+    (1, r"second|2nd|zweite[nrs]?|deuxième|second[oae]|segund[oa]|第二个?"),
+    (2, r"third|3rd|dritte[nrs]?|troisième|tercer[oa]?|第三个?"),
+    (-1, r"newest|latest|neueste[nrs]?|plus récente?|más reciente|最新的?"),
+)
+_COUNTED = tuple(
+    (
+        at,
+        re.compile(
+            rf"(?:\b(?:the|my|our|den|der|das|die|le|la|el|the very)\s+)?(?<!\w)(?:{words})\s*"
+            r"(?:(?:one|run|training|job|lauf|entra[iî]nement|entrenamiento)\b|个?(?:任务|训练|运行))",
+            re.IGNORECASE,
+        ),
+    )
+    for at, words in _PLACES
+)
+
+_EXPERIMENTS = {
+    "everywhere": re.compile(
+        r"\b(?:all|every|other) (?:the )?threads?\b|\b(?:whole|entire) channel\b|\beverywhere\b", re.IGNORECASE
+    ),
+    "tree": re.compile(r"\btree\b|\b(?:came|comes?|derived?|descend\w*|cloned) from\b|\bparents?\b", re.IGNORECASE),
+}
+
+
+def by_id(asked: str, started: Sequence[str]) -> str:
+    """A request in which a run that is counted (“the second one”) has its id; `started` has the oldest first."""
+    for at, pattern in _COUNTED:
+        if started and at < len(started):
+            asked = pattern.sub(started[at], asked)
+    return asked
 
 
 def runs_in(asked: str) -> tuple[str, ...]:
@@ -19,3 +54,8 @@ def run_to_act_on(asked: str) -> str | None:
     if not named and runs_in(asked):
         raise BadRequest("Nothing was done, since I am not sure which run is meant. Say no more than “stop r-abc123”.")
     return named[0] if named else None
+
+
+def experiments_arguments(asked: str) -> dict[str, Any]:
+    """Whether the runs of all threads are meant, and whether by which came from which."""
+    return {key: True for key, pattern in _EXPERIMENTS.items() if pattern.search(asked)}

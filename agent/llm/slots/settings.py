@@ -18,12 +18,7 @@ _NAME = rf"({NAME[3:]}"  # as a group of its own
 _SETTING = re.compile(
     rf"\b{_NAME}\b\s*(?:from\s+[\w.,-]+\s+to|of|=|:|is|to|de|von|auf|à|a|en)?\s*{_NUMBER}", re.IGNORECASE
 )
-_CHANGED = re.compile(
-    rf"\b(?:another|other|different|new|lower|higher|smaller|larger|bigger|more|fewer|less|longer|change|raise|increase"
-    rf"|reduce|decrease|shrink|half|halve|double|tiny|small|large|of|with)\s+(?:\w+\s+){{0,2}}?{_NAME}\b"
-    rf"|\b{_NAME}\s+(?:to|of|is|=|should be|down|up|lower|higher|larger|smaller)\b",
-    re.IGNORECASE,
-)
+_NAMED = re.compile(rf"\b{_NAME}\b", re.IGNORECASE)
 _COUNTED = re.compile(rf"{_NUMBER}\s+(epochs?|rounds?|max[ _]steps|trials)\b", re.IGNORECASE)
 _SEARCHED = re.compile(
     r"\b(?:search\w*|(?<!fine-)(?<!fine )tun(?:e|ed|ing)|hyper-?parameters?)\b[^.;?!]{0,60}?\bfor (?:up to |at most )?"
@@ -49,6 +44,18 @@ _HOURS = re.compile(
     rf"|{_NUMBER}\s*(?:hours?|hrs?|h)\s+(?:at (?:the )?most|max(?:imum)?|tops|limit|or less)\b",
     re.IGNORECASE,
 )
+_MINUTES = re.compile(
+    rf"\b(?:at most|up to|within|no (?:more|longer) than|not (?:more|longer) than|max(?:imum)?(?: of)?"
+    rf"|limit(?:ed)? to)\s+{_NUMBER}\s*min(?:ute)?s?\b"
+    rf"|{_NUMBER}\s*min(?:ute)?s?\s+(?:at (?:the )?most|max(?:imum)?|tops|or less)\b",
+    re.IGNORECASE,
+)
+_PRIORITY = re.compile(
+    r"\b(?:with|at|on)?\s*(high|normal|low) priority\b|\bpriority\s*[=:]?\s*(high|normal|low)\b", re.IGNORECASE
+)
+_BALANCED = re.compile(
+    r"\bbalanced? (?:class(?:es)?|weights?)\b|\bclass[_ ]weights?\s*[=:]?\s*balanced\b", re.IGNORECASE
+)
 _TEST = r"(?:test(?:ing)?(?: set| part| data| split)?|hold-?out|held[ -]out)"
 _SHARE = r"(\d{1,2}(?:\.\d+)?\s*(?:%|percent\b|per cent\b)|0?\.\d{1,3}\b)"
 _TEST_SHARE = re.compile(
@@ -73,7 +80,9 @@ _TRIALS = re.compile(
     re.IGNORECASE,
 )
 _HORIZON = re.compile(
-    r"\b(?:for|next|ahead|horizon)\s+(?:the\s+|of\s+|next\s+|=\s*)*(\d{1,4})\s*"
+    r"\b(\d{1,4})\s*(?:hours?|days?|weeks?|months?|quarters?|years?|steps?)\s+"
+    r"(?:ahead|into the future|voraus|à l'avance)\b"
+    r"|\b(?:for|next|ahead|horizon)\s+(?:the\s+|of\s+|next\s+|=\s*)*(\d{1,4})\s*"
     r"(?:hours?|days?|weeks?|months?|quarters?|years?|steps?|periods?)?\b"
     r"(?!\s*(?:epochs?|gpus?|rounds?|hours?\s+at most))",
     re.IGNORECASE,
@@ -127,8 +136,8 @@ def settings_in(asked: str) -> dict[str, float | int]:
 
 def all_said(asked: str) -> None:
     """Raises `BadRequest` where a setting is to be changed in words that say no number, so that it is not dropped."""
-    if named := _CHANGED.search(wish_in(asked)):
-        name = next(filter(None, named.groups())).lower().replace("_", " ")
+    if named := _NAMED.search(wish_in(asked)):
+        name = named.group().lower().replace("_", " ")
         raise BadRequest(f"I cannot read which {name} you mean. Say the number itself, such as “{name} 0.01”.")
 
 
@@ -141,6 +150,11 @@ def choices_in(asked: str) -> dict[str, str]:
         "quantization": "4bit" if _LORA_4BIT.search(asked) else "",
     }
     return {name: value for name, value in found.items() if value}
+
+
+def weights_in(asked: str) -> dict[str, str]:
+    """Whether rare classes are to count as much as frequent ones."""
+    return {"class_weight": "balanced"} if _BALANCED.search(asked) else {}
 
 
 def held_out_in(asked: str) -> float | None:
@@ -177,7 +191,7 @@ def text_in(asked: str) -> str | None:
 def horizon_in(asked: str) -> int | None:
     """How many steps ahead a forecast is wanted: "for 24 months", "the next 12", "predict 12"."""
     found = _HORIZON.search(asked) or _STEPS_AHEAD.search(asked)
-    return int(found.group(1)) if found else None
+    return int(next(filter(None, found.groups()))) if found else None
 
 
 def clusters_in(asked: str) -> dict[str, Any]:
@@ -199,17 +213,31 @@ def changes_in(asked: str) -> dict[str, Any]:
     """
     words = wish_in(asked)
     settings = settings_in(words)
-    hours, gpus, host = _HOURS.search(words), _GPUS.search(words), _HOST.search(words)
-    engine = _ENGINE.search(words)
+    gpus, host, engine = _GPUS.search(words), _HOST.search(words), _ENGINE.search(words)
     found = {
         "settings": settings,
         "seed": settings.pop("seed", None),
-        "max_hours": _number(next(filter(None, hours.groups()))) if hours else None,
+        "max_hours": _most_hours(words),
         "gpus": _number(gpus.group(1) or gpus.group(2)) if gpus else None,
         "host": (host.group(1) or host.group(2)) if host else None,
         "engine": engine.group(1) if engine else None,
     }
     return {name: value for name, value in found.items() if value not in (None, {})}
+
+
+def _most_hours(words: str) -> float | None:
+    """How long something may run; the minutes of a search of settings are no limit."""
+    if hours := _HOURS.search(words):
+        return _number(next(filter(None, hours.groups())))
+    if (minutes := _MINUTES.search(words)) and not _SEARCHED.search(words):
+        return _number(next(filter(None, minutes.groups()))) / 60
+    return None
+
+
+def soon_in(asked: str) -> str | None:
+    """The priority with which something new is to wait for its place."""
+    found = _PRIORITY.search(asked)
+    return next(filter(None, found.groups())).lower() if found else None
 
 
 def _number(said: str) -> float | int:

@@ -1,0 +1,112 @@
+"""How other languages say what the readers know in English: settings, limits, units, parts and scales of a chart.
+
+The rest of a sentence stays as it is, and so does what stands in quotation marks or is the name of a column.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+_QUOTED = r"[“\"].*[”\"]|`[^`]*`"
+_HAN = r"[\u3400-\u9fff]"
+_BETWEEN_SCRIPTS = re.compile(rf"(?<={_HAN})(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?={_HAN})")
+_HAN_DIGITS = {"一": 1, "两": 2} | {digit: value for value, digit in enumerate("二三四五六七八九", start=2)}
+_HAN_NUMBER = re.compile(
+    r"(?:([一二两三四五六七八九])?(十|百))?([一二两三四五六七八九])?(?=\s*(?:个?小时|分钟|轮|[个块张]?(?:GPU|显卡)"
+    r"|行|周|天|年|个?[月类组簇]|倍|次试验|步|个?周期|个epoch))",
+    re.IGNORECASE,
+)
+_ORDINAL_LAST = r"(?:derni[eè]re?s|[uú]ltim[ao]s)"
+_ORDINAL_NEXT = r"(?:prochaine?s|pr[oó]xim[ao]s)"
+_SAYS = (  # English, and how it is said elsewhere; the first line that fits a place counts
+    ("learning rate ", r"\b(?:der |die |eine[rn]? )?lernrate\b|\b(?:le |du |un )?taux d['’]apprentissage\b"),
+    ("learning rate ", r"\b(?:la |una )?tasa de aprendizaje\b|学习率"),
+    ("batch size ", r"\bbatch-?gr(?:ö|oe)ße\b|\btaille d[eu] (?:lot|batch)\b|\btamaño de(?:l)? lote\b|批(?:次)?大小"),
+    (r"last \1 ", rf"\b(?:les |las |los )?(\d+|\w+) {_ORDINAL_LAST}\s"),
+    (r"next \1 ", rf"\b(?:les |las |los )?(\d+|\w+) {_ORDINAL_NEXT}\s"),
+    (
+        "last ",
+        rf"\b(?:(?:die|den|der) )?letzten\b|\b(?:(?:les|las|los) )?{_ORDINAL_LAST}(?= \w+ )|(?:最后|最近)(?=\s*\d)",
+    ),
+    ("next ", rf"\b(?:(?:die|den|der) )?nächsten\b|\b(?:(?:les|las|los) )?{_ORDINAL_NEXT}\b|未来|接下来的?"),
+    ("epochs", r"\bepochen?\b|\b[ée]po(?:que|ca)s?\b"),
+    (" epochs ", r"(?<=\d)\s*(?:轮|个?周期)"),
+    ("rounds", r"\bdurchgängen?\b|\brunden\b|\brondas\b"),
+    ("trials", r"(?<=\d )(?:versuchen?|essais|pruebas|intentos)\b"),
+    (" trials ", r"(?<=\d)\s*次试验"),
+    (
+        "at most ",
+        r"\b(?:höchstens|maximal|(?:au )?maximum(?: de)?|au plus|como (?:máximo|mucho))(?!\w)"
+        r"|(?:最多|不超过)(?:跑|用|训练|运行)?"
+        r"|\b(?:für|pendant|durante|por)\s+(?=(?:\d+|\w+)\s*(?:stund|heur|hora))",
+    ),
+    ("hours", r"\bstunden?\b|\bheures?\b|\bhoras?\b"),
+    (" hours ", r"(?<=\d)\s*个?小时"),
+    ("minutes", r"\bminuten\b|\bminutos\b"),
+    (" minutes ", r"(?<=\d)\s*分钟"),
+    ("weeks", r"\bwochen\b|\bsemaines\b|\bsemanas\b"),
+    ("days", r"\btagen?\b|\bjours\b|\bd[ií]as\b"),
+    ("months", r"\bmonaten?\b|\bmois\b|\bmeses\b"),
+    (" weeks ", r"(?<=\d)\s*周"),
+    (" days ", r"(?<=\d)\s*天"),
+    (" months ", r"(?<=\d)\s*个?月"),
+    (" lines ", r"(?<=\d)\s*行"),
+    (" steps ", r"\bschritten?\b|\bpasos\b|(?<=\d)\s*步"),
+    (" groups ", r"\bgruppen\b|\bgroupes\b|\bgrupos\b|(?<=\d)\s*个?(?:类|组|簇)"),
+    (
+        " log scale ",
+        r"\b(?:in |auf )?(?:logarithmisch\w*(?: skala| achse)?|log-skala)\b"
+        r"|\b(?:en |sur une |con |a )?(?:échelle|escala) log\w*"
+        r"|(?:用|以)?对数(?:坐标|刻度|尺度|轴)?|\blogarithmic(?: scale)?\b",
+    ),
+    (" smoothed ", r"\bgeglättet\w*|\bliss[ée]e?s?\b|\bsuavizad[ao]s?\b|平滑"),
+    ("loss", r"\bverlust(?:kurve)?\b|\bperte\b|\bpérdida\b|损失"),
+    ("accuracy", r"\bgenauigkeit\b|\bexactitude\b|\bexactitud\b|准确率"),
+    ("errors", r"\bfehler(?:meldungen)?\b|\berreurs?\b|\berror(?:es)\b|错误|报错"),
+    ("importance", r"\bwichtigsten\b|\b(?:les plus|más) importantes\b|重要"),
+    (" clustering ", r"\b(?:um)?gruppier\w*|\bregroup(?:e|er|ez)\b|\bagrupa(?:r|me)?\b|聚(?:成|类成?|为)"),
+    ("forecast", r"\bprognos\w*|\bprévisions?\b|\bpronóstic\w*"),
+    ("confusion", r"\bkonfusions?\w*\b|\bconfusión\b|混淆"),
+    (
+        "high priority",
+        r"\bhohe[rn]? priorität\b|\bpriorité haute\b|\bhaute priorité\b|\bprioridad alta\b|\balta prioridad\b|高优先级",
+    ),
+    (
+        "low priority",
+        r"\bniedrige[rn]? priorität\b|\bpriorité basse\b|\bbasse priorité\b|\bprioridad baja\b"
+        r"|\bbaja prioridad\b|低优先级",
+    ),
+    ("half ", r"\b(?:der |die )?halbe[rn]?\b|\b(?:la )?moiti[ée](?: d[eu])?\b|\b(?:la )?mitad de(?:l)?\b|一半的?"),
+    ("double ", r"\b(?:der |die )?doppelten?\b|\b(?:le |el )double de\b|\bel doble de\b|两倍的?"),
+    (" halved ", r"\b(?:halbiert|halbier\w*)\b|减半"),
+    (" doubled ", r"\bverdoppel\w*\b|\bdeux fois plus (?:grande?|élevée?|de)\b|\bdos veces mayor\b|加倍|翻倍"),
+    ("on ", r"\bauf\s+(?=[a-z]+-?\d)|\b(?:en|sur)\s+(?=gpu-?\d|[a-z]+-\d)"),
+)
+_ELSEWHERE = tuple((re.compile(pattern, re.IGNORECASE), english) for english, pattern in _SAYS)
+
+
+def in_english(asked: str, *, keep: Sequence[str] = ()) -> str:
+    """A sentence whose settings, limits and the like stand in English; `keep` are the names of columns."""
+    return "".join(_parts(asked, keep))
+
+
+def _parts(asked: str, keep: Sequence[str]) -> Iterator[str]:
+    names = "".join(rf"|(?<!\w){re.escape(name)}(?!\w)" for name in keep if name)
+    for at, part in enumerate(re.split(rf"({_QUOTED}{names})", asked, flags=re.DOTALL | re.IGNORECASE)):
+        yield part if at % 2 else _translated(part)
+
+
+def _translated(part: str) -> str:
+    part = _HAN_NUMBER.sub(_figures, part)
+    part = _BETWEEN_SCRIPTS.sub(" ", part)
+    for pattern, english in _ELSEWHERE:
+        part = pattern.sub(english, part)
+    return _BETWEEN_SCRIPTS.sub(" ", part)
+
+
+def _figures(number: re.Match[str]) -> str:
+    """A number in Chinese signs, up to 999 without tens beside hundreds; an empty match stays empty."""
+    times, unit, ones = number.groups()
+    if not number.group():
+        return ""
+    tens = {"十": 10, "百": 100}.get(unit or "", 0) * (_HAN_DIGITS[times] if times else 1)
+    return str(tens + (_HAN_DIGITS[ones] if ones else 0))
