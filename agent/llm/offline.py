@@ -114,6 +114,8 @@ _RUN_IT = re.compile(r"\b(?:run|start|train|launch|execute|try)\b", re.IGNORECAS
 _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
 _DATA_FILE = re.compile(r"(?<![\w./=-])([\w-][\w.-]*\.(?:csv|tsv|jsonl?|parquet|txt|xlsx|npz))\b")
 _IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
+_ONCE_MORE = re.compile(r"\b(?:again|once more|re-?run|same|noch ?mal|encore|otra vez|de nuevo)\b|再", re.IGNORECASE)
+_STARTS = frozenset({"start_training", "start_script"})
 _COMMAND_LINE = re.compile(r"(?<=\s)--?[A-Za-z][\w-]*(?:[= ]\S+)*")
 _TO_TRAIN = re.compile(r"(?!\bpredict)\b\w*(?:train|build|fit|learn|model|classif|forecast)", re.IGNORECASE)
 _TRAIN_WORD = re.compile(r"\b(?:re-?)?train\b", re.IGNORECASE)
@@ -227,8 +229,8 @@ def _call(name: str, text: str = "", /, **arguments: Any) -> ModelReply:
 def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
     named = runs_in(asked.words)
     run_id = named[0] if named else None
-    if (program := _program_in(asked)) is not None:
-        return _with_program(asked, program, run_id)
+    if (own := _about_program(asked, messages, run_id)) is not None:
+        return own
     if asked.answers and (asked.words == _NEITHER or _APPROVES.search(asked.words)):
         return _say(NOT_UNDERSTOOD + _examples(messages) if asked.words == _NEITHER else _NOT_DECIDED)
     decided = _decided(asked, messages)
@@ -244,7 +246,7 @@ def _to_request(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:
             about = None if target else asked.said[:_MOST_ABOUT]
             return _call("inspect_dataset", "I look at the data first.", file=asked.file, target=target, about=about)
         case "again":
-            return _again(asked, messages)
+            return _program_again(asked, run_id) if _ran_program(messages) else _again(asked, messages)
         case "predict":
             text = None if asked.file else text_in(asked.words)
             row = {} if asked.file or text else values_in(asked.words, _columns(messages))
@@ -286,6 +288,15 @@ def _program_in(asked: _Asked) -> str | None:
     if named and _IMAGES.search(asked.words) and named.group(1).lower().endswith(".zip"):
         return None
     return str(named.group(1)) if named and _RUN_IT.search(asked.words) else None
+
+
+def _about_program(asked: _Asked, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply | None:
+    """What is to be done with a program that is named, or with the newest one; None where none is meant."""
+    program = _program_in(asked)
+    once_more = _ONCE_MORE.search(asked.words) and not asked.files and _ran_program(messages)
+    if once_more and (program is not None or _COMMAND_LINE.search(asked.said)):
+        return _program_again(asked, run_id)
+    return None if program is None else _with_program(asked, program, run_id)
 
 
 def _with_program(asked: _Asked, program: str, run_id: str | None) -> ModelReply:
@@ -416,7 +427,7 @@ def _in_context(intent: str | None, asked: _Asked, messages: Sequence[ModelMessa
         return "train" if asked.files else "predict"
     if intent == "again" and runs_in(asked.words):
         return "clone_run"
-    if intent == "again" and not _last_plan(messages):
+    if intent == "again" and not (_last_plan(messages) or _ran_program(messages)):
         return "train" if asked.files or _TRAIN_WORD.search(asked.words) else None
     if intent == "yes" and _offered(messages) is None:
         return None
@@ -450,6 +461,19 @@ def _object(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _ran_program(messages: Sequence[ModelMessage]) -> bool:
+    """Whether the newest plan of this conversation was a program of somebody's own."""
+    plans = (call.name for said in reversed(messages) for call in reversed(said.calls) if call.name in _STARTS)
+    return next(plans, "") == "start_script"
+
+
+def _program_again(asked: _Asked, run_id: str | None) -> ModelReply:
+    """The newest program once more, with other options: `--lr 2` as it is written, or settings in words."""
+    line = _COMMAND_LINE.search(asked.said)
+    words = asked.words if line is None else asked.words.replace(line.group(), " ")
+    return _call("clone_run", run=run_id, arguments=line.group().strip() if line else None, **changes_in(words))
 
 
 def _again(asked: _Asked, messages: Sequence[ModelMessage]) -> ModelReply:

@@ -571,6 +571,29 @@ async def test_an_archive_is_a_program_only_if_it_holds_one() -> None:
     assert call.name == "start_script"
 
 
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        ("run it again with --lr 2.0", {"arguments": "--lr 2.0"}),
+        ("run fit.py again with learning rate 2", {"settings": {"learning_rate": 2.0}}),
+        ("for 2 hours once more with --epochs 3", {"arguments": "--epochs 3", "max_hours": 2.0}),
+        ("train it again with 200 epochs", {"settings": {"epochs": 200}}),
+        ("the same again", {}),
+    ],
+)
+async def test_a_program_is_run_again_with_other_options(words: str, changes: dict[str, Any]) -> None:
+    before = (user("run it", "fit.py"), called("start_script", file="fit.py"), answered({"run": "r-abc123"}))
+    (call,) = (await reply(*before, ModelMessage(Role.ASSISTANT, "Started."), user(words))).calls
+    assert (call.name, json.loads(call.arguments)) == ("clone_run", changes)
+
+
+@pytest.mark.parametrize("words", ["pause it again", "show the loss again", "stop the run again"])
+async def test_what_else_is_done_again_starts_nothing(words: str) -> None:
+    before = (user("run it", "fit.py"), called("start_script", file="fit.py"), answered({"run": "r-abc123"}))
+    (call,) = (await reply(*before, ModelMessage(Role.ASSISTANT, "Started."), user(words))).calls
+    assert call.name in {"pause_run", "run_chart", "stop_run"}
+
+
 async def test_what_a_text_is_classified_into_is_the_target() -> None:
     assert target_in("classify text into library", ["text", "library"]) == ("library", True)
     assert target_in("classify the texts by kind", ["texts", "kind"]) == ("kind", True)
