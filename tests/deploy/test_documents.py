@@ -52,6 +52,13 @@ def test_every_module_and_path_that_it_names_exists(document: Path) -> None:
     assert [word for word in paths if not (ROOT / word).exists()] == []
 
 
+def test_every_promise_of_the_loop_has_its_test() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/loop.md").read_text())
+
+    assert len(named) > 10
+    assert [test for path, test in named if f"def {test}(" not in (ROOT / path).read_text()] == []
+
+
 def _is_there(name: str) -> bool:
     """Whether there is a module of this name, or one in which its last word stands."""
     path = ROOT / name.replace(".", "/")

@@ -269,7 +269,7 @@ def _kept(run: Run) -> str:
         return "It left nothing in `artifacts/`, and beside itself nothing or more than 2 GiB."
     named = ", ".join(f"`{name}`" for name in artifact.files[:MOST_FILES])
     more = len(artifact.files) - MOST_FILES
-    return f"It left {named}{f' and {more:,} more' if more > 0 else ''}: `download {run.id}` hands them over."
+    return f"It left {named}{f' and {more:,} more' if more > 0 else ''}; `download {run.id}` hands over all of it."
 
 
 def _predicted_card(run: Run, ways: Sequence[Button]) -> Card:
