@@ -7,16 +7,17 @@ from typing import Any
 
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 _STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
-_CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
+_CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*(?:</tool_call>|\Z)", re.DOTALL)
 _CODE = re.compile(r"```.*?```", re.DOTALL)
 
 
 def arguments_of(written: str) -> str:
     """A call's arguments as JSON of one object, where it is clear which; else as they were written.
 
-    Taken away are a code fence, commas before an end, a string around the object, and the object's repetition.
+    Taken away are a code fence, commas before an end, a string around the object, and the object's repetition; `null`
+    is none.
     """
-    if _object_in(written) is not None:
+    if is_whole(written):
         return written
     text = _STRING_OR_COMMA.sub(lambda found: found.group(1) or "", _unfenced(written))
     try:
@@ -26,33 +27,54 @@ def arguments_of(written: str) -> str:
     rest = text.strip()[end:].strip()
     if isinstance(value, str) and not rest:
         value = _object_in(value)
+    elif value is None:
+        value = {}
     if not isinstance(value, dict) or (rest and _object_in(rest) != value):
         return written
     return json.dumps(value, ensure_ascii=False)
 
 
-def calls_in(text: str, names: Collection[str]) -> tuple[str, list[tuple[str, str]]]:
-    """Calls of known tools that stand in a text as `<tool_call>{…}</tool_call>`, and the text without them.
+def is_whole(written: str) -> bool:
+    """Whether these are all of a call's arguments."""
+    return _object_in(written) is not None
 
-    Small models on servers of one's own write them so. What stands in a code block is an example.
+
+def name_of(written: str, names: Collection[str]) -> str:
+    """The tool that is meant by a name in other letters or behind `functions.`; else the name as it was written."""
+    bare = written.removeprefix("functions.").lower()
+    return written if written in names or bare not in names else bare
+
+
+def calls_in(text: str, names: Collection[str]) -> tuple[str, list[tuple[str, str]]]:
+    """Calls of known tools that stand in a text as `<tool_call>{…}</tool_call>` or are all of it, and what is left.
+
+    Small models on servers of one's own write them so. What stands in a code block beside words is an example.
     """
+    if call := _call_in(_unfenced(text.strip()), names):
+        return "", [call]
     if "<tool_call>" not in text:
         return text, []
     calls: list[tuple[str, str]] = []
 
     def take(found: re.Match[str]) -> str:
-        said = _object_in(arguments_of(found.group(1))) or {}
-        arguments = said.get("arguments", said.get("parameters", {}))
-        if said.get("name") not in names or not isinstance(arguments, dict | str):
-            return found.group()
-        written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        calls.append((said["name"], arguments_of(written)))
-        return ""
+        call = _call_in(found.group(1), names)
+        calls.extend([call] if call else [])
+        return "" if call else found.group()
 
     code = _CODE.findall(text)
     prose = [_CALL.sub(take, part) for part in _CODE.split(text)]
     parts = [part for pair in zip(prose, [*code, ""], strict=True) for part in pair]
     return ("".join(parts).strip() if calls else text), calls
+
+
+def _call_in(written: str, names: Collection[str]) -> tuple[str, str] | None:
+    """The name and the arguments of a call of a known tool that is all of a text."""
+    said = _object_in(arguments_of(written)) or {}
+    name, arguments = said.get("name"), said.get("arguments", said.get("parameters"))
+    if not isinstance(name, str) or not isinstance(arguments, dict | str) or name_of(name, names) not in names:
+        return None
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return name_of(name, names), arguments_of(text)
 
 
 def _unfenced(text: str) -> str:

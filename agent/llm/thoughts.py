@@ -1,40 +1,50 @@
-"""Takes thoughts out of an answer that a server did not tell apart: `<think>…</think>` before the words.
-
-Part of the gateway. Servers that know their model send thoughts as `reasoning_content`; others leave them in the text,
-some without the first tag, which their prompt holds.
-"""
+"""The thoughts that models of one's own write into their answers as `<think>…</think>`. Pure; part of the gateway."""
 
 import re
 
-_OPENING = ("<think>", "<thinking>")
-_THOUGHTS = re.compile(r"\s*<think(?:ing)?>.*?(?:</think(?:ing)?>\s*|\Z)", re.DOTALL)
-_CLOSING = re.compile(r"</think(?:ing)?>\s*")
+_BEGINS = ("<think>", "<thinking>")
+_END = re.compile(r"</think(?:ing)?>")
+_LONGEST_END = len("</thinking>")
+# Where the server's template has said the beginning. One that stands in the answer is an example.
+_UNOPENED = re.compile(r"(?:(?!<think).)*?</think(?:ing)?>[ \t]*\n\s*", re.DOTALL)
 
 
-def without_thoughts(text: str) -> str:
-    """The words of a whole answer; what ends in its thoughts has none."""
-    while found := _THOUGHTS.match(text):
-        text = text[found.end() :]
-    *_, words = _CLOSING.split(text)
-    return words
-
-
-class WordsAsTheyCome:
-    """The same piece by piece: nothing of thoughts that are marked at their beginning."""
+class Thoughts:
+    """Takes thoughts off the beginning of an answer that comes in pieces."""
 
     def __init__(self) -> None:
         """Nothing has come yet."""
         self._held = ""
-        self._is_said = False
+        self._thinks = self._spoke = False
 
-    def take(self, piece: str) -> str:
-        """What of the answer can be shown now."""
-        if self._is_said:
+    def add(self, piece: str) -> str:
+        """What of the answer's words is known to be no thought with this piece."""
+        if self._spoke:
             return piece
         self._held += piece
-        begun = self._held.lstrip()
-        if not begun or any(tag.startswith(begun) for tag in _OPENING):
-            return ""  # it may become a tag
-        words = without_thoughts(self._held) if begun.startswith(_OPENING) else self._held
-        self._is_said = bool(words.strip()) and not any(tag.startswith(words.lstrip()) for tag in _OPENING)
-        return words if self._is_said else ""
+        while self._opened() and self._closed():
+            pass
+        if self._thinks or any(begin.startswith(self._held) for begin in _BEGINS):
+            return ""
+        self._spoke = True
+        return self._held
+
+    def _opened(self) -> bool:
+        if not self._thinks:
+            self._held = self._held.lstrip()
+            begin = next(filter(self._held.startswith, _BEGINS), "")
+            self._held = self._held.removeprefix(begin)
+            self._thinks = bool(begin)
+        return self._thinks
+
+    def _closed(self) -> bool:
+        end = _END.search(self._held)
+        self._held = self._held[end.end() :] if end else self._held[-_LONGEST_END:]
+        self._thinks = end is None
+        return not self._thinks
+
+
+def without_unopened(text: str) -> str:
+    """A whole answer without thoughts that end and never began."""
+    found = _UNOPENED.match(text)
+    return text[found.end() :] if found else text

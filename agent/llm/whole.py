@@ -3,12 +3,12 @@
 LiteLLM's own builder drops calls without an id, which some servers send.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from agent.domain.ids import new_ulid
-from agent.llm.repair import arguments_of, calls_in
-from agent.llm.thoughts import WordsAsTheyCome, without_thoughts
+from agent.llm.repair import arguments_of, calls_in, is_whole, name_of
+from agent.llm.thoughts import Thoughts, without_unopened
 
 TOO_LONG = "length"  # the finish reason of an answer that was ended at the model's limit
 
@@ -21,14 +21,14 @@ class Whole:
         self.chunks: list[Any] = []
         self.finish = ""
         self._text: list[str] = []
-        self._words = WordsAsTheyCome()
+        self._thoughts = Thoughts()
         self._calls: list[list[str]] = []  # id, name, arguments
         self._at: dict[int, list[str]] = {}
 
     @property
     def text(self) -> str:
         """The words, without thoughts."""
-        return without_thoughts("".join(self._text))
+        return without_unopened("".join(self._text))
 
     @property
     def is_empty(self) -> bool:
@@ -36,7 +36,7 @@ class Whole:
         return not self._calls and not self.text.strip()
 
     def add(self, chunk: Any) -> tuple[str, bool]:
-        """Take a chunk; its text, and whether it has anything at all (a keep-alive has not)."""
+        """Take a chunk; its words, and whether it has anything at all (a keep-alive has not)."""
         self.chunks.append(chunk)
         if not chunk.choices:
             return "", True
@@ -47,14 +47,14 @@ class Whole:
             self._add_call(part.index or 0, part.id or "", part.function)
         text = getattr(choice.delta, "content", None)
         text = text if isinstance(text, str) else ""
+        moves = bool(text or parts or self.finish or getattr(choice.delta, "reasoning_content", None))
+        text = self._thoughts.add(text)
         self._text.append(text)
-        return self._words.take(text), bool(
-            text or parts or self.finish or getattr(choice.delta, "reasoning_content", None)
-        )
+        return text, moves
 
     def _add_call(self, index: int, call_id: str, function: Any) -> None:
         call = self._at.get(index)
-        if call is None or (call_id and call[0] and call_id != call[0]):
+        if call is None or _is_another(call, call_id, function):
             call = self._at[index] = ["", "", ""]
             self._calls.append(call)
         call[0] = call[0] or call_id
@@ -74,5 +74,14 @@ class Whole:
             if not call[0] or call[0] in seen:
                 call[0] = f"call-{new_ulid()}"
             seen.add(call[0])
+            call[1] = name_of(call[1], tools)
             call[2] = arguments_of(call[2]) if call[2] else ""
         return text, calls
+
+
+def _is_another(call: Sequence[str], call_id: str, function: Any) -> bool:
+    """Whether this part begins a call after one of the same index: servers of one's own number them all 0."""
+    if call_id and call[0]:
+        return call_id != call[0]
+    begins = function.name and function.arguments and is_whole(call[2])
+    return bool(begins) and [function.name, function.arguments] != call[1:]

@@ -37,10 +37,12 @@ async def test_models_are_asked_at_once_and_their_prices_known(gateway: GatewayP
 
 
 async def test_ollama_answers_and_costs_nothing(gateway: GatewayProcess, server: ModelServer) -> None:
-    server.script(Reply("I look.", calls=[Call("run_status", {"run": "r-1"})], usage=(900, 12)), model="qwen3")
+    calls = [Call("run_status", {"run": run}) for run in ("r-1", "r-2")]  # without ids, all with the same index
+    server.script(Reply("I look.", calls=calls, usage=(900, 12)), model="qwen3")
     pieces, reply = await answer(gateway.of([f"ollama_chat/qwen3@{server.origin}"]), tools=[STATUS])
     assert "".join(pieces) == reply.text == "I look."
-    assert [(call.name, json.loads(call.arguments)) for call in reply.calls] == [("run_status", {"run": "r-1"})]
+    assert [json.loads(call.arguments) for call in reply.calls] == [{"run": "r-1"}, {"run": "r-2"}]
+    assert len({call.id for call in reply.calls}) == 2
     assert (reply.model, reply.tokens_in, reply.tokens_out, reply.cost_usd) == ("ollama_chat/qwen3", 900, 12, 0.0)
 
 

@@ -167,6 +167,18 @@ CALLED: list[tuple[Reply, list[tuple[str, str]]]] = [
         Reply('I look.\n<tool_call>\n{"name": "run_status", "arguments": {"run": "r-1"}}\n</tool_call>'),
         [("run_status", '{"run": "r-1"}')],
     ),
+    (
+        Reply('<tool_call>{"name": "run_status", "arguments": {"run": "r-1"}}'),
+        [("run_status", '{"run": "r-1"}')],
+    ),
+    (
+        Reply('```json\n{"name": "Run_Status", "parameters": {"run": "r-1"}}\n```'),
+        [("run_status", '{"run": "r-1"}')],
+    ),
+    (Reply(calls=[Call("functions.Run_status", "null")]), [("run_status", "{}")]),
+    (Reply(calls=[Call("run_status", '"r-1"')]), [("run_status", '"r-1"')]),
+    (Reply('{"name": "run_status", "arguments": {"run": '), []),
+    (Reply('So: ```json\n{"name": "run_status", "arguments": {}}\n```'), []),
     (Reply('<tool_call>{"name": "rm", "arguments": {}}</tool_call>'), []),
     (Reply('So: ```\n<tool_call>{"name": "run_status", "arguments": {}}</tool_call>\n```'), []),
 ]
@@ -234,26 +246,29 @@ async def test_thoughts_are_signs_of_life(gateway: GatewayProcess, server: Model
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("said", "shown"),
     [
-        ("<think>\nThe user greets me. </think>\n\nHello there.", "Hello there."),
-        ("  <thinking>one</thinking> <think>two</think> Hello there.", "Hello there."),
-        ("The user greets me.</think>\n\nHello there.", "Hello there."),  # its prompt holds the first tag
-        ("<thin ice is no thought", "<thin ice is no thought"),
+        ("<think> 1 + 1\n\nOk </think>\n\nIt is 2.", "It is 2."),
+        ("<thinking> 1 + 1 </thinking> <think> </think>It is 2.", "It is 2."),
+        ("`1` + 1\n</think>\n\nIt is 2.", "It is 2."),  # a template has said the beginning
+        ("<think> `rm` is no call of mine </think> <thumb> is no tag.", "<thumb> is no tag."),
+        ("Write `</think>`\nat its end.", "Write `</think>`\nat its end."),
+        ("So:\n<think>\n1\n</think>\n2", "So:\n<think>\n1\n</think>\n2"),
     ],
 )
-async def test_thoughts_in_the_text_are_no_answer(
-    gateway: GatewayProcess, server: ModelServer, said: str, words: str
+async def test_thoughts_in_an_answer_are_no_part_of_it(
+    gateway: GatewayProcess, server: ModelServer, said: str, shown: str
 ) -> None:
     server.script(Reply(said))
     pieces, reply = await answer(gateway.model(server))
-    assert reply.text == words
-    assert "".join(pieces) == words or not said.lstrip().startswith("<")
+    assert reply.text == shown
+    assert not "".join(pieces).startswith("<think")
 
 
-async def test_thoughts_alone_are_nothing(gateway: GatewayProcess, server: ModelServer) -> None:
-    server.script(Reply("<think>and so on"), Reply("<think>and so on"))
-    assert "answered nothing" in (await failure(gateway.model(server))).text
+async def test_nothing_but_thoughts_is_no_answer(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Reply("<think> 1 + 1", finish="length"), Reply("<think> 1 </think>"))
+    error = await failure(gateway.model(server))
+    assert error.text == "openai/test-model answered nothing."
 
 
 async def test_a_call_behind_thoughts_in_the_text_is_carried_out(gateway: GatewayProcess, server: ModelServer) -> None:

@@ -182,7 +182,7 @@ class ModelServer:
         assert isinstance(act, Reply)
         said = [{"content": piece} for piece in re.findall(r"\S+\s*", act.text)]
         called = [{"function": {"name": call.name, "arguments": call.arguments}} for call in act.calls]
-        said += [{"content": "", "tool_calls": called}] if called else []
+        said += [{"content": "", "tool_calls": [one]} for one in called]
         tokens_in, tokens_out = act.usage or (0, 0)
         end = {"done": True, "done_reason": "stop", "prompt_eval_count": tokens_in, "eval_count": tokens_out}
         lines = [{"message": {"role": "assistant", **part}, "done": False} for part in said]
