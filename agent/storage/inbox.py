@@ -14,9 +14,10 @@ from agent.stores import InboxItem, InboxState
 
 # Built once: building a statement costs three times what carrying it out does.
 _ADD = insert(inbox).returning(inbox.c.id)
-_DONE = update(inbox).where(inbox.c.id == bindparam("item")).values(state=InboxState.DONE)
+_ITEM = update(inbox).where(inbox.c.id == bindparam("item")).values(state=InboxState.DONE)
+_DONE = _ITEM.where(inbox.c.state != InboxState.DONE)  # what its turn has ended is no write, which others would wait for
 
-_FORGET = _DONE.values(payload="")
+_FORGET = _ITEM.values(payload="")
 
 
 class SqlInbox:
