@@ -18,6 +18,7 @@ from agent.domain.models import split_name
 from agent.llm.failures import (
     CutOffError,
     Failure,
+    NoStreamError,
     NothingError,
     NotInstalledError,
     RefusedError,
@@ -228,7 +229,7 @@ class Asking:
             await stream.aclose()
         # Where a stream just ends, LiteLLM makes up the finish reason "stop"; only here one sees that none came.
         if getattr(stream, "received_finish_reason", "") is None and not stream.intermittent_finish_reason:
-            raise CutOffError
+            raise NoStreamError if whole.is_empty else CutOffError
         if whole.is_empty:
             raise RefusedError if whole.finish == "content_filter" else NothingError
 

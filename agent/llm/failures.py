@@ -8,6 +8,8 @@ import re
 import time
 from dataclasses import dataclass
 
+from agent.cards import duration
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -36,26 +38,40 @@ class RefusedError(Exception):
     """The provider took the answer back."""
 
 
+class NoStreamError(Exception):
+    """What came ended without an answer: a page of the web, an answer that is no stream, an error with status 200."""
+
+
 class NotInstalledError(Exception):
     """There is no LiteLLM."""
 
 
-# What llama.cpp, LM Studio, TGI and Groq say of a conversation that is too long, beside what LiteLLM knows.
-_OVERFLOWS = re.compile(
-    r"context (?:size|length|window)|exceed_context|reduce the length|have less than \d+ tokens|too many tokens",
-    re.IGNORECASE,
-)
-_NO_TOOLS = re.compile(r"(?:not|n't) support (?:tool|function)|tools? (?:is|are) not supported", re.IGNORECASE)
 _TOO_LONG = "The conversation is too long for {model}. Start a new thread."
+_REFUSED = "The provider of {model} refused this content."
+# By what servers say for which LiteLLM has no exception, whatever their status: the sentence and whether to try later.
+_SAID: tuple[tuple[re.Pattern[str], str, bool], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), sentence, later)
+    for pattern, sentence, later in (
+        (r"context[ _](length|size|window)|reduce the length|request too large|too many tokens", _TOO_LONG, False),
+        (
+            r"support (tool|function)|tool choice requires|tools param requires",
+            "{model} cannot call tools as it is served, and I need them. Choose another in TRAINYARD_MODELS.",
+            False,
+        ),
+        (r"content management policy|content_filter", _REFUSED, False),
+        (r"loading model", "{model} is still being loaded.", True),
+    )
+)
 # By the name of LiteLLM's exception or one of its bases, else by HTTP status: the sentence and whether to try later.
 _SENTENCES: dict[str, tuple[str, bool]] = {
     "NotInstalledError": ("LiteLLM is not installed. Run `pip install 'trainyard[llm]'` and restart the bot.", False),
     "CutOffError": ("{model} broke off in the middle of its answer.", True),
     "MidStreamFallbackError": ("{model} broke off in the middle of its answer.", True),
+    "NoStreamError": ("{model} sent no streamed answer. Check that its address in TRAINYARD_MODELS is whole.", True),
     "NothingError": ("{model} answered nothing.", False),
-    "RefusedError": ("The provider of {model} refused this content.", False),
+    "RefusedError": (_REFUSED, False),
     "ContextWindowExceededError": (_TOO_LONG, False),
-    "ContentPolicyViolationError": ("The provider of {model} refused this content.", False),
+    "ContentPolicyViolationError": (_REFUSED, False),
     "UnknownProvider": (
         "The provider of {model} is unknown. Names in TRAINYARD_MODELS begin with it: `openai/…`.",
         False,
@@ -66,7 +82,11 @@ _SENTENCES: dict[str, tuple[str, bool]] = {
     "401": ("The key for {model} was refused. Put a valid one into `.env` and restart the bot.", False),
     "402": ("The account that pays for {model} has no credit left.", False),
     "403": ("The key for {model} may not use this model. Choose another in TRAINYARD_MODELS.", False),
-    "404": ("The provider does not know the model {model}. Check TRAINYARD_MODELS.", False),
+    "404": (
+        "The provider does not know the model {model}. Check its name in TRAINYARD_MODELS; on a server of your own "
+        "also that it has the model, and the address: that of `openai/…` mostly ends with /v1.",
+        False,
+    ),
     "413": (_TOO_LONG, False),
     "429": ("{model} answers that we ask too often or have used up the quota.", True),
     "503": ("{model} is overloaded.", True),
@@ -83,7 +103,7 @@ def failure_of(error: Exception, model: str, *, missing_key: str = "") -> Failur
     retry_after_s = _retry_after_s(error) if later else None
     text = sentence.format(model=model)
     if retry_after_s is not None:
-        text += f" It asks to wait {retry_after_s:.0f} s."
+        text += f" It asks to wait {duration(retry_after_s)}."
     return Failure(text, later, retry_after_s, too_long=sentence == _TOO_LONG)
 
 
@@ -101,10 +121,10 @@ def _sentence(error: Exception, status: int) -> tuple[str, bool]:
         kinds.insert(0, "UnknownProvider")
     if str(error).endswith("Connection error."):
         kinds.append("Connection error.")
-    if status in {400, 422, 500} and _OVERFLOWS.search(str(error)):
-        return _TOO_LONG, False
-    if status in {400, 404, 422} and _NO_TOOLS.search(str(error)):
-        return "{model} cannot call tools, which I need. Choose another in TRAINYARD_MODELS.", False
+    if status >= 400 and status not in {401, 402, 403}:
+        for pattern, sentence, later in _SAID:
+            if pattern.search(str(error)):
+                return sentence, later
     for kind in (*kinds, str(status)):
         if kind in _SENTENCES:
             return _SENTENCES[kind]

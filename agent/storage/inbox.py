@@ -15,7 +15,7 @@ from agent.stores import InboxItem, InboxState
 # Built once: building a statement costs three times what carrying it out does.
 _ADD = insert(inbox).returning(inbox.c.id)
 _ITEM = update(inbox).where(inbox.c.id == bindparam("item")).values(state=InboxState.DONE)
-_DONE = _ITEM.where(inbox.c.state != InboxState.DONE)  # what its turn has ended is no write, which others would wait for
+_DONE = _ITEM.where(inbox.c.state != InboxState.DONE)  # else it would be a commit of its own
 
 _FORGET = _ITEM.values(payload="")
 

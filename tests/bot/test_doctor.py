@@ -30,7 +30,7 @@ async def test_each_model_is_asked_and_what_it_answered_is_said(
     for words in (
         "✓ model openai/good answers in",
         "✗ model openai/shut The key for openai/shut was refused.",
-        "✗ model openai/gone The provider does not know the model openai/gone.",
+        "✗ model openai/gone The provider does not know the model openai/gone. Check its name",
         "✗ model openai/slow It did not answer within 5 s.",
         "✗ model openai/x openai/x cannot be reached.",
         "Write the server's whole address, such as openai/y@http://127.0.0.1:1/v1.",

@@ -13,7 +13,7 @@ from agent.domain.models import split_name
 from agent.llm.chain import GatewayModel
 from agent.ports import ModelMessage, Role, ToolCall
 from tests.llm.conftest import ANSWER_S, ASKED, CANARY, HANG_S, SILENCE_S, STATUS, GatewayProcess, answer
-from tests.platforms.model_server import Act, Call, Cut, Drip, Fail, Garbled, Hang, ModelServer, Reply, words
+from tests.platforms.model_server import Act, Call, Cut, Drip, Fail, Garbled, Hang, ModelServer, Page, Reply, words
 
 
 async def failure(model: GatewayModel) -> AppError:
@@ -97,7 +97,12 @@ REFUSED: list[tuple[Act, str]] = [
     (Fail(413), "too long for openai/test-model"),
     (Fail(400, "request (9000 tokens) exceeds the available context size (4096 tokens)"), "too long for openai"),
     (Fail(400, "Please reduce the length of the messages or completion."), "too long for openai"),
-    (Fail(400, "gemma does not support tools"), "openai/test-model cannot call tools, which I need"),
+    (Fail(400, "the model is loaded with a context length of only 4096 tokens"), "too long for openai/test-model"),
+    (Fail(429, "Request too large for model on tokens per minute"), "too long for openai/test-model"),
+    (Fail(400, "library/gemma:2b does not support tools"), "openai/test-model cannot call tools as it is served"),
+    (Fail(404, "No endpoints found that support tool use."), "cannot call tools"),
+    (Fail(500, "tools param requires --jinja flag"), "cannot call tools"),
+    (Fail(400, "filtered due to our content management policy"), "refused this content"),
     (Fail(400, f"bad parameter near {CANARY}"), "openai/test-model did not accept the request"),
     (Fail(422), "did not accept"),
     (Reply("", finish="content_filter"), "refused this content"),
@@ -118,6 +123,8 @@ LATER: list[tuple[Act, str]] = [
     (Fail(500), "openai/test-model failed at its provider"),
     (Fail(502), "failed at its provider"),
     (Fail(503, "overloaded"), "openai/test-model is overloaded"),
+    (Fail(503, "Loading model"), "openai/test-model is still being loaded"),
+    (Page(), "openai/test-model sent no streamed answer. Check that its address"),
     (Fail(429), "too often or have used up the quota"),
     (Hang(), "did not answer in time"),
     (Hang(after=2), "did not answer in time"),

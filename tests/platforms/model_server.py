@@ -89,7 +89,12 @@ class Drip:
     empty: bool = False
 
 
-Act = Reply | Fail | Hang | Cut | Garbled | Drip
+@dataclass(frozen=True)
+class Page:
+    """Success with a page of the web, as a wrong address gives."""
+
+
+Act = Reply | Page | Fail | Hang | Cut | Garbled | Drip
 
 
 @dataclass
@@ -199,6 +204,8 @@ class ModelServer:
         if isinstance(act, Fail):
             error = {"message": act.message or f"status {act.status}", "type": "error", "code": act.code or None}
             return web.json_response({"error": error}, status=act.status, headers=act.headers)
+        if isinstance(act, Page):
+            return web.Response(text="<h1>Welcome</h1>", content_type="text/html")
         if act == Hang(-1):
             await asyncio.Event().wait()
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
