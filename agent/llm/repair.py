@@ -8,6 +8,8 @@ from typing import Any
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 _STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 _CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*(?:</tool_call>|\Z)", re.DOTALL)
+_TAG = "<tool_call>"
+_MAY_BE_CALL = re.compile(r"\s*(?:\{|`{1,2}\Z|```(?:j|js|jso|json)?\s*(?:\{|\Z))")
 _CODE = re.compile(r"```.*?```", re.DOTALL)
 
 
@@ -45,6 +47,32 @@ def name_of(written: str, names: Collection[str]) -> str:
     return written if written in names or bare not in names else bare
 
 
+class Prose:
+    """What may be shown of words while they come: not what may be a call, which has no words of its own in the end."""
+
+    def __init__(self) -> None:
+        """Nothing has come yet."""
+        self._held = ""
+        self._begun = False
+
+    def add(self, piece: str) -> str:
+        """What may be shown with this piece; what is held back and is no call is part of the whole answer."""
+        self._held += piece
+        at = self._call_at()
+        words, self._held = self._held[:at], self._held[at:]
+        self._begun = self._begun or bool(words.strip())
+        return words
+
+    def _call_at(self) -> int:
+        if not self._begun and _MAY_BE_CALL.match(self._held):
+            return 0
+        at = self._held.find(_TAG)
+        if at < 0:
+            at = self._held.rfind("<")
+        may_be = at >= 0 and (self._held.startswith(_TAG, at) or _TAG.startswith(self._held[at:]))
+        return at if may_be else len(self._held)
+
+
 def calls_in(text: str, names: Collection[str]) -> tuple[str, list[tuple[str, str]]]:
     """Calls of known tools that stand in a text as `<tool_call>{…}</tool_call>` or are all of it, and what is left.
 
@@ -52,7 +80,7 @@ def calls_in(text: str, names: Collection[str]) -> tuple[str, list[tuple[str, st
     """
     if call := _call_in(_unfenced(text.strip()), names):
         return "", [call]
-    if "<tool_call>" not in text:
+    if _TAG not in text:
         return text, []
     calls: list[tuple[str, str]] = []
 

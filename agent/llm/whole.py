@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from agent.domain.ids import new_ulid
-from agent.llm.repair import arguments_of, calls_in, is_whole, name_of
+from agent.llm.repair import Prose, arguments_of, calls_in, is_whole, name_of
 from agent.llm.thoughts import Thoughts, without_unopened
 
 TOO_LONG = "length"  # the finish reason of an answer that was ended at the model's limit
@@ -21,7 +21,7 @@ class Whole:
         self.chunks: list[Any] = []
         self.finish = ""
         self._text: list[str] = []
-        self._thoughts = Thoughts()
+        self._thoughts, self._prose = Thoughts(), Prose()
         self._calls: list[list[str]] = []  # id, name, arguments
         self._at: dict[int, list[str]] = {}
 
@@ -36,7 +36,7 @@ class Whole:
         return not self._calls and not self.text.strip()
 
     def add(self, chunk: Any) -> tuple[str, bool]:
-        """Take a chunk; its words, and whether it has anything at all (a keep-alive has not)."""
+        """Take a chunk; what may be shown with it, and whether it has anything at all (a keep-alive has not)."""
         self.chunks.append(chunk)
         if not chunk.choices:
             return "", True
@@ -50,7 +50,7 @@ class Whole:
         moves = bool(text or parts or self.finish or getattr(choice.delta, "reasoning_content", None))
         text = self._thoughts.add(text)
         self._text.append(text)
-        return text, moves
+        return self._prose.add(text), moves
 
     def _add_call(self, index: int, call_id: str, function: Any) -> None:
         call = self._at.get(index)

@@ -230,6 +230,20 @@ async def test_arguments_that_are_no_json_go_back_to_the_model(
     assert server.requests[1].body["model"] == "first"
 
 
+async def test_a_call_that_is_written_into_an_answer_is_not_shown(
+    gateway: GatewayProcess, server: ModelServer, harness: Harness
+) -> None:
+    call = '{"name": "list_hosts", "arguments": {}}'
+    server.script(Reply(f"<tool_call> {call} </tool_call>"), Reply(call), Reply(f"I look. <tool_call> {call}"))
+    server.script(Reply('{"so": "the end"}'))
+    harness.model = chain(gateway, server)
+    async with harness.open() as brain:
+        await brain.router.accept(said("which machines have you got"))
+        await harness.until(lambda: '{"so": "the end"}' in harness.adapter.texts(), 30)
+    assert harness.adapter.texts() == ["I look.", '{"so": "the end"}']
+    assert not any("list_hosts" in content.text for content in harness.adapter.shown)
+
+
 def test_the_bots_side_imports_no_vendor() -> None:
     code = "import sys, agent.llm.chain; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
