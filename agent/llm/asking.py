@@ -115,7 +115,9 @@ class Asking:
         try:
             if ask_s:
                 async with asyncio.timeout(ask_s), contextlib.aclosing(self._pieces(name, PROBE, Whole())) as pieces:
-                    await anext(pieces, None)
+                    async for piece in pieces:
+                        if piece:
+                            break
         except NothingError:
             pass  # it answered
         except TimeoutError:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agent.llm.chain import facts_of
 from tests.llm.conftest import ASKED, STATUS, GatewayProcess, answer
-from tests.platforms.model_server import Call, Fail, Hang, ModelServer, Reply
+from tests.platforms.model_server import Call, Fail, Hang, ModelServer, Page, Reply
 
 ASK_S = 3.0
 
@@ -16,13 +16,14 @@ async def test_models_are_asked_at_once_and_their_prices_known(gateway: GatewayP
     server.script(Fail(401), model="gpt-5")
     server.script(Hang(), model="slow")
     server.script(Reply("", finish="length"), model="thinks")
-    names = [f"openai/{name}@{server.url}" for name in ("gpt-4o-mini", "gpt-5", "slow", "thinks")]
+    server.script(Page(), model="page")
+    names = [f"openai/{name}@{server.url}" for name in ("gpt-4o-mini", "gpt-5", "slow", "thinks", "page")]
     names += ["ollama_chat/qwen3@http://127.0.0.1:9", "anthropic/claude-sonnet-4-5"]
     (known,) = await facts_of(names[:1], gateway.socket, ask_s=0)
     assert known.window_tokens == 128_000
     await facts_of(names[-2:], gateway.socket, ask_s=ASK_S)  # imports of their providers stop the gateway for seconds
     begun = time.monotonic()
-    mini, refused, slow, thinks, ollama, claude = await facts_of(names, gateway.socket, ask_s=ASK_S)
+    mini, refused, slow, thinks, page, ollama, claude = await facts_of(names, gateway.socket, ask_s=ASK_S)
     assert time.monotonic() - begun < ASK_S * 3
     assert (mini.trouble, mini.window_tokens, mini.efforts) == ("", 128_000, False)
     assert (round(mini.usd_in or 0, 2), round(mini.usd_out or 0, 2)) == (0.15, 0.6)
@@ -30,10 +31,11 @@ async def test_models_are_asked_at_once_and_their_prices_known(gateway: GatewayP
     assert "did not answer within" in slow.trouble
     assert (slow.usd_in, slow.window_tokens) == (None, None)
     assert thinks.trouble == ""
+    assert "no streamed answer" in page.trouble
     assert (ollama.usd_in, ollama.usd_out) == (0.0, 0.0)
     assert "ollama_chat/qwen3" in ollama.trouble
     assert "Put ANTHROPIC_API_KEY into `.env`" in claude.trouble
-    assert len(server.requests) == 4
+    assert len(server.requests) == 5
 
 
 async def test_ollama_answers_and_costs_nothing(gateway: GatewayProcess, server: ModelServer) -> None:
