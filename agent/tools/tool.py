@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
 from agent.domain.content import Card, Document
 from agent.domain.inbound import Person, Thread
@@ -21,6 +21,12 @@ class Arguments(BaseModel):
     """What a tool takes. Unknown names are refused, so that a misspelt one is not ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: object) -> object:
+        """Models write `null` for an option that they leave out, also where it has a usual value."""
+        return {k: v for k, v in given.items() if v is not None} if isinstance(given, Mapping) else given
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from agent.conversation.prompt import SYSTEM
 from agent.domain.content import Card
-from agent.domain.errors import NotAllowed, TransientError
+from agent.domain.errors import BadRequest, NotAllowed, TransientError
 from agent.domain.inbound import Person
 from agent.domain.policy import Effect, Role
 from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
@@ -60,6 +60,28 @@ SPEND = Tool("spend", "Spends.", Arguments, Effect.SPEND, plan=plan, execute=exe
 async def call(tool: Tool, *, person: Person = ALICE, unattended: bool = False) -> Result | NeedsApproval:
     caller = Caller(person, "s", THREAD, unattended=unattended)
     return await Dispatcher([Family(tool)]).call(caller, ToolCall("c", tool.name, "{}"))
+
+
+class Lines(Arguments):
+    """So many, of something that has to be named."""
+
+    run: str
+    count: int = 20
+
+
+async def test_an_option_that_is_null_has_its_usual_value() -> None:
+    seen: list[Lines] = []
+
+    async def read(_caller: Caller, asked: Lines) -> Result:
+        seen.append(asked)
+        return Result("Read.")
+
+    dispatcher = Dispatcher([Family(Tool("read", "Reads.", Lines, Effect.READ, run=read))])
+    for given in ('{"run": "r-1", "count": null}', '{"run": "r-1", "count": "3"}'):
+        await dispatcher.call(Caller(ALICE, "s", THREAD), ToolCall("c", "read", given))
+    assert [asked.count for asked in seen] == [20, 3]
+    with pytest.raises(BadRequest, match="run: Field required"):
+        await dispatcher.call(Caller(ALICE, "s", THREAD), ToolCall("c", "read", '{"run": null}'))
 
 
 def test_a_declaration_that_could_not_be_carried_out_is_refused() -> None:
