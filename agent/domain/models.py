@@ -15,7 +15,7 @@ Effort = Literal["", "low", "medium", "high"]
 def split_name(name: str) -> tuple[str, str]:
     """LiteLLM's name and the address, which may be empty; a name may hold an @ of its own."""
     found = _WITH_URL.fullmatch(name)
-    return (found[1], found[2]) if found else (name, "")
+    return (found[1], found[2].rstrip("/")) if found else (name, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ _SENTENCES: dict[str, tuple[str, bool]] = {
     "403": ("The key for {model} may not use this model. Choose another in TRAINYARD_MODELS.", False),
     "404": (
         "The provider does not know the model {model}. Check its name in TRAINYARD_MODELS; on a server of your own "
-        "also that it has the model, and the address: that of `openai/…` mostly ends with /v1.",
+        "also that it has the model, and the address: mostly with /v1 at its end, for `ollama_chat/…` without.",
         False,
     ),
     "413": (_TOO_LONG, False),

@@ -397,6 +397,7 @@ async def test_a_history_that_providers_would_refuse_is_put_right(gateway: Gatew
         ("vertex_ai/claude-sonnet-4@20250514", "vertex_ai/claude-sonnet-4@20250514", ""),
         ("vertex_ai/x@1@https://me@host/v1", "vertex_ai/x@1", "https://me@host/v1"),
         ("ollama/llama3", "ollama/llama3", ""),
+        ("ollama_chat/qwen3@http://127.0.0.1:1/", "ollama_chat/qwen3", "http://127.0.0.1:1"),  # else it asks //api/chat
     ],
 )
 def test_names(given: str, name: str, url: str) -> None:
