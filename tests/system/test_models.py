@@ -127,10 +127,12 @@ async def test_a_conversation_begins_anew_and_a_turn_is_taken_back(slack: SlackS
     alice = slack.user("alice")
     asked = alice.mention("name a colour")
     await seen(slack, asked.ts, "Blue.")
+    await settled()  # what is said while an answer is being stored is beside it
     alice.say("new", thread=asked.ts)
     await seen(slack, asked.ts, "A fresh start: of what was said so far I read nothing any more.")
     alice.say("name another colour", thread=asked.ts)
     await seen(slack, asked.ts, "Red.")
+    await settled()
     alice.say("undo", thread=asked.ts)
     await seen(slack, asked.ts, "I forgot the last turn: “name another colour”")
     alice.say("which colour was it?", thread=asked.ts)
