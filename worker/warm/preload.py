@@ -71,6 +71,7 @@ _COMMON = (
     "multiprocessing.resource_sharer", "multiprocessing.synchronize", "platform", "secrets", "shutil", "socket",
     "sqlite3", "statistics", "struct", "subprocess", "tarfile", "traceback", "uuid", "zipfile",
 )  # fmt: skip
+_FOR_TORCH = "sklearn.externals.array_api_compat.torch"  # skops imports all of scikit-learn, and this loads torch
 _CACHED = type(functools.lru_cache(int))  # an exact type: asking any object for attributes runs code of libraries
 _FORGET = ("cuda", "gpu", "accelerator", "device", "bf16", "tf32", "env")
 
@@ -78,11 +79,16 @@ _FORGET = ("cuda", "gpu", "accelerator", "device", "bf16", "tf32", "env")
 def load(name: str) -> list[str]:
     """Import the set; the modules that could not be imported, with the reason."""
     missing = []
+    without_torch = "torch" not in SETS[name]
+    if without_torch:
+        sys.modules[_FOR_TORCH] = None  # type: ignore[assignment]  # as if it were not there
     for module in (*_COMMON, *SETS[name]):
         try:
             importlib.import_module(module)
         except Exception as error:  # noqa: BLE001 - a library that is broken or absent must not cost the others
             missing.append(f"{module} ({type(error).__name__}: {error})")
+    if without_torch:
+        del sys.modules[_FOR_TORCH]
     return missing
 
 

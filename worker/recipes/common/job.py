@@ -219,6 +219,7 @@ def copy_predictor(job: Job, modules: Sequence[str]) -> None:
         for name in (
             "common.predict",
             "common.annotations",
+            "common.estimators",
             "common.formats",
             "common.images",
             "common.numerals",

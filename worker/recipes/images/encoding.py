@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.recipes.common.estimators import read_estimator
 from worker.recipes.common.images import opened
 from worker.recipes.common.table import BadData
 
@@ -97,6 +98,4 @@ def load_network(folder: Path, description: Mapping[str, Any]) -> NetworkModel:
 
 def load_linear(folder: Path, description: Mapping[str, Any]) -> Any:
     """The sklearn pipeline over `grey` that training left in `folder`."""
-    from skops.io import load
-
-    return load(folder / description["file"], trusted=description.get("trusted", []))
+    return read_estimator(folder / description["file"], trusted=description.get("trusted", []))

@@ -8,7 +8,6 @@ sealed test part plays no role here. What is predicted, and how it is scored, is
 from __future__ import annotations
 
 import json
-import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from trainyard import TrainingRuntime
 from worker.recipes.common.annotations import IMAGE
+from worker.recipes.common.estimators import write_estimator
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import Job, Setting, write_json
@@ -189,7 +189,5 @@ def _save(job: Job, kind: str, problem: Problem, made: Network, linear: Any) -> 
         made.network.save_pretrained(job.artifacts / "network")
         about |= {"size_px": made.look.size_px, "mean": list(made.look.mean), "spread": list(made.look.spread)}
     else:
-        from skops.io import dump
-
-        dump(linear, job.artifacts / "model.skops", compression=zipfile.ZIP_DEFLATED)
+        write_estimator(linear, job.artifacts / "model.skops")
     write_json(job.artifacts / "model.json", about | dict(problem.description))

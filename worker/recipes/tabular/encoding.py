@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.recipes.common.estimators import read_estimator
 from worker.recipes.common.table import is_missing, number
 
 Feature = dict[str, Any]
@@ -77,6 +78,4 @@ def load_estimator(folder: Path, description: Mapping[str, Any]) -> Any:
         import lightgbm
 
         return lightgbm.Booster(model_file=str(folder / description["file"]))
-    from skops.io import load
-
-    return load(folder / description["file"], trusted=TRUSTED)
+    return read_estimator(folder / description["file"], trusted=TRUSTED)

@@ -6,7 +6,6 @@ the simpler model. Where it was asked for, LightGBM's settings are searched befo
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from trainyard import TrainingRuntime
 from trainyard.adapters import LightGBMCallback, resume_booster
+from worker.recipes.common.estimators import write_estimator
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import Job, Setting, write_json
@@ -206,10 +206,8 @@ def _save(study: Study, kind: str, estimator: Any) -> dict[str, Any]:
         estimator.booster.save_model(artifacts / file, num_iteration=estimator.rounds)
         leans = gain(estimator.booster, study.features, rounds=estimator.rounds)
     else:
-        from skops.io import dump
-
         file = "model.skops"
-        dump(estimator, artifacts / file, compression=zipfile.ZIP_DEFLATED)
+        write_estimator(estimator, artifacts / file)
         leans = study.problem.leans(estimator, study.features, study.rows)
     write_json(artifacts / "importance.json", leans)
     about = {"kind": kind, "file": file, "features": study.features, **study.problem.description}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from worker.recipes.classes.predictions import limits_of, majority_shares, share
 from worker.recipes.classes.scores import decisive_metric, measure
 from worker.recipes.classes.weights import class_weights, weight_notes
 from worker.recipes.common.columns import require_words
+from worker.recipes.common.estimators import write_estimator
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import Job, write_json
@@ -203,9 +203,7 @@ def _save(job: Job, kind: str, model: Any, column: str, classes: list[str]) -> N
     if kind == "encoder":
         model.save(job.artifacts / file)
     else:
-        from skops.io import dump
-
-        dump(model, job.artifacts / file, compression=zipfile.ZIP_DEFLATED)
+        write_estimator(model, job.artifacts / file)
         write_json(job.artifacts / "importance.json", words(model, classes))
     write_json(
         job.artifacts / "model.json",

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.recipes.common.estimators import read_estimator
+
 _BATCH = 64
 
 
@@ -66,9 +68,7 @@ def load_estimator(folder: Path, description: Mapping[str, Any]) -> Any:
     """The encoder or the sklearn pipeline that `description` names in `folder`."""
     if description["kind"] == "encoder":
         return _load_encoder(folder / description["file"])
-    from skops.io import load
-
-    return load(folder / description["file"], trusted=description.get("trusted", []))
+    return read_estimator(folder / description["file"], trusted=description.get("trusted", []))
 
 
 def _load_encoder(folder: Path) -> EncoderModel:
