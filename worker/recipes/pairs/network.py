@@ -33,6 +33,7 @@ _SCRATCH_RATE, _PRETRAINED_RATE = 1e-3, 5e-5
 _NAMED_MODEL = 60.0  # how much more a step of a usual pretrained model (6 + 6 layers of 512) takes than the small one's
 _SPECIAL = ("<pad>", "</s>", "<unk>")
 _MOST_THREADS = 8
+_SMALL = 300_000  # below this many parameters a second thread costs more than it gives
 
 
 @dataclass
@@ -90,7 +91,7 @@ def build(texts: Sequence[str], settings: dict[str, Any], *, seed: int) -> Netwo
         settings["beams"], settings["prefix"] or "", begins,
     )  # fmt: skip
     size = sum(parameter.numel() for parameter in network.parameters())
-    torch.set_num_threads(min(_MOST_THREADS, usable_cpus()))
+    torch.set_num_threads(1 if size < _SMALL else min(_MOST_THREADS, usable_cpus()))
     origin = f"{named or 'a small T5 from scratch'} ({size / 1e6:.1f} M parameters)"
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return Network(network.to(device), tokenizer, limits, origin, device, languages)
