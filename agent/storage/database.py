@@ -10,11 +10,12 @@ lock: a second bot is refused, and a bot that lost its connection writes no more
 """
 
 import asyncio
+import contextlib
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -283,6 +284,17 @@ def _resolve(settled: Sequence[tuple[_Job, Any, BaseException | None]]) -> None:
             job.future.set_exception(error)
         else:
             job.future.set_result(result)
+
+
+@contextlib.asynccontextmanager
+async def reading(url: str) -> AsyncIterator[Database]:
+    """A database while it is only read, beside the bot that writes to it. Raises as `start_reading` does."""
+    database = Database(url)
+    try:
+        await database.start_reading()
+        yield database
+    finally:
+        await database.close()
 
 
 def open_engine(url: str) -> Engine:

@@ -28,7 +28,7 @@ from agent.domain.session_events import (
     recording_of,
 )
 from agent.storage import sql_stores
-from agent.storage.database import Database
+from agent.storage.database import reading
 from bot.console.paint import harmless, painted
 from bot.markdown import without_traps
 from bot.settings import Settings
@@ -46,12 +46,8 @@ async def recorded(source: str) -> Recording:
     """
     if await asyncio.to_thread(Path(source).is_file):
         return await asyncio.to_thread(_in_file, Path(source))
-    database = Database(Settings().database)
-    try:
-        await database.start_reading()
+    async with reading(Settings().database) as database:
         recording = await sql_stores(database).sessions.recording(source)
-    finally:
-        await database.close()
     if not recording.events:
         raise NotFound(f"There is no file and no session `{source}`. `trainyard replay` alone lists the sessions.")
     return recording
@@ -66,12 +62,8 @@ def _in_file(path: Path) -> Recording:
 
 async def listed(console: Console) -> None:
     """Print the newest sessions: id, time, place, first words."""
-    database = Database(Settings().database)
-    try:
-        await database.start_reading()
+    async with reading(Settings().database) as database:
         sessions = await sql_stores(database).sessions.recent(MOST_LISTED)
-    finally:
-        await database.close()
     if not sessions:
         console.print("Nothing was said yet. `trainyard chat` begins a conversation.")
     for session in sessions:
