@@ -159,13 +159,14 @@ class OutboxDelivery:
     async def _deliver_due(self, thread_key: str) -> float | None:
         """Show what can be shown now; how long to wait for the rest, if there is any."""
         waits_s, turn_s, kept = [], 0.0, False
+        now_s = _now_s()  # of this look: what becomes due during it must not pass what waits before it
         for post in await self._outbox.due(thread_key):
             adapter = self._adapters.get(post.thread.platform)
             if adapter is None or post.key in self._growing:
                 continue  # the next bot that has this adapter delivers it; a `LiveReply` shows it
             if kept and post.ref is None:
                 continue
-            if self._wait_s(post) <= 0 and await self._show(adapter, post):
+            if self._wait_s(post, now_s) <= 0 and await self._show(adapter, post):
                 continue
             trouble = self._troubles.get(post.key)
             if post.ref is None and trouble is not None:
@@ -173,15 +174,15 @@ class OutboxDelivery:
                     kept = True
                 else:
                     turn_s = trouble.until_s = max(turn_s, trouble.until_s)  # what fails together is tried in its order
-            waits_s.append(self._wait_s(post))
+            waits_s.append(self._wait_s(post, _now_s()))
         return min(waits_s, default=None)
 
-    def _wait_s(self, post: Post) -> float:
+    def _wait_s(self, post: Post, now_s: float) -> float:
         trouble, last = self._troubles.get(post.key), self._edited_at.get(post.key)
-        wait_s = trouble.until_s - _now_s() if trouble is not None else 0.0
+        wait_s = trouble.until_s - now_s if trouble is not None else 0.0
         reduced = self._reduced.get(post.key)
         if reduced is not None and reduced.version == post.version:
-            wait_s = max(wait_s, reduced.until_s - _now_s())
+            wait_s = max(wait_s, reduced.until_s - now_s)
         if not post.urgent and post.ref is not None and last is not None:
             gap_s = self._gap_s.get(post.thread.platform, 0.0)
             wait_s = max(wait_s, last + gap_s - self._clock.monotonic())

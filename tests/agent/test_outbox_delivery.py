@@ -1,6 +1,7 @@
 """The way out when single messages fail: what fails holds up little, is not hammered, and comes in the end."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -190,6 +191,26 @@ async def test_after_an_outage_everything_comes_in_its_order(
     assert {post.state for post in await outbox.due(THREAD.key)} == {"sending"}
     adapter.trouble = lambda _kind, _text: None
     await shown(adapter, *names)
+
+
+async def test_time_that_passes_while_one_waits_lets_no_later_message_pass(
+    delivery: OutboxDelivery, adapter: ChatAdapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter.trouble = lambda _kind, _text: Unavailable("Slack cannot be reached.")
+    names = [f"message {number}" for number in range(8)]
+    for name in names:
+        await put(delivery, name, name)
+    async with asyncio.timeout(10):
+        while adapter.tried.count(("post", names[-1])) <= module.MOST_TRIES:
+            await asyncio.sleep(0.01)
+    asked = itertools.count()
+    monkeypatch.setattr(module, "_now_s", lambda: asyncio.get_running_loop().time() + 0.01 * next(asked))
+    adapter.trouble = lambda _kind, _text: None
+    async with asyncio.timeout(10):
+        while len(adapter.texts()) < len(names):
+            delivery.wake(THREAD.key)  # so that one looks also just before the first one's time
+            await asyncio.sleep(0.001)
+    assert adapter.texts() == names
 
 
 async def test_a_deleted_card_is_left_alone_until_there_is_news_that_matters(
