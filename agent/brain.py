@@ -8,7 +8,7 @@ from pathlib import Path
 from agent.commands.completion import Completion
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.compaction import Compactor
-from agent.conversation.facts import ThreadFacts
+from agent.conversation.facts import FactsInWords
 from agent.conversation.guards import TurnLimits
 from agent.conversation.loop import TurnLoop
 from agent.conversation.questions import QuestionService
@@ -208,7 +208,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         calls,
         delivery,
         compactor,
-        ThreadFacts(stores.runs, stores.approvals, stores.questions, clock),
+        FactsInWords(stores.facts, clock),
         stores.usage,
         budgets,
         clock,

@@ -169,6 +169,9 @@ class Runs(Protocol):
     async def thread(self, run_id: str) -> Thread:
         """Where its card is."""
 
+    async def threads(self, run_ids: Sequence[str]) -> Mapping[str, Thread]:
+        """Where the cards of these are."""
+
     async def card_view(self, run_id: str) -> str:
         """How its card draws, as `agent.runs.cards.card_view` writes it; empty at first. Raises `NotFound`."""
 

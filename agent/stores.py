@@ -17,6 +17,7 @@ from agent.domain.datasets import DatasetRef
 from agent.domain.inbound import Inbound, Person, Thread
 from agent.domain.models import Preference
 from agent.domain.questions import Question
+from agent.domain.runs import Run
 from agent.domain.session_events import Recording
 from agent.ports import MessageRef, ModelMessage, ToolCall, Whisper
 from agent.run_store import START, Applied, Ending, Lease, LogPage, LogQuery, Note, Place, Runs, Script, Verdict
@@ -133,10 +134,7 @@ class Inbox(Protocol):
     """What came in, stored before it is acknowledged."""
 
     async def add(self, inbound: Inbound) -> InboxItem | None:
-        """Store it; None when it or its twin is there already."""
-
-    async def left(self, inbound: Inbound) -> InboxItem | None:
-        """The item of this very event, if it was stored before and not handled."""
+        """Store it; None when it or its twin is there already, unless this very event was stored and not handled."""
 
     async def get(self, item_id: int) -> Inbound | None:
         """What was stored, unless it was forgotten."""
@@ -361,8 +359,27 @@ class Questions(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadNow:
+    """What runs and what waits in a thread; `runs` are the newest first, each with the thread of its card."""
+
+    runs: Sequence[tuple[Run, Thread]] = ()
+    approvals: Sequence[Approval] = ()
+    questions: Sequence[Question] = ()
+
+
+class ThreadFacts(Protocol):
+    """What is so in a thread, in one read."""
+
+    async def now(self, session_id: str, thread: Thread, *, most_runs: int) -> ThreadNow:
+        """The newest runs of a session, its pending approvals, and the open questions of a thread, the oldest first."""
+
+
 class PostState(StrEnum):
-    """Whether a post is on its platform. Of `begun` (an answer that grows) and `sending` that is not known."""
+    """Whether a post is on its platform. Of `begun` (an answer that grows) and `sending` that is not known.
+
+    What was `new` when a bot stopped is `sending` for the next one.
+    """
 
     NEW = "new"
     BEGUN = "begun"
@@ -396,14 +413,14 @@ class Outbox(Protocol):
     async def due(self, thread_key: str) -> Sequence[Post]:
         """Posts of a thread whose shown version is old, oldest post first."""
 
-    async def threads_due(self) -> Sequence[str]:
-        """Threads with posts to show."""
+    async def left(self) -> Sequence[str]:
+        """Threads with posts that a stopped bot left; what was never shown may have been sent by it."""
 
     async def begin(self, key: str, thread: Thread) -> bool:
         """An answer that is not stored yet is about to grow; False when its key is known."""
 
     async def sending(self, key: str) -> None:
-        """A stored message is about to be posted."""
+        """Sending a stored message failed, and it may have been posted."""
 
     async def sent(self, key: str, ref: MessageRef, *, shown: int | None) -> None:
         """It stands at `ref`, showing `shown` (None: not a stored version yet)."""
@@ -498,4 +515,5 @@ class Stores:
     outbox: Outbox
     usage: ModelUsage
     budgets: Budgets
+    facts: ThreadFacts
     audit: AuditLog

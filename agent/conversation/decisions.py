@@ -75,7 +75,7 @@ class Decisions:
         post = None
         for _ in range(SHOWING_TRIES):
             post = await self._stores.outbox.get(CARD_KEY.format(approval.id))
-            if post is None or post.state is not PostState.SENDING:
+            if post is None or post.state not in {PostState.NEW, PostState.SENDING}:
                 break
             await asyncio.sleep(SHOWING_S)
         adapter = self._adapters.get(post.thread.platform) if post else None

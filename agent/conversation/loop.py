@@ -12,7 +12,7 @@ from agent.cards import duration
 from agent.commands.calls import call_in, command_answer, command_call_id
 from agent.conversation.compaction import Compactor
 from agent.conversation.context import Conversation, read_by_model, since_request
-from agent.conversation.facts import ThreadFacts
+from agent.conversation.facts import FactsInWords
 from agent.conversation.going_on import REPLY_KEY, go_on_card
 from agent.conversation.guards import TurnLimits, circles, reached
 from agent.conversation.prompt import SYSTEM
@@ -48,7 +48,7 @@ class TurnLoop:
         calls: ToolCalls,
         delivery: OutboxDelivery,
         compactor: Compactor,
-        facts: ThreadFacts,
+        facts: FactsInWords,
         usage: ModelUsage,
         budgets: BudgetService,
         clock: Clock,

@@ -104,7 +104,7 @@ class InboxRouter:
 
     async def _store(self, inbound: Inbound) -> bool:
         inbound = answered_once(redacted(inbound))
-        item = await self._inbox.add(inbound) or await self._inbox.left(inbound)
+        item = await self._inbox.add(inbound)
         if item is None or item.id in self._taken:
             return False
         self._hand(inbound.thread, item)

@@ -98,7 +98,7 @@ class OutboxDelivery:
 
     async def recover(self) -> None:
         """Deliver what a stopped bot had left."""
-        for thread_key in await self._outbox.threads_due():
+        for thread_key in await self._outbox.left():
             self.wake(thread_key)
 
     @contextlib.asynccontextmanager
@@ -275,8 +275,11 @@ class OutboxDelivery:
             found = await adapter.find(post.thread, key=post.key, growing=post.state is PostState.BEGUN)
             if found is not None:
                 return await adapter.edit(post.thread, found, post.content)
-        await self._outbox.sending(post.key)
-        return await adapter.post(post.thread, post.content, key=post.key, whisper=post.whisper)
+        try:
+            return await adapter.post(post.thread, post.content, key=post.key, whisper=post.whisper)
+        except Exception:
+            await self._outbox.sending(post.key)
+            raise
 
     async def _edit(self, adapter: ChatAdapter, post: Post, ref: MessageRef) -> MessageRef:
         """Edit; what somebody deleted comes again only with news that matter, under a key that finds it again."""

@@ -6,6 +6,7 @@ from agent.storage.audit import SqlAuditLog
 from agent.storage.budgets import SqlBudgets
 from agent.storage.conversations import SqlConversations
 from agent.storage.database import Database
+from agent.storage.facts import SqlThreadFacts
 from agent.storage.inbox import SqlInbox
 from agent.storage.model_usage import SqlModelUsage
 from agent.storage.outbox import SqlOutbox
@@ -28,5 +29,6 @@ def sql_stores(database: Database) -> Stores:
         outbox=SqlOutbox(database),
         usage=SqlModelUsage(database),
         budgets=SqlBudgets(database),
+        facts=SqlThreadFacts(database),
         audit=SqlAuditLog(database),
     )

@@ -29,7 +29,7 @@ from agent.storage.tables import approval, inbox, outbox, turn, vote
 from agent.stores import InboxState, TurnState
 
 
-def _as_approval(row: Row[Any]) -> Approval:
+def as_approval(row: Row[Any]) -> Approval:
     return Approval(
         id=row.id,
         session_id=row.session_id,
@@ -85,7 +85,7 @@ class SqlApprovals:
 
     async def get(self, approval_id: str) -> Approval:
         """One question."""
-        return _as_approval(await self._row(approval_id))
+        return as_approval(await self._row(approval_id))
 
     async def card(self, approval_id: str) -> Content:
         """What was shown."""
@@ -146,11 +146,11 @@ class SqlApprovals:
                 return None
             row = connection.execute(select(approval).where(approval.c.id == approval_id)).one()
             owner = as_turn(connection.execute(select(turn).where(turn.c.id == row.turn_id)).one())
-            record(connection, state.value, _as_approval(row), owner.thread, at=at, who=by, name=name)
+            record(connection, state.value, as_approval(row), owner.thread, at=at, who=by, name=name)
             return row
 
         row = await self._database.write(store)
-        return None if row is None else _as_approval(row)
+        return None if row is None else as_approval(row)
 
     async def vote(self, approval_id: str, person: Person, *, digest: str, at: datetime) -> Sequence[str]:
         """Add a vote to an open question; the names of all who approved what this digest shows, the first one first."""
@@ -165,7 +165,7 @@ class SqlApprovals:
                 connection.execute(delete(vote).filter_by(**mine))
                 connection.execute(insert(vote), {**mine, "name": person.shown, "digest": row.digest, "at": at})
                 owner = as_turn(connection.execute(select(turn).where(turn.c.id == row.turn_id)).one())
-                asked = _as_approval(row)
+                asked = as_approval(row)
                 record(connection, "voted", asked, owner.thread, at=at, who=person.key, name=person.shown)
             votes = select(vote.c.name).filter_by(approval_id=approval_id, digest=row.digest).order_by(vote.c.at)
             return connection.execute(votes).scalars().all()
@@ -217,7 +217,7 @@ class SqlApprovals:
         names = [state.value for state in states]
         query = select(approval).where(approval.c.state.in_(names)).order_by(approval.c.created_at)
         rows = await self._database.read(lambda connection: connection.execute(query).all())
-        return [_as_approval(row) for row in rows]
+        return [as_approval(row) for row in rows]
 
 
 def _shows(approval_id: str, digest: str) -> ColumnElement[bool]:

@@ -99,6 +99,7 @@ def _facts(said: ModelMessage) -> str:
 
 # Built once: building a statement costs three times what carrying it out does.
 _ADD_MESSAGE = insert(message).returning(message.c.id)
+_ADD_SESSION, _ADD_BINDING, _ADD_TURN = insert(session), insert(binding), insert(turn)
 _NEWEST_TURN = (
     select(message.c.turn_id).where(message.c.session_id == bindparam("session")).order_by(message.c.id.desc()).limit(1)
 )
@@ -161,9 +162,9 @@ def _find_or_make_session(connection: Connection, thread: Thread) -> str:
     if found is not None:
         return found
     made = f"s-{new_ulid()}"
-    connection.execute(insert(session), {"id": made, "created_at": datetime.now(UTC)})
+    connection.execute(_ADD_SESSION, {"id": made, "created_at": datetime.now(UTC)})
     connection.execute(
-        insert(binding), {"thread_key": thread.key, "session_id": made, "thread": wire.encode(thread).decode()}
+        _ADD_BINDING, {"thread_key": thread.key, "session_id": made, "thread": wire.encode(thread).decode()}
     )
     return made
 
@@ -207,7 +208,7 @@ class SqlConversations:
                 "kind": begun.kind,
                 "created_at": datetime.now(UTC),
             }
-            connection.execute(insert(turn), values)
+            connection.execute(_ADD_TURN, values)
             add_message(connection, begun, asked)
             return begun, _context(connection, session_id)
 

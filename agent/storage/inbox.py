@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
 
 from agent import wire
 from agent.domain.inbound import Inbound
@@ -14,6 +13,10 @@ from agent.stores import InboxItem, InboxState
 
 # Built once: building a statement costs three times what carrying it out does.
 _ADD = insert(inbox).returning(inbox.c.id)
+_KNOWN = select(inbox.c.id, inbox.c.event_id, inbox.c.state).where(
+    inbox.c.platform == bindparam("of"),
+    (inbox.c.event_id == bindparam("event")) | (inbox.c.twin == bindparam("same")),
+)
 _ITEM = update(inbox).where(inbox.c.id == bindparam("item")).values(state=InboxState.DONE)
 _DONE = _ITEM.where(inbox.c.state != InboxState.DONE)  # else it would be a commit of its own
 
@@ -28,7 +31,7 @@ class SqlInbox:
         self._database = database
 
     async def add(self, inbound: Inbound) -> InboxItem | None:
-        """Store it; None when it or its twin is there already."""
+        """Store it; None when it or its twin is there already, unless this very event was stored and not handled."""
         values = {
             "platform": inbound.thread.platform,
             "event_id": inbound.event_id,
@@ -39,20 +42,17 @@ class SqlInbox:
             "received_at": inbound.at,
         }
 
-        def store(connection: Connection) -> int:
-            return int(connection.execute(_ADD, values).scalar_one())
+        same = {"of": values["platform"], "event": values["event_id"], "same": values["twin"]}
 
-        try:
-            return InboxItem(await self._database.write(store), inbound)
-        except IntegrityError:
-            return None
+        def store(connection: Connection) -> int | None:
+            known = connection.execute(_KNOWN, same).all()
+            if not known:
+                return int(connection.execute(_ADD, values).scalar_one())
+            left = (row.id for row in known if row.event_id == inbound.event_id and row.state == InboxState.NEW)
+            return next(left, None)
 
-    async def left(self, inbound: Inbound) -> InboxItem | None:
-        """The item of this very event, if it was stored before and not handled."""
-        same = (inbox.c.platform == inbound.thread.platform) & (inbox.c.event_id == inbound.event_id)
-        query = select(inbox.c.id).where(same, inbox.c.state == InboxState.NEW)
-        item_id = await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
-        return None if item_id is None else InboxItem(int(item_id), inbound)
+        item_id = await self._database.write(store)
+        return None if item_id is None else InboxItem(item_id, inbound)
 
     async def get(self, item_id: int) -> Inbound | None:
         """What was stored, unless it was forgotten."""

@@ -21,6 +21,7 @@ from agent.stores import Post, PostState
 _STORED = select(outbox.c.content, outbox.c.version, outbox.c.state, outbox.c.ref).where(
     outbox.c.key == bindparam("of")
 )
+_ADD = insert(outbox)
 _UPDATE = update(outbox).where(outbox.c.key == bindparam("of"))
 _DUE = (outbox.c.version > outbox.c.shown) & (outbox.c.state != PostState.DEAD)
 _DUE_IN = select(outbox).where(_DUE, outbox.c.thread_key == bindparam("thread")).order_by(outbox.c.id)
@@ -36,7 +37,7 @@ def put_post(
     now = datetime.now(UTC)
     if row is None:
         connection.execute(
-            insert(outbox),
+            _ADD,
             {
                 "key": key,
                 "thread_key": thread.key,
@@ -94,10 +95,16 @@ class SqlOutbox:
         rows = await self._database.read(lambda connection: connection.execute(_DUE_IN, {"thread": thread_key}).all())
         return [_as_post(row) for row in rows]
 
-    async def threads_due(self) -> Sequence[str]:
-        """Threads with posts to show."""
-        query = select(outbox.c.thread_key).where(_DUE).distinct()
-        return list(await self._database.read(lambda connection: connection.execute(query).scalars().all()))
+    async def left(self) -> Sequence[str]:
+        """Threads with posts that a stopped bot left; what was never shown may have been sent by it."""
+        threads = select(outbox.c.thread_key).where(_DUE).distinct()
+        doubted = update(outbox).where(_DUE, outbox.c.state == PostState.NEW).values(state=PostState.SENDING)
+
+        def doubt(connection: Connection) -> Sequence[str]:
+            connection.execute(doubted)
+            return connection.execute(threads).scalars().all()
+
+        return await self._database.write(doubt)
 
     async def begin(self, key: str, thread: Thread) -> bool:
         """An answer that is not stored yet is about to grow; False when its key is known."""
@@ -113,13 +120,13 @@ class SqlOutbox:
             "updated_at": datetime.now(UTC),
         }
         try:
-            await self._database.write(lambda connection: connection.execute(insert(outbox), values))
+            await self._database.write(lambda connection: connection.execute(_ADD, values))
         except IntegrityError:
             return False
         return True
 
     async def sending(self, key: str) -> None:
-        """A stored message is about to be posted."""
+        """Sending a stored message failed, and it may have been posted."""
         await self._database.write(
             lambda connection: connection.execute(_UPDATE, {"of": key, "state": PostState.SENDING})
         )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent import wire
@@ -17,6 +17,13 @@ from agent.storage.database import Database
 from agent.storage.outbox import put_post
 from agent.storage.tables import inbox, question, turn
 from agent.stores import InboxState, TurnState
+
+# Built once: building a statement costs three times what carrying it out does.
+OPEN_IN = (
+    select(question.c.asked)
+    .where(question.c.thread_key == bindparam("thread"), question.c.open)
+    .order_by(question.c.id)
+)
 
 
 class SqlQuestions:
@@ -61,7 +68,8 @@ class SqlQuestions:
 
     async def open_in(self, thread: Thread) -> Sequence[Question]:
         """The open questions of a thread, the oldest first."""
-        return await self._where((question.c.thread_key == thread.key) & question.c.open)
+        rows = await self._database.read(lambda connection: connection.execute(OPEN_IN, {"thread": thread.key}).all())
+        return [wire.decode(Question, row.asked) for row in rows]
 
     async def expired(self, now: datetime) -> Sequence[Question]:
         """Open questions that nobody answered in time."""

@@ -5,7 +5,7 @@ transitions; a dispatch and the end of an attempt are one transaction with the G
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -63,6 +63,12 @@ class SqlRuns(RunReads, PictureReads):
     async def thread(self, run_id: str) -> Thread:
         """Where its card is."""
         return wire.decode(Thread, (await self._one(run_id)).thread)
+
+    async def threads(self, run_ids: Sequence[str]) -> Mapping[str, Thread]:
+        """Where the cards of these are."""
+        query = select(run.c.id, run.c.thread).where(run.c.id.in_(run_ids))
+        found = await self._database.read(lambda connection: connection.execute(query).all())
+        return {row.id: wire.decode(Thread, row.thread) for row in found}
 
     async def card_view(self, run_id: str) -> str:
         """How its card draws its curves."""

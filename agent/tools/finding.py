@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from agent.domain.errors import BadRequest, NotFound
+from agent.domain.inbound import Thread
 from agent.domain.policy import may_read
 from agent.domain.runs import Run, RunState
 from agent.run_store import no_run
@@ -25,7 +26,7 @@ NO_RUN = (
 async def named(runs: Runs, caller: Caller, run_id: str) -> Run:
     """A run by id. Raises `NotFound`, in the same words for one that is not and one that this person may not read."""
     run = await runs.get(run_id)
-    if not await _readable(runs, caller, run):
+    if not _may_read(caller, await runs.thread(run.id)):
         raise no_run(run_id)
     return run
 
@@ -43,11 +44,11 @@ async def of_all(runs: Runs, caller: Caller, limit: int) -> Sequence[Run]:
 
 async def readable(runs: Runs, caller: Caller, found: Sequence[Run]) -> Sequence[Run]:
     """Those that this person may read."""
-    return [run for run in found if await _readable(runs, caller, run)]
+    homes = await runs.threads([run.id for run in found]) if found else {}
+    return [run for run in found if _may_read(caller, homes[run.id])]
 
 
-async def _readable(runs: Runs, caller: Caller, run: Run) -> bool:
-    home = await runs.thread(run.id)
+def _may_read(caller: Caller, home: Thread) -> bool:
     return may_read(caller.person, here=caller.thread, home=home, workspace=caller.workspace)
 
 

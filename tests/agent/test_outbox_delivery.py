@@ -107,6 +107,29 @@ async def test_only_what_was_begun_as_a_growing_answer_is_looked_for_as_one(
     assert asked == [("card", False), ("answer", True)]
 
 
+async def test_what_a_bot_posted_before_it_was_ended_is_not_posted_again_by_the_next(
+    delivery: OutboxDelivery, adapter: ChatAdapter, outbox: Outbox, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted, never, post = asyncio.Event(), asyncio.Event(), adapter.post
+
+    async def post_without_end(*args: object, **more: object) -> MessageRef:
+        await post(*args, **more)  # type: ignore[arg-type]
+        posted.set()
+        await never.wait()
+        raise AssertionError("ended before")
+
+    monkeypatch.setattr(adapter, "post", post_without_end)
+    await put(delivery, "answer", "whole")
+    await posted.wait()
+    await put(delivery, "second", "not sent yet")
+    await delivery.close()
+    monkeypatch.setattr(adapter, "post", post)
+    after = OutboxDelivery(outbox, {"slack": adapter}, clock, gap_s={})
+    await after.recover()
+    await after.idle()
+    assert adapter.texts() == ["whole", "not sent yet"]
+
+
 async def test_an_edit_that_waits_holds_up_no_post_and_is_not_repeated_before_its_time(
     delivery: OutboxDelivery, adapter: ChatAdapter, clock: FakeClock
 ) -> None:

@@ -34,6 +34,7 @@ from agent.stores import (
     Runs,
     Sessions,
     Stores,
+    ThreadNow,
     Turn,
 )
 
@@ -136,7 +137,7 @@ class MemoryOutbox:
         return True
 
     async def sending(self, key: str) -> None:
-        """About to be posted."""
+        """It may have been posted."""
 
     async def sent(self, key: str, ref: MessageRef, *, shown: int | None) -> None:
         """It stands; what is shown need not be remembered."""
@@ -165,6 +166,14 @@ class MemoryRuns:
     async def of_session(self, session_id: str, limit: int) -> Sequence[Run]:
         """There are none."""
         return ()
+
+
+class MemoryFacts:
+    """Nothing is so."""
+
+    async def now(self, session_id: str, thread: Thread, *, most_runs: int) -> ThreadNow:
+        """Nothing runs, and nothing waits."""
+        return ThreadNow()
 
 
 class MemoryApprovals:
@@ -196,6 +205,7 @@ def memory_stores() -> Stores:
         outbox=cast(Outbox, MemoryOutbox(posts)),
         usage=cast(ModelUsage, MemoryUsage()),
         budgets=cast(Budgets, MemoryBudgets()),
+        facts=MemoryFacts(),
         allowances=cast(Allowances, None),  # nothing is approved
         audit=cast(AuditLog, None),
     )
