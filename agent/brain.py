@@ -100,10 +100,10 @@ class Brain:
     complete: Complete
 
     async def recover(self) -> None:
-        """Go on where a stopped bot left off."""
+        """Go on where a stopped bot left off; what it had left to deliver is marked before anything else is sent."""
+        await self.delivery.recover()
         await self.router.recover()
         await self.cards.recover()
-        await self.delivery.recover()
         if self.monitor is not None:
             await self.monitor.recover()
 
