@@ -1,5 +1,6 @@
-"""The order of the suite, and how many examples a property is tried with."""
+"""The order of the suite, how many examples a property is tried with, and no search for garbage in what stays."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,15 @@ settings.register_profile("any", deadline=None, suppress_health_check=[HealthChe
 settings.register_profile("quick", settings.get_profile("any"), max_examples=30, derandomize=True, database=None)
 settings.register_profile("thorough", settings.get_profile("any"), max_examples=300)
 settings.load_profile("quick")
+gc.disable()  # until the tests are collected: modules and items stay, and each of six processes makes them
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files come first, so that no processor is idle at the end; else the order stays."""
     items.sort(key=lambda item: LONG.get(item.path.relative_to(ROOT).as_posix(), len(LONG)))
+
+
+def pytest_collection_finish() -> None:
+    """From now on garbage is looked for, but not in what the collection made."""
+    gc.freeze()
+    gc.enable()

@@ -165,7 +165,12 @@ def apply_run(at: Path, trained: RunFolder, data: str | bytes, *, job: str) -> R
 
 def predict(artifacts: Path, *arguments: str, code: int = 0) -> str:
     """Run predict.py where neither the repository nor Trainyard can be found."""
-    env = {"PYTHONPATH": sysconfig.get_path("purelib"), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {
+        "PYTHONPATH": sysconfig.get_path("purelib"),
+        "PATH": os.environ["PATH"],
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
     done = subprocess.run(
         [sys.executable, "-S", str(artifacts / "predict.py"), *arguments],
         env=env, cwd=artifacts.parent, capture_output=True, text=True, timeout=LIMIT_S,

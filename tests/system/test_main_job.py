@@ -240,6 +240,7 @@ async def test_from_boxes_to_a_detector_and_what_it_finds_on_an_image(slack: Sla
     assert answer.pictures
 
 
+@pytest.mark.builds
 async def test_from_tagged_sentences_to_a_tagger_and_the_spans_of_a_sentence(slack: SlackServer) -> None:
     people, places = ["Ada", "Grace", "Alan"], ["Paris", "Oslo", "Rome", "Bonn"]
     rows = [f"{who} B-PER\nsaw O\n{where} B-LOC\n{at} O\n\n" for at in range(5) for who in people for where in places]

@@ -15,7 +15,6 @@ from agent.domain.errors import BadData, NotAllowed, NotFound
 from agent.domain.orders import Fetched, FetchOrder
 from agent.domain.sources import HubSource, KaggleSource, PathSource, Source, WebSource
 from worker.client.blobs import BlobStore
-from worker.fetching import hub
 from worker.fetching.packed import unpacked
 from worker.fetching.web import Web
 from worker.settings import Settings
@@ -64,6 +63,8 @@ class Fetcher:
         return fetched if source.version else fetched.model_copy(update={"notes": ("The newest version was taken.",)})
 
     def _of_hub(self, source: HubSource, folder: Path, limit_bytes: int) -> Fetched:
+        from worker.fetching import hub  # noqa: PLC0415 - no other source and no start pays for the Hub's library
+
         data = folder / "data"
         revision = hub.download(source, data, limit_bytes=limit_bytes, endpoint=self._settings.hub)
         work = folder / "work"

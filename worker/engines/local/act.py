@@ -82,7 +82,7 @@ class Local:
 
     def fetch(self, raw: bytes) -> Value:
         """Fetch data that nobody attached."""
-        from worker.fetching.fetcher import Fetcher  # noqa: PLC0415 - no other order pays for the Hub's library
+        from worker.fetching.fetcher import Fetcher  # noqa: PLC0415 - no other order pays for a client of HTTP
 
         fetcher = Fetcher(self._blobs, self._settings, rows=self._scripts().rows, home=self._home.path)
         return fetcher.fetch(decode(FetchOrder, raw))
