@@ -49,8 +49,8 @@ def number(value: float) -> str:
 
 
 def score_words(value: float) -> str:
-    """A measured number as it stands beside others: four decimals where they say something."""
-    return f"{value:.4f}" if value == 0 or 0.001 <= abs(value) < 100 else number(value)
+    """A measured number as it stands beside others: four decimals below ten, four digits above."""
+    return f"{value:.4f}" if value == 0 or 0.001 <= abs(value) < 10 else number(value)
 
 
 def usd(amount: float) -> str:
