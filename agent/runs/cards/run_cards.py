@@ -239,7 +239,7 @@ def _try_it(run: Run) -> str:
     task = TASKS.get(run.spec.task or "")
     if task and task.answer is Answer.SERIES:
         return f"Try it: predict 12 with {run.id}"
-    if task and task.answer is Answer.TEXT:
+    if task and (task.needs_text or task.answer in {Answer.TEXT, Answer.SPANS}):
         return f"Try it: predict “a text of yours” with {run.id}, or attach a file of texts"
     what = "an image or a zip of images" if task and task.data == "images" else "a csv with the same columns"
     return f"Try it: predict with {run.id} and attach {what}"

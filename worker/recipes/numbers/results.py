@@ -79,11 +79,12 @@ def _scatter(view: str, title: str, x: Values, y: Values, x_label: str, y_label:
 
 
 def _errors(ours: Values, theirs: Values, beaten: str, target: str) -> dict[str, Any]:
-    """How large the errors are, of the model and of the baseline; the largest hundredth lies in the outer bins."""
+    """How large the errors are, of the model and of a baseline that is another; the outer bins hold the largest."""
     end = float(np.quantile(np.abs(np.concatenate([ours, theirs])), 0.99)) or 1.0
     edges = np.linspace(-end, end, _BINS + 1)
+    both = [("this model", ours), (named(beaten), theirs)]
     groups = [{"name": name, "values": np.histogram(np.clip(errors, -end, end), bins=edges)[0].tolist()}
-              for name, errors in (("this model", ours), (named(beaten), theirs))]  # fmt: skip
+              for name, errors in (both[:1] if np.array_equal(ours, theirs) else both)]  # fmt: skip
     picture = {"kind": "histogram", "title": "errors", "edges": [float(edge) for edge in edges], "groups": groups}
     return {"view": "errors", "picture": {**picture, "x_label": f"error of {short(target, 40)}", "unit": "rows"}}
 

@@ -98,7 +98,7 @@ def _facts(
     ours = [float(np.abs(said["label"] - wanted)[steps == step].mean()) for step in range(1, horizon + 1)]
     other = [float(np.abs(theirs - wanted)[steps == step].mean()) for step in range(1, horizon + 1)]
     far = list(range(1, horizon + 1))
-    lines = [_line("this model", far, ours), _line(named(beaten), far, other)]
+    lines = [_line("this model", far, ours), *([_line(named(beaten), far, other)] if other != ours else [])]
     picture = {
         "kind": "lines",
         "title": "error by distance",
