@@ -196,7 +196,7 @@ class Runs(Protocol):
     async def move(self, run_id: str, *, expect: RunState, to: RunState) -> bool:
         """Compare-and-set of the state, within the table of transitions."""
 
-    async def wish(
+    async def request(
         self, run_id: str, *, expect: RunState, how: Literal["stop", "pause", "kill"], note: str = ""
     ) -> bool:
         """Compare-and-set into stopping or pausing, with what its host has to be told; `note` says who wants it."""
@@ -208,7 +208,7 @@ class Runs(Protocol):
         """Compare-and-set into the state of `outcome`; an attempt that is open ends with it and gives its GPUs back."""
 
     async def requeue(self, run_id: str, *, expect: RunState, note: str, at: datetime) -> bool:
-        """Compare-and-set into the queue by a person's wish: earlier failures do not count any more."""
+        """Compare-and-set into the queue on a person's request: earlier failures do not count any more."""
 
     async def replace_script(
         self, run_id: str, *, expect: RunState, to: RunState, was: str, bundle_sha256: str, at: datetime

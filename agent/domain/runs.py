@@ -49,7 +49,7 @@ class ExitClass(StrEnum):
 
 _S = RunState
 _ENDINGS = frozenset({_S.STOPPED, _S.SUCCEEDED, _S.FAILED, _S.LOST})
-# What any attempt can turn into, whatever was wished: it ends, pauses, falls silent, or is tried again (QUEUED).
+# What any attempt can turn into, whatever was asked for: it ends, pauses, falls silent, or is tried again (QUEUED).
 _ANY_TIME = _ENDINGS | {_S.QUEUED, _S.PAUSED, _S.PAUSING, _S.STOPPING, _S.UNREACHABLE}
 TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     # Queued after its host was lost, and then that host reports that it had succeeded.

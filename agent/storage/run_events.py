@@ -206,8 +206,8 @@ class _Life:
             return False
         if not rows.take_gpus(self._connection, event.run, own.number, own.host, rows.as_attempt(own).gpus):
             return False
-        wish = {"pause": RunState.PAUSING, "": RunState.RUNNING if own.training else RunState.STARTING}
-        self._become(wish.get(own.stop, RunState.STOPPING))
+        states = {"pause": RunState.PAUSING, "": RunState.RUNNING if own.training else RunState.STARTING}
+        self._become(states.get(own.stop, RunState.STOPPING))
         self._run |= {"outcome": None, "ended_at": None, "note": ""}
         self._attempt |= {"outcome": None, "ended_at": None, "used_s": 0.0}
         self._write()

@@ -128,7 +128,7 @@ class SqlRuns(RunReads, PictureReads):
         rest = {"note": "", "not_before": None} if to is RunState.PAUSED else {}  # it waits for nothing but people
         return await self._database.write(lambda connection: rows.move(connection, run_id, [expect], to, **rest))
 
-    async def wish(
+    async def request(
         self, run_id: str, *, expect: RunState, how: Literal["stop", "pause", "kill"], note: str = ""
     ) -> bool:
         """Compare-and-set into stopping or pausing, with what its host has to be told; `note` says who wants it."""
@@ -168,7 +168,7 @@ class SqlRuns(RunReads, PictureReads):
         return await self._database.write(store)
 
     async def requeue(self, run_id: str, *, expect: RunState, note: str, at: datetime) -> bool:
-        """Compare-and-set into the queue by a person's wish: earlier failures do not count any more."""
+        """Compare-and-set into the queue on a person's request: earlier failures do not count any more."""
         return await self._database.write(lambda connection: _requeue(connection, run_id, expect, note, at))
 
     async def replace_script(

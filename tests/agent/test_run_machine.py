@@ -138,7 +138,7 @@ class RunMachine(RuleBasedStateMachine):
         which=COUNT,
         wish=st.sampled_from(["pause", "resume", "stop", "kill", "retry", "update_script", "prioritise"]),
     )
-    def wish(self, which: int, wish: str) -> None:
+    def request(self, which: int, wish: str) -> None:
         run_id = sorted(self.states)[which % len(self.states)]
         was = self.do(self.engine.runs.get(run_id)).spec.bundle_sha256
         change = {"bundle_sha256": ("d" if was[0] == "c" else "c") * 64, "was": was}
@@ -279,7 +279,7 @@ def _walk(machine: RunMachine, dice: random.Random, steps: int) -> None:
             case 0 if len(machine.states) < 8:
                 machine.create(gpus=dice.randint(0, 2), auto=dice.random() < 0.8, at=dice.choice(HOSTS))
             case 1 if machine.states:
-                machine.wish(which=dice.randrange(10**6), wish=dice.choice(stop_reasons))
+                machine.request(which=dice.randrange(10**6), wish=dice.choice(stop_reasons))
             case 2 if machine.hosts.alive:
                 said = ["started", "measured", "measured", "saved", "beat"]
                 machine.a_host_works(which=dice.randrange(10**6), body=dice.choice(said))

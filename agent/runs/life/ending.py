@@ -1,6 +1,6 @@
 """What becomes of a run whose attempt is over. Pure: clock and dice are the caller's.
 
-The wish of people comes first, then the hours that are left, then `agent.domain.restarts`. Carried out inside the
+What people asked for comes first, then the hours that are left, then `agent.domain.restarts`. Carried out inside the
 transaction that stores the end, so that a crash loses nothing. Called by the run service, through the store.
 """
 

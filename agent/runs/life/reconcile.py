@@ -70,7 +70,7 @@ class Reconciler:
         if _started_anew(attempt, host):
             return await self._rebooted(run, attempt)
         if attempt.stop and run.state in (RunState.PAUSING, RunState.STOPPING):
-            return await self._wished(run, attempt)
+            return await self._requested(run, attempt)
         if attempt.heard_at is None and run.state is RunState.STARTING:
             return await self._not_taken(run, attempt, connected=host is not None)
         silent_s = self._silent_s(attempt)
@@ -121,7 +121,7 @@ class Reconciler:
         queued = Verdict(RunState.QUEUED, outcome, note=note)
         return await self._close(run, attempt, outcome, lambda *_: queued)
 
-    async def _wished(self, run: Run, attempt: Attempt) -> bool:
+    async def _requested(self, run: Run, attempt: Attempt) -> bool:
         """Tell the host again and again: one that lives may still have missed it."""
         silent_s = self._silent_s(attempt)
         if attempt.heard_at is None:

@@ -1,4 +1,4 @@
-"""Why a wish cannot be carried out in the state that a run is in, and what can be done instead. Pure."""
+"""Why a request cannot be carried out in the state that a run is in, and what can be done instead. Pure."""
 
 from agent.domain.errors import Conflict
 from agent.domain.runs import Run, RunState

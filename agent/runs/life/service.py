@@ -1,7 +1,7 @@
 """Runs from request to end. The database is the truth; what is sent to a host is a hint that may be repeated.
 
 Knows nothing of Celery or chat. Called by the tools (what people want), the relay (`take`) and its own clock (`tick`).
-Every wish is a compare-and-set on the state it was made for; a state that changes under us is looked at again.
+Every request is a compare-and-set on the state it was made for; a state that changes under us is looked at again.
 """
 
 import logging
@@ -105,7 +105,7 @@ class RunService:
                 raise refused(run, "paused")
             elif not self._engines.named(run.spec.engine).engine.capabilities.pauses:
                 raise cannot_pause(run)
-            elif await self._runs.wish(run.id, expect=run.state, how="pause", note=_who("Paused", by)):
+            elif await self._runs.request(run.id, expect=run.state, how="pause", note=_who("Paused", by)):
                 await self._tell(run)
                 return f"Run `{run.id}` is pausing: it saves a checkpoint, then its GPUs are free for others."
 
@@ -139,7 +139,7 @@ class RunService:
                     return f"Run `{run.id}` is being killed already: it saves no checkpoint any more."
                 return f"Run `{run.id}` is stopping already: it saves a checkpoint first."
             if run.state in LIVE:
-                if await self._runs.wish(run.id, expect=run.state, how="stop", note=_who("Stopped", by)):
+                if await self._runs.request(run.id, expect=run.state, how="stop", note=_who("Stopped", by)):
                     await self._tell(run)
                     return f"Run `{run.id}` is stopping: it saves a checkpoint first."
             elif (said := await self._stop_at_rest(run, "stopped", by)) is not None:
@@ -150,7 +150,7 @@ class RunService:
         while True:
             run = await self._runs.get(run_id)
             if run.state in LIVE:
-                if await self._runs.wish(run.id, expect=run.state, how="kill", note=_who("Killed", by)):
+                if await self._runs.request(run.id, expect=run.state, how="kill", note=_who("Killed", by)):
                     await self._tell(run)
                     return f"Run `{run.id}` is being killed: what it learned since its last checkpoint is lost."
             elif (said := await self._stop_at_rest(run, "killed", by)) is not None:
@@ -280,7 +280,7 @@ class RunService:
         return f"Run `{run.id}` was {words} and is {'stopped' if what == 'killed' else what}."
 
     async def _tell(self, run: Run) -> str:
-        """Send the wish of people to the host, and which it is; it is repeated until it takes effect."""
+        """Send what people asked for to the host, and which it is; it is repeated until it takes effect."""
         self._changed(run.id)
         attempts = await self._runs.attempts(run.id)
         if not attempts or not attempts[-1].stop or attempts[-1].outcome is not None:
