@@ -14,7 +14,7 @@ from agent.domain.inbound import Attachment
 from agent.domain.orders import GpuInfo, HostInfo, Limits
 from agent.domain.runs import ExitClass, Outcome, RunSpec, RunState
 from agent.ports import ModelReply, ToolCall
-from agent.tools.training.changing import differences
+from agent.tools.training.change_cards import differences
 from agent.tools.training.scripts import Replacement, check, diff_of, replaced
 from bot.discord.embeds import pieces
 from bot.slack.blocks import card_blocks

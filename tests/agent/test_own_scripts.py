@@ -17,7 +17,7 @@ from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from agent.runs.cards.run_cards import result_card, run_card
 from agent.tools.dispatch import NeedsApproval
 from agent.tools.tool import Caller, Result
-from agent.tools.training.changing import arguments_of, with_options
+from agent.tools.training.command_lines import arguments_of, with_options
 from agent.tools.training.programs import entry_of, environment_in, files_of, requirements_in
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage, rows

@@ -12,7 +12,7 @@ from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Runs
 from agent.tools.finding import of_all, of_thread
 from agent.tools.tool import Arguments, Caller, Result, Tool
-from agent.tools.training.changing import differences
+from agent.tools.training.change_cards import differences
 
 MOST = 200  # newest runs that are looked at
 

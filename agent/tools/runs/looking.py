@@ -24,7 +24,7 @@ from agent.stores import Runs
 from agent.tools.finding import NO_RUN, named, named_or_newest, of_all, of_thread, readable
 from agent.tools.runs.watching import RunArguments
 from agent.tools.tool import Arguments, Caller, Result, Tool
-from agent.tools.training.changing import differences
+from agent.tools.training.change_cards import differences
 from agent.tools.training.placing import ledger
 
 MOST_COMPARED = 5

@@ -17,7 +17,7 @@ from agent.runs.life.service import RunService
 from agent.stores import Runs
 from agent.tools.data import DataFiles, finished_run
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
-from agent.tools.training.changing import cost_of, start
+from agent.tools.training.launching import cost_of, start
 from agent.tools.training.placing import choose_host, connected, default_gpus, default_network, ledger, priced
 
 PLAN_LIMIT_S = 120.0

@@ -4,23 +4,19 @@
 script with a syntax error is refused before anybody is asked. Called through the dispatcher.
 """
 
-import json
-import re
-import shlex
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import at_host, cost_words, counted, gaps_words, number, priority_words, shows_all, spec_facts
-from agent.domain.content import Card, Document, Fact, Table
+from agent.cards import at_host
+from agent.domain.content import Document
 from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadData, BadRequest
-from agent.domain.orders import HostInfo, Limits
+from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
 from agent.domain.redaction import without_secrets
-from agent.domain.runs import ENDED, LIVE, PRIORITIES, Network, Run, RunSpec, RunState, Script
+from agent.domain.runs import PRIORITIES, Network, RunSpec, Script
 from agent.ports import Blobs, Bundles
-from agent.runs.cards.run_cards import state_text, state_words
 from agent.runs.engines import Engines
 from agent.runs.life.refusals import with_new_program
 from agent.runs.life.service import RunService
@@ -31,39 +27,15 @@ from agent.tools.finding import named_or_newest
 from agent.tools.runs.control import Control
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.attached import data_named, requirements_named
+from agent.tools.training.change_cards import clone_card, update_card
+from agent.tools.training.command_lines import SHORT_NAMES, arguments_of, with_options, with_settings
+from agent.tools.training.launching import cost_of, planned, start
 from agent.tools.training.placing import choose_host, connected, estimate_s, ledger, priced
 from agent.tools.training.programs import environment_in
-from agent.tools.training.scripts import Diff, Replacement, check, diff_of, refuse_marks, replaced, warned_of
+from agent.tools.training.scripts import Replacement, check, diff_of, refuse_marks, replaced
 
 SCRIPT_BYTES = 1_000_000
 PLAN_LIMIT_S = 120.0
-_OPTION = re.compile(r"--?[A-Za-z]")  # no negative number
-SHORT_NAMES = {  # what people call settings; a changed one must replace the original's, not stand beside it
-    "lr": "learning_rate",
-    "epoch": "epochs",
-    "round": "rounds",
-    "batch": "batch_size",
-    "steps": "max_steps",
-    "patience": "early_stopping_patience",
-}
-SPEC_NAMES = {
-    "task": "task",
-    "target": "target",
-    "text_column": "text column",
-    "drop_columns": "columns left out",
-    "seed": "seed",
-    "test_frac": "test part",
-    "split": "split",
-    "engine": "engine",
-    "host": "host",
-    "gpus": "GPUs",
-    "max_hours": "hours at most",
-    "network": "network",
-    "secrets": "secrets",
-    "auto_resume": "retries by itself",
-    "sandbox": "sandbox",
-    "bundle_sha256": "program",
-}
 
 
 class UpdateArguments(Arguments):
@@ -265,9 +237,9 @@ class Changing:
         """Somebody's own program with what it is given otherwise. Raises `BadRequest`, `NotFound`."""
         session_id, changes = caller.session_id, dict[str, object]()
         settings = {name: value for name, value in asked.settings.items() if value is not None}
-        changes["arguments"] = _with_settings(before, settings)
+        changes["arguments"] = with_settings(before, settings)
         if asked.arguments is not None:
-            changes["arguments"] = with_options(_with_settings(before, settings), arguments_of(asked.arguments))
+            changes["arguments"] = with_options(with_settings(before, settings), arguments_of(asked.arguments))
         if asked.environment is not None:
             changes["environment"] = before.environment | environment_in(asked.environment)
         names = (asked.file,) if asked.file else asked.data
@@ -313,201 +285,5 @@ class Changing:
         return await start(self._runs, self._service, caller, exact, token)
 
 
-def cost_of(exact: Mapping[str, JsonValue]) -> str:
-    """What a new run costs, from its exact specification."""
-    return cost_words(RunSpec.model_validate(exact["spec"]))
-
-
 def _cost_of_update(exact: Mapping[str, JsonValue]) -> str:
     return f"what is left of the hours that were approved for {exact['run']}"
-
-
-async def planned(files: ArtifactWriter, caller: Caller, exact: dict[str, JsonValue], card: Card) -> Plan:
-    """The plan with its card; what a platform would cut of that is whole in a file beside it."""
-    if shows_all(card):
-        return Plan(exact, card)
-    text = json.dumps(exact, indent=2, ensure_ascii=False)
-    whole = await files.document(text, name="plan.json", about=caller.session_id)
-    note = f"**There is more than fits here.** All that is approved is in the file `{whole.name}` with this card."
-    return Plan(exact, card.model_copy(update={"body": f"{note}\n\n{card.body}".strip()}), (whole,))
-
-
-async def start(runs: Runs, service: RunService, caller: Caller, exact: Mapping[str, JsonValue], token: str) -> Result:
-    """Create a run from what was approved: its specification and its priority."""
-    spec = RunSpec.model_validate(exact["spec"])
-    priority = exact.get("priority", 0)
-    run = await service.create(
-        spec,
-        session_id=caller.session_id,
-        requester=caller.person.key,
-        thread=caller.thread,
-        token=token,
-        priority=priority if isinstance(priority, int) else 0,
-    )
-    text = state_text(run)
-    if run.state is not RunState.QUEUED and (attempts := await runs.attempts(run.id)):
-        text = f"Started `{run.id}` on {attempts[-1].host}; its card follows the training."
-    return Result(text, {"run": run.id, "state": run.state.value})
-
-
-def arguments_of(line: str) -> tuple[str, ...]:
-    """The words of a command line. Raises `BadRequest` where a quote is not closed."""
-    try:
-        return tuple(shlex.split(line))
-    except ValueError as error:
-        raise BadRequest(f"I cannot read the arguments `{line[:100]}`: {error}.") from None
-
-
-def _with_settings(before: Script, settings: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Its command line with settings as the options that it had: `learning_rate` is `--learning-rate`, `--lr` or alike.
-
-    Raises `BadRequest`: it had no such option.
-    """
-    line, had = before.arguments, {name for name, _ in _by_option(before.arguments)}
-    for name, value in settings.items():
-        names = [name, *(short for short, long in SHORT_NAMES.items() if long == name)]
-        spelled = [word for one in names for word in (one, one.replace("_", "-"))]
-        option = next((option for word in spelled for option in (f"--{word}", f"-{word}") if option in had), None)
-        if option is None:
-            raise BadRequest(
-                f"`{before.name}` is somebody's own program, and its command line had no option for `{name}`. Give it "
-                'other arguments, such as `args="--lr 0.1"`, or change it with `update`.'
-            )
-        line = with_options(line, (option, str(value)))
-    return line
-
-
-def with_options(before: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
-    """A command line with other options: those of the same name are replaced, what is not named stays.
-
-    What begins with no option, or with `--` alone, is a whole line; nothing is an empty one.
-    """
-    if not given or not _OPTION.match(given[0]):
-        return tuple(given[1:] if given and given[0] == "--" else given)
-    new: dict[str, list[str]] = {}
-    for name, words in _by_option(given):
-        new.setdefault(name, []).extend(words)
-    named = frozenset(new)
-    line = [new.pop(name, []) if name in named else words for name, words in _by_option(before)]
-    return tuple(word for words in (*line, *new.values()) for word in words)
-
-
-def _by_option(words: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """The options of a command line by name, each with its values; what stands before the first has no name."""
-    found: list[tuple[str, list[str]]] = []
-    for word in words:
-        if _OPTION.match(word) or not found:
-            found.append((word.partition("=")[0] if _OPTION.match(word) else "", []))
-        found[-1][1].append(word)
-    return found
-
-
-def program_facts(spec: RunSpec) -> list[Fact]:
-    """What a run learns from, and what its program is given."""
-    facts = [Fact(name="Data", value=spec.data_words)] if spec.data_words else []
-    if spec.target:
-        facts.append(Fact(name="Target", value=spec.target))
-    if spec.script is None:
-        return facts
-    if spec.script.arguments:
-        facts.append(Fact(name="Arguments", value=shlex.join(spec.script.arguments)))
-    if spec.script.environment:
-        words = ", ".join(f"{name}={value}" for name, value in spec.script.environment.items())
-        facts.append(Fact(name="Environment", value=words))
-    if spec.script.requirements:
-        said = ", ".join(spec.script.requirements)
-        facts.append(Fact(name="Requirements", value=f"{said}; what the host lacks is installed first, from wheels"))
-    return facts
-
-
-def update_card(run: Run, diff: Diff, *, why: str, kinds: Sequence[str] = ()) -> Card:
-    """The diff, and what happens to the run when it is approved; `kinds` are of the secrets in the new script."""
-    lines = [*([why] if why else []), *([warned_of(kinds)] if kinds else [])]
-    if run.state in LIVE:
-        lines.append(
-            f"Run `{run.id}` is {state_words(run)}: it is paused with a checkpoint first, then goes on with it."
-        )
-    elif run.state in ENDED:
-        lines.append(
-            f"Run `{run.id}` {state_words(run)}: it is tried again with the new script, from its last checkpoint."
-        )
-    else:
-        lines.append(f"Run `{run.id}` is {state_words(run)}: the new script is used when it goes on.")
-    lines.append(
-        f"The present script is kept as `train_v{run.script}.py`. Its syntax was checked; what it does was not."
-    )
-    if diff.cut:
-        lines.append(f"{counted(diff.cut, 'more line')} of the diff: see the file with this card.")
-    if gaps := gaps_words(run.spec.sandbox):
-        lines.append(f"\n{gaps}")
-    return Card(
-        kind="approval",
-        title=f"Change the script of {run.id}?",
-        tone="busy",
-        body="\n".join(lines),
-        facts=(Fact(name="Change", value=diff.counts),),
-        log=diff.shown,
-    )
-
-
-def clone_card(original: Run, spec: RunSpec, *, priority: int, limits: Limits | None = None) -> Card:
-    """What differs from the original, and what the new run costs and may do."""
-    rows = differences(original.spec, spec)
-    if priority != original.priority:
-        rows.append(("priority", priority_words(original.priority), priority_words(priority)))
-    same = "" if rows else "Nothing differs from the original: it is the same run once more."
-    return Card(
-        kind="approval",
-        title=f"Train {original.id} again with changes?" if rows else f"Train {original.id} once more?",
-        tone="busy",
-        body="\n\n".join(part for part in (same, gaps_words(spec.sandbox)) if part),
-        facts=(
-            *program_facts(spec),
-            *spec_facts(spec, priority=priority, limits=limits),
-        ),
-        table=Table(columns=("what", "was", "becomes"), rows=tuple(rows)) if rows else None,
-    )
-
-
-def differences(before: RunSpec, after: RunSpec) -> list[tuple[str, str, str]]:
-    """What differs between two specifications: name, before, after; settings by their own names."""
-    rows = [
-        (words, _shown(getattr(before, name), "–"), _shown(getattr(after, name), "–"))
-        for name, words in SPEC_NAMES.items()
-        if getattr(before, name) != getattr(after, name)
-    ]
-    names = dict.fromkeys((*before.settings, *after.settings))
-    rows += [
-        (name, _shown(before.settings.get(name)), _shown(after.settings.get(name)))
-        for name in names
-        if before.settings.get(name) != after.settings.get(name)
-    ]
-    if _data_of(before) != _data_of(after):
-        was, becomes = before.data_words or "–", after.data_words or "–"
-        rows.insert(0, ("data", was, becomes if was != becomes else "other contents"))
-    if before.script and after.script:
-        rows += [
-            (name, _shown(old), _shown(new))
-            for name in ("arguments", "environment", "requirements")
-            if (old := getattr(before.script, name)) != (new := getattr(after.script, name))
-        ]
-    return rows
-
-
-def _data_of(spec: RunSpec) -> list[DatasetRef]:
-    return [*([spec.dataset] if spec.dataset else []), *(spec.script.data if spec.script else ())]
-
-
-def _shown(value: object, none: str = "default") -> str:
-    if value is None:
-        return none
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return number(value)
-    if isinstance(value, dict):
-        value = tuple(f"{name}={one}" for name, one in value.items())
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "–"
-    text = str(value)
-    return text[:12] if len(text) == 64 else text

@@ -21,7 +21,9 @@ from agent.tools.data import DataFiles
 from agent.tools.finding import LOOKED_AT, of_thread
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.attached import data_named, requirements_named
-from agent.tools.training.changing import arguments_of, cost_of, program_facts, start
+from agent.tools.training.change_cards import program_facts
+from agent.tools.training.command_lines import arguments_of
+from agent.tools.training.launching import cost_of, start
 from agent.tools.training.placing import choose_host, connected, default_network, ledger, priced
 from agent.tools.training.programs import REQUIREMENTS, entry_of, environment_in, files_of, requirements_in, secrets_in
 from agent.tools.training.scripts import Diff, diff_of, shown_of, warned_of

@@ -21,7 +21,7 @@ from agent.tools.data import finished_run
 from agent.tools.finding import LOOKED_AT, named, of_thread
 from agent.tools.runs.control import Control
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
-from agent.tools.training.changing import cost_of, start
+from agent.tools.training.launching import cost_of, start
 from agent.tools.training.placing import choose_host, connected, default_network, ledger, priced
 
 ENTRY, MODEL = "serve.py", "model.tar"

@@ -19,7 +19,7 @@ from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Runs
 from agent.tools.data import DataFiles
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
-from agent.tools.training.changing import cost_of, planned, start
+from agent.tools.training.launching import cost_of, planned, start
 from agent.tools.training.placing import (
     choose_host,
     connected,

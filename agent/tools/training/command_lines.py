@@ -1,0 +1,72 @@
+"""Command lines of people's own programs: read, and given other options. Pure."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from agent.domain.errors import BadRequest
+from agent.domain.runs import Script
+
+_OPTION = re.compile(r"--?[A-Za-z]")  # no negative number
+SHORT_NAMES = {  # what people call settings; a changed one must replace the original's, not stand beside it
+    "lr": "learning_rate",
+    "epoch": "epochs",
+    "round": "rounds",
+    "batch": "batch_size",
+    "steps": "max_steps",
+    "patience": "early_stopping_patience",
+}
+
+
+def arguments_of(line: str) -> tuple[str, ...]:
+    """The words of a command line. Raises `BadRequest` where a quote is not closed."""
+    try:
+        return tuple(shlex.split(line))
+    except ValueError as error:
+        raise BadRequest(f"I cannot read the arguments `{line[:100]}`: {error}.") from None
+
+
+def with_settings(before: Script, settings: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Its command line with settings as the options that it had: `learning_rate` is `--learning-rate`, `--lr` or alike.
+
+    Raises `BadRequest`: it had no such option.
+    """
+    line, had = before.arguments, {name for name, _ in _by_option(before.arguments)}
+    for name, value in settings.items():
+        names = [name, *(short for short, long in SHORT_NAMES.items() if long == name)]
+        spelled = [word for one in names for word in (one, one.replace("_", "-"))]
+        option = next((option for word in spelled for option in (f"--{word}", f"-{word}") if option in had), None)
+        if option is None:
+            raise BadRequest(
+                f"`{before.name}` is somebody's own program, and its command line had no option for `{name}`. Give it "
+                'other arguments, such as `args="--lr 0.1"`, or change it with `update`.'
+            )
+        line = with_options(line, (option, str(value)))
+    return line
+
+
+def with_options(before: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
+    """A command line with other options: those of the same name are replaced, what is not named stays.
+
+    What begins with no option, or with `--` alone, is a whole line; nothing is an empty one.
+    """
+    if not given or not _OPTION.match(given[0]):
+        return tuple(given[1:] if given and given[0] == "--" else given)
+    new: dict[str, list[str]] = {}
+    for name, words in _by_option(given):
+        new.setdefault(name, []).extend(words)
+    named = frozenset(new)
+    line = [new.pop(name, []) if name in named else words for name, words in _by_option(before)]
+    return tuple(word for words in (*line, *new.values()) for word in words)
+
+
+def _by_option(words: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """The options of a command line by name, each with its values; what stands before the first has no name."""
+    found: list[tuple[str, list[str]]] = []
+    for word in words:
+        if _OPTION.match(word) or not found:
+            found.append((word.partition("=")[0] if _OPTION.match(word) else "", []))
+        found[-1][1].append(word)
+    return found
