@@ -86,7 +86,8 @@ def forecast() -> Lines:
         Line("actual", np.append(hours[:168], ahead).tolist(), np.append(seen, actual).tolist()),
         Line("forecast", ahead.tolist(), guess.tolist(), "", (guess - half).tolist(), (guess + half).tolist()),
     )
-    return Lines("Demand, 48 hours ahead", lines, "hour", "MW", since=167.0)
+    moments = [f"{1 + hour // 24} June {hour % 24:02}:00" for hour in range(216)]
+    return Lines("Demand, 48 hours ahead", lines, "", "MW", since=167.0, moments=moments)
 
 
 def importance() -> Bars:

@@ -25,11 +25,12 @@ _BASELINE_REACH = 1.5  # a baseline so many ranges away still belongs on the axi
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """An axis from `lo` to `hi`, `lo < hi`; both above 0 when `log`."""
+    """An axis from `lo` to `hi`, `lo < hi`; both above 0 when `log`. `named` are evenly spaced places with names."""
 
     lo: float
     hi: float
     log: bool = False
+    named: Sequence[tuple[float, str]] = ()
 
     def fractions(self, values: Floats | Sequence[float]) -> Floats:
         """Places on the axis, 0 at `lo` and 1 at `hi`, not clipped; NaN stays NaN."""
@@ -51,7 +52,10 @@ class Scale:
         return self.lo <= value <= self.hi
 
     def ticks(self, *, at_most: int, whole: bool = False) -> list[tuple[float, str]]:
-        """Positions in data units with their labels."""
+        """Positions in data units with their labels; of named places the middle ones of as many equal parts."""
+        if self.named:
+            parts = min(at_most, len(self.named))
+            return [self.named[((2 * part + 1) * len(self.named) - 1) // (2 * parts)] for part in range(parts)]
         if self.log:
             return [(t, value_text(t)) for t in log_ticks(self.lo, self.hi, at_most=at_most)]
         ticks = linear_ticks(self.lo, self.hi, at_most=at_most, whole=whole)

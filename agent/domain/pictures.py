@@ -134,7 +134,8 @@ class Lines(_Picture):
     """Lines over two free axes: ROC, precision over recall, calibration, a forecast with its intervals.
 
     `x_range` and `y_range` fix an axis, else it follows the values. `guide` is a faint line: `rising` (chance in a ROC,
-    the ideal of a calibration) goes through equal values, `zero` along 0. A forecast begins at `since`.
+    the ideal of a calibration) goes through equal values, `zero` along 0. A forecast begins at `since`. `moments` are
+    the names of the whole places of x from `first` on, shown in place of numbers, as many as there is room for.
     """
 
     lines: Annotated[tuple[Line, ...], Field(max_length=MOST_GROUPS)]
@@ -144,6 +145,8 @@ class Lines(_Picture):
     y_range: tuple[float, float] | None = None
     guide: Literal["", "zero", "rising"] = ""
     since: float | None = None
+    first: int = 0
+    moments: Names = ()
     kind: Literal["lines"] = field(default="lines", kw_only=True)
 
     @model_validator(mode="after")

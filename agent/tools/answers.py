@@ -22,10 +22,14 @@ from agent.domain.pictures import (
     MOST_BOXES,
     MOST_CELL,
     MOST_IMAGES,
+    MOST_NAME,
+    MOST_POINTS,
     MOST_SPANS,
     MOST_TEXTS,
     Box,
     Images,
+    Line,
+    Lines,
     Passage,
     PictureSpec,
     Span,
@@ -36,6 +40,7 @@ from agent.domain.runs import Run
 
 ROWS_SHOWN = 10
 _FACTS = 6
+_SERIES_DRAWN = 4
 _LABELS_SAID = 5
 _TEXT_CHARS, _ONE_TEXT_CHARS, _SAID_CHARS = 180, 3_000, 200
 
@@ -90,10 +95,33 @@ def predictions_picture(run: Run, predictions: Predictions) -> PictureSpec | Non
         return PictureSpec(title=f"{run.spec.subject} · {run.id}", pictures=pictures)
     marked = [row for row in predictions.rows[:MOST_TEXTS] if isinstance(row, SpansPrediction) and row.text.strip()]
     if not marked:
-        return None
+        return _forecast_picture(run, [row for row in predictions.rows if isinstance(row, StepPrediction)])
     passages = tuple(Passage(row.text[:MOST_CELL], _marks(row)) for row in marked)
     left_out = predictions.total - len(passages)
     return PictureSpec(title=f"{run.spec.subject} · {run.id}", pictures=(Texts("found", passages, left_out=left_out),))
+
+
+def _forecast_picture(run: Run, steps: Sequence[StepPrediction]) -> PictureSpec | None:
+    """What comes, with its intervals, a line for each of the first series; one step alone is no line."""
+    moments = sorted({step.moment for step in steps})
+    if not 1 < len(moments) <= MOST_POINTS // _SERIES_DRAWN:
+        return None
+    series: dict[str, list[StepPrediction]] = {}
+    for step in steps:
+        series.setdefault(step.series, []).append(step)
+    drawn = [_line(name, of, moments) for name, of in list(series.items())[:_SERIES_DRAWN]]
+    picture = Lines("forecast", tuple(drawn), moments=moments, y_label=run.spec.subject[:MOST_NAME])
+    return PictureSpec(title=f"{run.spec.subject} · {run.id}", pictures=(picture,))
+
+
+def _line(name: str, steps: Sequence[StepPrediction], moments: Sequence[str]) -> Line:
+    return Line(
+        name=name[:MOST_NAME],
+        x=[moments.index(step.moment) for step in steps],
+        y=[step.value for step in steps],
+        low=[step.low for step in steps],
+        high=[step.high for step in steps],
+    )
 
 
 def _counted_boxes(count: int) -> str:

@@ -4,7 +4,7 @@ Lines go through their points in the order given. Names stand beside the plane, 
 wherever there is room; a marker shape repeats what the colour says.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -53,6 +53,8 @@ def paint(part: Part, picture: Lines) -> None:
     """Draw everything."""
     paths = [_path(line) for line in picture.lines[:MOST_LINES]]
     x = free_scale(_joined([p.x for p in paths]), picture.x_range, also=_since(picture), pad=False)
+    moments = enumerate(picture.moments, picture.first)
+    x = replace(x, named=[(place, name) for place, name in moments if x.covers(place)])
     level = [0.0] if picture.guide == "zero" else []
     y = free_scale(_joined([v for p in paths for v in (p.y, p.low, p.high)]), picture.y_range, also=level)
     square = picture.x_range is not None and picture.x_range == picture.y_range

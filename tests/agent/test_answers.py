@@ -1,9 +1,10 @@
 """Answers that are texts: shown in the thread as they are, whatever stands in them."""
 
 from agent.domain.datasets import DatasetRef
-from agent.domain.orders import Predictions, TextPrediction
+from agent.domain.orders import Predictions, StepPrediction, TextPrediction
+from agent.domain.pictures import Lines
 from agent.domain.runs import Run, RunState
-from agent.tools.answers import answer_words, predictions_card
+from agent.tools.answers import answer_words, predictions_card, predictions_picture
 from tests.agent.engine import SPEC
 from tests.fakes import START
 
@@ -27,3 +28,21 @@ def test_several_texts_are_rows_of_a_table_and_cut() -> None:
     assert [row[1][:8] for row in card.table.rows] == ["one two", "x" * 8, "–"]
     assert all(len(row[1]) <= 180 for row in card.table.rows)
     assert card.facts == ()
+
+
+def test_a_forecast_is_drawn_over_its_moments_each_series_a_line() -> None:
+    steps = [
+        StepPrediction(series=name, moment=moment, value=value, low=value - 1, high=value + 2)
+        for name, value in (("north", 5.0), ("south", 7.0))
+        for moment in ("2026-01", "2026-02", "2026-03")
+    ]
+    spec = predictions_picture(RUN, Predictions(rows=tuple(steps), total=6))
+    assert spec is not None
+    (drawn,) = spec.pictures
+    assert isinstance(drawn, Lines)
+    assert drawn.moments == ("2026-01", "2026-02", "2026-03")
+    assert [(line.name, line.x, line.low, line.high) for line in drawn.lines] == [
+        ("north", (0.0, 1.0, 2.0), (4.0,) * 3, (7.0,) * 3),
+        ("south", (0.0, 1.0, 2.0), (6.0,) * 3, (9.0,) * 3),
+    ]
+    assert predictions_picture(RUN, Predictions(rows=tuple(steps[:1]), total=1)) is None

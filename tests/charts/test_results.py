@@ -252,6 +252,15 @@ def test_a_gap_breaks_the_line_and_its_interval() -> None:
     assert [s.gid for s in sheet.shapes if s.gid.startswith("band")] == ["band:0:0-0", "band:0:0-3"]
 
 
+def test_named_moments_stand_in_place_of_numbers_and_within_the_picture() -> None:
+    months = [f"20{year:02}-{month:02}" for year in range(10, 22) for month in range(1, 13)]
+    line = Line("a", range(-120, 24), [float(value % 12) for value in range(144)])
+    shown = said(drawn(Lines("p", (line,), "", "y", since=0.5, first=-120, moments=months)), "x-tick")
+    assert len(shown) > 3
+    assert shown == sorted(shown)
+    assert set(shown) <= set(months)
+
+
 def test_what_lies_beyond_is_marked_and_said() -> None:
     plane = Lines("p", (Line("a", range(4), (1.0, 5.0, math.inf, 1.0)),), "x", "y", y_range=(0.0, 2.0))
     assert isinstance(shape(drawn(plane), "beyond:0:0^"), Dots)

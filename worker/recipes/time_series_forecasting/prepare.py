@@ -12,6 +12,7 @@ from worker.recipes.series.forecasting import usual_change
 from worker.recipes.series.reading import facts_of, series_of
 
 _SHOWN, _MOST_SHOWN = 120, 3  # values before a forecast in a picture, and of how many series
+_CHARS = {"month": 7, "quarter": 7, "year": 4}  # of a moment that say which it is
 
 
 def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
@@ -40,12 +41,19 @@ def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
     write_rows(job.run_dir / "data/train.csv", ["series", "period", "moment", "value"], iter(known))
     shown = min(_SHOWN, max(3 * many.horizon, 2 * many.season))
     past = [one.values[: len(one.values) - many.horizon] for one in many.series]
+    tails = [values[-shown:] for values in past[:_MOST_SHOWN]]
+    chars = _CHARS.get(many.rhythm.unit, 16)
+    drawn = [(one.first + len(values), len(tail)) for one, values, tail in zip(many.series, past, tails, strict=False)]
     write_json(
         sealed_dir / "past.json",
         {
             "series": [one.name for one in many.series],
             "scales": [usual_change(values, many.season) for values in past],
-            "tails": [values[-shown:].tolist() for values in past[:_MOST_SHOWN]],
+            "tails": [tail.tolist() for tail in tails],
+            "moments": [
+                [many.rhythm.written(number)[:chars] for number in range(after - length, after + many.horizon)]
+                for after, length in drawn
+            ],
         },
     )
     count = f"{len(many.series):,} series" if len(many.series) > 1 else "One series"

@@ -90,9 +90,8 @@ def _facts(
         ]
         name = f" of {short(past['series'][at], 40)}" if past["series"][at] else ""
         picture = {"kind": "lines", "title": f"forecast{name}", "lines": lines, "since": 0.5}
-        pictures.append(
-            {"view": "forecast", "picture": {**picture, "x_label": "steps ahead", "y_label": short(job.target, 40)}}
-        )
+        places = {"first": before[0], "moments": past["moments"][at], "y_label": short(job.target, 40)}
+        pictures.append({"view": "forecast", "picture": picture | places})
     horizon = int((series == 0).sum())
     steps = np.tile(np.arange(1, horizon + 1), len(past["scales"]))
     ours = [float(np.abs(said["label"] - wanted)[steps == step].mean()) for step in range(1, horizon + 1)]
