@@ -21,7 +21,8 @@ from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Card, Content
 from agent.domain.errors import TooLong
-from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelNotice, ModelOf, ModelReply, Role
+from agent.domain.ids import new_ulid
+from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelNotice, ModelOf, ModelReply, Role, ToolCall
 from agent.runs.budgets import BudgetService
 from agent.stores import Context, Conversations, ModelCall, ModelUsage, Turn
 from agent.tools.dispatch import Dispatcher
@@ -125,7 +126,7 @@ class TurnLoop:
             except _CutOffError as cut:
                 content = self._cut_off(go_on_card(turn.id, last), cut.said, control)
                 reply = ModelReply(content.text, (), "")
-            said = _stored(reply)
+            said = _stored(reply, talk.history)
             if not reply.calls:
                 version = await self._conversations.end_turn(turn, said, key=key, content=content)
                 await live.finish(content, version)
@@ -222,14 +223,20 @@ def _now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _stored(reply: ModelReply) -> ModelMessage:
+def _stored(reply: ModelReply, history: Sequence[ModelMessage]) -> ModelMessage:
     return ModelMessage(
         Role.ASSISTANT,
         reply.text,
-        reply.calls,
+        _with_own_ids(reply.calls, history),
         model=reply.model,
         offers=reply.offers,
         window=reply.window,
         tokens=reply.tokens_in + reply.tokens_out,
         cost_usd=reply.cost_usd or 0.0,
     )
+
+
+def _with_own_ids(calls: Sequence[ToolCall], history: Sequence[ModelMessage]) -> tuple[ToolCall, ...]:
+    """The calls, each with an id that no earlier one has: some servers count anew in each reply."""
+    known = {call.id for said in history for call in said.calls}
+    return tuple(replace(call, id=f"call-{new_ulid()}") if call.id in known else call for call in calls)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -21,6 +22,8 @@ from agent.llm.offline import OfflinePlanner
 from agent.ports import AttachedFile, ModelMessage, ModelNotice, ModelReply, Piece, Role, ToolCall, ToolSchema
 from agent.stores import Spent
 from tests.agent.conftest import Harness
+from tests.agent.slow_tools import SlowTools
+from tests.agent.stage import Stage
 from tests.fakes import ALICE, BOB, GUEST, THREAD, ScriptedModel, clicked, commanded, host, said
 
 
@@ -424,3 +427,37 @@ async def test_a_run_that_ends_shows_its_result_once(harness: Harness, csv: Path
         assert run.state is RunState.STARTING
         await brain.router.accept(said("how is it going?"))
         await harness.until(lambda: any(f"Run `{run.id}` is starting." in text for text in harness.adapter.texts()))
+
+
+def counting_anew(*calls: tuple[str, dict[str, object]]) -> list[ModelReply]:
+    """Replies of a server that gives the first call of each reply the same id."""
+    return [ModelReply("", (ToolCall("0", tool, json.dumps(arguments)),), "m") for tool, arguments in calls]
+
+
+async def test_people_are_asked_about_each_call_of_a_server_that_counts_anew(harness: Harness, csv: Path) -> None:
+    ask: dict[str, object] = {"question": "Sure?", "choices": ["yes", "no"]}
+    train = [("start_training", {"target": "health"}), ("start_training", {"target": "age"})]
+    replies = counting_anew(("ask_user", ask), *train)  # type: ignore[arg-type]
+    harness.model = model = ScriptedModel(*replies, ModelReply("All done.", (), "m"))
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        await brain.router.accept(said("train twice", files=attached(csv)))
+        for step, action in enumerate(("answer", "reject", "reject"), 1):
+            await harness.until(lambda step=step: len(model.asked) == step)  # type: ignore[misc]
+            await stage.settled()
+            await brain.router.accept(clicked(harness.adapter.button(action)))
+        await harness.until(lambda: "All done." in harness.adapter.texts())
+    answered = [message.call_id for message in model.asked[-1] if message.role is Role.TOOL]
+    assert len(set(answered)) == 3
+
+
+async def test_each_call_of_a_server_that_counts_anew_is_carried_out(harness: Harness) -> None:
+    slow = SlowTools()
+    slow.go_on.set()
+    harness.toolsets = (slow,)
+    replies = counting_anew(("change", {"what": "a"}), ("change", {"what": "b"}))
+    harness.model = ScriptedModel(*replies, ModelReply("All done.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("change both"))
+        await harness.until(lambda: "All done." in harness.adapter.texts())
+    assert slow.ended == ["a", "b"]
