@@ -156,6 +156,11 @@ class Dispatcher:
                 return await work
         except TimeoutError:
             raise TransientError(f"`{tool.name}` took longer than {duration(tool.limit_s)} and was given up.") from None
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise RuntimeError(f"{tool.name} ended itself") from error  # else it would end its whole turn, unanswered
 
 
 async def _question(tool: Tool, caller: Caller, arguments: Arguments) -> NeedsApproval | None:

@@ -224,3 +224,20 @@ async def test_tools_about_runs_are_offered_once_one_is_known(harness: Harness) 
         await brain.router.accept(said("hello here", thread=elsewhere))
         await harness.until(lambda: "Three." in harness.adapter.texts())
     assert ["run_logs" in tools for tools in model.tools] == [False, True, False]
+
+
+async def test_a_tool_that_was_cancelled_from_within_answers_its_call(harness: Harness) -> None:
+    """What a tool waits for may be cancelled by others, as a closing connection does; its turn goes on."""
+
+    async def look(_caller: Caller, _asked: Arguments) -> Result:
+        raise asyncio.CancelledError
+
+    harness.toolsets = [Family(replace(LOOK, run=look), replace(LOOK, name="glance"))]
+    calls = (ToolCall("c1", "look", "{}"), ToolCall("c2", "glance", "{}"))
+    model = harness.model = ScriptedModel(ModelReply("", calls, "m"), ModelReply("One is seen.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look twice"))
+        await harness.until(lambda: harness.adapter.texts() == ["One is seen."])
+    answers = {message.call_id: message.text for message in model.asked[-1] if message.role is Speaker.TOOL}
+    assert "`look` broke (id " in answers["c1"]
+    assert "error" not in answers["c2"]
