@@ -179,7 +179,12 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         Allowing(allowances, members),
         LanguageModels(models, stores.conversations, stores.usage, clock),
         SessionTools(
-            stores.sessions, stores.conversations, compactor, artifacts, effect=lambda name: dispatcher.effect(name)
+            stores.sessions,
+            stores.conversations,
+            compactor,
+            artifacts,
+            delivery,
+            effect=lambda name: dispatcher.effect(name),
         ),
         *toolsets,
     )

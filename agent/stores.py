@@ -3,7 +3,7 @@
 What is remembered of runs is in `agent.run_store`, and its names can be had from here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -188,8 +188,11 @@ class Conversations(Protocol):
     async def steer(self, turn: Turn, item_id: int, said: ModelMessage) -> ModelMessage:
         """Take an inbox item's words into a running turn: the message and the item's end, in one transaction."""
 
-    async def compact(self, session_id: str, made: Compaction, *, thread: Thread, text: str) -> None:
-        """What models read of a session from now on, and a line in the thread that says so, in one transaction."""
+    async def compact(self, session_id: str, made: Compaction, *, thread: Thread, text: str, key: str = "") -> None:
+        """What models read of a session from now on, and a line in the thread that says so, in one transaction.
+
+        `key` is that of the line in the outbox, where it has one of its own.
+        """
 
     async def whole_text(self, session_id: str, message_id: int) -> str | None:
         """The whole text of a message, also where a model got a part; None where this session has no such message."""
@@ -232,8 +235,13 @@ class Sessions(Protocol):
     async def newest(self, session_id: str) -> tuple[Turn, int] | None:
         """The newest turn and the id of its newest message; None where nothing was said."""
 
-    async def undo(self, turn_id: str) -> Sequence[ModelMessage]:
-        """Take a turn out of what models read; its messages. Raises `Conflict` while it has not ended."""
+    async def undo(
+        self, turn_id: str, *, thread: Thread, key: str, told: Callable[[Sequence[ModelMessage]], str]
+    ) -> None:
+        """Take a turn out of what models read, and show what is `told` of its messages, in one transaction.
+
+        Raises `Conflict` while it has not ended.
+        """
 
     async def recording(self, session_id: str) -> Recording:
         """Everything that happened; without events where there is no such session."""
@@ -247,8 +255,8 @@ class Sessions(Protocol):
     async def at(self, address: str, near: Thread) -> str | None:
         """The session of the thread that an address of the same workspace is of."""
 
-    async def bind(self, thread: Thread, session_id: str) -> None:
-        """Let a thread go on with a session."""
+    async def bind(self, thread: Thread, session_id: str, *, key: str, text: str) -> None:
+        """Let a thread go on with a session, and say so there, in one transaction."""
 
     async def forget(self, person: Person) -> int:
         """Delete what a person said from messages, summaries, cards and handled inbox items; how many these were.

@@ -85,7 +85,7 @@ class Compactor:
             made = replace(made, upto=upto, summary=await self._summary(turn, talk, upto, window))
             await self._store(turn, talk, made, told)
 
-    async def compact(self, turn: Turn, talk: Conversation) -> str:
+    async def compact(self, turn: Turn, talk: Conversation, *, key: str) -> str:
         """Summarise all of a conversation whose last turn is `turn`; what people are told where there is nothing."""
         upto = _newest(talk)
         count = _old(talk, upto)
@@ -93,7 +93,7 @@ class Compactor:
             return NOTHING
         summary = await self._summary(turn, talk, upto, self.window(talk))
         told = COMPACTED.format(messages=counted(count, "message"))
-        await self._store(turn, talk, Compaction(upto, upto, upto, summary), told)
+        await self.store(turn.session_id, turn.thread, Compaction(upto, upto, upto, summary), told, key=key)
         return ""
 
     async def _summary(self, turn: Turn, talk: Conversation, upto: int, window: int) -> str:
@@ -118,9 +118,9 @@ class Compactor:
         await self.store(turn.session_id, turn.thread, made, told)
         talk.compaction = made
 
-    async def store(self, session_id: str, thread: Thread, made: Compaction, told: str) -> None:
-        """Let models read this of a session from now on, and tell its thread."""
-        await self._conversations.compact(session_id, made, thread=thread, text=told)
+    async def store(self, session_id: str, thread: Thread, made: Compaction, told: str, *, key: str = "") -> None:
+        """Let models read this of a session from now on, and tell its thread, under `key` where it has one."""
+        await self._conversations.compact(session_id, made, thread=thread, text=told, key=key)
         self._delivery.wake(thread.key)
 
 

@@ -10,6 +10,7 @@ from agent.cards import counted
 from agent.conversation.compaction import Compactor
 from agent.conversation.context import Conversation
 from agent.conversation.exported import as_markdown, said_in
+from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Card
 from agent.domain.errors import Conflict, NotFound
 from agent.domain.inbound import Thread
@@ -52,6 +53,7 @@ class SessionTools:
         conversations: Conversations,
         compactor: Compactor,
         artifacts: ArtifactWriter,
+        delivery: OutboxDelivery,
         *,
         effect: Callable[[str], Effect],
     ) -> None:
@@ -60,6 +62,7 @@ class SessionTools:
         self._conversations = conversations
         self._compactor = compactor
         self._artifacts = artifacts
+        self._delivery = delivery
         self._effect = effect
 
     def tools(self) -> Sequence[Tool]:
@@ -95,7 +98,7 @@ class SessionTools:
         """Summarise it, at whatever length."""
         turn, _ = await self._newest(caller)
         talk = Conversation.of(await self._conversations.context(caller.session_id))
-        return Result(await self._compactor.compact(turn, talk))
+        return Result(await self._compactor.compact(turn, talk, key=caller.act))
 
     async def undo(self, caller: Caller, _asked: NoArguments) -> Result:
         """Take the last turn out of what models read, and name what it did."""
@@ -103,12 +106,16 @@ class SessionTools:
         made = (await self._conversations.context(caller.session_id)).compaction
         if newest <= made.upto:
             raise Conflict("The last turn is part of a summary, or from before a fresh start; it cannot be taken out.")
-        said = await self._sessions.undo(turn.id)
-        text = f"I forgot the last turn: “{said[0].text[:100]}”, with all that was said in it."
-        done = self._effects(said)
-        if done:
-            text += "\nWhat was done in it stays done:\n" + "\n".join(done)
-        return Result(text)
+        await self._sessions.undo(turn.id, thread=caller.thread, key=caller.act, told=self._undone)
+        self._delivery.wake(caller.thread.key)
+        return Result("")
+
+    def _undone(self, turn: Sequence[ModelMessage]) -> str:
+        text, done = (
+            f"I forgot the last turn: “{turn[0].text[:100]}”, with all that was said in it.",
+            self._effects(turn),
+        )
+        return "\n".join((text, "What was done in it stays done:", *done)) if done else text
 
     async def export(self, caller: Caller, _asked: NoArguments) -> Result:
         """As jsonl for programs and as markdown for people."""
@@ -133,8 +140,10 @@ class SessionTools:
             _, newest = await self._newest(caller)
             await self._compact(caller, Compaction(made_after=newest), BACK)
             return Result("")
-        await self._sessions.bind(caller.thread, session_id)
-        return Result(MOVED.format(f"`{session_id}`", f"`{caller.session_id}`"))
+        text = MOVED.format(f"`{session_id}`", f"`{caller.session_id}`")
+        await self._sessions.bind(caller.thread, session_id, key=caller.act, text=text)
+        self._delivery.wake(caller.thread.key)
+        return Result("")
 
     async def plan_forget(self, caller: Caller, _asked: ForgetArguments) -> Plan:
         """Ask the person once more."""
@@ -153,7 +162,7 @@ class SessionTools:
         return found
 
     async def _compact(self, caller: Caller, made: Compaction, told: str) -> None:
-        await self._compactor.store(caller.session_id, caller.thread, made, told)
+        await self._compactor.store(caller.session_id, caller.thread, made, told, key=caller.act)
 
     def _may_read(self, caller: Caller, home: Thread) -> bool:
         return may_read(caller.person, here=caller.thread, home=home, workspace=caller.workspace)

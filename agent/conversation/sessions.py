@@ -437,7 +437,9 @@ class InboxRouter:
             return await self._ask(item, control)
         whisper = _whisper(item)  # without one the answer opens a thread, in which people go on
         session_id = await self._conversations.session_of(inbound.thread, create=whisper is None) or ""
-        caller = Caller(inbound.person, session_id, inbound.thread)
+        caller = Caller(inbound.person, session_id, inbound.thread, act=f"act:{item.id}")
+        if await self._delivery.has(caller.act):  # it was done before a restart
+            return await self._whisper(item, Content(text=DONE))
         coming = carry_out(words, caller, self._dispatcher)
         content = await (control.wait(coming) if control and not changes(words, self._dispatcher) else coming)
         if content is None:

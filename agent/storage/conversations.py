@@ -265,13 +265,14 @@ class SqlConversations:
 
         return await self._database.write(store)
 
-    async def compact(self, session_id: str, made: Compaction, *, thread: Thread, text: str) -> None:
+    async def compact(self, session_id: str, made: Compaction, *, thread: Thread, text: str, key: str = "") -> None:
         """What models read of a session from now on, and a line in the thread that says so, in one transaction."""
         values = {"session_id": session_id, "at": datetime.now(UTC)} | asdict(made)
 
         def store(connection: Connection) -> None:
             number = connection.execute(insert(compaction).returning(compaction.c.id), values).scalar_one()
-            put_post(connection, f"compaction:{number}", thread, Content(text=text), whisper=None, urgent=True)
+            shown = key or f"compaction:{number}"
+            put_post(connection, shown, thread, Content(text=text), whisper=None, urgent=True)
 
         await self._database.write(store)
 

@@ -44,8 +44,13 @@ class SqlSessions:
         row = await self._database.read(lambda connection: connection.execute(query).one_or_none())
         return None if row is None else (as_turn(row), int(row.message_id))
 
-    async def undo(self, turn_id: str) -> Sequence[ModelMessage]:
-        """Take a turn out of what models read; its messages. Raises `Conflict` while it has not ended."""
+    async def undo(
+        self, turn_id: str, *, thread: Thread, key: str, told: Callable[[Sequence[ModelMessage]], str]
+    ) -> None:
+        """Take a turn out of what models read, and show what is `told` of its messages, in one transaction.
+
+        Raises `Conflict` while it has not ended.
+        """
         change = update(turn).where(turn.c.id == turn_id, turn.c.state == TurnState.DONE)
         query = (
             select(message, turn.c.person, turn.c.kind)
@@ -54,12 +59,13 @@ class SqlSessions:
             .order_by(message.c.id)
         )
 
-        def store(connection: Connection) -> list[ModelMessage]:
+        def store(connection: Connection) -> None:
             if connection.execute(change.values(state=TurnState.UNDONE)).rowcount != 1:
                 raise Conflict(BUSY)
-            return [as_message(row) for row in connection.execute(query).all()]
+            text = told([as_message(row) for row in connection.execute(query).all()])
+            put_post(connection, key, thread, Content(text=text), whisper=None, urgent=True)
 
-        return await self._database.write(store)
+        await self._database.write(store)
 
     async def recording(self, session_id: str) -> Recording:
         """Everything that happened; without events where there is no such session."""
@@ -102,13 +108,14 @@ class SqlSessions:
         fits.sort(key=lambda one: one[0].channel not in address)
         return fits[0][1] if fits else None
 
-    async def bind(self, thread: Thread, session_id: str) -> None:
-        """Let a thread go on with a session."""
+    async def bind(self, thread: Thread, session_id: str, *, key: str, text: str) -> None:
+        """Let a thread go on with a session, and say so there, in one transaction."""
 
         def store(connection: Connection) -> None:
             connection.execute(delete(binding).where(binding.c.thread_key == thread.key))
             values = {"thread_key": thread.key, "session_id": session_id, "thread": wire.encode(thread).decode()}
             connection.execute(insert(binding), values)
+            put_post(connection, key, thread, Content(text=text), whisper=None, urgent=True)
 
         await self._database.write(store)
 

@@ -36,7 +36,8 @@ class Caller:
     `unattended` says that nobody asked: the monitor noticed something, and may propose but change nothing. `shared`
     says that others' words may be behind a call (of people, or in files and logs that a model read), so that nothing is
     done on this person's name alone but what their own `words` of this turn ask for. `workspace` says that runs are
-    open to all channels of the workspace.
+    open to all channels of the workspace. `act` is the outbox key of a command's word in the thread; what is stored
+    together with that word is not done once more when the command is repeated after a restart.
     """
 
     person: Person
@@ -47,6 +48,7 @@ class Caller:
     shared: bool = False
     words: tuple[str, ...] = ()
     workspace: bool = False
+    act: str = ""
 
 
 @dataclass(frozen=True, slots=True)

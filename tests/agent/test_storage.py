@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -262,6 +263,11 @@ async def test_questions_on_both_databases(stores: Stores) -> None:
     assert (await stores.conversations.history(turn.session_id))[-1] == answer
 
 
+def words(turn: Sequence[ModelMessage]) -> str:
+    """All that was said in a turn."""
+    return " ".join(said.text for said in turn)
+
+
 async def test_what_is_left_out_and_taken_back_on_both_databases(stores: Stores) -> None:
     conversations, sessions = stores.conversations, stores.sessions
     first = await a_turn(stores)
@@ -280,9 +286,12 @@ async def test_what_is_left_out_and_taken_back_on_both_databases(stores: Stores)
     assert context is not None
     assert ([said.text for said in context.history], context.compaction) == (["go"], made)
     with pytest.raises(Conflict, match="Stop it or decide it first"):
-        await sessions.undo(second.id)
+        await sessions.undo(second.id, thread=THREAD, key="undo", told=words)
     await conversations.end_turn(second, ModelMessage(Role.ASSISTANT, "Hm."), key="k2", content=Content(text="Hm."))
-    assert [said.text for said in await sessions.undo(second.id)] == ["go", "Hm."]
+    await sessions.undo(second.id, thread=THREAD, key="undo", told=words)
+    undone = await stores.outbox.get("undo")
+    assert undone is not None
+    assert undone.content.text == "go Hm."
     events = (await sessions.recording(first.session_id)).events
     assert [(event.kind, getattr(event, "text", "")) for event in events] == [
         *(("asked", "go"), ("tool_answered", "short"), ("replied", "Bye."), ("turn_ended", ""), ("compacted", "")),
@@ -296,7 +305,7 @@ async def test_what_is_left_out_and_taken_back_on_both_databases(stores: Stores)
         [THREAD.key],
     )
     other = THREAD.model_copy(update={"thread_id": "1700000000.123456"})
-    await sessions.bind(other, first.session_id)
+    await sessions.bind(other, first.session_id, key="moved", text="It goes on here.")
     assert await sessions.at("https://x.slack.com/archives/C1/p1700000000123456", THREAD) == first.session_id
     assert await sessions.at("https://x.slack.com/archives/C1/p1700000000999999", THREAD) is None
     assert {thread.key for thread in await sessions.threads(first.session_id)} == {THREAD.key, other.key}
