@@ -1,14 +1,18 @@
 """The question under a turn that ended before its answer: whether it should go on.
 
-Its buttons are answered once, by the first click on either; then they are gone and the card says who decided.
+Its buttons are answered once, by the first click on either; then they are gone and the card says who decided. Called by
+the inbox router.
 """
 
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Button, Card
+from agent.domain.errors import Conflict
 from agent.domain.inbound import Clicked, Inbound
+from agent.stores import Conversations, TurnState
 
 REPLY_KEY = "reply:{}:{}"  # of what a turn says, by its id and that of the message before it
 CONTINUE, LEAVE = "continue", "leave"
+TAKEN_BACK = "What this would go on with was taken back, or is from before a fresh start. Say in words what you want."
 
 
 def go_on_card(turn_id: str, after: int) -> Card:
@@ -22,17 +26,29 @@ def go_on_card(turn_id: str, after: int) -> Card:
 
 
 def answered_once(inbound: Inbound) -> Inbound:
-    """A click on such a card is the same act as every other click on it."""
+    """A click on such a card is the same act as every other click of its person on it."""
     if isinstance(inbound.act, Clicked) and inbound.act.action in {CONTINUE, LEAVE}:
-        return inbound.model_copy(update={"twin": f"go on:{inbound.act.subject}"})
+        return inbound.model_copy(update={"twin": f"go on:{inbound.act.subject}:{inbound.person.key}"})
     return inbound
 
 
-async def show_answer(delivery: OutboxDelivery, inbound: Inbound, click: Clicked) -> None:
-    """Take the buttons away and say who decided."""
-    key = REPLY_KEY.format(*click.subject.rpartition(".")[::2])
+async def take_answer(conversations: Conversations, delivery: OutboxDelivery, inbound: Inbound, click: Clicked) -> None:
+    """Take the buttons away and say who decided.
+
+    Raises:
+        Conflict: somebody else did before, or there is nothing left to go on with.
+    """
+    turn_id, _, after = click.subject.rpartition(".")
+    key = REPLY_KEY.format(turn_id, after)
     content = await delivery.content(key)
-    if content is not None and content.card is not None:
-        footer = f"{'Continued' if click.action == CONTINUE else 'Left at that'} by {inbound.person.shown}"
-        card = content.card.model_copy(update={"buttons": (), "tone": "neutral", "footer": footer})
-        await delivery.put(key, inbound.thread, content.model_copy(update={"card": card}), urgent=True)
+    if content is None or content.card is None:
+        return
+    footer = f"{'Continued' if click.action == CONTINUE else 'Left at that'} by {inbound.person.shown}"
+    if content.card.footer not in {"", footer}:
+        raise Conflict(f"{content.card.footer} before.")
+    turn = await conversations.turn(turn_id)
+    made = (await conversations.context(turn.session_id)).compaction
+    if click.action == CONTINUE and (turn.state is TurnState.UNDONE or (int(after) <= made.upto and not made.summary)):
+        raise Conflict(TAKEN_BACK)
+    card = content.card.model_copy(update={"buttons": (), "tone": "neutral", "footer": footer})
+    await delivery.put(key, inbound.thread, content.model_copy(update={"card": card}), urgent=True)

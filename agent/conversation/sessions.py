@@ -20,7 +20,7 @@ from agent.conversation.approvals import ApprovalService
 from agent.conversation.attached import AttachedFiles
 from agent.conversation.backlog import Backlog
 from agent.conversation.decisions import Decisions
-from agent.conversation.going_on import CONTINUE, LEAVE, answered_once, show_answer
+from agent.conversation.going_on import CONTINUE, LEAVE, answered_once, take_answer
 from agent.conversation.loop import TurnLoop
 from agent.conversation.questions import ANSWER, QuestionService
 from agent.conversation.redacted import PASTED, redacted
@@ -496,7 +496,7 @@ class InboxRouter:
             self._hand(turn.thread, turn)
             return True
         if click.action in {CONTINUE, LEAVE}:
-            await show_answer(self._delivery, item.inbound, click)
+            await take_answer(self._conversations, self._delivery, item.inbound, click)
             return click.action == LEAVE or self._queue(item.inbound.thread, item)
         if click.action in BUTTON_COMMANDS:
             return await self._command(item, (click.action, click.subject))

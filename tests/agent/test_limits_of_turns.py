@@ -5,12 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from agent.brain import Brain
 from agent.conversation.guards import TurnLimits, circles, note_on
 from agent.conversation.prompt import as_read
+from agent.domain.content import Button
+from agent.domain.policy import Grants, grants_of
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage, rows
-from tests.fakes import BOB, ScriptedModel, clicked, said
+from tests.fakes import ALICE, BOB, ScriptedModel, clicked, said
 
 
 def call(number: int, tool: str = "list_runs", arguments: str = "{}", **more: object) -> ModelReply:
@@ -41,12 +44,50 @@ async def test_a_limit_is_said_and_people_may_go_on(
         go_on = harness.adapter.button("continue")
         await brain.router.accept(clicked(go_on))
         await brain.router.accept(clicked(go_on))  # a double click is one
-        await brain.router.accept(clicked(go_on.model_copy(update={"action": "leave"}), person=BOB))  # and too late
+        await brain.router.accept(clicked(go_on.model_copy(update={"action": "leave"}), person=BOB))
         await harness.until(lambda: "Now I am done." in harness.adapter.texts())
         await brain.router.idle()
         await brain.delivery.idle()
+        assert [(who, told.text) for who, told in harness.adapter.whispers] == [(BOB.id, "Continued by alice before.")]
         (card,) = [content.card for content in harness.adapter.shown if content.card]
         assert (card.buttons, card.footer) == ((), "Continued by alice")
+
+
+async def limited(harness: Harness, brain: Brain) -> Button:
+    """The button below a turn that has reached its limit."""
+    await brain.router.accept(said("look around"))
+    await brain.router.idle()
+    await brain.delivery.idle()
+    return harness.adapter.button("continue")
+
+
+async def test_a_click_of_who_may_not_talk_to_the_bot_leaves_the_button_to_others(harness: Harness) -> None:
+    alone = grants_of(ALICE.id)
+    grants = Grants(ask=alone, launch=alone)
+    harness.options = replace(harness.options, limits=TurnLimits(steps=1), grants=grants)
+    harness.model = ScriptedModel(call(1), ModelReply("Now I am done.", (), "m"))
+    async with harness.open() as brain:
+        go_on = await limited(harness, brain)
+        await brain.router.accept(clicked(go_on, person=BOB))
+        await harness.until(
+            lambda: any("You may not use me here." in told.text for _, told in harness.adapter.whispers)
+        )
+        await brain.router.accept(clicked(go_on))
+        await harness.until(lambda: "Now I am done." in harness.adapter.texts())
+
+
+@pytest.mark.parametrize("command", ["undo", "new"])
+async def test_nobody_goes_on_with_what_is_not_read_any_more(harness: Harness, command: str) -> None:
+    harness.options = replace(harness.options, limits=TurnLimits(steps=1))
+    harness.model = model = ScriptedModel(call(1))
+    async with harness.open() as brain:
+        go_on = await limited(harness, brain)
+        await brain.router.accept(said(command))
+        await brain.router.idle()
+        await brain.router.accept(clicked(go_on))
+        await harness.until(lambda: any("Say in words" in told.text for _, told in harness.adapter.whispers))
+        await brain.router.idle()
+    assert len(model.asked) == 1
 
 
 async def test_minutes_are_a_limit_too_and_it_may_be_left_at_that(harness: Harness) -> None:
