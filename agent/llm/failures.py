@@ -6,6 +6,7 @@ The provider's own text can hold secrets, so it is never part of a sentence.
 import email.utils
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.cards import duration
@@ -92,6 +93,11 @@ _SENTENCES: dict[str, tuple[str, bool]] = {
     "503": ("{model} is overloaded.", True),
     "529": ("{model} is overloaded.", True),
 }
+# How providers write a time: `7m12s`, `20ms`, `1.2s`, `30 seconds`, `1 minute and 30 seconds`.
+_UNITS_S = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?) ?(ms|milli|[smhd])", re.IGNORECASE)
+_TIME = r"(?:\d+(?:\.\d+)? ?(?:ms|[smhd])[a-z]*[ ,]{0,2}(?:and )?)+"
+_WAIT = re.compile(rf"(?:try again|retry|wait) (?:after |in |for )?({_TIME})", re.IGNORECASE)
 
 
 def failure_of(error: Exception, model: str, *, missing_key: str = "") -> Failure:
@@ -103,7 +109,7 @@ def failure_of(error: Exception, model: str, *, missing_key: str = "") -> Failur
     retry_after_s = _retry_after_s(error) if later else None
     text = sentence.format(model=model)
     if retry_after_s is not None:
-        text += f" It asks to wait {duration(retry_after_s)}."
+        text += f" It asks to wait {duration(max(1.0, retry_after_s))}."
     return Failure(text, later, retry_after_s, too_long=sentence == _TOO_LONG)
 
 
@@ -134,11 +140,31 @@ def _sentence(error: Exception, status: int) -> tuple[str, bool]:
 
 
 def _retry_after_s(error: Exception) -> float | None:
-    """The provider's `Retry-After`, in seconds or as a date."""
+    """How long the provider asks to wait: its `Retry-After`, else its words, else when a limit that is used up ends."""
     headers = getattr(error, "litellm_response_headers", None) or {}
-    value = str(headers.get("retry-after") or "")
+    told_s = _header_s(str(headers.get("retry-after") or ""))
+    if told_s is not None:
+        return told_s
+    words = _WAIT.search(str(error))
+    return _span_s(words[1]) if words else max(map(_span_s, _used_up(headers)), default=None)
+
+
+def _header_s(value: str) -> float | None:
+    """A `Retry-After`, in seconds or as a date."""
     try:
         return max(0.0, float(value))
     except ValueError:
         at = email.utils.parsedate_tz(value)
         return max(0.0, email.utils.mktime_tz(at) - time.time()) if at else None
+
+
+def _used_up(headers: Mapping[str, object]) -> list[str]:
+    """When the limits of requests and tokens begin anew, of those of which nothing is left."""
+    kinds = [kind for kind in ("requests", "tokens") if str(headers.get(f"x-ratelimit-remaining-{kind}", "")) == "0"]
+    resets = (str(headers.get(f"x-ratelimit-reset-{kind}", "")) for kind in kinds)
+    return [reset for reset in resets if _PART.match(reset)]
+
+
+def _span_s(words: str) -> float:
+    """A time such as `7m12s`, `20ms` or `1 minute 30 seconds`."""
+    return sum(float(number) * _UNITS_S[unit.lower()] for number, unit in _PART.findall(words))

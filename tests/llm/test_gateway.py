@@ -227,6 +227,42 @@ async def test_a_rate_limit_says_how_long(gateway: GatewayProcess, server: Model
     assert nonsense.retry_after_s is None
 
 
+WAITS: list[tuple[Fail, float | None]] = [
+    (Fail(429, "Rate limit reached for m. Please try again in 7m12s. Visit https://x.org/429."), 432),
+    (Fail(429, "Limit 3, Used 3. Please try again in 1.2s."), 1.2),
+    (Fail(429, "Please try again in 20ms."), 0.02),
+    (Fail(429, "Please retry after 30 seconds."), 30),
+    (Fail(503, "Busy; retry in 1 minute and 30 seconds, or later"), 90),
+    (Fail(429, "Please try again in 3s.", headers={"Retry-After": "5"}), 5),
+    (Fail(429, headers={"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}), 360),
+    (
+        Fail(
+            429,
+            headers={
+                "x-ratelimit-remaining-requests": "99",
+                "x-ratelimit-reset-requests": "6m0s",
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-tokens": "1s",
+            },
+        ),
+        1,
+    ),
+    (Fail(429, headers={"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "soon"}), None),
+    (Fail(429, "You may try again when 3 models are free."), None),
+]
+
+
+@pytest.mark.parametrize(("act", "wait_s"), WAITS, ids=str)
+async def test_a_rate_limit_says_how_long_in_words_and_in_headers_of_its_own(
+    gateway: GatewayProcess, server: ModelServer, act: Fail, wait_s: float | None
+) -> None:
+    server.script(act)
+    error = await failure(gateway.model(server))
+    assert isinstance(error, Unavailable)
+    assert error.retry_after_s == (None if wait_s is None else pytest.approx(wait_s))
+    assert ("It asks to wait" in error.text) == (wait_s is not None)
+
+
 async def test_nobody_listens_and_unknown_names(gateway: GatewayProcess, server: ModelServer) -> None:
     closed = GatewayModel(["openai/test-model@http://127.0.0.1:9/v1"], gateway.socket)
     error = await failure(closed)
