@@ -106,7 +106,7 @@ class GatewayModel:
             raise Unavailable("The process that talks to language models ended in the middle of an answer.")
         answer = json.loads(line)
         if "text" in answer:
-            return str(answer["text"])
+            return _whole(str(answer["text"]))
         if "notice" in answer:
             return ModelNotice(answer["notice"])
         if "error" in answer:
@@ -119,7 +119,7 @@ class GatewayModel:
         told = [f"{done['instead']} So {done['model']} answers:"] if done["instead"] else []
         told += [CUTS[done["finish"]]] if done["finish"] in CUTS and not calls else []
         bill = (done["tokens_in"], done["tokens_out"], done["cost_usd"])
-        return ModelReply(done["text"], calls, done["model"], *bill, window=done["window"], note=" ".join(told))
+        return ModelReply(_whole(done["text"]), calls, done["model"], *bill, window=done["window"], note=" ".join(told))
 
     def _request(self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -139,6 +139,11 @@ class GatewayModel:
                 for tool in tools
             ]
         return request
+
+
+def _whole(text: str) -> str:
+    """A text without halves of characters, which nothing can store; a model's limit leaves some."""
+    return text.encode(errors="ignore").decode()
 
 
 async def _connect(socket: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

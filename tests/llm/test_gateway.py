@@ -438,3 +438,10 @@ async def test_a_history_that_providers_would_refuse_is_put_right(gateway: Gatew
 )
 def test_names(given: str, name: str, url: str) -> None:
     assert split_name(given) == (name, url)
+
+
+async def test_half_a_character_is_no_part_of_an_answer(gateway: GatewayProcess, server: ModelServer) -> None:
+    """Servers cut characters of two units at the model's limit, and between two pieces; no database takes a half."""
+    server.script(Reply("Fine \ud83d"))
+    pieces, reply = await answer(gateway.model(server))
+    assert (pieces[0], reply.text) == ("Fine ", "Fine ")
