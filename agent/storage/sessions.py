@@ -194,20 +194,22 @@ def _redraw(connection: Connection, cards: ColumnElement[bool], footer: Callable
 
 def _forget_name(connection: Connection, person: Person) -> None:
     nameless = wire.encode(person.model_copy(update={"name": ""})).decode()
-    query = select(turn.c.id, turn.c.person).where(
-        turn.c.person.contains(f'"id":{json.dumps(person.id)}', autoescape=True), turn.c.state != TurnState.RUNNING
-    )
+    named = turn.c.person.contains(f'"id":{json.dumps(person.id)}', autoescape=True)
+    query = select(turn.c.id, turn.c.person).where(named)
     for row in connection.execute(query).all():
         if wire.decode(Person, row.person).key == person.key:
             connection.execute(update(turn).where(turn.c.id == row.id).values(person=nameless))
 
 
 def _forget_inbox(connection: Connection, person: Person) -> None:
+    """Of what has not become a turn yet nothing is taken: it waits for its answer."""
+    begun = inbox.c.id.in_(select(turn.c.inbox_id))
     query = select(inbox.c.id, inbox.c.payload).where(
         inbox.c.platform == person.platform,
-        inbox.c.state == InboxState.DONE,
+        (inbox.c.state == InboxState.DONE) | begun,
         inbox.c.payload.contains(f'"id":{json.dumps(person.id)}', autoescape=True),
     )
     for row in connection.execute(query).all():
         if wire.decode(Inbound, row.payload).person.key == person.key:
-            connection.execute(update(inbox).where(inbox.c.id == row.id).values(payload=""))
+            gone = {"payload": "", "state": InboxState.DONE}
+            connection.execute(update(inbox).where(inbox.c.id == row.id).values(gone))

@@ -178,13 +178,39 @@ async def test_people_have_their_words_deleted_after_a_button(harness: Harness) 
         await harness.until(lambda: any("I deleted 2 messages of yours." in text for text in harness.adapter.texts()))
         await brain.router.idle()
         await tells(harness, brain, "and now?")
-    with contextlib.closing(sqlite3.connect(harness.folder / "test.db")) as database:
-        kept = str(
-            [database.execute(f"SELECT * FROM {table}").fetchall() for table in ("message", "inbox", "compaction")]
-        )
+    kept = kept_in(harness, "message", "inbox", "compaction")
     assert "canary" not in kept
     assert "sparrow" in kept
     assert "canary" not in "".join(map(as_read, model.asked[-1]))
+
+
+async def test_words_of_a_turn_at_work_are_deleted_too_and_it_goes_on(harness: Harness) -> None:
+    slow = SlowTools()
+    harness.toolsets = (slow,)
+    look = ModelReply("", (ToolCall("c1", "look_long", '{"what": "a"}'),), "m")
+    harness.model = ScriptedModel(look)
+    async with harness.open() as brain:
+        await brain.router.accept(said("the canary sings", person=BOB))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("forget me", person=BOB))
+        await harness.until(lambda: any(c.card and c.card.buttons for c in harness.adapter.shown))
+        await brain.router.accept(clicked(harness.adapter.button("approve"), person=BOB))
+        await harness.until(lambda: any("I deleted 2 messages of yours." in text for text in harness.adapter.texts()))
+    assert "canary" not in kept_in(harness)
+    slow.go_on.set()
+    harness.model = ScriptedModel(ModelReply("Seen.", (), "m"))
+    async with harness.open() as brain:
+        await harness.until(lambda: "Seen." in harness.adapter.texts())
+        await brain.router.idle()
+    assert "canary" not in kept_in(harness)
+    assert '"bob"' not in kept_in(harness, "turn")
+
+
+def kept_in(harness: Harness, *tables: str) -> str:
+    """All that stands in these tables; unsaid, in all."""
+    with contextlib.closing(sqlite3.connect(harness.folder / "test.db")) as database:
+        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return str([database.execute(f'SELECT * FROM "{name}"').fetchall() for name in tables or names])
 
 
 async def test_reasons_and_answers_are_words_that_are_deleted_too(harness: Harness, csv: Path) -> None:
@@ -212,10 +238,7 @@ async def test_reasons_and_answers_are_words_that_are_deleted_too(harness: Harne
         await harness.until(lambda: any("I deleted 4 messages of yours." in text for text in harness.adapter.texts()))
         await stage.settled()
         await tells(harness, brain, "and now?")
-    with contextlib.closing(sqlite3.connect(harness.folder / "test.db")) as database:
-        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        kept = str([database.execute(f'SELECT * FROM "{name}"').fetchall() for name in names])
-    assert "canary" not in kept
+    assert "canary" not in kept_in(harness)
     assert "canary" not in str(harness.adapter.shown)
     assert "canary" not in "".join(map(as_read, model.asked[-1]))
 
