@@ -153,6 +153,9 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
     files = DataFiles(stores.conversations, engines, clock)
     model_of: ModelOf = models.model if models else lambda preference, unused=None: model  # noqa: ARG005
     compactor = Compactor(stores.conversations, delivery, model_of, stores.usage, clock, window=options.context_tokens)
+    questions = QuestionService(
+        stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime
+    )
     members = Members(options.grants, adapters)
     budgets = BudgetService(stores.budgets, clock, charged=options.charged)
     alone = options.quorum == 1 and options.second_person is SecondPerson.NEVER
@@ -182,6 +185,7 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
             stores.sessions,
             stores.conversations,
             compactor,
+            questions,
             artifacts,
             delivery,
             effect=lambda name: dispatcher.effect(name),
@@ -201,9 +205,6 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         lifetime=options.approval_lifetime,
         second_person=options.second_person,
         quorum=options.quorum,
-    )
-    questions = QuestionService(
-        stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime
     )
     calls = ToolCalls(stores.conversations, dispatcher, approvals, questions, delivery)
     loop = TurnLoop(

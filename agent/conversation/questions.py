@@ -13,13 +13,14 @@ from agent.domain.content import Button, Card, Content
 from agent.domain.errors import Conflict, NotAllowed
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Clicked, Person, Thread
-from agent.domain.questions import Question
+from agent.domain.questions import QUESTION_KEY, Question
 from agent.ports import AttachedFile, Clock, ModelMessage, Role, ToolCall
 from agent.stores import Conversations, InboxItem, Questions, Turn
 from agent.tools.tool import Result
 
 ANSWER = "answer"  # the action of its buttons
 NOBODY = "Nobody answered in time."
+BEGUN_ANEW = "A fresh start was made before anybody answered."
 
 
 class QuestionService:
@@ -92,16 +93,28 @@ class QuestionService:
             going_on.append(await self._close(question, said, NOBODY))
         return [turn for turn in going_on if turn is not None]
 
+    async def drop(self, thread: Thread) -> None:
+        """Close the open questions of a thread and end their turns, as people begin anew there."""
+        for question in await self._questions.open_in(thread):
+            said = ModelMessage(Role.TOOL, json.dumps({"text": BEGUN_ANEW}), call_id=question.call_id)
+            turn = await self._close(question, said, BEGUN_ANEW)
+            if turn is not None:
+                last, key = ModelMessage(Role.ASSISTANT, BEGUN_ANEW), QUESTION_KEY.format(question.id)
+                await self._conversations.end_turn(turn, last, key=key, content=_closed(question, BEGUN_ANEW))
+
     async def _close(
         self, question: Question, said: ModelMessage, shown: str, *, item_id: int | None = None
     ) -> Turn | None:
         """Store an answer and show it; None where there was one before."""
-        footer = shown if len(shown) <= 300 else f"{shown[:299]}…"
-        card = _card(question).model_copy(update={"buttons": (), "tone": "neutral", "footer": footer})
-        if not await self._questions.close(question, said, Content(card=card), item_id=item_id):
+        if not await self._questions.close(question, said, _closed(question, shown), item_id=item_id):
             return None
         self._delivery.wake(question.thread.key)
         return await self._conversations.turn(question.turn_id)
+
+
+def _closed(question: Question, shown: str) -> Content:
+    footer = shown if len(shown) <= 300 else f"{shown[:299]}…"
+    return Content(card=_card(question).model_copy(update={"buttons": (), "tone": "neutral", "footer": footer}))
 
 
 def _card(question: Question) -> Card:

@@ -10,6 +10,7 @@ from agent.cards import counted
 from agent.conversation.compaction import Compactor
 from agent.conversation.context import Conversation
 from agent.conversation.exported import as_markdown, said_in
+from agent.conversation.questions import QuestionService
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Card
 from agent.domain.errors import Conflict, NotFound
@@ -22,6 +23,7 @@ from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 
 EMPTY = "Nothing was said in this conversation yet."
 FRESH = "_A fresh start: of what was said so far I read nothing any more. `resume {}` brings it back._"
+AT_WORK = "An answer is being given here. Say `stop`, or wait for its end, and then begin anew."
 BACK = "_I read this conversation from its beginning again._"
 MOVED = "This thread goes on with the conversation {}; what was said here before is kept as {}."
 NO_SESSION = "I find no conversation there that you may read here."
@@ -52,6 +54,7 @@ class SessionTools:
         sessions: Sessions,
         conversations: Conversations,
         compactor: Compactor,
+        questions: QuestionService,
         artifacts: ArtifactWriter,
         delivery: OutboxDelivery,
         *,
@@ -61,6 +64,7 @@ class SessionTools:
         self._sessions = sessions
         self._conversations = conversations
         self._compactor = compactor
+        self._questions = questions
         self._artifacts = artifacts
         self._delivery = delivery
         self._effect = effect
@@ -89,7 +93,10 @@ class SessionTools:
         )
 
     async def new(self, caller: Caller, _asked: NoArguments) -> Result:
-        """Go on without what was said."""
+        """Go on without what was said, and without what was asked."""
+        if any(turn.session_id == caller.session_id for turn in await self._conversations.running_turns()):
+            raise Conflict(AT_WORK)
+        await self._questions.drop(caller.thread)
         _, newest = await self._newest(caller)
         await self._compact(caller, Compaction(newest, newest, newest), FRESH.format(caller.session_id))
         return Result("")

@@ -56,6 +56,39 @@ async def test_new_starts_afresh_and_resume_brings_it_back(harness: Harness) -> 
     assert words(model.asked[2]) == ["my name is alice", "Hello.", "who am I?", "Fresh.", "and now?"]
 
 
+async def test_a_fresh_start_drops_the_question_that_waits(harness: Harness) -> None:
+    ask = ToolCall("c1", "ask_user", '{"question": "Which?", "choices": ["a", "b"]}')
+    harness.model = model = ScriptedModel(ModelReply("", (ask,), "m"), ModelReply("Hello.", (), "m"))
+    async with harness.open() as brain:
+        await tells(harness, brain, "do something")
+        card = harness.adapter.shown[-1].card
+        assert card is not None
+        assert (await tells(harness, brain, "new")).startswith("_A fresh start")
+        assert await tells(harness, brain, "something else") == "Hello."  # and no answer to the question
+        await brain.router.accept(clicked(card.buttons[0]))
+        await harness.until(lambda: any("was answered before" in told.text for _, told in harness.adapter.whispers))
+        closed = harness.adapter.shown[0].card
+        assert closed is not None
+        assert (closed.buttons, closed.footer) == ((), "A fresh start was made before anybody answered.")
+        assert await brain.stores.conversations.running_turns() == []
+    assert words(model.asked[1]) == ["something else"]
+
+
+async def test_a_fresh_start_waits_for_the_end_of_an_answer(harness: Harness) -> None:
+    slow = SlowTools()
+    harness.toolsets = (slow,)
+    look = ModelReply("", (ToolCall("c1", "look_long", '{"what": "a"}'),), "m")
+    harness.model = ScriptedModel(look, ModelReply("Seen.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look around"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("new"))
+        await harness.until(lambda: any("Say `stop`, or wait for its end" in text for text in harness.adapter.texts()))
+        slow.go_on.set()
+        await harness.until(lambda: "Seen." in harness.adapter.texts())
+        assert (await tells(harness, brain, "new")).startswith("_A fresh start")
+
+
 async def test_compact_summarises_at_any_length_and_says_so(harness: Harness) -> None:
     harness.model = model = answers("Hello.", "Alice greeted me.", "Yes.")
     async with harness.open() as brain:
