@@ -14,12 +14,15 @@ from agent.conversation.context import (
     cleared_upto,
     estimated_tokens,
     in_short,
+    read_by_model,
     summarised_upto,
+    task_of,
     tokens_of,
     transcript,
 )
 from agent.conversation.prompt import SUMMARY
 from agent.delivery.outbox import OutboxDelivery
+from agent.domain.content import Content
 from agent.domain.errors import AppError
 from agent.domain.inbound import Thread
 from agent.domain.models import Preference
@@ -28,11 +31,16 @@ from agent.stores import Compaction, Conversations, ModelCall, ModelUsage, Turn
 
 FULL_SHARE = 0.8  # of the window; then something is done
 ROOM_SHARE = 0.6  # with less than that used, nothing more is
+LEAST_SHARE = 0.005  # of a window, for one message
 BESIDES_TOKENS = 7_000  # the system's word and the tools
 CLEARED = "_The conversation was getting long, so I put {results} of earlier steps away; I can read each again._"
 SUMMARISED = (
     "_The conversation was getting long, so I summarised {messages}. Kept as they are: the request and the newest "
     "steps. Runs, files and open questions I look up each time._"
+)
+SHORTENED = (
+    "_What came last is longer than the model can read at once, so it reads the beginning and the end of each message "
+    "and result. It can read on in any of them._"
 )
 COMPACTED = (
     "_I summarised the {messages} so far. Runs, files and open questions I look up each time; nothing was deleted._"
@@ -70,7 +78,7 @@ class Compactor:
         window = self.window(talk)
         if not overflowed and tokens_of(talk, window=window, besides=BESIDES_TOKENS) < FULL_SHARE * window:
             return
-        read = min(window, estimated_tokens(talk.history)) if overflowed else window  # it may be smaller than we think
+        read = min(window, _read_tokens(talk, window)) if overflowed else window  # it may be smaller than we think
         keep = int(LONGEST_SHARE * read)
         cleared = cleared_upto(talk, keep_tokens=keep)
         made = replace(talk.compaction, cleared=cleared, made_after=_newest(talk))
@@ -80,10 +88,18 @@ class Compactor:
             await self._store(turn, talk, made, CLEARED.format(results=counted(count, "result")))
             return
         upto = summarised_upto(talk, keep_tokens=keep)
-        if upto > talk.compaction.upto:
-            told = SUMMARISED.format(messages=counted(_old(talk, upto), "message"))
-            made = replace(made, upto=upto, summary=await self._summary(turn, talk, upto, window))
+        if old := _old(talk, upto) - _old(replace(talk, history=list(task_of(talk))), upto):
+            told = SUMMARISED.format(messages=counted(old, "message"))
+            made = replace(made, upto=upto, summary=await self._summary(turn, talk, upto, read))
             await self._store(turn, talk, made, told)
+        if overflowed and _read_tokens(talk, window) > ROOM_SHARE * read:
+            await self._shorten(turn, talk, window, most_tokens=int(ROOM_SHARE * read))
+
+    async def _shorten(self, turn: Turn, talk: Conversation, window: int, *, most_tokens: int) -> None:
+        """Leave out the middle of what no summary can stand for: the request, and results that nobody has read yet."""
+        while _read_tokens(talk, window) > most_tokens and talk.longest_share > LEAST_SHARE:
+            talk.longest_share /= 2
+        await self._delivery.put(f"shortened:{turn.id}", turn.thread, Content(text=SHORTENED), urgent=True)
 
     async def compact(self, turn: Turn, talk: Conversation, *, key: str) -> str:
         """Summarise all of a conversation whose last turn is `turn`; what people are told where there is nothing."""
@@ -122,6 +138,10 @@ class Compactor:
         """Let models read this of a session from now on, and tell its thread, under `key` where it has one."""
         await self._conversations.compact(session_id, made, thread=thread, text=told, key=key)
         self._delivery.wake(thread.key)
+
+
+def _read_tokens(talk: Conversation, window: int) -> int:
+    return estimated_tokens(read_by_model(talk, window=window))
 
 
 def _newest(talk: Conversation) -> int:

@@ -20,12 +20,16 @@ TRANSCRIPT_RESULT_CHARS = 600
 
 @dataclass
 class Conversation:
-    """What a turn has before it; `history` grows while it is carried out."""
+    """What a turn has before it; `history` grows while it is carried out.
+
+    A message that takes more than `longest_share` of the window is read as its beginning and its end.
+    """
 
     history: list[ModelMessage]
     files: Sequence[DatasetRef]
     compaction: Compaction
     preference: Preference = field(default_factory=Preference)
+    longest_share: float = LONGEST_SHARE
 
     @classmethod
     def of(cls, context: Context) -> "Conversation":
@@ -39,17 +43,22 @@ def since_request(history: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
     return history[start:]
 
 
+def task_of(talk: Conversation) -> Sequence[ModelMessage]:
+    """What people said in the turn at work, which no summary stands for."""
+    return [said for said in since_request(talk.history) if said.role is Role.USER]
+
+
 def _begins(said: ModelMessage) -> bool:
     return said.role is Role.USER and not said.steers
 
 
 def read_by_model(talk: Conversation, *, window: int) -> list[ModelMessage]:
     """The messages for one model call, without the system's word."""
-    made, task = talk.compaction, {said.id for said in since_request(talk.history) if said.role is Role.USER}
+    made, task = talk.compaction, {said.id for said in task_of(talk)}
     kept = [said for said in talk.history if not 0 < said.id <= made.upto or said.id in task]
     tools = _tools_by_call(talk.history)
     shown = [
-        _shortened(_put_away(said, made, tools), most_chars=int(window * LONGEST_SHARE) * BYTES_A_TOKEN)
+        _shortened(_put_away(said, made, tools), most_chars=int(window * talk.longest_share) * BYTES_A_TOKEN)
         for said in kept
     ]
     if not made.summary:

@@ -27,6 +27,7 @@ from agent.runs.budgets import BudgetService
 from agent.stores import Context, Conversations, ModelCall, ModelUsage, Turn
 from agent.tools.dispatch import Dispatcher
 
+OVERFLOWS = 3  # of one step, each of which makes the conversation shorter
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
 
 
@@ -145,10 +146,11 @@ class TurnLoop:
         """
         try:
             await control.wait(self._compactor.fit(turn, talk))
-            try:
-                return await self._ask(turn, talk, live, control)
-            except TooLong:
-                await control.wait(self._compactor.fit(turn, talk, overflowed=True))
+            for _ in range(OVERFLOWS):
+                try:
+                    return await self._ask(turn, talk, live, control)
+                except TooLong:
+                    await control.wait(self._compactor.fit(turn, talk, overflowed=True))
         except TimeoutError:
             raise _CutOffError("") from None
         return await self._ask(turn, talk, live, control)

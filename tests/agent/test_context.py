@@ -2,16 +2,16 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import pytest
 
-from agent.conversation.context import Conversation, read_by_model, summarised_upto
+from agent.conversation.context import Conversation, estimated_tokens, read_by_model, summarised_upto
 from agent.conversation.prompt import as_read
 from agent.domain.errors import TooLong
 from agent.llm.chain import paired
-from agent.ports import OFFLINE, ModelMessage, ModelReply, Role, ToolCall
+from agent.ports import OFFLINE, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from agent.stores import Compaction
 from agent.tools.tool import Caller, Result, Tool
 from tests.agent.conftest import Harness
@@ -124,8 +124,56 @@ async def test_an_overflow_is_mended_and_asked_once_more(small: Harness) -> None
     ]
 
 
+class Narrow(ScriptedModel):
+    """A model that reads less than anybody told; it answers by its script, and summarises whatever it reads."""
+
+    most_tokens = 16_000
+
+    async def stream(
+        self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
+    ) -> AsyncIterator[str | ModelReply]:
+        if estimated_tokens(messages) > self.most_tokens:
+            raise TooLong("The conversation is too long for m.")
+        if tools:
+            async for piece in super().stream(messages, tools):
+                yield piece
+        else:
+            yield ModelReply("They spoke.", (), "m")
+
+
+async def test_one_message_that_is_too_long_is_read_in_part_and_said_so(small: Harness) -> None:
+    def looks_back(messages: Sequence[ModelMessage]) -> ModelReply:
+        (asked,) = [m for m in messages if m.role is Role.USER]
+        assert asked.text.startswith("begin word word")
+        assert asked.text.endswith("word end")
+        assert f"[cut: {len(long)} characters in all; read_more with id " in as_read(asked)
+        return ModelReply("Read.", (), "m")
+
+    long = f"begin {'word ' * 30_000}end"
+    small.model = model = Narrow(looks_back, ModelReply("Still here.", (), "m"))
+    model.most_tokens = 8_000
+    async with small.open() as brain:
+        await brain.router.accept(said(long))
+        await small.until(lambda: "Read." in small.adapter.texts())
+        await brain.router.accept(said("and now?"))
+        await small.until(lambda: "Still here." in small.adapter.texts())
+        await brain.delivery.idle()
+    assert sum("reads the beginning and the end" in text for text in small.adapter.texts()) == 1
+
+
+async def test_results_of_one_reply_that_are_too_long_together_are_read_in_part(small: Harness) -> None:
+    small.model = model = Narrow(looks(*(f"{letter}:40000" for letter in "abcdef")), ModelReply("All seen.", (), "m"))
+    async with small.open() as brain:
+        await brain.router.accept(said("look at all of it"))
+        await small.until(lambda: "All seen." in small.adapter.texts())
+        await brain.delivery.idle()
+    results = [message for message in model.asked[-1] if message.role is Role.TOOL]
+    assert [result.text[10] for result in results] == list("abcdef")
+    assert not any("I summarised" in text for text in small.adapter.texts())  # there is nothing but the request
+
+
 async def test_a_message_that_never_fits_is_said(small: Harness) -> None:
-    small.model = ScriptedModel(*[TooLong("The conversation is too long for m.")] * 2)
+    small.model = ScriptedModel(*[TooLong("The conversation is too long for m.")] * 4)
     async with small.open() as brain:
         await brain.router.accept(said("x" * 90_000))
         await small.until(lambda: "The conversation is too long for m." in small.adapter.texts())
