@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -74,6 +75,19 @@ def test_rows_of_json_need_not_have_the_same_columns(tmp_path: Path) -> None:
     table = read_table(as_json(tmp_path / "a.jsonl", '{"a": 1}\n\n{"b": [{"role": "user"}]}\n'))
     assert table.columns == {"a": ["1", ""], "b": ["", '[{"role": "user"}]']}
     assert table.lines == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        {"status": "ok", "results": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}], "errors": []},
+        {"columns": ["a", "b"], "index": [0, 1], "data": [[1, "x"], [2, "y"]]},
+    ],
+    ids=["rows beside other lists", "columns and data apart"],
+)
+def test_rows_of_json_are_found_beside_what_else_it_holds(whole: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "data.json").write_text(json.dumps(whole))
+    assert read_table(tmp_path / "data.json").columns == {"a": ["1", "2"], "b": ["x", "y"]}
 
 
 def test_one_object_of_json_is_one_row(tmp_path: Path) -> None:

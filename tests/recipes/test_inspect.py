@@ -242,6 +242,31 @@ def test_leaks_are_found_and_good_columns_are_not(tmp_path: Path) -> None:
     assert report_of(sklearn_csv("breast_cancer"), tmp_path, target="kind")["leaks"] == []
 
 
+def test_a_column_that_has_a_value_for_one_class_alone_is_a_leak(tmp_path: Path) -> None:
+    rows = [
+        f"{n % 7},{f'2024-{n % 12 + 1:02d}-{n % 28 + 1:02d}' if n % 2 else ''},{'gone' if n % 2 else 'here'}"
+        for n in range(80)
+    ]
+    (leak,) = report_of("\n".join(["use,cancelled_on,state", *rows]), tmp_path, target="state")["leaks"]
+    assert (leak["column"], leak["accuracy"]) == ("cancelled_on", 1.0)
+    assert "whether “cancelled_on” has a value" in leak["why"]
+
+
+def test_words_without_letters_are_no_text(tmp_path: Path) -> None:
+    rows = [f"+49 30 {n:06d},shop {n},{n % 3},{'yes' if n % 2 else 'no'}" for n in range(60)]
+    report = report_of("\n".join(["phone,shop,rooms,sold", *rows]), tmp_path)
+    assert {column["name"]: column["kind"] for column in report["columns"]} == {
+        "phone": "identifier", "shop": "identifier", "rooms": "number", "sold": "boolean",
+    }  # fmt: skip
+    assert report["suggested_task"] == "tabular_classification"
+
+
+def test_numbers_of_several_units_are_said_to_be_categories(tmp_path: Path) -> None:
+    rows = [f"{n} {'kg' if n % 2 else 'g'},{'yes' if n % 3 else 'no'}" for n in range(30)]
+    report = report_of("\n".join(["weight,sold", *rows]), tmp_path)
+    assert any("several units, such as “g” and “kg”" in warning for warning in report["warnings"])
+
+
 def test_a_label_inside_of_the_text_is_a_leak(tmp_path: Path) -> None:
     text = texts_csv(300)
     assert report_of(text, tmp_path, target="library")["leaks"] == []
@@ -421,6 +446,10 @@ def test_tables_called_train_and_test_are_one_with_its_parts(tmp_path: Path) -> 
     table = read_table(zipped(tmp_path, {"train.csv": train, "test.csv": unlabelled}))
     assert (table.rows, "part" in table.names) == (75, False)
     assert "Only the training part is read: the columns of test are others." in table.warnings
+    table = read_table(
+        zipped(tmp_path, {"train.csv": train, "test.csv": unlabelled, "sample_submission.csv": "id,kind\n1,x\n"})
+    )
+    assert (table.rows, table.warnings[-1]) == (75, "Not read: sample_submission.csv.")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from openpyxl import Workbook
 
 from worker.recipes.common.numerals import plain_numbers
-from worker.recipes.common.table import MISSING, read_table
+from worker.recipes.common.table import MISSING, Table, read_table
 
 WRITTEN: dict[str, tuple[list[str], str, list[str]]] = {
     "a decimal comma": (["80,8", "7,25", ""], ";", ["80.8", "7.25", ""]),
@@ -15,6 +15,9 @@ WRITTEN: dict[str, tuple[list[str], str, list[str]]] = {
     "commas for thousands": (["1,234.50", "12"], ",", ["1234.50", "12"]),
     "spaces for thousands": (["1 234", "12 345 678"], ",", ["1234", "12345678"]),
     "money": (["€ 1,234.50", "$12", "-$4", "3 CHF"], ",", ["1234.50", "12", "-4", "3"]),
+    "a unit": (["1.5 kg", "12 kg", "", "-3 kg"], ",", ["1.5", "12", "", "-3"]),
+    "a unit without a space": (["10,5m²", "8m²"], ";", ["10.5", "8"]),
+    "a debt in brackets": (["(1,234.50)", "12"], ",", ["-1234.50", "12"]),
     "percent": (["45 %", "3.5%"], ",", ["45", "3.5"]),
     "commas that the delimiter explains": (["1,234", "2,345"], ",", ["1234", "2345"]),
     "commas that the other delimiter explains": (["1,234", "2,345"], ";", ["1.234", "2.345"]),
@@ -27,7 +30,8 @@ LEFT = {
     "telephone numbers": ["030 123 456", "0151 123 456"],
     "addresses of machines": ["10.1.2.3", "10.1.2.4"],
     "zeros in front": ["00123", "00456"],
-    "units": ["100 km", "2 km"],
+    "several units": ["100 km", "2 m"],
+    "codes that end with a letter": ["4G", "5G"],
     "mostly words": ["none", "none", "1"],
 }
 
@@ -87,3 +91,53 @@ def test_json_of_columns_and_of_objects_within_objects(tmp_path: Path) -> None:
         "who.at.city": ["Bonn", ""],
         "y": ["1", "0"],
     }
+
+
+def test_only_a_column_that_is_rewritten_is_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("area;rooms\n" + "12,5;2\n7,5;1\n", encoding="utf-8")
+    assert read_table(tmp_path / "data.csv").warnings == ["“area” holds numbers such as “12,5”, read as 12.5."]
+
+
+def read(tmp_path: Path, text: str) -> Table:
+    (tmp_path / "data.csv").write_text(text, encoding="utf-8")
+    return read_table(tmp_path / "data.csv")
+
+
+def test_titles_of_several_cells_stand_above_the_header(tmp_path: Path) -> None:
+    found = read(tmp_path, 'Statement\n"Account";"DE12"\n\nday;payee;amount;kind\n' + "1;REWE;-2,5;food\n" * 3)
+    assert found.names == ["day", "payee", "amount", "kind"]
+    assert found.lines == [5, 6, 7]
+
+
+def test_a_line_that_names_the_delimiter_is_believed(tmp_path: Path) -> None:
+    found = read(tmp_path, "sep=;\na;b;c\n1;0,5;x\n2;0,25;y\n")
+    assert found.columns == {"a": ["1", "2"], "b": ["0.5", "0.25"], "c": ["x", "y"]}
+
+
+def test_a_total_and_a_source_below_the_rows_are_left_out(tmp_path: Path) -> None:
+    rows = "".join(f"shop {n},{n}\n" for n in range(6))
+    found = read(tmp_path, f"shop,sales\n{rows}Total:,15\n\nSource: our tills\n")
+    assert found.columns["sales"] == list("012345")
+    assert found.warnings == [
+        "Line 10 (“Source: our tills”), below the table, was left out.",
+        "The last row (line 8) begins with “Total:”; it was left out as a sum of the others.",
+    ]
+
+
+def test_a_workbook_with_several_title_rows_and_merged_cells_in_its_header(tmp_path: Path) -> None:
+    book = Workbook()
+    sheet = book.active
+    for row in (
+        ["Sales"],
+        ["by", "us"],
+        [],
+        ["House", None, "Place", None, "Price"],
+        ["area", "rooms", "city", "day", None],
+        [50.5, 2, "Ulm", "2024-01-02", 100],
+        *([70.5, 3, "Bonn", "2024-01-03", 200] for _ in range(5)),
+    ):
+        sheet.append(row)
+    book.save(tmp_path / "book.xlsx")
+    found = read_table(tmp_path / "book.xlsx")
+    assert found.names == ["House area", "House rooms", "Place city", "Place day", "Price"]
+    assert found.lines[:2] == [6, 7]

@@ -13,7 +13,16 @@ from pathlib import Path
 _TOP = Path(__file__).resolve().parents[2]
 _RECIPES = _TOP / "worker" / "recipes"
 SERVE_SCRIPT = b"from worker.serving.job import main\nmain()\n"
-_PREDICTS = ("__init__.py", "predict.py", "annotations.py", "formats.py", "images.py", "numerals.py", "table.py")
+_PREDICTS = (
+    "__init__.py",
+    "predict.py",
+    "annotations.py",
+    "formats.py",
+    "images.py",
+    "margins.py",
+    "numerals.py",
+    "table.py",
+)
 TRAIN_SCRIPT = b"from worker.recipes.entry import main\nmain()\n"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -17,8 +18,9 @@ from typing import Any, cast
 from worker.recipes.common import parting
 from worker.recipes.common.columns import EXAMPLE_CHARS, cell_counts, described, find_column, text_column
 from worker.recipes.common.job import BadSettings, Job, job_of
+from worker.recipes.common.numerals import units_of
 from worker.recipes.common.personal import personal
-from worker.recipes.common.table import LIMIT_BYTES, MOST_CELLS, BadData, Table, number, read_table
+from worker.recipes.common.table import LIMIT_BYTES, MISSING, MOST_CELLS, BadData, Table, number, read_table
 from worker.recipes.common.tables import Rules, answered
 from worker.recipes.recipe import names, needs_target, part
 
@@ -27,6 +29,7 @@ _QUANTITY_NAMES = ("price", "amount", "value", "score", "sales", "cost", "revenu
 _PREVIEW_ROWS = 5
 _LOOKED_AT_CELLS = 4_000_000  # rows are drawn where there are more: 10 s on a slow core, measured
 _ODD_CELLS = 0.05  # of a column that is of numbers but for these
+_MOST_UNITS = 10  # more are no units
 _USUAL = "tabular_classification"  # says what is wrong with a target where no task fits
 
 
@@ -55,7 +58,8 @@ def audit(
     warnings = [*table.warnings, *_most_learned(table), *left_out]
     if not named and guess:
         warnings += recipe.problems(table, guess)
-    warnings += _warnings(whole, columns, guess) + (recipe.warnings(table, guess) if guess else [])
+    reads = recipe.reads(table, guess) if guess and hasattr(recipe, "reads") else []
+    warnings += _warnings(whole, columns, guess, reads=reads) + (recipe.warnings(table, guess) if guess else [])
     own = not guess or getattr(recipe, "OWN_SPLIT", False)
     way = parting.Parting() if own else parting.suggested(table, str(guess))
     if guess and not job:
@@ -69,7 +73,7 @@ def audit(
         "text_column": _text_column(table, columns, guess, recipe, asked=bool(task)),
         "leaks": recipe.leaks(table, guess) if guess and not job and not (named and problems) else [],
         "problems": problems,
-        "warnings": warnings,
+        "warnings": list(dict.fromkeys(warnings)),
         "effort": work,
         "split": asdict(way),
     }
@@ -161,13 +165,16 @@ def suggest_task(table: Table, columns: list[dict[str, Any]], target: str) -> st
     return best if fits[best] > 0 else None
 
 
-def _warnings(table: Table, columns: list[dict[str, Any]], target: str | None) -> list[str]:
+def _warnings(
+    table: Table, columns: list[dict[str, Any]], target: str | None, *, reads: Sequence[str] = ()
+) -> list[str]:
+    """What people should know of columns; `reads` are those that the recipe uses, whatever they look like."""
     found = []
     for kind, words in (("constant", "always the same value"), ("empty", "no value at all")):
         names = [column["name"] for column in columns if column["kind"] == kind and column["name"] != target]
         if names:
             found.append(f"Not used, {words}: {', '.join(names[:10])}.")
-    identifiers = [c["name"] for c in columns if c["kind"] == "identifier" and c["name"] != target]
+    identifiers = [c["name"] for c in columns if c["kind"] == "identifier" and c["name"] not in {target, *reads}]
     if identifiers:
         found.append(f"Not used, looks like an identifier of each row: {', '.join(identifiers[:10])}.")
     found += [
@@ -181,9 +188,8 @@ def _warnings(table: Table, columns: list[dict[str, Any]], target: str | None) -
         found.append(
             f"Looks like personal data: {named}. Leave out what is not needed: “without {next(iter(private))}”."
         )
-    found += [
-        said for c in columns if c["kind"] in {"category", "text"} and (said := _almost_numbers(c["name"], table))
-    ]
+    wordy = [c["name"] for c in columns if c["kind"] in {"category", "text", "identifier"} and c["low"] is None]
+    found += [said for name in wordy if (said := _almost_numbers(name, table) or _several_units(name, table))]
     return found
 
 
@@ -196,9 +202,18 @@ def _almost_numbers(name: str, table: Table) -> str:
     odd = [row for row, cell in enumerate(cells) if cell in words]
     some = ", ".join(f"line {table.lines[row]} “{cells[row].strip()[:30]}”" for row in odd[:3])
     return (
-        f"“{name}” is read as categories, because {len(odd)} of its {table.rows:,} cells are no numbers ({some}). "
-        "Correct or empty them, and it is read as numbers."
+        f"“{name}” is not read as numbers, because {len(odd)} of its {table.rows:,} cells are no numbers ({some}). "
+        "Correct or empty them, and it is."
     )
+
+
+def _several_units(name: str, table: Table) -> str:
+    """The sentence on a column of numbers with different units; empty for another one."""
+    units = sorted({unit.strip() for unit in units_of(cell_counts(table, name), MISSING)})
+    if not 1 < len(units) <= _MOST_UNITS:
+        return ""
+    some = " and ".join(f"“{unit}”" for unit in units[:3])
+    return f"“{name}” is not read as numbers, because they have several units, such as {some}. Write them in one."
 
 
 def _preview(table: Table) -> list[list[str]]:

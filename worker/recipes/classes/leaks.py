@@ -49,6 +49,9 @@ def _alone(
     if kind == "text":
         return _label_in_text(cells, codes, labels), "the label itself stands in the text"
     tries = [(_mapping_accuracy(cells, codes, seed), f"each value of “{name}” goes with one class")]
+    if column["missing"]:
+        there = ["" if is_missing(cell) else "there" for cell in cells]
+        tries.append((_mapping_accuracy(there, codes, seed), f"whether “{name}” has a value tells the class"))
     if kind in {"number", "identifier", "boolean"}:
         values = np.array([np.nan if (value := number(cell)) is None else value for cell in cells])
         why = f"a few thresholds on “{name}” alone tell the classes apart"

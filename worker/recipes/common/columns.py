@@ -16,6 +16,7 @@ FEWEST_ROWS = 20
 _MOST_SPELLINGS = 50  # of two values
 _BOOLEANS = ({"yes", "no"}, {"true", "false"}, {"0", "1"}, {"t", "f"}, {"y", "n"}, {"0.0", "1.0"}, {"on", "off"})
 _DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([ T]\d{1,2}:\d{2}.*)?\s*")
+_WORD = re.compile(r"\S*[^\W\d_]\S*")  # with a letter, as a telephone number has none
 _IMAGE = re.compile(r"(?i)\.(png|jpe?g|gif|bmp|webp|tiff?)$")
 _ID_NAME = re.compile(
     r"(?i)(.*[_\s-])?(id|uuid|guid|key|index|idx|rowid|row_?(no|nr|number)|nr|no)|unnamed_1|.*[a-z]I[Dd]"
@@ -97,7 +98,7 @@ def column_kind(name: str, counts: Counter[str], *, rows: int, numbers: Sequence
 
 
 def _string_kind(counts: Counter[str], present: int, *, all_unique: bool) -> str:
-    words = sum(len(cell.split()) * times for cell, times in counts.items()) / present
+    words = sum(len(_WORD.findall(cell)) * times for cell, times in counts.items()) / present
     chars = sum(len(cell) * times for cell, times in counts.items()) / present
     many = len(counts) > 0.3 * present and len(counts) >= FEWEST_ROWS
     if words >= 4 and (many or chars > 60):

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from worker.recipes.common.margins import joined_header, titles_above
+
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 _DEEPEST = 4
 _BATCH_ROWS = 10_000
@@ -115,20 +117,28 @@ def _json(text: str, name: str, most_cells: int) -> Cells:
             return _json_lines(text, name, most_cells)
         raise BadData(f"{name} is no valid JSON: line {error.lineno}, column {error.colno}: {error.msg}.") from error
     if isinstance(whole, dict):
-        lists = [value for value in whole.values() if isinstance(value, list)]
-        if len(lists) == 1 and lists[0] and all(isinstance(row, dict) for row in lists[0]):
-            whole = lists[0]  # {"data": [{…}, …]}
-        elif lists and len(lists) == len(whole) and len({len(column) for column in lists}) == 1:
-            whole = [dict(zip(whole, row, strict=True)) for row in zip(*lists, strict=True)]
-        elif (by_key := _by_key(whole)) is not None:
-            whole = by_key
-        else:
-            whole = [whole]
+        whole = _rows_of(whole)
     if not isinstance(whole, list):
         raise BadData(f'{name} holds one value. A table is a list of objects: [{{"column": "value"}}, …].')
     keeps = draw(len(whole), _width(whole[0] if whole else None), most_cells)
     kept = [(number, row) for number, row in enumerate(whole, start=1) if keeps is None or keeps()]
     return _objects(kept, name, "JSON", "item", rows=len(whole))
+
+
+def _rows_of(whole: dict[str, Any]) -> list[Any]:
+    """The rows that an object holds: a list of objects, columns of one length, or what pandas writes; else itself."""
+    lists = [value for value in whole.values() if isinstance(value, list)]
+    objects = [rows for rows in lists if rows and all(isinstance(row, dict) for row in rows)]
+    if {"columns", "data"} <= set(whole) and all(isinstance(row, list) for row in whole["data"]):
+        return [dict(zip(whole["columns"], row, strict=False)) for row in whole["data"]]
+    if len(lists) == len(whole) > 1 and len({len(column) for column in lists}) == 1:
+        return [dict(zip(whole, row, strict=True)) for row in zip(*lists, strict=True)]
+    if len(objects) == 1:
+        return list(objects[0])  # {"data": [{…}, …], "count": …}
+    if len(whole) == len(lists) == 1:
+        return [{name: cell} for name, cells in whole.items() for cell in cells]
+    by_key = _by_key(whole)
+    return [whole] if by_key is None else by_key
 
 
 def _width(row: Any) -> int:
@@ -235,15 +245,18 @@ def _excel(data: bytes, name: str, limit_bytes: int) -> Cells:
         raise BadData(f"{name} is empty: no sheet has cells.")
     title, rows = max(full, key=lambda sheet: sum(len(row) for _, row in sheet[1]))
     wide = max(len(row) for _, row in rows)
-    above = 0  # a title or a remark fills one cell
-    while wide > 1 and above < len(rows) - 1 and sum(bool(cell) for cell in rows[above][1]) <= 1:
-        above += 1
+    above = titles_above([row for _, row in rows])
     rows = rows[above:]
     cells = [row + [""] * (wide - len(row)) for _, row in rows]
     others = ", ".join(f"“{other}”" for other, _ in full if other != title)
     warnings = [f"The header is row {rows[0][0]}; what stands above it was left out."] if above else []
     warnings += [f"Only the sheet “{title}” was read; the file has {others} too."] if others else []
-    return Cells(cells[0], cells[1:], [number for number, _ in rows[1:]], "Excel", warnings)
+    names, begin = cells[0], 1
+    joined = joined_header(cells)
+    if joined:
+        names, begin = joined, 2
+        warnings.append(f"The header is two rows, {rows[0][0]} and {rows[1][0]}, read as one: “{names[0]}” and so on.")
+    return Cells(names, cells[begin:], [number for number, _ in rows[begin:]], "Excel", warnings)
 
 
 def _filled(rows: Iterable[Sequence[Any]]) -> list[tuple[int, list[str]]]:

@@ -12,6 +12,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -188,22 +189,25 @@ def _without_images(archive: zipfile.ZipFile, files: list[str], name: str, read_
 
 def _tables_of_parts(parts: Mapping[str, str], archive: zipfile.ZipFile, read_table: Read) -> Cells | None:
     """Tables called train, test and the like as one, with a column that says which row is of which; None for others."""
-    known = set(parts.values())
-    if "train" not in known or len(known) < max(2, len(parts)) or "" in known:
+    named = {file: part for file, part in parts.items() if part}
+    if "train" not in named.values() or len(set(named.values())) < len(named):
         return None
-    read = {part: read_table(archive.read(file), PurePosixPath(file).name) for file, part in parts.items()}
+    read = {part: read_table(archive.read(file), PurePosixPath(file).name) for file, part in named.items()}
     first = read["train"]
     other = [part for part, cells in read.items() if set(cells.names) != set(first.names)]
     said = [f"Only the training part is read: the columns of {', '.join(other)} are others."] if other else []
+    said += [f"Not read: {', '.join(file for file in parts if file not in named)}."] if len(named) < len(parts) else []
     if other or PART in first.names:
         return Cells(first.names, first.rows, first.lines, first.form, [*first.warnings, *said], first.drawn_from)
+    if len(read) == 1:
+        return replace(first, warnings=[*first.warnings, *said])
     rows, lines = [], []
     for part, cells in read.items():
         order = [cells.names.index(name) for name in first.names]
         rows += [[*(row[at] for at in order), part] for row in cells.rows]
         lines += cells.lines
     drawn_from = sum(cells.drawn_from or len(cells.rows) for cells in read.values())
-    said = [word for cells in read.values() for word in cells.warnings]
+    said += [word for cells in read.values() for word in cells.warnings]
     return Cells([*first.names, PART], rows, lines, first.form, said, drawn_from if drawn_from > len(rows) else 0)
 
 

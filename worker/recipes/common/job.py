@@ -222,6 +222,7 @@ def copy_predictor(job: Job, modules: Sequence[str]) -> None:
             "common.estimators",
             "common.formats",
             "common.images",
+            "common.margins",
             "common.numerals",
             "common.table",
             *modules,

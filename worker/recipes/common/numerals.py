@@ -1,4 +1,4 @@
-"""Numbers as people write them: 80,8 and 1.234,50, 1,234.50, € 12, 45 %, and a word where one is missing.
+"""Numbers as people write them: 80,8 and 1.234,50, 1,234.50, € 12, 45 %, 70 kg, (12), and a word where one is missing.
 
 A column is taken as a whole: where every cell is a number in one way of writing, its cells are rewritten the plain way,
 and a sentence says so. Copied beside a finished model with `table`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 # Words that say that nothing is known, in a column of numbers only: elsewhere they may be a category.
@@ -20,6 +20,11 @@ _ENOUGH = 0.9  # of the cells are numbers, where the others may be such words
 _MONEY = r"(?:€|\$|£|¥|₹|eur|usd|gbp|chf|jpy)"
 _DRESS = re.compile(
     rf"(?i)\s*([+-]?)\s*{_MONEY}?\s*([+-]?[\d.,'’\s\u00a0\u202f]*\d[.,]?(?:e[+-]?\d+)?)\s*(?:{_MONEY}|%)?\s*"
+)
+# Behind every number of a column the same word, or glued to it one of those that are no part of a code such as 4G.
+_UNIT = re.compile(
+    r"(?<=[\d.,])(?:\s+[^\W\d_][^\d]{0,11}|\s*(?:[kmµ]?[gm]|[cm]m|[kcm]?m[²³23]|m?l|lbs?|oz|ft|km/h|mph|[km]?[sh]|min|[kMGT]B|"
+    r"[MG]?Hz|[km]?Wh?|°[CF]?|px|k))$"
 )
 _SPACES = re.compile(r"(?<=\d)['’\s\u00a0\u202f](?=\d{3}(?:\D|$))")
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -44,8 +49,10 @@ def plain_numbers(
         mark = read.mark or usual or ("," if delimiter == ";" and not read.plain else ".")
         if mark == "." and read.plain and not read.unknown:
             continue
-        rewritten[name] = [read.rewritten(cell, mark) for cell in columns[name]]
-        said.append(read.sentence(name, mark))
+        sentence = read.sentence(name, mark)
+        if sentence:
+            rewritten[name] = [read.rewritten(cell, mark) for cell in columns[name]]
+            said.append(sentence)
     return rewritten, said
 
 
@@ -73,7 +80,7 @@ class _Read:
         return value.replace(".", "").replace(",", ".") if mark == "," else value.replace(",", "")
 
     def sentence(self, name: str, mark: str) -> str:
-        """What people are told."""
+        """What people are told; empty where every cell is written the plain way."""
         parts = []
         odd = next((cell for cell, value in self.bare.items() if self.rewritten(cell, mark) != cell.strip()), None)
         if odd is not None:
@@ -81,7 +88,7 @@ class _Read:
         if self.unknown:
             words = ", ".join(f"“{word.strip()}”" for word in list(self.unknown)[:3])
             parts.append(f"{words} in {sum(self.unknown.values())} rows, read as no value")
-        return f"“{name}” holds {' and '.join(parts)}."
+        return f"“{name}” holds {' and '.join(parts)}." if parts else ""
 
 
 def _read(cells: Sequence[str], missing: frozenset[str]) -> _Read | None:
@@ -89,6 +96,8 @@ def _read(cells: Sequence[str], missing: frozenset[str]) -> _Read | None:
     bare: dict[str, str] = {}
     unknown: dict[str, int] = {}
     counts = Counter(cells)
+    units = units_of(counts, missing)
+    unit = next(iter(units)) if len(units) == 1 else ""
     total = 0
     for cell, times in counts.items():
         word = cell.strip()
@@ -99,7 +108,7 @@ def _read(cells: Sequence[str], missing: frozenset[str]) -> _Read | None:
             bare[cell] = word
         elif word.lower() in _UNKNOWN:
             unknown[cell] = times
-        elif (value := _undressed(word)) is not None:
+        elif (value := _undressed(word.removesuffix(unit))) is not None:
             bare[cell] = value
         else:
             return None
@@ -114,8 +123,17 @@ def _read(cells: Sequence[str], missing: frozenset[str]) -> _Read | None:
     return _Read(bare, unknown, mark, plain and all(cell.strip() == value for cell, value in bare.items()))
 
 
+def units_of(cells: Iterable[str], missing: frozenset[str]) -> set[str]:
+    """The units behind the numbers of a column; none where not every cell has one."""
+    words = [word for cell in cells if (word := cell.strip()).lower() not in missing | _UNKNOWN]
+    found = [match[0] for word in words if (match := _UNIT.search(word)) and _undressed(word[: match.start()])]
+    return set(found) if len(found) == len(words) else set()
+
+
 def _undressed(word: str) -> str | None:
-    """The digits and marks of a number, without what people write around them."""
+    """The digits and marks of a number, without what people write around them; one in brackets is negative."""
+    if word.startswith("(") and word.endswith(")"):
+        word = f"-{word[1:-1]}"
     found = _DRESS.fullmatch(word)
     if found is None:
         return None

@@ -25,6 +25,7 @@ from typing import Any
 from worker.recipes.common.formats import BadData as BadData
 from worker.recipes.common.formats import Cells, draw, drawn_words, of_bytes, of_text
 from worker.recipes.common.images import is_image, of_archive, of_image
+from worker.recipes.common.margins import Record, titles_above, total_below, without_footer
 from worker.recipes.common.numerals import plain_numbers
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -35,9 +36,11 @@ _CELL_CHARS = 16_000_000
 _SAMPLE_CHARS = 200_000
 _SENTENCES = 5
 _BLOCK_ROWS = 10_000
+_FIRST_ROWS = 200
 _MOST_KNOWN = 20_000
 _WRITTEN_BY_PEOPLE = frozenset({"Excel", "JSON", "JSON lines"})
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+_DECLARED = re.compile(r"sep=([,;\t|])\s*\n", re.IGNORECASE)  # as Excel reads and writes it
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"%PDF", "a PDF document"),
     (b"BZh", "a bzip2 archive"), (b"\xfd7zXZ", "an xz archive"),
@@ -109,15 +112,15 @@ def read_table(
     lines_there = text.count("\n")
     del text  # as large as the file again
     records = _records(data, encoding, delimiter, name)
-    header = next(records) if given else _after_titles(records, columns_seen, warnings)
-    names = _header(header[1], name, warnings)
+    header, records = (next(records)[1], records) if given else _below_titles(records, columns_seen, warnings)
+    names = _header(header, name, warnings)
     columns, lines, rows = _columns(names, records, name, draw(lines_there, len(names), most_cells))
     if not lines:
         raise BadData(f"{name} has a header ({_some(names)}) but no rows.")
     drawn_from = rows if len(lines) < rows else 0
     warnings += drawn_words(len(lines), rows)
     table = Table(names, columns, lines, encoding, delimiter, warnings, drawn_from=drawn_from)
-    return table if given else _with_plain_numbers(table)
+    return table if given else _as_meant(table)
 
 
 def _content(path: Path, name: str, limit_bytes: int) -> tuple[bytes, str]:
@@ -144,17 +147,27 @@ def _unzipped(data: bytes, name: str, limit_bytes: int) -> bytes:
     return found
 
 
-def _after_titles(records: Iterator[tuple[int, list[str]]], width: int, warnings: list[str]) -> tuple[int, list[str]]:
-    """The header: the first record, or the one behind a title or comments, which fill one cell of `width` at most."""
-    first = number, record = next(records)
-    while width > 1 and (sum(bool(cell.strip()) for cell in record) <= 1 or record[0].startswith("# ")):
-        following = next(records, None)
-        if following is None:
-            return first
-        number, record = following
-    if number > first[0]:
-        warnings.append(f"The header is line {number}; what stands above it was left out.")
-    return number, record
+def _below_titles(records: Iterator[Record], width: int, warnings: list[str]) -> tuple[list[str], Iterator[Record]]:
+    """The header and the rows of a table of `width` columns, without what stands above and below it."""
+    first = list(itertools.islice(records, _FIRST_ROWS))
+    above = titles_above([record for _, record in first]) if width > 1 else 0
+    line, header = first[above]
+    if above:
+        warnings.append(f"The header is line {line}; what stands above it was left out.")
+    rows = itertools.chain(first[above + 1 :], records)
+    return header, without_footer(rows, warnings) if width > 1 else rows
+
+
+def _as_meant(table: Table) -> Table:
+    """What people wrote as a table of rows and plain numbers."""
+    word = total_below(table.columns)
+    if not word:
+        return _with_plain_numbers(table)
+    said = f"The last row (line {table.lines[-1]}) begins with “{word}”; it was left out as a sum of the others."
+    columns = {name: cells[:-1] for name, cells in table.columns.items()}
+    return _with_plain_numbers(
+        replace(table, columns=columns, lines=table.lines[:-1], warnings=[*table.warnings, said])
+    )
 
 
 def _with_plain_numbers(table: Table) -> Table:
@@ -196,7 +209,7 @@ def _table_of(cells: Cells, encoding: str, name: str, warnings: Sequence[str] = 
         raise BadData(f"{name} has columns ({_some(names)}) but no rows.")
     columns = {column: [row[at] for row in cells.rows] for at, column in enumerate(names)}
     table = Table(names, columns, cells.lines, encoding, "", said, cells.form, cells.drawn_from)
-    return _with_plain_numbers(table) if cells.form in _WRITTEN_BY_PEOPLE else table
+    return _as_meant(table) if cells.form in _WRITTEN_BY_PEOPLE else table
 
 
 def refuse_other_formats(data: bytes, name: str) -> None:
@@ -301,14 +314,17 @@ def find_delimiter(text: str) -> tuple[str, int]:
             rows = [row for row in csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter) if row]
         except csv.Error:
             return 0.0, 0
-        width = len(rows[0])
-        if width < 2 or rows[0][0].startswith("# "):  # a title or a comment stands above the header
-            width = Counter(map(len, rows)).most_common(1)[0][0]
+        width, usual = len(rows[0]), Counter(map(len, rows)).most_common(1)[0][0]
+        if (
+            sum(map(bool, rows[0])) < 2 or 2 * width <= usual or rows[0][0].startswith("# ")
+        ):  # a title or a comment stands above the header
+            width = usual
         if width < 2:
             return 0.0, 0
         return sum(len(row) == width for row in rows) / len(rows), width
 
-    best = max(DELIMITERS, key=fit)
+    declared = _DECLARED.match(sample)
+    best = declared[1] if declared else max(DELIMITERS, key=fit)
     share, width = fit(best)
     return (best, width) if width > 1 and share > 0.5 else (best if width > 1 else ",", 1)
 
@@ -333,7 +349,7 @@ def write_rows(path: Path, names: Sequence[str], rows: Iterator[Sequence[object]
     aside.replace(path)
 
 
-def _records(data: bytes, encoding: str, delimiter: str, name: str) -> Iterator[tuple[int, list[str]]]:
+def _records(data: bytes, encoding: str, delimiter: str, name: str) -> Iterator[Record]:
     """Each record with the line on which it starts; blank lines are left out."""
     csv.field_size_limit(_CELL_CHARS)
     text = io.TextIOWrapper(io.BytesIO(data), encoding=encoding, newline="")
@@ -391,7 +407,7 @@ def _each_once(names: list[str], warnings: list[str]) -> list[str]:
 
 
 def _columns(
-    names: list[str], records: Iterator[tuple[int, list[str]]], name: str, keeps: Callable[[], bool] | None
+    names: list[str], records: Iterator[Record], name: str, keeps: Callable[[], bool] | None
 ) -> tuple[dict[str, list[str]], list[int], int]:
     """The columns and lines of the rows that are kept, and how many rows there are."""
     cells: list[list[str]] = [[] for _ in names]

@@ -1,0 +1,69 @@
+"""What people write around a table: titles above it, a header of two rows, a total and a source below it.
+
+Copied beside a finished model with `table`; knows cells, not files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from statistics import median_low
+
+Record = tuple[int, list[str]]  # the line on which it starts, and its cells
+_TOTALS = frozenset({"total", "totals", "grand total", "sum", "summe", "gesamt", "gesamtsumme", "insgesamt"})
+_NUMBER = re.compile(r"\s*[(+-]?\d[\d.,'’\s]*\D{0,4}")
+_FEWEST = 5  # rows that a total may stand below
+
+
+def titles_above(rows: Sequence[Sequence[str]]) -> int:
+    """How many rows stand above the header: titles and remarks, which fill one cell, or half as many as the others."""
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows]
+    usual = median_low(filled)
+    titles = (
+        usual > 1 and (count <= 1 or 2 * count <= usual or row[0].startswith("# "))
+        for count, row in zip(filled, rows, strict=True)
+    )
+    above = len(list(takewhile(bool, titles)))
+    return above if above < len(rows) else 0
+
+
+def joined_header(rows: Sequence[Sequence[str]]) -> list[str] | None:
+    """The names of a header of two rows, the upper one with merged cells; None where the first row is all of it."""
+    if len(rows) < 3 or "" not in rows[0]:
+        return None
+    upper, lower, first = rows[:3]
+    holes = [below for above, below in zip(upper, lower, strict=True) if not above]
+    numbers = any(map(_NUMBER.fullmatch, lower)) or not any(map(_NUMBER.fullmatch, first))
+    if numbers or not all(holes):
+        return None
+    names, group = [], ""
+    for above, below in zip(upper, lower, strict=True):
+        group = above or group
+        names.append(f"{group} {below}".strip())
+    return names
+
+
+def without_footer(records: Iterator[Record], said: list[str]) -> Iterator[Record]:
+    """The records without those of a single cell at the end, such as the source of the data."""
+    last = list[Record]()
+    for record in records:
+        if len(record[1]) == 1:
+            last.append(record)
+            continue
+        yield from last
+        last.clear()
+        yield record
+    if last:
+        said.append(f"Line {last[0][0]} (“{last[0][1][0].strip()[:40]}”), below the table, was left out.")
+
+
+def total_below(columns: Mapping[str, Sequence[str]]) -> str:
+    """The word with which the last row begins, where it sums up the others; else empty."""
+    filled = [(cells, cells[-1].strip()) for cells in columns.values() if cells[-1].strip()]
+    if len(filled) < 2 or len(filled[0][0]) <= _FEWEST:
+        return ""
+    (cells, word), *others = filled
+    alone = sum(cell.strip() == word for cell in cells) == 1
+    sums = any(_NUMBER.fullmatch(cell) for _, cell in others)
+    return word if word.lower().rstrip(":") in _TOTALS and alone and sums else ""
