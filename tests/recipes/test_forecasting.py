@@ -40,6 +40,11 @@ def read(tmp_path: Path, text: str, target: str = "y", **settings: object) -> Ma
     [
         ["2026-01-31", "2026-02-28"], ["31.01.2026", "28.02.2026"], ["01/31/2026", "02/28/2026"], ["1700", "1701"],
         ["2026-01", "2026-02"], ["2026-01-31 08:00", "2026-01-31T09:00:00"], ["Jan 2026", "Feb 2026"],
+        ["31.01.2026 08:00", "28.02.2026 08:00"], ["31.01.26", "28.02.26"], ["1/3/26", "1/31/26"],
+        ["Q1/2026", "Q2/2026"],
+        ["Januar 2026", "März 2026"], ["Jan-26", "Feb-26"], ["2026M01", "2026M02"], ["202601", "202602"],
+        ["01/2026", "02/2026"], ["2026/01/31 08:00:00", "2026/02/28 08:00:00"], ["Jan 31, 2026", "Feb 28, 2026"],
+        ["1/31/2026 11:00 AM", "1/31/2026 2:00 PM"],
     ],
 )  # fmt: skip
 def test_moments_are_read_however_they_are_written(cells: list[str]) -> None:
@@ -100,6 +105,33 @@ def monthly(count: int = 60, skip: tuple[int, ...] = ()) -> str:
     return "date,y\n" + "".join(rows)
 
 
+def test_months_written_with_the_month_first_are_no_days(tmp_path: Path) -> None:
+    rows = "".join(f"{at:%m/%d/%Y},{n}\n" for n, at in enumerate(MONTHS))
+    assert read(tmp_path, f"date,y\n{rows}").rhythm == Rhythm("month", weekday=5)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "unit"),
+    [
+        ("Jahr,Monat,y", "{at.year},{at.month},{n}.5", "month"),
+        ("date,hour,y", "2026-01-{day:02d},{hour},{n}.5", "hour"),
+    ],
+)
+def test_columns_that_say_together_when_are_one_series(header: str, row: str, unit: str, tmp_path: Path) -> None:
+    rows = [row.format(at=at, n=n, day=n // 24 + 1, hour=n % 24) for n, at in enumerate(MONTHS)]
+    text = "\n".join([header, *rows])
+    many = read(tmp_path, text)
+    assert (len(many.series), many.rhythm.unit, many.unused) == (1, unit, [])
+    assert f"The moments are read from {' and '.join(header.split(',')[:2])}." in many.said
+    assert audit(table_of(tmp_path, text))["suggested_task"] == "time_series_forecasting"
+
+
+def test_the_only_number_beside_moments_is_what_is_forecast(tmp_path: Path) -> None:
+    report = audit(table_of(tmp_path, "year,spots\n" + "".join(f"{1900 + n},{n % 11}.5\n" for n in range(60))))
+    assert (report["suggested_target"], report["suggested_task"]) == ("spots", "time_series_forecasting")
+    assert not any("identifier" in said for said in report["warnings"])
+
+
 def test_holes_are_filled_and_said(tmp_path: Path) -> None:
     many = read(tmp_path, monthly(skip=(5, 6)))
     assert many.series[0].values.tolist() == list(range(60))
@@ -121,6 +153,8 @@ def test_several_series_are_told_apart_by_a_column(tmp_path: Path) -> None:
         (monthly().replace(",7\n", ",much\n"), {}, "Line 9: “much” in “y” is no number"),
         (monthly(20), {"horizon": 12}, "a horizon of 12 needs at least 26"),
         (monthly(40, skip=tuple(range(3, 38))), {}, "More than half of the months"),
+        (monthly(10), {"horizon": 1}, "10 months is too short: at least 12 are needed"),
+        (monthly().replace("2000-05-01", "2000-05-41"), {}, "line 6 has “2000-05-41”"),
         (monthly(), {"horizn": 3}, "Did you mean “horizon”"),
         pytest.param(
             monthly(),

@@ -6,7 +6,7 @@
   True` says that a large file is read whole, as rows that were drawn from it would tell nothing, `OWN_SPLIT = True`
   that people cannot choose how it is split. Where a
   recipe knows better than the rules for all: `suggest_target(table, *, asked)`, a target found by signs of its own, and
-  `source_of(table, target)`, the text that it reads.
+  `source_of(table, target)`, the text that it reads, and `reads(table, target)`, other columns that it reads.
 - `prepare`: `prepare(job, sealed_dir, *, keep_source)` splits the data and seals the answers of the test part.
 - `train`: `train(job, runtime)` leaves predictions and artifacts.
 - `score`: `score(job, sealed_dir, *, sealed)` measures predictions against the sealed answers.

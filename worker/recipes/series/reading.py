@@ -5,16 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import importlib.util
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.recipes.common.columns import find_column
+from worker.recipes.common.columns import describe, find_column
 from worker.recipes.common.job import BadSettings, Job, Setting, read_settings
 from worker.recipes.common.table import BadData, Table, is_missing, number
-from worker.recipes.series.times import Rhythm, moments, rhythm_of
+from worker.recipes.series.times import Rhythm, moments, odd_one, rhythm_of
 
 SETTINGS = {
     "horizon": Setting(0, 0, 10_000, ("steps", "periods")),  # 0: two seasons, at most a fifth of the shortest series
@@ -39,8 +40,19 @@ _TIME_NAMES = (
     "day",
     "week",
     "period",
+    "time_period",
     "quarter",
+    "datum",
+    "zeit",
+    "zeitpunkt",
+    "jahr",
+    "monat",
+    "quartal",
+    "woche",
+    "tag",
 )
+_YEARS, _MONTHS, _DAYS = ("year", "jahr"), ("month", "monat"), ("day", "tag")
+_HOURS = ("hour", "hr", "stunde", "time", "uhrzeit")
 _FEWEST = 12
 _MOST_HOLES = 0.5
 _SHORT = 0.25  # of the usual length
@@ -78,7 +90,37 @@ def time_column(table: Table, *, wanted: str | None = None, target: str = "") ->
         return find_column(table, wanted, role="time")
     fitting = [name for name in table.names if name != target and _may_be_time(name, table.columns[name])]
     named = [name for name in fitting if name.lower() in _TIME_NAMES]
-    return next(iter(named or fitting), None)
+    years = [name for name in named if name.lower() in _YEARS]
+    dated = [name for name in table.names if name != target and describe(table, name)["kind"] == "datetime"]
+    return next(iter(years or named or fitting or dated), None)
+
+
+def moment_columns(table: Table, when: str) -> list[str]:
+    """The columns that say together when: a year with its month and day, a date with its hour, else `when` alone."""
+    known = {name.lower(): name for name in table.names if name != when}
+
+    def first(names: Sequence[str]) -> list[str]:
+        return [known[name] for name in names if name in known][:1]
+
+    if when.lower() in _YEARS:
+        month = first(_MONTHS)
+        return [when, *month, *(first(_DAYS) if month else [])]
+    cells = table.columns[when]
+    return [when, *(first(_HOURS) if len(set(cells)) < len(cells) and not any(":" in cell for cell in cells) else [])]
+
+
+def moment_cells(table: Table, columns: Sequence[str]) -> list[str]:
+    """The moment of each row, as these columns say it together."""
+    when, *others = columns
+    if not others:
+        return table.columns[when]
+    if when.lower() in _YEARS:
+        rows = zip(*(table.columns[name] for name in columns), strict=True)
+        return ["-".join(f"{cell.strip():0>2}" for cell in row) for row in rows]
+    hours = table.columns[others[0]]
+    return [
+        f"{day} {hour if ':' in hour else f'{hour}:00'}" for day, hour in zip(table.columns[when], hours, strict=True)
+    ]
 
 
 def _may_be_time(name: str, cells: list[str]) -> bool:
@@ -96,18 +138,16 @@ def series_of(table: Table, job: Job) -> Many:
     when = time_column(table, wanted=settings["time_column"], target=target)
     if when is None:
         raise BadData(f"No column says when. Name it: `time_column=…`. The columns are: {', '.join(table.names)}.")
-    at = moments(table.columns[when])
+    columns = moment_columns(table, when)
+    cells = moment_cells(table, columns)
+    at = moments(cells)
     if at is None:
-        odd = next(
-            (line for cell, line in zip(table.columns[when], table.lines, strict=True) if moments([cell]) is None), 0
+        odd = odd_one(cells)
+        raise BadData(
+            f"“{when}” does not say when: line {table.lines[odd]} has “{cells[odd][:40]}”. Write all moments in one "
+            "way, such as 2026-01-31 or 2026-01-31 08:00."
         )
-        where = (
-            f"line {odd} has “{table.columns[when][table.lines.index(odd)]}”"
-            if odd
-            else "they are written in several ways"
-        )
-        raise BadData(f"“{when}” does not say when: {where}. Write moments as 2026-01-31 or 2026-01-31 08:00.")
-    names = _names(table, settings["id_column"], when, target, at)
+    names = _names(table, settings["id_column"], columns, target, at)
     values = _numbers(table, target)
     grouped: dict[str, dict[dt.datetime, list[float]]] = {}
     for name, moment, value in zip(names[1], at, values, strict=True):
@@ -117,20 +157,22 @@ def series_of(table: Table, job: Job) -> Many:
         raise BadData(
             f"The moments in “{when}” are not evenly spaced: minutes, hours, days, weeks, months, quarters or years."
         )
-    said: list[str] = []
+    said = [f"The moments are read from {' and '.join(columns)}."] if len(columns) > 1 else list[str]()
     found = [_even(name, one, rhythm, said) for name, one in sorted(grouped.items())]
     found = _long_enough(found, settings["horizon"], rhythm, said)
     shortest = min(len(one.values) for one in found)
     season = settings["season"] or _season(found, rhythm, settings["horizon"] or shortest // 5)
     horizon = settings["horizon"] or max(1, min(max(2 * season, 6), shortest // 5))
-    if shortest < max(_FEWEST, 2 * horizon + 2):
+    if shortest < _FEWEST:
+        raise BadData(f"A series of {shortest} {rhythm.steps} is too short: at least {_FEWEST} are needed.")
+    if shortest < 2 * horizon + 2:
         short = min(found, key=lambda one: len(one.values)).name
         of = f" of “{short}”" if len(found) > 1 else ""
         raise BadSettings(
             f"The series{of} has {shortest} {rhythm.steps}; a horizon of {horizon} needs at least "
-            f"{max(_FEWEST, 2 * horizon + 2)}. Ask for a shorter horizon."
+            f"{2 * horizon + 2}. Ask for a shorter horizon."
         )
-    used = {target, when, names[0], *job.drop_columns}
+    used = {target, *columns, names[0], *job.drop_columns}
     unused = [name for name in table.names if name not in used]
     if unused:
         said.append(f"Not used: {', '.join(unused)}. A forecast learns from the past of “{target}” alone.")
@@ -147,7 +189,7 @@ def _require_chronos(model: str) -> None:
 
 
 def _names(
-    table: Table, wanted: str | None, when: str, target: str, at: list[dt.datetime]
+    table: Table, wanted: str | None, moments_in: Sequence[str], target: str, at: list[dt.datetime]
 ) -> tuple[str | None, list[str]]:
     """The column that tells series apart, and the name of each row's series; one series where no moment is twice."""
     if wanted:
@@ -155,7 +197,7 @@ def _names(
         return column, table.columns[str(column)]
     if len(set(at)) == len(at):
         return None, [""] * table.rows
-    others = [name for name in table.names if name not in {when, target}]
+    others = [name for name in table.names if name not in {*moments_in, target}]
     for name in sorted(others, key=lambda name: len(set(table.columns[name]))):
         cells = table.columns[name]
         if len(set(zip(cells, at, strict=True))) == len(at):
@@ -187,7 +229,10 @@ def _even(name: str, rows: dict[dt.datetime, list[float]], rhythm: Rhythm, said:
     whole = np.arange(first, last + 1)
     holes = len(whole) - len(known)
     if holes > _MOST_HOLES * len(whole):
-        raise BadData(f"More than half of the {rhythm.steps}{f' of “{name}”' if name else ''} have no value.")
+        raise BadData(
+            f"More than half of the {rhythm.steps}{f' of “{name}”' if name else ''} have no value. Send evenly spaced "
+            "rows, such as the mean of each hour or day."
+        )
     said += ["hole"] * holes + ["twice"] * sum(len(values) > 1 for values in numbers.values())
     at = sorted(known)
     return Series(name, first, np.interp(whole, at, [known[one] for one in at]))

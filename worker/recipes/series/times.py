@@ -10,25 +10,31 @@ import datetime as dt
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-_QUARTER = re.compile(r"\s*(?:(?P<year>\d{4})[\s_-]*Q(?P<quarter>[1-4])|Q([1-4])[\s_-]*(\d{4}))\s*", re.IGNORECASE)
+_QUARTER = re.compile(r"\s*(?:(?P<year>\d{4})[\s_-]*Q(?P<quarter>[1-4])|Q([1-4])[\s_/-]*(\d{4}))\s*", re.IGNORECASE)
+_MONTH_NUMBER = re.compile(r"(\d{4})-?M(\d{1,2})", re.IGNORECASE)
 _EPOCH = re.compile(r"\s*\d{9,10}(\d{3})?(\.0)?\s*")  # seconds or milliseconds since 1970
 _YEAR = re.compile(r"\s*(\d{4})(\.0)?\s*")
-_FORMS = (
-    "%Y-%m-%d",
-    "%Y/%m/%d",
-    "%Y.%m.%d",
-    "%d.%m.%Y",
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%Y-%m",
-    "%Y/%m",
-    "%Y%m%d",
-    "%b %Y",
-    "%B %Y",
-)
+_DATES = (
+    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d",
+    "%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y", "%d-%m-%Y", "%m-%d-%Y",
+    "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%d. %b %Y", "%b %d, %Y", "%b %d %Y",
+    "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%m-%Y", "%b %Y", "%b-%Y", "%b-%y", "%b %y", "%Y %b", "%Y-%b", "%Y-%b-%d",
+)  # fmt: skip
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_DIGITS = {6: "%Y%m", 8: "%Y%m%d"}
+_NAME = re.compile(r"[^\W\d_]{3,}")
+_MONTHS = {
+    name: english
+    for english, names in {
+        "Jan": "jan jän", "Feb": "feb", "Mar": "mar mär mrz", "Apr": "apr", "May": "may mai", "Jun": "jun",
+        "Jul": "jul", "Aug": "aug", "Sep": "sep", "Oct": "oct okt", "Nov": "nov", "Dec": "dec dez",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
 _FEWEST_WORKING_DAYS = 15
 _MINUTES_A_DAY = 1440
 _DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 30.4, "quarter": 91.3, "year": 365.25}
@@ -39,7 +45,7 @@ SEASONS = {"hour": 24, "day": 7, "working day": 5, "week": 52, "month": 12, "qua
 
 def moments(cells: Sequence[str]) -> list[dt.datetime] | None:
     """The moments that cells say; None where one is none, or where they are written in several ways."""
-    texts = [cell.strip() for cell in cells]
+    texts = [_plain(cell) for cell in cells]
     if all(_YEAR.fullmatch(text) for text in texts):
         return [dt.datetime(int(text[:4]), 1, 1) for text in texts]  # noqa: DTZ001 - of the data, wherever they are
     if quarters := [found for text in texts if (found := _QUARTER.fullmatch(text))]:
@@ -50,12 +56,65 @@ def moments(cells: Sequence[str]) -> list[dt.datetime] | None:
     if all(_EPOCH.fullmatch(text) for text in texts):
         seconds = [float(text) / (1000 if float(text) > _MILLISECONDS else 1) for text in texts]
         return [_START + dt.timedelta(seconds=one) for one in seconds]
-    for form in ("", *_FORMS):
-        try:
-            return [dt.datetime.strptime(text, form) if form else _iso(text) for text in texts]  # noqa: DTZ007
-        except ValueError:
-            continue
-    return None
+    return _written(texts)
+
+
+def _written(texts: Sequence[str]) -> list[dt.datetime] | None:
+    """The moments in the one way of writing that all have; of two ways in that which leaves fewer holes."""
+    ways = list[list[dt.datetime]]()
+    for form in _forms(texts):
+        read = _read(texts, form)
+        if read is not None and not form:
+            return read
+        ways += [] if read is None else [read]
+    return max(ways, key=_covered) if len(ways) > 1 else next(iter(ways), None)
+
+
+def odd_one(cells: Sequence[str]) -> int:
+    """The first cell that does not say when as those before it do, of cells that are no moments together."""
+    texts = [_plain(cell) for cell in cells]
+
+    def reached(fits: Callable[[str], object]) -> int:
+        return next((at for at, text in enumerate(texts) if not fits(text)), 0)
+
+    ways: list[Callable[[str], object]] = [_YEAR.fullmatch, _QUARTER.fullmatch, _EPOCH.fullmatch]
+    ways += [partial(_alone, form=form) for form in _forms(texts)]
+    return max(reached(fits) for fits in ways)
+
+
+def _alone(text: str, form: str) -> list[dt.datetime] | None:
+    return _read([text], form)
+
+
+def _plain(cell: str) -> str:
+    """A moment with its month in English and short."""
+    text = _MONTH_NUMBER.sub(r"\1-\2", cell.strip())
+    return _NAME.sub(lambda name: _MONTHS.get(name[0][:3].lower(), name[0]), text)
+
+
+def _forms(texts: Sequence[str]) -> list[str]:
+    """The ways of writing that the first moment fits into; an empty one is that of ISO."""
+    first = texts[:1]
+    if not first or first[0].isdigit():
+        return [form for text in first if (form := _DIGITS.get(len(text)))]
+    forms = ["", *(day + clock for clock in _CLOCKS for day in _DATES)]
+    return [form for form in forms if _read(first, form) is not None]
+
+
+def _read(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
+    try:
+        return [dt.datetime.strptime(text, form) if form else _iso(text) for text in texts]  # noqa: DTZ007
+    except ValueError:
+        return None
+
+
+def _covered(found: Sequence[dt.datetime]) -> float:
+    """The share of the periods between the first and the last moment that have one: days as months have holes."""
+    rhythm = rhythm_of([sorted(found)])
+    if rhythm is None:
+        return 0.0
+    numbers = {rhythm.number(at) for at in found}
+    return len(numbers) / (max(numbers) - min(numbers) + 1)
 
 
 def _iso(text: str) -> dt.datetime:

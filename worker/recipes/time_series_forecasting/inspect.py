@@ -5,18 +5,38 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from worker.recipes.common.columns import useful
+from worker.recipes.common.columns import describe as describe_column
+from worker.recipes.common.columns import useful, values_of
 from worker.recipes.common.job import BadSettings, Job
 from worker.recipes.common.table import BadData, Table, is_missing, number
 from worker.recipes.numbers.target import describe
-from worker.recipes.series.reading import series_of, time_column
+from worker.recipes.series.reading import moment_cells, moment_columns, series_of, time_column
 from worker.recipes.series.times import moments
 
-__all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "warnings"]
+__all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "reads", "suggest_target", "warnings"]
 READS_TEXT = False
 OWN_SPLIT = True
 WHOLE = True  # rows belong together, so none is left out
 _FEW = 1  # columns beside moment and target: the one that tells series apart
+
+
+def suggest_target(table: Table, *, asked: bool) -> str | None:  # noqa: ARG001 - a column is found by the same signs
+    """The only column of numbers beside moments, and beside what tells several series apart."""
+    when = time_column(table)
+    if when is None:
+        return None
+    columns = moment_columns(table, when)
+    others = [name for name in table.names if name not in columns]
+    numbers = [name for name in others if describe_column(table, name)["kind"] == "number"]
+    found = moments(moment_cells(table, columns))
+    again = found is not None and len(set(found)) < len(found)
+    return numbers[0] if len(numbers) == 1 and len(others) <= 1 + again else None
+
+
+def reads(table: Table, target: str) -> list[str]:
+    """The columns that say when."""
+    when = time_column(table, target=target)
+    return moment_columns(table, when) if when else []
 
 
 def fits(table: Table, columns: list[dict[str, Any]], target: str) -> float:
@@ -24,8 +44,8 @@ def fits(table: Table, columns: list[dict[str, Any]], target: str) -> float:
     when = time_column(table, target=target)
     if when is None or any(number(cell) is None and not is_missing(cell) for cell in table.columns[target]):
         return 0.0
-    others = [name for name in useful(columns, target) if name != when]
-    found = moments(table.columns[when])
+    others = [name for name in useful(columns, target) if name not in moment_columns(table, when)]
+    found = moments(moment_cells(table, moment_columns(table, when)))
     return 2.0 * float(len(others) <= _FEW and found is not None and len(set(found)) * 20 > table.rows)
 
 
@@ -34,6 +54,9 @@ def problems(table: Table, target: str) -> list[str]:
     odd = next((cell for cell in table.columns[target] if number(cell) is None and not is_missing(cell)), None)
     if odd is not None:
         return [f"The target “{target}” holds what is no number (“{odd[:40]}”); a forecast needs numbers."]
+    values = values_of(table, target)
+    if len(values) == 1:
+        return [f"The target “{target}” is always {next(iter(values))}; there is nothing to forecast."]
     return []
 
 
