@@ -221,6 +221,10 @@ def test_the_finished_model_forecasts_beyond_the_file(mauna_loa: RunFolder, tmp_
     steps = [StepPrediction.model_validate(one) for one in json.loads(predict(artifacts, "--json", str(rows)))]
     assert [step.moment for step in steps] == ["2002-01-01", "2002-02-01", "2002-03-01"]
     assert all(step.low < step.value < step.high and 365 < step.value < 380 for step in steps)
+    asked, out = tmp_path / "asked.csv", tmp_path / "answers.csv"
+    asked.write_text("horizon\n3\n")
+    predict(artifacts, str(asked), "--out", str(out))
+    assert [row["moment"] for row in csv.DictReader(out.open())] == [step.moment for step in steps]
     rows.write_text(json.dumps([{"horizon": "many"}]))
     assert "A horizon is a whole number of months" in predict(artifacts, "--json", str(rows), code=65)
 

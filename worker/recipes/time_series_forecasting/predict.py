@@ -8,13 +8,13 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from worker.recipes.common.table import BadData
+from worker.recipes.common.table import BadData, Table
 from worker.recipes.series.forecasting import Values, forecast, load_booster, load_chronos, widths
 from worker.recipes.series.times import Rhythm
 
@@ -82,14 +82,29 @@ class Model:
             [(values + wide)[skip:] for values, wide in zip(found, half, strict=True)],
         )
 
+    def read(self, table: Table) -> Table:
+        """A row for each step of each series, where a file says how many steps are asked for. Raises: BadData."""
+        if "horizon" not in table.columns:
+            return table
+        said = table.columns["horizon"][0]
+        rows = self._steps(said) * len(self._names)
+        columns = {"horizon": [said] * rows}
+        if len(self._names) > 1:
+            columns["series"] = [name for name in self._names for _ in range(rows // len(self._names))]
+        return replace(table, names=list(columns), columns=columns, lines=list(range(1, rows + 1)))
+
     def answers(self, columns: Mapping[str, Sequence[str]]) -> Ahead:
         """The steps after the end of the file that it learned from, the sealed part included. Raises: BadData."""
-        said = columns["horizon"][0].strip() or str(self._about["horizon"])
+        return self.ahead(self._steps(columns["horizon"][0]), skip=int(self._about["horizon"]))
+
+    def _steps(self, cell: str) -> int:
+        """How many steps a cell asks for. Raises: BadData."""
+        said = cell.strip() or str(self._about["horizon"])
         if not said.isdigit() or not 1 <= int(said) <= _MOST_STEPS:
             raise BadData(
                 f"A horizon is a whole number of {self._about['unit']}s from 1 to {_MOST_STEPS:,}, not “{said}”."
             )
-        return self.ahead(int(said), skip=int(self._about["horizon"]))
+        return int(said)
 
 
 def _fitted(folder: Path, kind: str) -> Any:

@@ -87,7 +87,8 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     unused, measured = known.about["unused"], len(windows) * known.horizon * len(known.names)
     ignored = [f"{name} (a forecast learns from the past of its own series)" for name in unused]
     limits = [f"It learned nothing after the training part: the last {known.horizon} {known.about['unit']}s of each "
-              "series were kept to measure it, and `predict` forecasts across them."]  # fmt: skip
+              "series were kept to measure it, and `predict` forecasts across them. It takes a file with the column "
+             "`horizon`, in which one row says how many steps."]  # fmt: skip
     finish(
         job, runtime,
         Finished(kind, why, shown, ignored, {"rows": measured, **scores}, stopped,
