@@ -19,6 +19,7 @@ from agent.domain.runs import Scorecard
 from agent.runs.pictures.results import views_of
 from tests.recipes.folders import RunFolder, apply_run, make_run
 from tests.recipes.pictures_of import archive, digits, png, turned_digits
+from worker.recipes.common.images import opened
 from worker.recipes.common.job import BadSettings
 from worker.recipes.common.predict import main as predict_here
 from worker.recipes.common.table import BadData, Table, read_table
@@ -43,6 +44,23 @@ def test_a_folder_is_a_class(tmp_path: Path) -> None:
     table = read(tmp_path, files)
     assert table.columns == {"image": ["pets/cat/1.png", "pets/dog/1.png"], "label": ["cat", "dog"]}
     assert (table.form, table.warnings) == ("images", [])
+
+
+def test_the_folders_that_all_folders_have_are_the_classes(tmp_path: Path) -> None:
+    table = read(tmp_path, {f"{day}/raw/{kind}/1.png": DOT for day in ("may", "june") for kind in ("cat", "dog")})
+    assert table.columns["label"] == ["cat", "dog"] * 2
+
+
+def test_a_test_part_without_classes_is_left_out(tmp_path: Path) -> None:
+    table = read(tmp_path, {"train/cat/1.png": DOT, "train/dog/2.png": OTHER, "test/9.png": DOT})
+    assert table.columns == {"image": ["train/cat/1.png", "train/dog/2.png"], "label": ["cat", "dog"]}
+    assert "Left out, 1 files of “test” that lie in no folder of a class." in table.warnings
+
+
+def test_deep_grey_and_transparent_images_keep_their_tones() -> None:
+    deep = Image.fromarray(np.full((2, 2), 60 * 257, np.uint16))
+    clear = Image.new("RGBA", (2, 2), (0, 0, 0, 0))
+    assert [opened(png(image)).getpixel((0, 0)) for image in (deep, clear)] == [(60, 60, 60), (255, 255, 255)]
 
 
 def test_folders_of_parts_are_no_classes(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -53,7 +54,53 @@ def test_boxes_without_a_size_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(archive({"a.png": DOT, "n.json": json.dumps({**about, "annotations": notes})}))
     table = read_table(tmp_path / "a.zip")
     assert json.loads(table.columns["boxes"][0]) == [{"label": "cat", "box": [1, 1, 1, 2]}]
-    assert table.warnings == ["1 boxes without a width or a height are left out."]
+    assert table.warnings == ["Left out, boxes without a width or a height: 1."]
+
+
+def coco(tmp_path: Path, *notes: dict[str, Any], **about: Any) -> Table:
+    """Two images of 10 and 12 pixels by 10 with these annotations, read."""
+    images = [
+        {"id": 1, "file_name": "x/a.png", "width": 10, "height": 10},
+        {"id": 2, "file_name": "b.png", "width": 12, "height": 10},
+    ]
+    whole = {"images": images, "categories": [{"id": 7, "name": "cat"}], "annotations": notes, **about}
+    (tmp_path / "a.zip").write_bytes(archive({"a.png": DOT, "b.png": OTHER, "n.json": json.dumps(whole)}))
+    return read_table(tmp_path / "a.zip")
+
+
+def test_boxes_are_cut_at_the_edge_and_crowds_are_none(tmp_path: Path) -> None:
+    note = {"image_id": 1, "category_id": 7}
+    table = coco(
+        tmp_path,
+        {**note, "bbox": [-5, 2, 10, 20]},
+        {**note, "bbox": [50, 50, 4, 4]},
+        {**note, "bbox": [1, 1, 4, 4], "iscrowd": 1},
+        {**note, "segmentation": [[1, 2, 4, 2, 4, 6], [3, 3, 5, 7, 3, 7]]},
+    )
+    assert [one["box"] for one in json.loads(table.columns["boxes"][0])] == [[0, 2, 5, 8], [1, 2, 4, 5]]
+    assert table.warnings == [
+        "Cut at the edge of the image, boxes that reach beyond it: 1.",
+        "Left out, boxes outside of their image: 1.",
+        "Left out, annotations of crowds (iscrowd): 1.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("note", "about", "said"),
+    [
+        ({"category_id": 8, "bbox": [1, 1, 2, 2]}, {}, "annotation 5 names 8, which “categories” does not have"),
+        ({"image_id": 9, "bbox": [1, 1, 2, 2]}, {}, "annotation 5 names 9, which “images” does not have"),
+        ({}, {}, "an entry has no “bbox”"),
+        ({"bbox": [0.1, 0.1, 0.5, 0.2]}, {}, "all boxes lie between 0 and 1"),
+        ({"bbox": [1, 2, 3]}, {}, "annotation 5 has the box .1, 2, 3.; it needs four numbers"),
+        ({"bbox": [1, 1, 2, 2]}, {"categories": [{"id": 7}]}, "an entry has no “name”"),
+    ],
+)
+def test_a_bad_entry_of_coco_gets_a_sentence(
+    note: dict[str, Any], about: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadData, match=said):
+        coco(tmp_path, {"id": 5, "image_id": 1, "category_id": 7, **note}, **about)
 
 
 def test_the_parts_of_coco_are_those_of_the_split(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def _coco(data: bytes) -> dict[str, Any] | None:
         whole = json.loads(data)
     except ValueError:
         return None
-    known = isinstance(whole, dict) and {"images", "annotations", "categories"} <= set(whole)
+    known = isinstance(whole, dict) and {"images", "annotations"} <= set(whole)
     return whole if known else None
 
 
@@ -66,18 +66,9 @@ def _boxes_of(
     whole: Mapping[str, Any], images: list[str], name: str, said: list[str]
 ) -> Iterator[tuple[str, list[Box]]]:
     """Each image of a COCO file with its boxes. Raises: BadData."""
-    places, flat, lost = by_name(images), 0, list[tuple[int, str]]()
+    places, lost = by_name(images), list[tuple[int, str]]()
     try:
-        labels = {category["id"]: str(category["name"]) for category in whole["categories"]}
-        boxes: dict[Any, list[Box]] = {image["id"]: [] for image in whole["images"]}
-        for note in whole["annotations"]:
-            box = [float(side) for side in note["bbox"]]
-            if len(box) != 4:
-                raise BadData(f"{name}: annotation {note.get('id')} has the box {note['bbox']}; it needs four numbers.")
-            if box[2] <= 0 or box[3] <= 0:
-                flat += 1
-                continue
-            boxes[note["image_id"]].append({"label": labels[note["category_id"]], "box": box})
+        boxes = _by_image(whole, name, said)
         for number, image in enumerate(whole["images"], start=1):
             file = str(image["file_name"])
             place = places.get(file) or places.get(key_of(file))
@@ -85,10 +76,69 @@ def _boxes_of(
                 lost.append((number, file))
             else:
                 yield place, boxes[image["id"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadData(f"{name} looks like COCO annotations, but {error!r} is missing or wrong.") from error
+    except KeyError as error:
+        raise BadData(f"{name} looks like COCO annotations, but an entry has no “{error.args[0]}”.") from error
+    except (TypeError, ValueError) as error:
+        raise BadData(f"{name} looks like COCO annotations, but cannot be read: {error}.") from error
     said += lost_words(name, lost, len(whole["images"]))
-    said += [f"{flat} boxes without a width or a height are left out."] if flat else []
+
+
+def _by_image(whole: Mapping[str, Any], name: str, said: list[str]) -> dict[Any, list[Box]]:
+    """The boxes of each image by its id; sentences on what was left out. Raises: BadData."""
+    labels = {category["id"]: str(category["name"]) for category in whole["categories"]}
+    sizes = {image["id"]: (image.get("width"), image.get("height")) for image in whole["images"]}
+    found: dict[Any, list[Box]] = {image: [] for image in sizes}
+    counts: Counter[str] = Counter()
+    largest = 0.0
+    for note in whole["annotations"]:
+        where, image, label = f"{name}: annotation {note.get('id')}", note["image_id"], note["category_id"]
+        for known, key, group in ((sizes, image, "images"), (labels, label, "categories")):
+            if key not in known:
+                raise BadData(f"{where} names {key}, which “{group}” does not have.")
+        if note.get("iscrowd"):
+            counts["Left out, annotations of crowds (iscrowd)"] += 1
+            continue
+        box = _box_of(note, where)
+        largest = max(largest, *box)
+        kept = _cut(box, sizes[image], counts)
+        found[image] += [{"label": labels[label], "box": kept}] if kept else []
+    if 0 < largest <= 1:
+        raise BadData(
+            f"{name}: all boxes lie between 0 and 1; those of COCO are left, top, width and height in pixels."
+        )
+    said += [f"{words}: {count:,}." for words, count in counts.items()]
+    return found
+
+
+def _box_of(note: Mapping[str, Any], where: str) -> list[float]:
+    """The box of an annotation, or the one around its outline. Raises: BadData."""
+    outline = note.get("segmentation")
+    if not note.get("bbox") and isinstance(outline, list) and outline:
+        across = [float(side) for part in outline for side in part[::2]]
+        down = [float(side) for part in outline for side in part[1::2]]
+        return [min(across), min(down), max(across) - min(across), max(down) - min(down)]
+    box = [float(side) for side in note["bbox"]]
+    if len(box) != 4:
+        raise BadData(f"{where} has the box {note['bbox']}; it needs four numbers.")
+    return box
+
+
+def _cut(box: list[float], size: tuple[Any, Any], counts: Counter[str]) -> list[float]:
+    """The part of a box that lies in its image; empty where none does."""
+    left, top, width, height = box
+    if width <= 0 or height <= 0:
+        counts["Left out, boxes without a width or a height"] += 1
+        return []
+    if not all(size):
+        return box
+    right, bottom = min(left + width, float(size[0])), min(top + height, float(size[1]))
+    left, top = max(left, 0.0), max(top, 0.0)
+    if right <= left or bottom <= top:
+        counts["Left out, boxes outside of their image"] += 1
+        return []
+    if right - left < width - 1 or bottom - top < height - 1:
+        counts["Cut at the edge of the image, boxes that reach beyond it"] += 1
+    return [left, top, right - left, bottom - top]
 
 
 def yolo_boxes(archive: zipfile.ZipFile, files: Sequence[str], images: list[str], name: str) -> Cells | None:

@@ -11,6 +11,7 @@ import io
 import re
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -38,6 +39,7 @@ _TEXTS = frozenset({".txt", ".md", ".text"})
 _TABLES = frozenset({".csv", ".tsv", ".jsonl", ".parquet", ".xlsx"})
 _PARTS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation", "dev", "images", "data"})
 _MOST_BROKEN = 0.05
+_FEWEST_LINES = 20  # of two texts that lie side by side
 _NAMED = re.compile(r"([^\W\d_]+)[ ._-]*\d+")  # dog.12, cat_3
 _MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\x00", b"MM\x00*", b"RIFF")
 
@@ -114,7 +116,21 @@ def opened(data: bytes | Path) -> Any:
         image = Image.open(io.BytesIO(data) if isinstance(data, bytes) else data)
         if image.width * image.height > MOST_PIXELS:
             raise ValueError("too many pixels")
-        return ImageOps.exif_transpose(image).convert("RGB")
+        return _in_rgb(ImageOps.exif_transpose(image))
+
+
+def _in_rgb(image: Any) -> Any:
+    """Grey values of more than 8 bits are scaled, where Pillow would cut them; what is transparent becomes white."""
+    from PIL import Image
+
+    if image.mode.startswith(("I", "F")):
+        wide = image.convert("F")
+        scale = 1 / 257 if wide.getextrema()[1] > 255 else 1.0
+        return wide.point(lambda value: value * scale + 0).convert("L").convert("RGB")
+    if image.has_transparency_data:
+        below = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(below, image.convert("RGBA")).convert("RGB")
+    return image.convert("RGB")
 
 
 def _counts(part: zipfile.ZipInfo) -> bool:
@@ -175,16 +191,36 @@ def _without_images(archive: zipfile.ZipFile, files: list[str], name: str, read_
     parted = _tables_of_parts({file: part_of(file) for file in sorted(tables)}, archive, read_table)
     if parted is not None and len(texts) < 2:
         return parted
+    lines = _side_by_side(archive, files)
+    if lines is not None:
+        return lines
     if len(texts) < 2:
+        ending, count = Counter(map(_ending, files)).most_common(1)[0] if files else ("", 0)
+        odd = f"Of its files {count} end with {ending}, which is not read. " if ending not in _TABLES | {""} else ""
         raise BadData(
-            f"{name} holds no images, no folders of text files and not just one table. Send one table as it is, or a "
-            "folder of files for each class."
+            f"{name} holds no images, no folders of text files and not just one table. {odd}Send images as JPEG or "
+            "PNG, one table as it is, or a folder of files for each class."
         )
     found = _folders(texts)
     if LABEL not in found.names:
         raise BadData(f"The text files of {name} lie in one folder: put those of each class into a folder of its own.")
     rows = [[archive.read(row[0]).decode("utf-8", errors="replace").strip(), *row[1:]] for row in found.rows]
     return Cells([TEXT, *found.names[1:]], rows, found.lines, "texts", found.warnings)
+
+
+def _side_by_side(archive: zipfile.ZipFile, files: Sequence[str]) -> Cells | None:
+    """Two texts of as many lines as columns, such as corpus.en and corpus.fr; None for other files."""
+    if len(files) != 2 or any(_ending(file) in _TABLES for file in files):
+        return None
+    texts = [archive.read(file).decode("utf-8", errors="replace").splitlines() for file in files]
+    if len(texts[0]) != len(texts[1]) or len(texts[0]) < _FEWEST_LINES:
+        return None
+    places = [PurePosixPath(file) for file in files]
+    stems, endings = [place.stem for place in places], [place.suffix.removeprefix(".") for place in places]
+    names = stems if stems[0] != stems[1] else endings
+    rows = [[cell.strip() for cell in row] for row in zip(*texts, strict=True)]
+    said = f"Line for line, {files[0]} and {files[1]} are read as pairs."
+    return Cells(names, rows, list(range(1, len(rows) + 1)), "texts", [said])
 
 
 def _tables_of_parts(parts: Mapping[str, str], archive: zipfile.ZipFile, read_table: Read) -> Cells | None:
@@ -219,18 +255,39 @@ def _folders(images: list[str]) -> Cells:
         all(len(path) > shared for path in folders.values()) and len({path[shared] for path in folders.values()}) == 1
     ):
         shared += 1
-    parts: dict[str, str] = {}
+    parts, said = dict[str, str](), list[str]()
     first = {path[shared].lower() for path in folders.values() if len(path) > shared}
-    if first and first <= _PARTS and all(len(path) > shared + 1 for path in folders.values()):
+    if first and first <= _PARTS and any(len(path) > shared + 1 for path in folders.values()):
+        folders, said = _with_classes(folders, shared)
         shared += 1
         parts = {file: path[shared - 1] for file, path in folders.items()}
-    labels = {file: path[shared] if len(path) > shared else "" for file, path in folders.items()}
-    numbers = list(range(1, len(images) + 1))
+    at = -1 if _again_below(list(folders.values()), shared) else shared
+    labels = {file: path[at] if len(path) > shared else "" for file, path in folders.items()}
+    numbers = list(range(1, len(folders) + 1))
     if len(set(labels.values())) < 2:
-        return _named(images) or Cells([IMAGE], [[file] for file in images], numbers, FORM, [])
-    if parts:
-        return Cells([IMAGE, PART, LABEL], [[file, parts[file], labels[file]] for file in images], numbers, FORM, [])
-    return Cells([IMAGE, LABEL], [[file, labels[file]] for file in images], numbers, FORM, [])
+        return _named(images) or Cells([IMAGE], [[file] for file in images], list(range(1, len(images) + 1)), FORM, [])
+    if len(set(parts.values())) > 1:
+        return Cells([IMAGE, PART, LABEL], [[file, parts[file], labels[file]] for file in folders], numbers, FORM, said)
+    return Cells([IMAGE, LABEL], [[file, labels[file]] for file in folders], numbers, FORM, said)
+
+
+def _with_classes(folders: dict[str, list[str]], shared: int) -> tuple[dict[str, list[str]], list[str]]:
+    """The files that lie in a folder of a class below that of their part, and the sentence on the others."""
+    kept = {file: path for file, path in folders.items() if len(path) > shared + 1}
+    bare = Counter(path[-1] if path else "" for file, path in folders.items() if file not in kept)
+    said = [f"Left out, {count:,} files of “{part}” that lie in no folder of a class." for part, count in bare.items()]
+    return kept, said
+
+
+def _again_below(paths: Sequence[Sequence[str]], shared: int) -> bool:
+    """Whether the last folders have the same names in all folders above them, so that they are the classes."""
+    below: dict[str, set[str]] = {}
+    for path in paths:
+        if len(path) < shared + 2:
+            return False
+        below.setdefault(path[shared], set()).add(path[-1])
+    first = next(iter(below.values()), set())
+    return len(below) > 1 and len(first) > 1 and all(names == first for names in below.values())
 
 
 def _named(files: list[str]) -> Cells | None:
