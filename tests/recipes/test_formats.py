@@ -105,6 +105,11 @@ def test_a_token_file_has_sentences(tmp_path: Path) -> None:
     assert (table.form, table.lines) == ("token file", [3, 4, 6])
 
 
+def test_one_long_line_of_text_is_no_header(tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("It rains, again, and the cat, of course, sleeps. " * 50)
+    assert read_table(tmp_path / "book.txt").form == "plain text"
+
+
 def test_plain_text_is_one_column(tmp_path: Path) -> None:
     table = read_table(as_json(tmp_path / "book.txt", "It was, of course,\n\na dark night.\n"))
     assert table.columns == {"text": ["It was, of course,", "a dark night."]}

@@ -64,11 +64,14 @@ SPANS = [{"text": "Ada, of Paris", "spans": [{"start": 0, "end": 3, "label": "PE
         ("a.conll", "Ada B-PER\nof O\nParis B-LOC\n\n" * 3, "tag", ["Ada", "of", "Paris"]),
         ("a.csv", "sent_id,word,ner\n" + "".join(f"{at},Ada,PER\n{at},of,O\n{at},Paris,LOC\n" for at in range(3)),
          "ner", ["Ada", "of", "Paris"]),
+        ("a.csv", "Sentence #,Word,Tag\n" + "".join(f"S: {at},Ada,B-PER\n,of,O\n,Paris,B-LOC\n" for at in range(3)),
+         "Tag", ["Ada", "of", "Paris"]),
+        ("a.conll", "# made by hand\n" + "Ada B-PER\nof O\nParis B-LOC\n\n" * 3, "tag", ["Ada", "of", "Paris"]),
         ("a.json", json.dumps(LISTS), "ner_tags", ["Ada", "of", "Paris"]),
         ("a.csv", "tokens,tags\n" + "Ada of Paris,PER O LOC\n" * 3, "tags", ["Ada", "of", "Paris"]),
         ("a.jsonl", "\n".join(map(json.dumps, SPANS)), "spans", ["Ada", ",", "of", "Paris"]),
     ],
-    ids=["conll", "rows", "lists", "strings", "spans"],
+    ids=["conll", "rows", "rows with one number a sentence", "conll with a remark", "lists", "strings", "spans"],
 )  # fmt: skip
 def test_tags_are_read_however_they_stand_in_a_file(
     name: str, text: str, target: str, words: list[str], tmp_path: Path
@@ -183,6 +186,38 @@ def test_a_paused_training_goes_on_to_the_same_weights(code: RunFolder, tmp_path
     before = run.rows("predictions/model.csv")
     assert run.train_here() == 0  # every step is in its checkpoint
     assert run.rows("predictions/model.csv") == before
+
+
+UNIVERSAL = "\n".join(
+    [
+        "# sent_id = {}",
+        *(row + "\t_" * (9 - row.count("\t")) for row in ("1-2\tIt's", "1\tIt\tit\tPRON", "2\t's\tbe\tAUX")),
+        "\n",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["".join(map(UNIVERSAL.format, range(3))), "It PRON\n's AUX\n\n" * 3],
+    ids=["CoNLL-U", "two columns"],
+)
+def test_files_of_parts_of_speech_are_token_files(text: str, tmp_path: Path) -> None:
+    found = read(tmp_path, text, "tag", "a.txt")
+    assert [sentence.words for sentence in found.sentences] == [["It", "'s"]] * 3
+    assert found.tags == [["PRON", "AUX"]] * 3
+
+
+def test_a_zero_among_numbers_is_no_span(tmp_path: Path) -> None:
+    rows = [{"tokens": ["Ada", "saw", "it"], "ner_tags": [1, 0, 0]}] * 3
+    found = read(tmp_path, "\n".join(map(json.dumps, rows)), "ner_tags")
+    assert found.labels() == {"1": 3}
+    assert "0 is read as “O”" in found.said[0]
+
+
+def test_a_line_that_is_no_token_is_named_wherever_it_stands(tmp_path: Path) -> None:
+    with pytest.raises(BadData, match=r"Line 121: a token file has a token and its tag"):
+        table_of(tmp_path, "Ada B-PER\nis O\n\n" * 40 + "Lonely\n", "a.conll")
 
 
 def test_parts_of_speech_are_scored_word_by_word_and_few_sentences_refused(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ _PREDICTS = (
     "margins.py",
     "numerals.py",
     "table.py",
+    "token_files.py",
 )
 TRAIN_SCRIPT = b"from worker.recipes.entry import main\nmain()\n"
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from worker.recipes.common.margins import joined_header, titles_above
+from worker.recipes.common.token_files import NoToken, read_tokens
 
-_TAG = re.compile(r"O|[BIESLU]-\S+")
 _DEEPEST = 4
 _BATCH_ROWS = 10_000
 _JSON_CHARS = 250_000_000  # of a list; its objects take ten times as much memory
@@ -91,7 +91,7 @@ def of_text(text: str, name: str, *, delimited: bool, most_cells: int = 0) -> Ce
         return tokens
     if (
         ending in {".txt", ".md"}
-        and not delimited
+        and not (delimited and "\n" in text.strip())
         and text.lstrip().split("\n", 1)[0].strip().lower() not in _TEXT_HEADERS
     ):
         kept = [(number, line.strip()) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
@@ -272,27 +272,17 @@ def _filled(rows: Iterable[Sequence[Any]]) -> list[tuple[int, list[str]]]:
 
 
 def _tokens(text: str) -> Cells | None:
-    """A CoNLL file: a token a line with its tag in the last column, sentences parted by blank lines."""
-    lines = text.splitlines()
-    first = [line for line in lines[:500] if line.strip() and not line.startswith("-DOCSTART-")]
-    if len(first) < 2 or not all(
-        _TAG.fullmatch((line.split() or [""])[-1]) and len(line.split()) > 1 for line in first
-    ):
+    """The tokens of a CoNLL file with their tags; None for another one."""
+    try:
+        found = read_tokens(text)
+    except NoToken as error:
+        raise BadData(
+            f"Line {error.line}: a token file has a token and its tag on each line, such as “Paris B-LOC”."
+        ) from None
+    if found is None:
         return None
-    if not any(line.split()[-1] != "O" for line in first) and "" not in (line.strip() for line in lines[:500]):
-        return None
-    rows, numbers, sentence, begun = [], [], 1, False
-    for number, line in enumerate(lines, start=1):
-        parts = line.split()
-        if not parts or line.startswith("-DOCSTART-"):
-            sentence, begun = sentence + begun, False
-            continue
-        if len(parts) < 2 or not _TAG.fullmatch(parts[-1]):
-            raise BadData(f"Line {number}: a token file has a token and its tag on each line, such as “Paris B-LOC”.")
-        rows.append([str(sentence), parts[0], parts[-1]])
-        numbers.append(number)
-        begun = True
-    return Cells(["sentence", "token", "tag"], rows, numbers, "token file", [])
+    rows = [[str(sentence), token, tag] for _, sentence, token, tag in found]
+    return Cells(["sentence", "token", "tag"], rows, [line for line, *_ in found], "token file", [])
 
 
 def _check_size(name: str, size_bytes: int, limit_bytes: int) -> None:

@@ -225,6 +225,7 @@ def copy_predictor(job: Job, modules: Sequence[str]) -> None:
             "common.margins",
             "common.numerals",
             "common.table",
+            "common.token_files",
             *modules,
         )
     }

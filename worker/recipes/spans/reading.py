@@ -125,11 +125,20 @@ def _from_lists(table: Table, tokens: str, target: str) -> Tagged:
 
 
 def _even(sentences: list[Sentence], tags: list[list[str]], form: Form, said: Sequence[str] = ()) -> Tagged:
-    """Every way to write spans as IOB2; plain tags of words stay as they are."""
+    """Every way to write spans as IOB2; plain tags of words stay as they are. Of numbers a 0 is no span."""
+    if _are_numbers(tags):
+        tags = [["O" if tag == "0" else tag for tag in one] for one in tags]
+        said = [*said, "The tags are numbers without names; 0 is read as “O”, a word outside of every span."]
     plain = is_plain(tag for one in tags for tag in one)
     if not plain:
         tags = [tags_of(spans_of(one), len(one)) for one in tags]
     return Tagged(sentences, tags, form, plain, list(said))
+
+
+def _are_numbers(tags: Sequence[Sequence[str]]) -> bool:
+    """Whether all tags are whole numbers, and 0 the most frequent one, as where entities are rare."""
+    counts = Counter(tag for one in tags for tag in one)
+    return bool(counts) and all(map(str.isdigit, counts)) and counts.most_common(1)[0][0] == "0"
 
 
 def _from_spans(table: Table, target: str, text_column: str | None) -> Tagged:

@@ -50,9 +50,9 @@ def listed(cell: str) -> list[Any] | None:
 
 
 def in_sentences(table: Table, column: str) -> list[range]:
-    """The rows of each sentence: those in a row with one value in the column."""
+    """The rows of each sentence: those in a row with one value in the column, and below it with none."""
     cells = table.columns[column]
-    starts = [at for at in range(table.rows) if at == 0 or cells[at] != cells[at - 1]]
+    starts = [at for at in range(table.rows) if at == 0 or (cells[at] != cells[at - 1] and cells[at].strip())]
     return [range(start, end) for start, end in itertools.pairwise([*starts, table.rows])]
 
 
