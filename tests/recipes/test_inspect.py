@@ -452,10 +452,20 @@ def test_tables_called_train_and_test_are_one_with_its_parts(tmp_path: Path) -> 
     assert (table.rows, table.warnings[-1]) == (75, "Not read: sample_submission.csv.")
 
 
+def test_two_texts_side_by_side_are_pairs(tmp_path: Path) -> None:
+    lines = {
+        "corpus.en": "".join(f"word {n}\n" for n in range(30)),
+        "corpus.de": "".join(f"Wort {n}\n" for n in range(30)),
+    }
+    report = audit(read_table(zipped(tmp_path, lines)))
+    assert (report["suggested_task"], report["suggested_target"], report["text_column"]) == ("translation", "de", "en")
+
+
 @pytest.mark.parametrize(
     ("files", "said"),
     [
         ({"a.csv": "x\n1\n", "b.csv": "x\n1\n"}, "not just one table"),
+        ({"cat/a.heic": "x", "dog/b.heic": "x"}, "2 end with .heic, which is not read. Send images as JPEG or PNG"),
         ({"a.txt": "x", "b.txt": "y"}, "lie in one folder"),
     ],
 )

@@ -90,6 +90,28 @@ def test_an_empty_answer_is_left_out_and_said(tmp_path: Path) -> None:
     assert "1 row without a prompt or an answer is left out (line 8)." in warnings
 
 
+def test_chats_with_tools_and_one_without_an_answer(tmp_path: Path) -> None:
+    call = {"function": {"name": "weather", "arguments": "{}"}}
+    chat = [
+        {"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Rain?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "content": "dry"},
+        {"role": "assistant", "content": "No."},
+    ]  # fmt: skip
+    table = table_of(tmp_path, jsonl([{"messages": chat}] * 20 + [{"messages": chat[:2]}]))
+    found = examples_of(table, "messages", "messages")
+    assert len(found) == 40
+    assert (found[0].prompt[0]["role"], json.loads(found[0].answer), found[1].answer) == (
+        "system", [call["function"]], "No.",
+    )  # fmt: skip
+    said = audit(table)["warnings"]
+    assert "1 row without a prompt or an answer is left out (line 21)." in said
+
+
+def test_columns_that_a_conversation_is_made_of_are_not_said_to_be_left_out(tmp_path: Path) -> None:
+    rows = [{"prompt": f"Say{n}", "chosen": f"ok {n}", "rejected": "no"} for n in range(30)]
+    assert not [said for said in audit(table_of(tmp_path, jsonl(rows)))["warnings"] if "Not used" in said]
+
+
 def test_texts_of_a_message_may_stand_in_parts(tmp_path: Path) -> None:
     def said(role: str, *texts: str) -> dict[str, Any]:
         return {"role": role, "content": [{"type": "text", "text": text} for text in texts]}
@@ -107,9 +129,20 @@ def test_an_instruction_has_its_input_below_it(tmp_path: Path) -> None:
     ("rows", "said"),
     [
         ([{"prompt": "a", "completion": "b"}] * 19, "only 19 rows"),
-        ([{"prompt": "a", "completion": "b"}] * 20 + [{"prompt": "", "completion": "b"}] * 5, "Line 21: the prompt or"),
+        (
+            [{"prompt": "a", "completion": "b"}] * 20 + [{"prompt": "", "completion": "b"}] * 5,
+            "Line 21 has no prompt or no answer",
+        ),
         ([{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}] * 20, '“content”: “a text”|"a text"'),
-        ([{"messages": [{"role": "user", "content": "a"}]}] * 20, "no answer of an “assistant”"),
+        (
+            [{"messages": [{"role": "user", "content": "a"}]}] * 20,
+            "Line 1 has no prompt or no answer, as 20 of 20 rows",
+        ),
+        (
+            [{"prompt": "a", "chosen": "b", "rejected": "b"}] * 20,
+            "no prompt, no answer or two equal ones, as 20 of 20 rows",
+        ),
+        ([{"messages": [{"role": "user", "content": None}]}] * 20, "and one has no text"),
         ([{"messages": [{"role": "robot", "content": "a"}]}] * 20, "not of “robot”"),
     ],
 )

@@ -58,7 +58,8 @@ def audit(
     warnings = [*table.warnings, *_most_learned(table), *left_out]
     if not named and guess:
         warnings += recipe.problems(table, guess)
-    reads = recipe.reads(table, guess) if guess and hasattr(recipe, "reads") else []
+    text = _text_column(table, columns, guess, recipe, asked=bool(task))
+    reads = [text, *recipe.reads(table, guess)] if guess and hasattr(recipe, "reads") else [text]
     warnings += _warnings(whole, columns, guess, reads=reads) + (recipe.warnings(table, guess) if guess else [])
     own = not guess or getattr(recipe, "OWN_SPLIT", False)
     way = parting.Parting() if own else parting.suggested(table, str(guess))
@@ -70,7 +71,7 @@ def audit(
         "target": recipe.describe(table, guess) if guess else None,
         "suggested_task": suggested if guess else None,
         "suggested_target": guess,
-        "text_column": _text_column(table, columns, guess, recipe, asked=bool(task)),
+        "text_column": text,
         "leaks": recipe.leaks(table, guess) if guess and not job and not (named and problems) else [],
         "problems": problems,
         "warnings": list(dict.fromkeys(warnings)),
@@ -166,15 +167,15 @@ def suggest_task(table: Table, columns: list[dict[str, Any]], target: str) -> st
 
 
 def _warnings(
-    table: Table, columns: list[dict[str, Any]], target: str | None, *, reads: Sequence[str] = ()
+    table: Table, columns: list[dict[str, Any]], target: str | None, *, reads: Sequence[str | None] = ()
 ) -> list[str]:
     """What people should know of columns; `reads` are those that the recipe uses, whatever they look like."""
-    found = []
+    found, used = [], {target, *reads}
     for kind, words in (("constant", "always the same value"), ("empty", "no value at all")):
-        names = [column["name"] for column in columns if column["kind"] == kind and column["name"] != target]
+        names = [column["name"] for column in columns if column["kind"] == kind and column["name"] not in used]
         if names:
             found.append(f"Not used, {words}: {', '.join(names[:10])}.")
-    identifiers = [c["name"] for c in columns if c["kind"] == "identifier" and c["name"] not in {target, *reads}]
+    identifiers = [c["name"] for c in columns if c["kind"] == "identifier" and c["name"] not in used]
     if identifiers:
         found.append(f"Not used, looks like an identifier of each row: {', '.join(identifiers[:10])}.")
     found += [

@@ -67,6 +67,12 @@ def by_image(table: Table, target: str, *, keep: str = "") -> Table:
     return replace(table, names=list(columns), columns=columns, lines=list(range(1, len(found) + 1)))
 
 
+def side_columns(table: Table) -> list[str]:
+    """The columns that say where the box of a row is; none in a table with a row an image."""
+    sides = _sides(table)
+    return list(sides[0]) if sides else []
+
+
 def labels_of(table: Table) -> Counter[str]:
     """How many boxes there are of each label, in a table with a row an image."""
     return Counter(box["label"] for cell in table.columns[BOXES] for box in json.loads(cell))

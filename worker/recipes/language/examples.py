@@ -22,8 +22,11 @@ _ANSWERS = ("completion", "response", "output", "answer", "answers")
 _CHATS = ("messages", "conversations", "conversation", "chat")
 _BELOW = ("input", "context")
 _CHOSEN, _REJECTED = "chosen", "rejected"
-_ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool",
-          "human": "user", "gpt": "assistant"}  # fmt: skip
+_ROLES = {
+    "system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant",
+    "gpt": "assistant", "model": "assistant", "bot": "assistant", "tool": "tool", "function": "tool",
+    "observation": "tool", "function_call": "assistant",
+}  # fmt: skip
 FEWEST = 20
 _MOST_EMPTY = 0.1
 
@@ -71,6 +74,11 @@ def prompt_column(table: Table, target: str) -> str | None:
     return named or text_column(columns, leave_out=target, asked=True)
 
 
+def further_columns(table: Table) -> list[str]:
+    """The columns beside prompts and answers that are read."""
+    return [name for name in table.names if name.lower() in {*_BELOW, _REJECTED}]
+
+
 def examples_of(table: Table, target: str, prompts: str | None) -> list[Example]:
     """What can be learned from each row, in their order. Raises: BadData with the line.
 
@@ -91,14 +99,14 @@ def examples_of(table: Table, target: str, prompts: str | None) -> list[Example]
             found += _turns(before, answer, other, row, where)
             continue
         more = table.columns[below][row].strip() if below else ""
-        if not said or not answer.strip() or (worse and not other):
+        if not said or not answer.strip() or (worse and other in {"", answer.strip()}):
             continue
         found.append(Example(asked(f"{said}\n\n{more}") if more else before, answer.strip(), other, row))
     empty = _empty(table, found)
     if len(empty) > _MOST_EMPTY * table.rows:
+        what = "no prompt, no answer or two equal ones" if worse else "no prompt or no answer"
         raise BadData(
-            f"Line {empty[0]}: the prompt or the answer is empty, as in {len(empty):,} of {table.rows:,} rows. Fill "
-            "them in or remove the rows."
+            f"Line {empty[0]} has {what}, as {len(empty):,} of {table.rows:,} rows. Fill them in or remove the rows."
         )
     if len({example.row for example in found}) < FEWEST:
         raise BadData(f"There are only {len(table.lines)} rows; at least {FEWEST} are needed to train and to measure.")
@@ -144,11 +152,19 @@ def _turns(before: list[Message], cell: str, worse: str, row: int, where: str) -
         messages = [*before, *messages]
     if worse:
         other = _messages(worse, where)[-1]["content"] if _is_chat(worse) else worse
-        return [Example(messages[:-1], messages[-1]["content"], other, row)]
-    answers = [at for at, message in enumerate(messages) if message["role"] == "assistant" and at]
-    if not answers:
-        raise BadData(f"{where}: the chat has no answer of an “assistant” after a message of a “user”.")
+        same = messages[-1]["content"].strip() == other.strip()
+        return [] if same else [Example(messages[:-1], messages[-1]["content"], other, row)]
+    answers = [at for at, said in enumerate(messages) if said["role"] == "assistant" and said["content"].strip() and at]
     return [Example(messages[:at], messages[at]["content"], "", row) for at in answers]
+
+
+def _message(found: dict[str, Any]) -> tuple[str, str | None]:
+    """Who says what; a call of a tool says what it calls."""
+    said = found.get("content", found.get("value"))
+    calls = found.get("tool_calls")
+    if not said and calls:
+        said = json.dumps([call.get("function", call) for call in calls if isinstance(call, dict)], ensure_ascii=False)
+    return str(found.get("role", found.get("from"))), text_of(said)
 
 
 def _messages(cell: str, where: str) -> list[Message]:
@@ -156,15 +172,10 @@ def _messages(cell: str, where: str) -> list[Message]:
         found: Any = json.loads(cell)
     except ValueError as error:
         raise BadData(f"{where}: a chat must be a JSON list of messages ({error}).") from error
-    messages = [
-        (str(m.get("role", m.get("from"))), text_of(m.get("content", m.get("value"))))
-        for m in found
-        if isinstance(m, dict)
-    ]
-    odd = next((role for role, said in messages if role not in _ROLES or said is None), None)
-    if not messages or len(messages) < len(found) or odd is not None:
-        raise BadData(
-            f'{where}: a message is {{"role": "user" or "assistant" or "system", "content": "a text"}}'
-            f"{f', not of “{odd}”' if odd else ''}."
-        )
+    messages = [_message(m) for m in found if isinstance(m, dict)]
+    odd = next((role for role, _ in messages if role not in _ROLES), None)
+    empty = any(said is None for _, said in messages)
+    if not messages or len(messages) < len(found) or odd is not None or empty:
+        but = f", not of “{odd}”" if odd else ", and one has no text" if empty else ""
+        raise BadData(f'{where}: a message is {{"role": "user" or "assistant" or "system", "content": "a text"}}{but}.')
     return [{"role": _ROLES[role], "content": str(said)} for role, said in messages]

@@ -7,10 +7,28 @@ from typing import Any
 from worker.recipes.common.columns import find_column
 from worker.recipes.common.job import Job
 from worker.recipes.common.table import BadData, Table
-from worker.recipes.language.examples import Example, answer_column, examples_of, left_out, prompt_column
+from worker.recipes.language.examples import (
+    Example,
+    answer_column,
+    examples_of,
+    further_columns,
+    left_out,
+    prompt_column,
+)
 from worker.recipes.llm_finetuning.settings import tuning_settings, work
 
-__all__ = ["READS_TEXT", "describe", "effort", "examples", "fits", "leaks", "problems", "source_of", "warnings"]
+__all__ = [
+    "READS_TEXT",
+    "describe",
+    "effort",
+    "examples",
+    "fits",
+    "leaks",
+    "problems",
+    "reads",
+    "source_of",
+    "warnings",
+]
 READS_TEXT = True
 
 
@@ -22,6 +40,11 @@ def suggest_target(table: Table, *, asked: bool) -> str | None:
 def source_of(table: Table, target: str) -> str | None:
     """The column with the prompts."""
     return prompt_column(table, target)
+
+
+def reads(table: Table, _target: str) -> list[str]:
+    """Further columns that a conversation is made of."""
+    return further_columns(table)
 
 
 def fits(table: Table, _columns: list[dict[str, Any]], target: str) -> float:

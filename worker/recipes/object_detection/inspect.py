@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from worker.recipes.boxes import network
-from worker.recipes.boxes.reading import by_image, finds, labels_of
+from worker.recipes.boxes.reading import by_image, finds, labels_of, side_columns
 from worker.recipes.boxes.reading import problems as problems_of
 from worker.recipes.common.job import Job
 from worker.recipes.common.table import BadData, Table
 from worker.recipes.images.laying import leaks
 
-__all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "suggest_target", "warnings"]
+__all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "reads", "suggest_target", "warnings"]
 READS_TEXT = False
 WHOLE = True  # rows belong together, so none is left out
 _RARE = 10
@@ -25,6 +25,11 @@ def suggest_target(table: Table, *, asked: bool) -> str | None:  # noqa: ARG001 
 def fits(table: Table, _columns: list[dict[str, Any]], target: str) -> float:
     """Images with boxes; then it suits better than any other recipe."""
     return 4.0 * float(finds(table) == target)
+
+
+def reads(table: Table, _target: str) -> list[str]:
+    """The columns that say where the boxes are."""
+    return side_columns(table)
 
 
 def problems(table: Table, target: str) -> list[str]:

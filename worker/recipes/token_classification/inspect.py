@@ -25,6 +25,12 @@ def fits(table: Table, _columns: list[dict[str, Any]], target: str) -> float:
     return 4.0 * float(tags_column(table, asked=False) == target)
 
 
+def reads(table: Table, target: str) -> list[str]:
+    """The columns with tokens, sentences or texts."""
+    found = _tagged(table, target)
+    return [name for key, name in found.form.items() if key != "kind"] if found else []
+
+
 def problems(table: Table, target: str) -> list[str]:
     """Sentences that stop a training on this target."""
     try:
