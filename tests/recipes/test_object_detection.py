@@ -146,6 +146,7 @@ def read(tmp_path: Path, table: str) -> Table:
     "table",
     [
         "file,class,xmin,ymin,xmax,ymax\na.png,cat,1,2,4,6\na.png,dog,0,0,5,5\nb.png,cat,0,0,2,2\n",
+        'file,class,bbox\na.png,cat,"[1, 2, 3, 4]"\na.png,dog,"[0, 0, 5, 5]"\nb.png,cat,"[0, 0, 2, 2]"\n',
         "file,class,x,y,width,height\na.png,cat,1,2,3,4\na.png,dog,0,0,5,5\nb.png,cat,0,0,2,2\n",
     ],
 )
@@ -165,7 +166,7 @@ def test_a_csv_has_a_row_a_box(table: str, tmp_path: Path) -> None:
     ("table", "said"),
     [
         ("file,class,xmin,ymin,xmax,ymax\na.png,cat,4,2,1,6\nb.png,cat,0,0,2,2\n", "Line 2: the box .* has no size"),
-        ("file,class,xmin,ymin,xmax,ymax\na.png,cat,1,2,x,6\nb.png,cat,0,0,2,2\n", "Line 2: .* must be numbers"),
+        ("file,class,xmin,ymin,xmax,ymax\na.png,cat,1,2,x,6\nb.png,cat,0,0,2,2\n", "Line 2: .* must be four numbers"),
         ("file,class,xmin,ymin,xmax,ymax\na.png,cat,1,2,4,6\nb.png,,0,0,2,2\n", "Line 3: “class” is empty"),
         ("file,class\na.png,cat\nb.png,dog\n", "No columns say where the boxes are"),
     ],

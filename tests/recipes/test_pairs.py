@@ -46,6 +46,13 @@ def test_rouge_is_what_it_is_by_hand(said: str, wanted: str, scores: tuple[float
     assert rouge(said, wanted) == pytest.approx(scores)
 
 
+def test_remarks_on_where_a_text_comes_from_are_not_translated(tmp_path: Path) -> None:
+    rows = "".join(f"word {n}\tWort {n}\tCC-BY 2.0 (France) Attribution: #{n}\n" for n in range(30))
+    (tmp_path / "pairs.tsv").write_text(f"a\tb\tfrom\n{rows}")
+    report = audit(read_table(tmp_path / "pairs.tsv"), task="translation")
+    assert (report["text_column"], report["suggested_target"]) == ("a", "b")
+
+
 def test_a_measure_of_chosen_rows_is_that_of_these_rows() -> None:
     said, wanted = ["a b c", "one two three", "x"], ["a b d", "one two three", "y"]
     for measure in (Rouge(), Bleu()):

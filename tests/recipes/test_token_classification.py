@@ -119,6 +119,12 @@ def test_spans_that_overlap_or_cut_a_word_are_said(tmp_path: Path) -> None:
     ]
 
 
+def test_lists_beside_a_moment_are_no_tags(tmp_path: Path) -> None:
+    rows = [{"at": f"2026-01-01 00:00:{n:02d}", "kinds": ["a", "b"], "sold": "yn"[n % 2]} for n in range(30)]
+    table = table_of(tmp_path, "\n".join(map(json.dumps, rows)), "rows.jsonl")
+    assert audit(table)["suggested_task"] == "tabular_classification"
+
+
 def test_a_table_of_other_things_is_not_taken_for_tags(tmp_path: Path) -> None:
     table = table_of(tmp_path, "tag,size\n" + "".join(f"{'ab'[at % 2]},{at * 1.5}\n" for at in range(40)))
     assert audit(table, target="tag")["suggested_task"] == "tabular_classification"

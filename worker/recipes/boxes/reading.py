@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +19,8 @@ _SIDES = (
     (("x1", "y1", "x2", "y2"), True), (("left", "top", "right", "bottom"), True),
     (("x", "y", "width", "height"), False), (("x", "y", "w", "h"), False), (("left", "top", "width", "height"), False),
 )  # fmt: skip
+_LISTED = ("bbox", "box", "bounding_box")  # left, top, width and height in one column
+_FOUR = re.compile(r"\s*[\[(]\s*[-\d.e]+(?:[,;\s]+[-\d.e]+){3}\s*[\])]\s*")
 _LABELS = ("label", "class", "category", "name", "object", "class_name")
 _MOST_LABELS = 200
 
@@ -45,13 +48,13 @@ def by_image(table: Table, target: str, *, keep: str = "") -> Table:
         )
     (names, corners), found = sides, dict[str, list[Box]]()
     for row, line in enumerate(table.lines):
-        cells = [table.columns[name][row] for name in names]
+        cells = _cells(table, names, row)
         boxes = found.setdefault(table.columns[IMAGE][row], [])
         if not any(cell.strip() for cell in cells):
             continue  # an image without a box
         values = [value for cell in cells if (value := number(cell)) is not None]
         if len(values) < 4:
-            raise BadData(f"Line {line}: {', '.join(names)} must be numbers, not {', '.join(cells)}.")
+            raise BadData(f"Line {line}: {', '.join(names)} must be four numbers, not {', '.join(cells)}.")
         left, top, right, bottom = values
         width, height = (right - left, bottom - top) if corners else (right, bottom)
         if width <= 0 or height <= 0:
@@ -100,10 +103,25 @@ def strata(table: Table) -> list[str]:
 def _sides(table: Table) -> tuple[Sequence[str], bool] | None:
     """The columns of a box's sides, and whether the last two are a corner."""
     known = {name.lower(): name for name in table.names}
+    listed = next((known[name] for name in _LISTED if name in known and _is_list(table.columns[known[name]])), None)
+    if listed:
+        return [listed], False
     for names, corners in _SIDES:
         if set(names) <= set(known):
             return [known[name] for name in names], corners
     return None
+
+
+def _is_list(cells: Sequence[str]) -> bool:
+    """Whether the first cell that holds something is four numbers in brackets."""
+    return _FOUR.fullmatch(next((cell for cell in cells if cell.strip()), "")) is not None
+
+
+def _cells(table: Table, names: Sequence[str], row: int) -> list[str]:
+    """The sides of the box of a row, which may stand in one column."""
+    if len(names) > 1:
+        return [table.columns[name][row] for name in names]
+    return re.split(r"[,;\s]+", table.columns[names[0]][row].strip().strip("[]()").strip())
 
 
 def _label_column(table: Table) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from worker.recipes.common.columns import is_dated
 from worker.recipes.common.table import Table, is_missing, number
 
 _SOURCES = frozenset({
@@ -35,6 +36,7 @@ _LANGUAGES: Mapping[str, str] = {
 _PARTS = re.compile(r"[^\W_]+")
 _LOOKED_AT = 500  # rows
 _SHORTER = 0.6  # a summary is at most so much of its text
+_SAME_CHARS = 8
 _FEW_CHARS = 3.0  # of a column of texts, on average
 
 
@@ -51,7 +53,7 @@ def text_columns(table: Table) -> dict[str, float]:
     found = {}
     for name in table.names:
         cells = [cell for cell in table.columns[name][:_LOOKED_AT] if not is_missing(cell)]
-        wordy = sum(number(cell) is None for cell in cells) > 0.9 * len(cells)
+        wordy = sum(number(cell) is None for cell in cells) > 0.9 * len(cells) and not is_dated(cells)
         if cells and wordy and len(set(cells)) > 0.5 * len(cells):
             chars = sum(map(len, cells)) / len(cells)
             if chars >= _FEW_CHARS:
@@ -100,4 +102,10 @@ def source_of(table: Table, target: str) -> str | None:
         if spoken:
             return next((name for name, language in spoken.items() if language == "en"), next(iter(spoken)))
     named = [name for name in texts if set(_PARTS.findall(name.lower())) & _SOURCES]
-    return max(named or list(texts), key=lambda name: texts[name])
+    return max(named or list(texts), key=lambda name: (not _begin_alike(table, name), texts[name]))
+
+
+def _begin_alike(table: Table, name: str) -> bool:
+    """Whether all texts begin with the same words, as remarks on where a text comes from do."""
+    cells = [cell for cell in table.columns[name][:_LOOKED_AT] if not is_missing(cell)]
+    return all(cell.startswith(cells[0][:_SAME_CHARS]) for cell in cells)

@@ -232,8 +232,9 @@ def _tokens_beside(table: Table, target: str, *, only_lists: bool) -> str | None
     for name in others:
         found = [listed(cell) for cell in table.columns[name][:_LOOKED_AT]]
         fitting = sum(a is not None and b is not None and len(a) == len(b) for a, b in zip(found, wanted, strict=True))
-        words = all(isinstance(word, str) for one in found for word in one or [])
-        if words and fitting >= 0.9 * len(wanted):
+        words = [word for one in found for word in one or []]
+        lettered = sum(isinstance(word, str) and any(map(str.isalpha, word)) for word in words)
+        if all(isinstance(word, str) for word in words) and 2 * lettered > len(words) and fitting >= 0.9 * len(wanted):
             return name
     return None
 
