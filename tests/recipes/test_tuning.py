@@ -239,7 +239,8 @@ def test_the_finished_model_answers_a_prompt(
 ) -> None:
     shutil.copytree(tuned.dir / "artifacts", tmp_path / "model")
     shutil.rmtree(tmp_path / "model/merged")  # then base and adapter
-    (tmp_path / "rows.json").write_text(json.dumps([{"prompt": DOCSTRINGS[0][0]}]))
+    asked, _, below = DOCSTRINGS[0][0].partition(" ")
+    (tmp_path / "rows.json").write_text(json.dumps([{"prompt": asked, "input": below}]))
     for folder in (tuned.dir / "artifacts", tmp_path / "model"):
         assert predict_here(["--json", str(tmp_path / "rows.json")], folder) == 0
     first, second = capsys.readouterr().out.strip().splitlines()

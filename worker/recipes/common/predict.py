@@ -94,7 +94,8 @@ def predict_rows(model: Any, rows: list[dict[str, Any]]) -> list[dict[str, Any]]
         _refuse_missing(model.needs, set(row), f"Row {number} has")
     if not rows:
         return []
-    columns = {name: ["" if row[name] is None else str(row[name]) for row in rows] for name in model.needs}
+    taken = [name for name in getattr(model, "takes", ()) if all(name in row for row in rows)]
+    columns = {name: ["" if row[name] is None else str(row[name]) for row in rows] for name in (*model.needs, *taken)}
     with tempfile.TemporaryDirectory() as folder:
         if takes_images(model):
             columns[IMAGE] = [

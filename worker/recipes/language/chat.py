@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 Message = dict[str, str]
+BELOW = ("input", "context")  # columns of what stands below a prompt
 
 # For a model that brings none; what an assistant said is marked for libraries that learn from whole conversations.
 TEMPLATE = (
@@ -28,6 +29,11 @@ def prompt_text(tokenizer: Any, messages: Sequence[Message]) -> str:
     """The conversation so far, up to where the answer begins; without the mark that begins every text."""
     said = str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True))
     return said.removeprefix(tokenizer.bos_token or "")
+
+
+def with_below(prompt: str, more: str) -> str:
+    """A prompt with its input or context below it, where it has some."""
+    return f"{prompt}\n\n{more.strip()}" if more.strip() else prompt
 
 
 def asked(text: str) -> list[Message]:

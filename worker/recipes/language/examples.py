@@ -15,12 +15,11 @@ from typing import Any
 
 from worker.recipes.common.columns import describe, text_column
 from worker.recipes.common.table import BadData, Table
-from worker.recipes.language.chat import Message, asked, text_of
+from worker.recipes.language.chat import BELOW, Message, asked, text_of, with_below
 
 _PROMPTS = ("prompt", "instruction", "question", "query")
 _ANSWERS = ("completion", "response", "output", "answer", "answers")
 _CHATS = ("messages", "conversations", "conversation", "chat")
-_BELOW = ("input", "context")
 _CHOSEN, _REJECTED = "chosen", "rejected"
 _ROLES = {
     "system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant",
@@ -76,7 +75,7 @@ def prompt_column(table: Table, target: str) -> str | None:
 
 def further_columns(table: Table) -> list[str]:
     """The columns beside prompts and answers that are read."""
-    return [name for name in table.names if name.lower() in {*_BELOW, _REJECTED}]
+    return [name for name in table.names if name.lower() in {*BELOW, _REJECTED}]
 
 
 def examples_of(table: Table, target: str, prompts: str | None) -> list[Example]:
@@ -86,7 +85,7 @@ def examples_of(table: Table, target: str, prompts: str | None) -> list[Example]
     """
     names = {name.lower(): name for name in table.names}
     worse = names.get(_REJECTED) if target.lower() == _CHOSEN else None
-    below = next((names[name] for name in _BELOW if name in names and names[name] not in {target, prompts}), None)
+    below = next((names[name] for name in BELOW if name in names and names[name] not in {target, prompts}), None)
     if prompts is None:
         raise BadData(f"There is no column with prompts beside “{target}”. The columns are: {', '.join(table.names)}.")
     found: list[Example] = []
@@ -98,10 +97,10 @@ def examples_of(table: Table, target: str, prompts: str | None) -> list[Example]
         if _is_chat(answer):
             found += _turns(before, answer, other, row, where)
             continue
-        more = table.columns[below][row].strip() if below else ""
+        whole = with_below(said, table.columns[below][row] if below else "")
         if not said or not answer.strip() or (worse and other in {"", answer.strip()}):
             continue
-        found.append(Example(asked(f"{said}\n\n{more}") if more else before, answer.strip(), other, row))
+        found.append(Example(before if whole == said else asked(whole), answer.strip(), other, row))
     empty = _empty(table, found)
     if len(empty) > _MOST_EMPTY * table.rows:
         what = "no prompt, no answer or two equal ones" if worse else "no prompt or no answer"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.recipes.common.table import BadData
-from worker.recipes.language.chat import conversation, prompt_text
+from worker.recipes.language.chat import BELOW, conversation, prompt_text, with_below
 from worker.recipes.language.generating import continuations, load_causal
 from worker.recipes.texts.answers import ADDED, Texts
 
@@ -17,9 +17,10 @@ ADAPTER, BASE, MERGED = "adapter", "base", "merged"
 
 
 class Model:
-    """`needs` is the prompt."""
+    """`needs` is the prompt; what it `takes` stands below that, as it did in training."""
 
     added: Sequence[str] = ADDED
+    takes: Sequence[str] = BELOW
 
     def __init__(self, folder: Path, about: dict[str, Any]) -> None:
         self._about = about
@@ -29,7 +30,12 @@ class Model:
     def answers(self, columns: Mapping[str, Sequence[str]]) -> Texts:
         """An answer for each row."""
         about = self._about
-        prompts = [prompt_text(self._tokenizer, conversation(prompt)) for prompt in columns[self.needs[0]]]
+        asked = columns[self.needs[0]]
+        more = next(
+            (columns[name] for name in self.takes if name in columns and name != self.needs[0]), [""] * len(asked)
+        )
+        whole = [with_below(prompt, below) for prompt, below in zip(asked, more, strict=True)]
+        prompts = [prompt_text(self._tokenizer, conversation(prompt)) for prompt in whole]
         said = continuations(
             self._network, self._tokenizer, prompts, most=about["max_new_tokens"], temperature=about["temperature"],
             seed=about["seed"], longest=about["longest"],
