@@ -63,6 +63,18 @@ def test_deep_grey_and_transparent_images_keep_their_tones() -> None:
     assert [opened(png(image)).getpixel((0, 0)) for image in (deep, clear)] == [(60, 60, 60), (255, 255, 255)]
 
 
+def test_images_without_labels_are_said_to_have_none(tmp_path: Path) -> None:
+    assert "No labels are found" in read(tmp_path, {"pets/1.png": DOT, "pets/2.png": OTHER}).warnings[0]
+
+
+def test_the_only_number_beside_images_is_what_is_learned(tmp_path: Path) -> None:
+    files = {f"{at}.png": DOT for at in range(25)} | {
+        "t.csv": "file,angle\n" + "".join(f"{at}.png,{at}.5\n" for at in range(25))
+    }
+    report = audit(read(tmp_path, files))
+    assert (report["suggested_target"], report["suggested_task"]) == ("angle", "image_regression")
+
+
 def test_folders_of_parts_are_no_classes(tmp_path: Path) -> None:
     table = read(tmp_path, {"train/cat/1.png": DOT, "test/dog/2.png": OTHER})
     assert table.columns["label"] == ["cat", "dog"]

@@ -1,5 +1,6 @@
 """Tables as people write them: numbers of other countries, titles above the header, two columns of one name."""
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ from openpyxl import Workbook
 
 from worker.recipes.common.numerals import plain_numbers
 from worker.recipes.common.table import MISSING, Table, read_table
+from worker.recipes.tabular.encoding import encode
+from worker.recipes.tabular.features import choose_features
 
 WRITTEN: dict[str, tuple[list[str], str, list[str]]] = {
     "a decimal comma": (["80,8", "7,25", ""], ";", ["80.8", "7.25", ""]),
@@ -141,3 +144,37 @@ def test_a_workbook_with_several_title_rows_and_merged_cells_in_its_header(tmp_p
     found = read_table(tmp_path / "book.xlsx")
     assert found.names == ["House area", "House rooms", "Place city", "Place day", "Price"]
     assert found.lines[:2] == [6, 7]
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        ("Go.\tVa !\tCC-BY 2.0 #1\n" + "Run!\tCours !\tCC-BY 2.0 #2\n" * 6, None),
+        ("a very good film\tpos\n" + "bad\tneg\n" * 6 + "fine\tpos\n", None),
+        ("red,big,yes\n" + "blue,small,no\n" * 6 + "red,big,yes\n", None),
+        ("source\ttarget\n" + "Go.\tVa !\n" * 7, ["source", "target"]),
+        ("text,spam\n" + "some words,spam\n" * 6 + "other words,ham\n", ["text", "spam"]),
+        ("How old are you?\tWhere do you live?\n" + "31\tUlm\n" * 7, ["How old are you?", "Where do you live?"]),
+        ("Facebook,Twitter\n" + "Facebook,\n" * 4 + ",Twitter\n" * 4, ["Facebook", "Twitter"]),
+    ],
+)
+def test_a_first_line_that_names_nothing_is_a_row(text: str, header: list[str] | None, tmp_path: Path) -> None:
+    found = read(tmp_path, text)
+    assert found.names == (header or [f"column_{at + 1}" for at in range(len(found.names))])
+    assert found.rows == text.count("\n") - bool(header)
+    assert any("looks like a row" in said for said in found.warnings) == (header is None)
+
+
+def test_a_pound_is_no_polish_letter(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_bytes(b"kind,text\n" + "spam,win £5\nham,see you\n".encode("cp1252") * 9)
+    assert read_table(tmp_path / "data.csv").columns["text"][0] == "win £5"
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%y", "%d-%b-%y", "%b %d, %Y", "%d. %B %Y", "%m/%d/%y"])
+def test_dates_of_other_ways_are_dates_with_their_numbers(form: str, tmp_path: Path) -> None:
+    days = [dt.date(2019, 3, 1) + dt.timedelta(days=17 * at) for at in range(40)]
+    (tmp_path / "data.csv").write_text("day,y\n" + "".join(f'"{day:{form}}",{at % 3}\n' for at, day in enumerate(days)))
+    (feature,), _ = choose_features(read_table(tmp_path / "data.csv"), "y")
+    assert feature["kind"] == "datetime"
+    numbers = encode(read_table(tmp_path / "data.csv").columns, [feature])
+    assert numbers[:, 0].tolist() == [(day - dt.date(2000, 1, 1)).days for day in days]

@@ -58,6 +58,8 @@ def audit(
     warnings = [*table.warnings, *_most_learned(table), *left_out]
     if not named and guess:
         warnings += recipe.problems(table, guess)
+    if guess and not suggested:
+        warnings.append(f"No task fits “{guess}”: no other column is left to learn it from.")
     text = _text_column(table, columns, guess, recipe, asked=bool(task))
     reads = [text, *recipe.reads(table, guess)] if guess and hasattr(recipe, "reads") else [text]
     warnings += _warnings(whole, columns, guess, reads=reads) + (recipe.warnings(table, guess) if guess else [])
@@ -156,7 +158,9 @@ def suggest_target(columns: list[dict[str, Any]], *, rows: int) -> str | None:
     classes = [column["name"] for column in fitting if column["kind"] != "number" or column["unique"] <= 10]
     if classes:
         return str(classes[-1])
-    return next((str(quantities[word]) for word in _QUANTITY_NAMES if word in quantities), None)
+    named = next((str(quantities[word]) for word in _QUANTITY_NAMES if word in quantities), None)
+    alone = [str(column["name"]) for column in columns if column["kind"] != "image"]
+    return named or (alone[0] if len(alone) == 1 < len(columns) and alone[0] in quantities.values() else None)
 
 
 def suggest_task(table: Table, columns: list[dict[str, Any]], target: str) -> str | None:

@@ -6,7 +6,7 @@ import difflib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from worker.recipes.common.table import BadData, Table, is_missing, number
@@ -15,7 +15,12 @@ EXAMPLE_CHARS = 80
 FEWEST_ROWS = 20
 _MOST_SPELLINGS = 50  # of two values
 _BOOLEANS = ({"yes", "no"}, {"true", "false"}, {"0", "1"}, {"t", "f"}, {"y", "n"}, {"0.0", "1.0"}, {"on", "off"})
-_DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([ T]\d{1,2}:\d{2}.*)?\s*")
+_DAY, _MONTH_WORD = r"(?:0?[1-9]|[12]\d|3[01])", r"[^\W\d_]{3,9}\.?"
+_DATE = re.compile(
+    rf"\s*(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{4}}|{_DAY}([-/.]){_DAY}\1\d{{2}}"
+    rf"|{_DAY}[-. ]{{1,2}}{_MONTH_WORD}[-, ]{{1,2}}(?:\d{{4}}|\d{{2}})|{_MONTH_WORD} {_DAY},? \d{{4}})"
+    r"([ T]\d{1,2}:\d{2}[\d:.,]*\s*([AaPp][Mm]|[A-Z]{1,5}|[+-]\d{2}:?\d{2})?)?\s*"
+)
 _WORD = re.compile(r"\S*[^\W\d_]\S*")  # with a letter, as a telephone number has none
 _IMAGE = re.compile(r"(?i)\.(png|jpe?g|gif|bmp|webp|tiff?)$")
 _ID_NAME = re.compile(
@@ -92,9 +97,15 @@ def column_kind(name: str, counts: Counter[str], *, rows: int, numbers: Sequence
         whole = all_unique and all(value.is_integer() for value in numbers)
         counted = whole and (is_id_name(name) or _consecutive(numbers))
         return "identifier" if counted else "number"
-    if sum(times for cell, times in counts.items() if _DATE.fullmatch(cell)) >= 0.95 * present:
+    if is_dated(counts.elements()):
         return "datetime"
     return _string_kind(counts, present, all_unique=all_unique)
+
+
+def is_dated(cells: Iterable[str]) -> bool:
+    """Whether nearly all cells are dates."""
+    counts = Counter(cells)
+    return sum(times for cell, times in counts.items() if _DATE.fullmatch(cell)) >= 0.95 * counts.total() > 0
 
 
 def _string_kind(counts: Counter[str], present: int, *, all_unique: bool) -> str:

@@ -265,10 +265,19 @@ def _folders(images: list[str]) -> Cells:
     labels = {file: path[at] if len(path) > shared else "" for file, path in folders.items()}
     numbers = list(range(1, len(folders) + 1))
     if len(set(labels.values())) < 2:
-        return _named(images) or Cells([IMAGE], [[file] for file in images], list(range(1, len(images) + 1)), FORM, [])
+        return _named(images) or _without_labels(images)
     if len(set(parts.values())) > 1:
         return Cells([IMAGE, PART, LABEL], [[file, parts[file], labels[file]] for file in folders], numbers, FORM, said)
     return Cells([IMAGE, LABEL], [[file, labels[file]] for file in folders], numbers, FORM, said)
+
+
+def _without_labels(images: list[str]) -> Cells:
+    """Images of which nothing says what they show."""
+    said = (
+        "No labels are found: no table names the images, and they lie in one folder. To learn from them, put those of "
+        "each class into a folder of its own, or add a csv of their names and labels."
+    )
+    return Cells([IMAGE], [[file] for file in images], list(range(1, len(images) + 1)), FORM, [said])
 
 
 def _with_classes(folders: dict[str, list[str]], shared: int) -> tuple[dict[str, list[str]], list[str]]:

@@ -5,7 +5,9 @@ Copied beside a finished model with `table`; knows cells, not files.
 
 from __future__ import annotations
 
+import operator
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from statistics import median_low
@@ -13,6 +15,8 @@ from statistics import median_low
 Record = tuple[int, list[str]]  # the line on which it starts, and its cells
 _TOTALS = frozenset({"total", "totals", "grand total", "sum", "summe", "gesamt", "gesamtsumme", "insgesamt"})
 _NUMBER = re.compile(r"\s*[(+-]?\d[\d.,'’\s]*\D{0,4}")
+_SENTENCE = re.compile(r"(?=.*\w)(?:.*[.!…。]|(?:\S+\s+){2,}\S*[^?\s])")  # ends like one, or has three words
+_ALMOST_ALL = 0.8
 _FEWEST = 5  # rows that a total may stand below
 
 
@@ -42,6 +46,19 @@ def joined_header(rows: Sequence[Sequence[str]]) -> list[str] | None:
         group = above or group
         names.append(f"{group} {below}".strip())
     return names
+
+
+def is_data(header: Sequence[str], rows: Sequence[Sequence[str]], *, pairs: bool) -> bool:
+    """Whether a first line of words is a row and names nothing: its cells recur below it, or are sentences.
+
+    `pairs`: a few texts between tabs, which are usually written without a header.
+    """
+    cells = [(at, cell.strip()) for at, cell in enumerate(header) if cell.strip()]
+    below = [Counter(row[at].strip() for row in rows if at < len(row)) for at, _ in cells]
+    again = [found[cell] > 0 and len(set(found) - {""}) > 1 for (_, cell), found in zip(cells, below, strict=True)]
+    said = [_NUMBER.fullmatch(cell) or _SENTENCE.fullmatch(cell) for _, cell in cells]
+    rows_alike = sum(map(bool, map(operator.or_, again, map(bool, said))))
+    return len(rows) >= _FEWEST and rows_alike >= _ALMOST_ALL * len(cells) > 0 and (any(again) or pairs)
 
 
 def without_footer(records: Iterator[Record], said: list[str]) -> Iterator[Record]:

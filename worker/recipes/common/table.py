@@ -25,7 +25,7 @@ from typing import Any
 from worker.recipes.common.formats import BadData as BadData
 from worker.recipes.common.formats import Cells, draw, drawn_words, of_bytes, of_text
 from worker.recipes.common.images import is_image, of_archive, of_image
-from worker.recipes.common.margins import Record, titles_above, total_below, without_footer
+from worker.recipes.common.margins import Record, is_data, titles_above, total_below, without_footer
 from worker.recipes.common.numerals import plain_numbers
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -37,6 +37,8 @@ _SAMPLE_CHARS = 200_000
 _SENTENCES = 5
 _BLOCK_ROWS = 10_000
 _FIRST_ROWS = 200
+_MOST_PAIRED = 3  # columns of a file of pairs, the third of which may name the source
+_FEW_LETTERS = 3
 _MOST_KNOWN = 20_000
 _WRITTEN_BY_PEOPLE = frozenset({"Excel", "JSON", "JSON lines"})
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
@@ -112,7 +114,9 @@ def read_table(
     lines_there = text.count("\n")
     del text  # as large as the file again
     records = _records(data, encoding, delimiter, name)
-    header, records = (next(records)[1], records) if given else _below_titles(records, columns_seen, warnings)
+    header, records = (
+        (next(records)[1], records) if given else _below_titles(records, columns_seen, delimiter, warnings)
+    )
     names = _header(header, name, warnings)
     columns, lines, rows = _columns(names, records, name, draw(lines_there, len(names), most_cells))
     if not lines:
@@ -147,12 +151,22 @@ def _unzipped(data: bytes, name: str, limit_bytes: int) -> bytes:
     return found
 
 
-def _below_titles(records: Iterator[Record], width: int, warnings: list[str]) -> tuple[list[str], Iterator[Record]]:
+def _below_titles(
+    records: Iterator[Record], width: int, delimiter: str, warnings: list[str]
+) -> tuple[list[str], Iterator[Record]]:
     """The header and the rows of a table of `width` columns, without what stands above and below it."""
     first = list(itertools.islice(records, _FIRST_ROWS))
     above = titles_above([record for _, record in first]) if width > 1 else 0
     line, header = first[above]
-    if above:
+    pairs = delimiter == "\t" and width <= _MOST_PAIRED
+    if width > 1 and is_data(header, [record for _, record in first[above + 1 :]], pairs=pairs):
+        header = [f"column_{at}" for at in range(1, len(header) + 1)]
+        warnings.append(
+            f"Line {line} looks like a row and names no columns; they are called {_some(header, 3)} here. Add a header "
+            "line to name them."
+        )
+        above -= 1
+    elif above:
         warnings.append(f"The header is line {line}; what stands above it was left out.")
     rows = itertools.chain(first[above + 1 :], records)
     return header, without_footer(rows, warnings) if width > 1 else rows
@@ -251,7 +265,8 @@ def decode(data: bytes, name: str) -> tuple[str, str, list[str]]:
 
 def _guessed(data: bytes) -> tuple[str | None, str]:
     """The text in the encoding that it most likely has, by its letters; None where none is likely."""
-    encoding = _likely(data)
+    high = {byte for byte in data[:_SAMPLE_CHARS] if byte > 127}
+    encoding = _likely(data) if len(high) >= _FEW_LETTERS else "cp1252"
     if encoding == "cp1252":
         return _windows_text(data), encoding
     try:

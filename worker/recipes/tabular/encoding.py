@@ -16,6 +16,12 @@ from worker.recipes.common.table import is_missing, number
 
 Feature = dict[str, Any]
 _DATE = re.compile(r"\s*(\d{1,4})[-/.](\d{1,2})[-/.](\d{1,4})(?:[ T](\d{1,2}):(\d{2}))?.*")
+_NAMED = re.compile(
+    r"\s*(?:(\d{1,2})[-. ]{1,2}([^\W\d_]{3,9})\.?[-, ]{1,2}(\d{4}|\d{2})|([^\W\d_]{3,9})\.? (\d{1,2}),? (\d{4}))"
+    r"([ T]\d{1,2}:\d{2}.*)?\s*"
+)
+_MONTHS = ("jan jän", "feb", "mar mär mrz", "apr", "may mai", "jun", "jul", "aug", "sep", "oct okt", "nov", "dec dez")
+_THIS_CENTURY = 70  # a year of two digits below it is one of ours
 _DATE_PARTS = 4
 TRUSTED = ["numpy.dtype", "sklearn.compose._column_transformer._RemainderColsList"]
 
@@ -54,19 +60,29 @@ def _dates(cells: Sequence[str], feature: Feature) -> NDArray[np.float64]:
 
 
 def _date_parts(cell: str, *, day_first: bool) -> list[float]:
-    found = _DATE.fullmatch(cell)
+    found, named = _DATE.fullmatch(cell), _NAMED.fullmatch(cell)
+    if named:
+        found, day_first = _DATE.fullmatch(_numbered(named)), True
     if found is None:
         return [np.nan] * _DATE_PARTS
     first, second, third = (int(found[part]) for part in (1, 2, 3))
     year, month, day = (
         (first, second, third) if first > 31 else (third, *((second, first) if day_first else (first, second)))
     )
+    year += 0 if year > 99 else 2000 if year < _THIS_CENTURY else 1900
     try:
         date = datetime(year, month, day, int(found[4] or 0), int(found[5] or 0))  # noqa: DTZ001 - as it stands
     except ValueError:
         return [np.nan] * _DATE_PARTS
     days = (date - datetime(2000, 1, 1)).total_seconds() / 86400  # noqa: DTZ001
     return [days, float(month), float(date.weekday()), float(date.hour)]
+
+
+def _numbered(named: re.Match[str]) -> str:
+    """A date with the name of its month as day.month.year; of another word none."""
+    day, word, year, clock = named[1] or named[5], named[2] or named[4], named[3] or named[6], named[7] or ""
+    month = next((at for at, words in enumerate(_MONTHS, 1) if word[:3].lower() in words.split()), 0)
+    return f"{day}.{month}.{year}{clock}"
 
 
 _ENCODERS = {"number": _numbers, "category": _codes, "datetime": _dates}

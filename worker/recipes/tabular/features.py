@@ -13,6 +13,7 @@ _WHY_NOT = {
     "identifier": "looks like an identifier",
     "constant": "always the same",
     "empty": "no value",
+    "image": "an image; the tabular recipe does not read it",
     "text": "free text; the tabular recipe does not read it",
 }
 
