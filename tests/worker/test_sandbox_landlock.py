@@ -69,6 +69,13 @@ except OSError:
 
 
 @landlock_only
+def test_a_workbook_can_be_read(tmp_path: Path) -> None:
+    """What reads it asks for the types of files, which stand in a file of the system on many hosts."""
+    done = run_in("landlock", "import openpyxl\nprint('read')", tmp_path)
+    assert done.stdout == "read\n", done.stderr
+
+
+@landlock_only
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_older_kernels_get_the_same_walls(version: int) -> None:
     """Landlock before version 6 leaves signals and abstract sockets alone; the broker does not."""

@@ -18,7 +18,8 @@ _TMP_BYTES = 2 * 1024**3
 _SHM_BYTES = 8 * 1024**3
 SYSTEM = ("/usr",)
 _LINKS = {"/bin": "usr/bin", "/lib": "usr/lib", "/lib64": "usr/lib64", "/sbin": "usr/sbin"}
-SYSTEM_FILES = ("/etc/ssl", "/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives")
+# The types of files are asked for by whatever opens a workbook or answers over HTTP.
+SYSTEM_FILES = ("/etc/ssl", "/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives", "/etc/mime.types")
 NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
 GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset", "/dev/nvidia-caps")
 _OWN_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
