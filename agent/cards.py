@@ -49,8 +49,10 @@ def number(value: float) -> str:
 
 
 def score_words(value: float) -> str:
-    """A measured number as it stands beside others: four decimals below ten, four digits above."""
-    return f"{value:.4f}" if value == 0 or 0.001 <= abs(value) < 10 else number(value)
+    """A measured number as it stands beside others: four decimals below ten, two below a thousand."""
+    if value != 0 and not 0.001 <= abs(value) < 1000:
+        return number(value)
+    return f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
 
 
 def usd(amount: float) -> str:

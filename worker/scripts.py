@@ -27,6 +27,7 @@ from agent.domain.orders import (
     InspectOrder,
     LabelPrediction,
     NumberPrediction,
+    OfImage,
     Prediction,
     Predictions,
     PredictOrder,
@@ -226,7 +227,11 @@ def _with_images(rows: Sequence[Prediction], folder: Path) -> tuple[Prediction, 
 
 def _pictured(rows: Sequence[Prediction], images: Sequence[Mapping[str, Any]]) -> tuple[Prediction, ...]:
     shown = [
-        row.model_copy(update={"size": tuple(one["size"]), "thumbnail": one["image"]})
+        row.model_copy(
+            update={"name": one.get("name", ""), "size": tuple(one["size"]), "thumbnail": one["image"]}
+            if isinstance(row, OfImage)
+            else {}
+        )
         for row, one in zip(rows, images, strict=False)
     ]
     return (*shown, *rows[len(shown) :])

@@ -120,7 +120,18 @@ class Fetched(Value):
 SignedOrder = LaunchOrder | StopOrder | InspectOrder | PredictOrder | FetchOrder | LookOrder
 
 
-class LabelPrediction(Value):
+class OfImage(Value):
+    """What an answer of a model for images has, of the first images: `thumbnail` is the image, small, as base64.
+
+    `name` is that of its file, `size` its own, in pixels; 0 where nobody says.
+    """
+
+    name: str = ""
+    size: tuple[int, int] = (0, 0)
+    thumbnail: str = ""
+
+
+class LabelPrediction(OfImage):
     """The label, and each label's probability, most likely first (at most five)."""
 
     kind: Literal["label"] = "label"
@@ -128,7 +139,7 @@ class LabelPrediction(Value):
     probabilities: tuple[tuple[str, float], ...] = ()
 
 
-class NumberPrediction(Value):
+class NumberPrediction(OfImage):
     """A quantity, in the unit of the target column."""
 
     kind: Literal["number"] = "number"
@@ -193,13 +204,11 @@ class FoundBox(Value):
     score: float
 
 
-class BoxesPrediction(Value):
-    """What was found on an image, the surest first; `thumbnail` is the image, small, as base64, of the first images."""
+class BoxesPrediction(OfImage):
+    """What was found on an image, the surest first."""
 
     kind: Literal["boxes"] = "boxes"
     boxes: tuple[FoundBox, ...] = ()
-    size: tuple[int, int] = (0, 0)  # of the image, in pixels; 0 where nobody says
-    thumbnail: str = ""
 
 
 Prediction = Annotated[

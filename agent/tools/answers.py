@@ -12,6 +12,7 @@ from agent.domain.orders import (
     FoundBox,
     LabelPrediction,
     NumberPrediction,
+    OfImage,
     Prediction,
     Predictions,
     SpansPrediction,
@@ -41,6 +42,7 @@ from agent.domain.runs import Run
 ROWS_SHOWN = 10
 _FACTS = 6
 _SERIES_DRAWN = 4
+_NAME_CHARS = 40
 _LABELS_SAID = 5
 _TEXT_CHARS, _ONE_TEXT_CHARS, _SAID_CHARS = 180, 3_000, 200
 
@@ -68,12 +70,13 @@ def values_words(predictions: Predictions) -> str:
 def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | None) -> Card:
     """The first answers, and how often each where that says something."""
     shown = predictions.rows[:ROWS_SHOWN]
-    counted = tuple(Fact(name=label, value=f"{count:,} rows") for label, count in predictions.counts[:_FACTS])
+    rows = "images" if _of_images(shown) else "rows"
+    counted = tuple(Fact(name=label, value=f"{count:,} {rows}") for label, count in predictions.counts[:_FACTS])
     more = predictions.total - len(shown)
     plain = Card(
         kind="data",
         title=f"Predictions of {run.id}" + (f" for {dataset.name}" if dataset else ""),
-        footer=f"and {more:,} more rows" + (", all in the file" if predictions.file else "") if more > 0 else "",
+        footer=f"and {more:,} more {rows}" + (", all in the file" if predictions.file else "") if more > 0 else "",
     )
     if predictions.total == 1 and isinstance(shown[0], TextPrediction):
         return plain.model_copy(update={"body": quoted(shown[0].text)})
@@ -86,12 +89,11 @@ def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | N
 
 def predictions_picture(run: Run, predictions: Predictions) -> PictureSpec | None:
     """The answers as a picture, where they are of a kind that is seen better than read."""
-    seen = [row for row in predictions.rows[:MOST_IMAGES] if isinstance(row, BoxesPrediction) and row.thumbnail]
+    seen = [row for row in predictions.rows[:MOST_IMAGES] if isinstance(row, OfImage) and row.thumbnail]
     if seen:
-        tiles = tuple(
-            Tile(base64.b64decode(row.thumbnail), _counted_boxes(len(row.boxes)), boxes=_drawn(row)) for row in seen
-        )
-        pictures = (Images("found", tiles, left_out=predictions.total - len(tiles)),)
+        tiles = tuple(Tile(base64.b64decode(row.thumbnail), _caption(row), boxes=_drawn(row)) for row in seen)
+        heading = "found" if isinstance(seen[0], BoxesPrediction) else "answers"
+        pictures = (Images(heading, tiles, left_out=predictions.total - len(tiles)),)
         return PictureSpec(title=f"{run.spec.subject} · {run.id}", pictures=pictures)
     marked = [row for row in predictions.rows[:MOST_TEXTS] if isinstance(row, SpansPrediction) and row.text.strip()]
     if not marked:
@@ -124,12 +126,23 @@ def _line(name: str, steps: Sequence[StepPrediction], moments: Sequence[str]) ->
     )
 
 
-def _counted_boxes(count: int) -> str:
-    return f"{count:,} found" if count else "nothing found"
+def _caption(row: OfImage) -> str:
+    """What was said of an image, below it."""
+    match row:
+        case LabelPrediction():
+            return " · ".join(_cells(row))
+        case NumberPrediction():
+            return number(row.value)
+        case BoxesPrediction() if row.boxes:
+            return f"{len(row.boxes):,} found"
+        case _:
+            return "nothing found"
 
 
-def _drawn(row: BoxesPrediction) -> tuple[Box, ...]:
+def _drawn(row: OfImage) -> tuple[Box, ...]:
     """The boxes in parts of the image."""
+    if not isinstance(row, BoxesPrediction):
+        return ()
     wide, high = (max(1, side) for side in row.size)
     return tuple(
         Box(one.label[:80], one.left / wide, one.top / high, (one.left + one.width) / wide,
@@ -172,8 +185,15 @@ def _table(run: Run, rows: Sequence[Prediction]) -> Table:
     if any(isinstance(row, StepPrediction) for row in rows):
         return Table(columns=("moment", subject, "90 % interval"), rows=tuple(_cells(row) for row in rows))
     labels = any(isinstance(row, LabelPrediction) for row in rows)
-    columns = ("row", subject, "probability") if labels else ("row", subject)
-    return Table(columns=columns, rows=tuple((str(at), *_cells(row)) for at, row in enumerate(rows, 1)))
+    first = "image" if _of_images(rows) else "row"
+    columns = (first, subject, "probability") if labels else (first, subject)
+    named = [_cut(row.name, _NAME_CHARS) if isinstance(row, OfImage) else "" for row in rows]
+    cells = tuple((name or str(at), *_cells(row)) for at, (name, row) in enumerate(zip(named, rows, strict=True), 1))
+    return Table(columns=columns, rows=cells)
+
+
+def _of_images(rows: Sequence[Prediction]) -> bool:
+    return any(isinstance(row, OfImage) and row.thumbnail for row in rows)
 
 
 def _cells(row: Prediction) -> tuple[str, ...]:

@@ -8,7 +8,15 @@ from agent.cards import data_card, size
 from agent.domain.content import Document
 from agent.domain.datasets import FILE_LIMIT_BYTES, DataReport, DatasetRef
 from agent.domain.errors import BadData, BadRequest, NotFound
-from agent.domain.orders import AttemptLabel, FetchOrder, InspectOrder, Predictions, PredictOrder
+from agent.domain.orders import (
+    AttemptLabel,
+    FetchOrder,
+    InspectOrder,
+    OfImage,
+    Prediction,
+    Predictions,
+    PredictOrder,
+)
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunSpec, RunState
 from agent.domain.sources import FORMS, source_of, stands_in
@@ -257,7 +265,7 @@ class Data:
             ) from error
         text = answer_words(run, predictions)
         first: list[JsonValue] = [
-            row.model_dump(mode="json", exclude={"thumbnail"}) for row in predictions.rows[:ROWS_SHOWN]
+            row.model_dump(mode="json", exclude=_unread(row)) for row in predictions.rows[:ROWS_SHOWN]
         ]
         card = predictions_card(run, predictions, dataset)
         if (spec := predictions_picture(run, predictions)) is not None:
@@ -273,6 +281,11 @@ class Data:
         path = await self._blobs.get(file.sha256)
         name = f"predictions-{run.id}.csv"
         return (Document(path=str(path), name=name, sha256=file.sha256, size_bytes=file.size_bytes),)
+
+
+def _unread(answer: Prediction) -> set[str]:
+    """Fields that say nothing to a model."""
+    return {"thumbnail"} if isinstance(answer, OfImage) and answer.name else {"thumbnail", "name", "size"}
 
 
 async def _gave_address(caller: Caller, asked: FetchArguments) -> bool:

@@ -1,8 +1,10 @@
 """Answers that are texts: shown in the thread as they are, whatever stands in them."""
 
+import base64
+
 from agent.domain.datasets import DatasetRef
-from agent.domain.orders import Predictions, StepPrediction, TextPrediction
-from agent.domain.pictures import Lines
+from agent.domain.orders import LabelPrediction, Predictions, StepPrediction, TextPrediction
+from agent.domain.pictures import Images, Lines
 from agent.domain.runs import Run, RunState
 from agent.tools.answers import answer_words, predictions_card, predictions_picture
 from tests.agent.engine import SPEC
@@ -46,3 +48,24 @@ def test_a_forecast_is_drawn_over_its_moments_each_series_a_line() -> None:
         ("south", (0.0, 1.0, 2.0), (6.0,) * 3, (9.0,) * 3),
     ]
     assert predictions_picture(RUN, Predictions(rows=tuple(steps[:1]), total=1)) is None
+
+
+def test_images_are_shown_with_what_they_are_and_called_by_their_names() -> None:
+    image = base64.b64encode(b"a jpeg").decode()
+    rows = [
+        LabelPrediction(label=label, probabilities=((label, 0.914),), name=f"{label}/1.png", thumbnail=image)
+        for label in ("rose", "tulip")
+    ]
+    answered = Predictions(rows=tuple(rows), total=40, counts=(("rose", 25), ("tulip", 15)))
+    card = predictions_card(RUN, answered, FILE)
+    assert card.table is not None
+    assert card.table.columns[0] == "image"
+    assert card.table.rows[0] == ("rose/1.png", "rose", "91%")
+    assert card.facts[0].value == "25 images"
+    assert card.footer == "and 38 more images"
+    spec = predictions_picture(RUN, answered)
+    assert spec is not None
+    (drawn,) = spec.pictures
+    assert isinstance(drawn, Images)
+    assert [tile.caption for tile in drawn.tiles] == ["rose · 91%", "tulip · 91%"]
+    assert drawn.left_out == 38

@@ -212,9 +212,7 @@ def _crowds() -> dict[str, ResultPicture]:
         "lines": Lines("p", tuple(Line(n, sorted(x), x, n) for n in names[:MOST_GROUPS]), "x " * 60, "y " * 60),
         "square": Lines("p", tuple(Line(n, x, x, n) for n in names[:MOST_GROUPS]), "x", "y", (0, 1), (0, 1), "rising"),
         "ends": Lines("p", tuple(Line(f"line {i}", (0, 1), (0, 0.001 * i)) for i in range(8)), "x", "y", since=0.5),
-        "moments": Lines(
-            "p", (Line("a", range(30), range(30)),), "", "y", moments=names[:30]
-        ),
+        "moments": Lines("p", (Line("a", range(30), range(30)),), "", "y", moments=names[:30]),
         "scripts": Lines("p", tuple(Line(n, (0, 1), (1, 1e-4 * i)) for i, n in enumerate(SCRIPTS)), "x", "y"),
         "scatter": Scatter(
             "c",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -233,6 +234,9 @@ def test_the_finished_model_answers_for_an_image_and_for_an_archive(
     right = sum(row["prediction"] == str(label) for row, (label, _) in zip(rows, found, strict=True))
     assert right >= 9
     assert rows[0]["image"] == "0.png"
+    small = json.loads((tmp_path / "all.images.json").read_text())
+    assert [one["name"] for one in small] == [row["image"] for row in rows]
+    assert opened(base64.b64decode(small[7]["image"])).size == (160, 160)
     (tmp_path / "rows.csv").write_text("a\n1\n")
     assert predict_here([str(tmp_path / "rows.csv")], numbers.dir / "artifacts") == 65
     assert "no column “image”" in capsys.readouterr().out

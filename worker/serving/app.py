@@ -49,7 +49,7 @@ class Answers(BaseModel):
 
 
 class FileAnswers(BaseModel):
-    """A file's answers as csv, and the first images of a detector, small, with their own sizes."""
+    """A file's answers as csv; of images the first ones too, small, with their names and their own sizes."""
 
     csv: str
     pictures: list[dict[str, Any]] = []
@@ -102,7 +102,7 @@ def make_app(folder: Path, *, digests: Sequence[str]) -> FastAPI:
     async def predict_of_file(request: Request, name: str = "rows.csv", *, pictures: bool = False) -> Response:
         """Answers for a file, which is the request's body: a table, or an image or a zip of images.
 
-        Gives a csv; with `pictures` JSON, with the csv and small images that belong to the answers of a detector.
+        Gives a csv; with `pictures` JSON, with the csv and small images that belong to the answers.
         """
         with tempfile.TemporaryDirectory() as place:
             rows, out = Path(place) / (Path(name).name or "rows.csv"), Path(place) / "answers"

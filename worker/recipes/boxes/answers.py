@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-from worker.recipes.common.images import opened
 
 ADDED = ["prediction"]
 _SURE = 0.3  # of a score, from which a box is said
 _SAME = 0.6  # of an overlap, from which two boxes are at one place
-_SHOWN, _PX = 12, 480  # images that are handed back small, and the longest side of these
 
 
 def sure(boxes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -39,7 +33,6 @@ def _overlap(one: Sequence[float], other: Sequence[float]) -> float:
 class Boxed:
     """Boxes of each image: label, box (left, top, width, height in pixels) and score, the surest first."""
 
-    paths: Sequence[str]
     boxes: Sequence[Sequence[dict[str, Any]]]
 
     def cells(self) -> Iterator[list[str]]:
@@ -50,19 +43,6 @@ class Boxed:
     def said(self) -> list[dict[str, Any]]:
         """One answer an image."""
         return [{"kind": "boxes", "boxes": [_said(box) for box in json.loads(cell)]} for (cell,) in self.cells()]
-
-    def pictures(self) -> list[dict[str, Any]]:
-        """The first images, small, with their own size."""
-        from PIL import Image
-
-        found = []
-        for path in self.paths[:_SHOWN]:
-            image = opened(Path(path))
-            size, out = image.size, io.BytesIO()
-            image.thumbnail((_PX, _PX), Image.Resampling.BILINEAR)
-            image.save(out, "JPEG", quality=85)
-            found.append({"size": list(size), "image": base64.b64encode(out.getvalue()).decode()})
-        return found
 
 
 def _said(box: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import base64
 import importlib.util
+import io
 import json
 import sys
 import tempfile
@@ -21,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from worker.recipes.common.annotations import FORM, IMAGE
-from worker.recipes.common.images import unpack
+from worker.recipes.common.images import opened, unpack
 from worker.recipes.common.table import BadData, Table, read_table, write_rows
 
 BATCH_ROWS = 2_000
 IMAGES = ".images.json"  # the ending of the file of small images beside the answers
+_SHOWN, _PX, _LEAST_PX = 12, 480, 160  # images that are handed back small, and the longest side of these
 
 
 def load_model(folder: Path) -> Any:
@@ -58,11 +60,11 @@ def predict_file(model: Any, rows: Path, out: Path, *, going: Going | None = Non
     table = read_table(rows, name=name)
     if hasattr(model, "read"):
         table = model.read(table)
-    shown = name or rows.name
-    _refuse_missing(model.needs, set(table.names), f"{shown} has")
+    called = name or rows.name
+    _refuse_missing(model.needs, set(table.names), f"{called} has")
     taken = [name for name in model.added if name in table.columns]
     if taken:
-        raise BadData(f"{shown} already has a column {taken[0]}; rename it, so that nothing is overwritten.")
+        raise BadData(f"{called} already has a column {taken[0]}; rename it, so that nothing is overwritten.")
     taken = [name for name in getattr(model, "takes", ()) if name in table.columns]
     columns = {name: table.columns[name] for name in (*model.needs, *taken)}
     with tempfile.TemporaryDirectory() as unpacked:
@@ -74,9 +76,24 @@ def predict_file(model: Any, rows: Path, out: Path, *, going: Going | None = Non
             return table.rows
         answers = model.answers(columns)
         write_rows(out, [*table.names, *model.added], _answered(table, answers.cells()))
-        if hasattr(answers, "pictures"):  # the first images, small, for who shows the answers
-            out.with_suffix(IMAGES).write_text(json.dumps(answers.pictures()), encoding="utf-8")
+        if table.form == FORM and takes_images(model):
+            shown = list(zip(table.columns[IMAGE], columns[IMAGE], strict=True))[:_SHOWN]
+            small = [_small(image, Path(path)) for image, path in shown]
+            out.with_suffix(IMAGES).write_text(json.dumps(small), encoding="utf-8")
     return table.rows
+
+
+def _small(name: str, path: Path) -> dict[str, Any]:
+    """An image for who shows the answers: its name, its own size, and a JPEG of it as base64."""
+    from PIL import Image
+
+    image, out = opened(path), io.BytesIO()
+    longest = max(image.size)
+    scale = min(1.0, _PX / longest) if longest >= _LEAST_PX else _LEAST_PX / longest
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    kind = Image.Resampling.NEAREST if scale > 1 else Image.Resampling.BILINEAR
+    image.resize(size, kind).save(out, "JPEG", quality=85)
+    return {"name": name, "size": list(image.size), "image": base64.b64encode(out.getvalue()).decode()}
 
 
 def answers_of(model: Any, columns: dict[str, list[str]], rows: int, going: Going) -> Iterator[list[str]]:

@@ -25,8 +25,8 @@ class Model:
         """The boxes on each image; the cells are paths."""
         paths = list(columns["image"])
         if self._detector is None:
-            return Boxed(paths, [mean_boxes(self._mean or [], size_of(path)) for path in paths])
-        return Boxed(paths, self._detector.boxes(paths))
+            return Boxed([mean_boxes(self._mean or [], size_of(path)) for path in paths])
+        return Boxed(self._detector.boxes(paths))
 
 
 def load(folder: Path) -> Model:
