@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from worker import folders
 from worker.recipes.common.job import read_job, step
 from worker.recipes.entry import train
 from worker.recipes.evaluate import main as evaluate
 from worker.recipes.prepare import main as prepare
+from worker.supervisor import workspace
 
 REPO = Path(__file__).resolve().parents[2]
 LIMIT_S = 300  # only ends what hangs; six processes may share two processors
@@ -67,7 +69,16 @@ class RunFolder:
         return prepare(["--run-dir", str(self.dir), "--sealed-dir", str(self.sealed)])
 
     def evaluate_here(self) -> int:
-        return evaluate(["--run-dir", str(self.dir), "--sealed-dir", str(self.sealed)])
+        """Measure as a host does: in a clean folder, with copies of what the evaluation may read."""
+        host = folders.RunFolder(self.dir, self.sealed)
+        workspace.furnish(host, {}, (self.dir / "config.json").read_bytes())
+        workspace.bring_predictions(host)
+        code = evaluate(["--run-dir", str(host.workspace), "--sealed-dir", str(host.sealed)])
+        for name in ("results.json", "error.json"):
+            if (host.workspace / name).is_file():
+                shutil.copyfile(host.workspace / name, self.dir / name)
+        workspace.take_results(host)
+        return code
 
     def train_here(self) -> int:
         before = signal.getsignal(signal.SIGTERM)

@@ -16,6 +16,7 @@ from agent.domain.results import LIMIT_BYTES, Classification, Results
 from worker.recipes.classes.mistakes import single_rows
 from worker.recipes.classes.results import OTHERS, Answers, classification, thinned
 from worker.recipes.common.scoring import importance_of, short
+from worker.recipes.evaluate import main as evaluate
 from worker.recipes.tabular import importance
 from worker.recipes.tabular.boosting import SETTINGS, boost, parameters
 from worker.recipes.tabular.encoding import encode
@@ -260,7 +261,7 @@ def test_facts_that_cannot_be_made_do_not_cost_the_result(
     run = visits.copy(tmp_path)
     (run.dir / "results.json").unlink()
     (run.dir / "results.json").mkdir()
-    assert run.evaluate_here() == 0
+    assert evaluate(["--run-dir", str(run.dir), "--sealed-dir", str(run.sealed)]) == 0
     assert "There will be no pictures of this result" in caplog.text
     assert run.json("scorecard.json") == visits.json("scorecard.json")
 

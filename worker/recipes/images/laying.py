@@ -11,10 +11,12 @@ import numpy as np
 
 from worker.recipes.common.annotations import FORM, IMAGE
 from worker.recipes.common.images import contents, opened, unpack
+from worker.recipes.common.job import write_json
 from worker.recipes.common.table import BadData, Table
 
 THUMBNAIL_PX = 160
 THUMBNAILS = "thumbnails"
+SIZES = "sizes.json"  # of the images of the test part, in pixels
 FOLDER = "data/images"
 
 
@@ -49,6 +51,7 @@ def lay(source: Path, table: Table, run_dir: Path, sealed_dir: Path, test: list[
     (sealed_dir / THUMBNAILS).mkdir(exist_ok=True)
     for number, row in enumerate(test):
         (sealed_dir / THUMBNAILS / f"{number}.jpg").write_bytes(thumbnail(Path(paths[row])))
+    write_json(sealed_dir / SIZES, [opened(Path(paths[row])).size for row in test])
     places = [str(Path(path).relative_to(run_dir)) for path in paths]
     columns = {**table.columns, IMAGE: places}
     return Table(table.names, columns, table.lines, table.encoding, table.delimiter, table.warnings, table.form)

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from worker.recipes.boxes.answers import sure
 from worker.recipes.boxes.measuring import Matched, mean
-from worker.recipes.common.images import opened
 from worker.recipes.common.job import Job
 from worker.recipes.common.scoring import MODEL, Decisive, candidates, named, publish, rounded, short, write_results
 from worker.recipes.common.sealing import sealed_groups
 from worker.recipes.common.table import BadData, Table
-from worker.recipes.common.test_rows import test_table
+from worker.recipes.images.laying import SIZES
 from worker.recipes.images.samples import grid
 
 _METRIC = "map"
@@ -53,7 +52,7 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
         names = [f"{short(labels[at], 40)} ({counts[at]:,})" for at in order]
         bars = {"kind": "bars", "title": "average precision of each label (boxes)", "names": names, "groups": groups,
                 "most": 1.0, "left_out": len(labels) - len(order)}  # fmt: skip
-        samples = _samples(job, sealed_dir, row_ids, wanted, said[MODEL])
+        samples = _samples(sealed_dir, row_ids, wanted, said[MODEL])
         found = scores[MODEL]
         return {
             "kind": "pictured",
@@ -91,17 +90,15 @@ def _is_box(box: dict[str, Any]) -> bool:
     return len(numbers) == 5 and all(map(math.isfinite, numbers)) and isinstance(box["label"], str)
 
 
-def _samples(job: Job, sealed_dir: Path, row_ids: Sequence[str], wanted: Known, said: Known) -> dict[str, Any] | None:
+def _samples(sealed_dir: Path, row_ids: Sequence[str], wanted: Known, said: Known) -> dict[str, Any] | None:
     """The first images with what is there and what was found, in parts of the image."""
-    table = test_table(job.run_dir / "data/test.csv", row_ids)
-    if table is None:
-        return None
     shown = [(row_id, f"row {row_id}", None) for row_id in row_ids[:8]]
     picture = grid(sealed_dir, "boxes on sealed images", shown)
     if picture is None or len(picture["tiles"]) != len(shown):
         return None
+    sizes = json.loads((sealed_dir / SIZES).read_text(encoding="utf-8"))
     for at, tile in enumerate(picture["tiles"]):
-        size = opened(job.run_dir / table.columns["image"][at]).size
+        size = sizes[int(row_ids[at])]
         found = sure(said[at])
         tile["boxes"] = [_drawn(box, size, truth=True) for box in wanted[at][:_MOST_BOXES]]
         tile["boxes"] += [_drawn(box, size, truth=False) for box in found[:_MOST_BOXES]]
