@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agent.commands.completion import Completion
 from agent.conversation.approvals import ApprovalService
+from agent.conversation.bills import Bills
 from agent.conversation.compaction import Compactor
 from agent.conversation.facts import FactsInWords
 from agent.conversation.guards import TurnLimits
@@ -152,7 +153,8 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
 
     files = DataFiles(stores.conversations, engines, clock)
     model_of: ModelOf = models.model if models else lambda preference, unused=None: model  # noqa: ARG005
-    compactor = Compactor(stores.conversations, delivery, model_of, stores.usage, clock, window=options.context_tokens)
+    bills = Bills(stores.usage, clock)
+    compactor = Compactor(stores.conversations, delivery, model_of, bills, window=options.context_tokens)
     questions = QuestionService(
         stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime
     )
@@ -215,9 +217,8 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         delivery,
         compactor,
         FactsInWords(stores.facts, clock),
-        stores.usage,
+        bills,
         budgets,
-        clock,
         limits=options.limits,
         answer_s=options.answer_s,
     )

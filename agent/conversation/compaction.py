@@ -4,10 +4,10 @@ First old results of tools are put away, then a summary by the model stands for 
 thread is told in a line. Called by the turn loop before each step and after an overflow, and by the command `compact`.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from agent.cards import counted
+from agent.conversation.bills import Bills
 from agent.conversation.context import (
     LONGEST_SHARE,
     Conversation,
@@ -25,9 +25,8 @@ from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.errors import AppError
 from agent.domain.inbound import Thread
-from agent.domain.models import Preference
-from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelReply, Role
-from agent.stores import Compaction, Conversations, ModelCall, ModelUsage, Turn
+from agent.ports import OFFLINE, ModelMessage, ModelOf, ModelReply, Role
+from agent.stores import Compaction, Conversations, Turn
 
 FULL_SHARE = 0.8  # of the window; then something is done
 ROOM_SHARE = 0.6  # with less than that used, nothing more is
@@ -55,9 +54,8 @@ class Compactor:
         self,
         conversations: Conversations,
         delivery: OutboxDelivery,
-        model_of: Callable[[Preference], Model],
-        usage: ModelUsage,
-        clock: Clock,
+        model_of: ModelOf,
+        bills: Bills,
         *,
         window: int,
     ) -> None:
@@ -65,8 +63,7 @@ class Compactor:
         self._conversations = conversations
         self._delivery = delivery
         self._model_of = model_of
-        self._usage = usage
-        self._clock = clock
+        self._bills = bills
         self._window = window
 
     def window(self, talk: Conversation) -> int:
@@ -116,19 +113,18 @@ class Compactor:
         """The model's own summary; where none answers, people's words in short."""
         text = transcript(talk, upto=upto, most_chars=int(window * ROOM_SHARE) * 2)
         asked = [ModelMessage(Role.SYSTEM, SUMMARY), ModelMessage(Role.USER, text)]
-        reply: ModelReply | None = None
+        text, paid = "", list[ModelReply]()
         try:
-            async for piece in self._model_of(talk.preference).stream(asked, ()):
+            async for piece in self._model_of(talk.preference, paid.append).stream(asked, ()):
                 if isinstance(piece, ModelReply):
-                    reply = piece
+                    paid.append(piece)
+                    text = "" if piece.model == OFFLINE else piece.text.strip()
         except AppError:
-            reply = None
-        if reply is None or reply.model == OFFLINE or not reply.text.strip():
-            return in_short(talk, upto=upto)
-        now = self._clock.now()
-        call = ModelCall(turn, reply.model, reply.tokens_in, reply.tokens_out, reply.cost_usd, now)
-        await self._usage.add(call)
-        return reply.text.strip()
+            text = ""
+        finally:
+            for reply in paid:
+                await self._bills.add(turn, reply)
+        return text or in_short(talk, upto=upto)
 
     async def _store(self, turn: Turn, talk: Conversation, made: Compaction, told: str) -> None:
         await self.store(turn.session_id, turn.thread, made, told)

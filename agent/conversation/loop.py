@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from agent.cards import duration
 from agent.commands.calls import call_in, command_answer, command_call_id
+from agent.conversation.bills import Bills
 from agent.conversation.compaction import Compactor
 from agent.conversation.context import Conversation, read_by_model, since_request
 from agent.conversation.facts import FactsInWords
@@ -22,9 +23,9 @@ from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Card, Content
 from agent.domain.errors import TooLong
 from agent.domain.ids import new_ulid
-from agent.ports import OFFLINE, Clock, Model, ModelMessage, ModelNotice, ModelOf, ModelReply, Role, ToolCall
+from agent.ports import OFFLINE, Model, ModelMessage, ModelNotice, ModelOf, ModelReply, Role, ToolCall
 from agent.runs.budgets import BudgetService
-from agent.stores import Context, Conversations, ModelCall, ModelUsage, Turn
+from agent.stores import Context, Conversations, Turn
 from agent.tools.dispatch import Dispatcher
 
 OVERFLOWS = 3  # of one step, each of which makes the conversation shorter
@@ -51,9 +52,8 @@ class TurnLoop:
         delivery: OutboxDelivery,
         compactor: Compactor,
         facts: FactsInWords,
-        usage: ModelUsage,
+        bills: Bills,
         budgets: BudgetService,
-        clock: Clock,
         *,
         limits: TurnLimits,
         answer_s: float,
@@ -66,9 +66,8 @@ class TurnLoop:
         self._delivery = delivery
         self._compactor = compactor
         self._facts = facts
-        self._usage = usage
+        self._bills = bills
         self._budgets = budgets
-        self._clock = clock
         self._limits = limits
         self._answer_s = answer_s
 
@@ -122,7 +121,7 @@ class TurnLoop:
         async with self._delivery.open(key, turn.thread) as live:
             try:
                 reply = await self._reply(turn, talk, live, control)
-                await self._bill(turn, reply)
+                await self._bills.add(turn, reply)
                 content = Content(text=reply.shown)
             except _CutOffError as cut:
                 content = self._cut_off(go_on_card(turn.id, last), cut.said, control)
@@ -168,7 +167,7 @@ class TurnLoop:
             return await self._read(self._model_of(talk.preference, unused.append), messages, live, control)
         finally:
             for reply in unused:
-                await self._bill(turn, reply)
+                await self._bills.add(turn, reply)
 
     async def _read(
         self, model: Model, messages: Sequence[ModelMessage], live: LiveReply, control: TurnControl
@@ -193,13 +192,6 @@ class TurnLoop:
         except TimeoutError:
             raise _CutOffError(said) from None
         return reply or ModelReply("The language model ended without an answer. Ask again.", (), "none")
-
-    async def _bill(self, turn: Turn, reply: ModelReply) -> None:
-        """Store what a reply cost, before the reply itself: a reply that is lost was paid for too."""
-        if reply.tokens_in or reply.tokens_out:
-            now = self._clock.now()
-            call = ModelCall(turn, reply.model, reply.tokens_in, reply.tokens_out, reply.cost_usd, now)
-            await self._usage.add(call)
 
     def _cut_off(self, go_on: Card, said: str, control: TurnControl) -> Content:
         """What stays of an answer that was ended, and why."""

@@ -154,6 +154,22 @@ async def test_what_was_paid_for_in_vain_is_stored(
     assert stopped.tokens_in > 2100
 
 
+async def test_a_summary_that_is_of_no_use_was_paid_for_too(
+    gateway: GatewayProcess, server: ModelServer, harness: Harness
+) -> None:
+    names = (f"openai/gpt-4o-mini@{server.url}",)
+    harness.models = GatewayModels(names, gateway.socket, OfflinePlanner(), patience_s=0.0, silence_s=30.0)
+    server.script(Reply("Hello.", usage=None), Reply("", usage=(1000, 0)), Reply("", usage=(1000, 0)))
+    async with harness.open() as brain:
+        await brain.router.accept(said("what is the weather"))
+        await brain.router.idle()
+        before = await brain.stores.usage.spent()
+        await brain.router.accept(said("compact"))
+        await harness.until(lambda: any("I summarised the 2 messages" in text for text in harness.adapter.texts()), 30)
+        after = await brain.stores.usage.spent()
+    assert (after.calls - before.calls, after.tokens_in - before.tokens_in) == (1, 2000)
+
+
 async def test_a_name_that_nobody_knows_is_passed_over(gateway: GatewayProcess, server: ModelServer) -> None:
     server.script(Reply("yes"), Reply("yes"))
     for _ in range(2):
