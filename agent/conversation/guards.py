@@ -1,10 +1,12 @@
 """What ends a turn that does not end by itself: its limits, and calls that go round in circles.
 
 Pure functions of what the turn has said and done, so that they hold over a restart. A call counts with its result: to
-ask again how something stands is no circle as long as the answer changes. What waits may be looked at for longer.
+ask again how something stands is no circle as long as the answer changes. What waits may be looked at for longer. With
+each word of people the count begins anew: they may well ask for the same again.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +19,7 @@ LONGEST_ROUND = 5  # calls
 LOOKS = 6  # so often at what waits, without a change, before a model is told; twice as often is the end
 GOING_ON = LIVE | {RunState.QUEUED}
 POLLS = frozenset({"run_status", "run_logs", "run_metrics", "list_queue"})
+_BUG_ID = re.compile(r"\(id \w+\)")  # of a tool that broke: another one each time
 NOTE = (
     "You made the same calls with the same results {rounds} times: {calls}. Another time changes nothing. Do something "
     "else, or say what you found and what is missing."
@@ -64,6 +67,7 @@ def reached(limits: TurnLimits, turn: Sequence[ModelMessage], *, seconds: float)
 
 def note_on(turn: Sequence[ModelMessage]) -> str:
     """What a model is told with its newest result, the first time that a turn goes round in circles."""
+    turn = _since_words(turn)
     repeated = () if any(said.note for said in turn) else _round_in(_steps(turn), ROUNDS, looks=LOOKS)
     note, rounds = (UNCHANGED, LOOKS) if _waits(repeated) else (NOTE, ROUNDS)
     return note.format(rounds=rounds, calls=_named(repeated)) if repeated else ""
@@ -71,8 +75,16 @@ def note_on(turn: Sequence[ModelMessage]) -> str:
 
 def circles(turn: Sequence[ModelMessage]) -> str:
     """The sentence about a turn that goes round once more after it was told; empty where it does not."""
-    repeated = _round_in(_steps(turn), ROUNDS + 1, looks=2 * LOOKS) if any(said.note for said in turn) else ()
-    return CIRCLES.format(calls=_named(repeated)) if repeated else ""
+    turn = _since_words(turn)
+    noted = next((number for number, said in enumerate(turn) if said.note), len(turn))
+    repeated = _round_in(_steps(turn), ROUNDS + 1, looks=2 * LOOKS)
+    return CIRCLES.format(calls=_named(repeated)) if 0 < len(repeated) <= len(_steps(turn[noted:])) else ""
+
+
+def _since_words(turn: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
+    """The newest words of people in a turn, and what came after them."""
+    spoken = (number for number in range(len(turn) - 1, 0, -1) if turn[number].steers)
+    return turn[next(spoken, 0) :]
 
 
 def _steps(turn: Sequence[ModelMessage]) -> list[_Step]:
@@ -85,7 +97,9 @@ def _steps(turn: Sequence[ModelMessage]) -> list[_Step]:
             made.append((call, waiting[call.id]))
         if said.role is Role.TOOL and said.call_id in waiting:
             waiting[said.call_id].append(said.text)
-    return [_Step(call.name, _canonical(call.arguments), results[0]) for call, results in made if results]
+    return [
+        _Step(call.name, _canonical(call.arguments), _BUG_ID.sub("", results[0])) for call, results in made if results
+    ]
 
 
 def _round_in(steps: Sequence[_Step], rounds: int, *, looks: int) -> Sequence[_Step]:

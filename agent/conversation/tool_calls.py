@@ -52,11 +52,11 @@ class ToolCalls:
 
     async def answer(self, turn: Turn, talk: Conversation, control: TurnControl) -> bool:
         """Carry out calls that have no answer yet, which the history gets; whether one of them waits for people."""
-        waits = False
+        waits, storing = False, asyncio.Lock()
         for together in self._batches(unanswered(talk.history)):
             if control.by:
                 break
-            work = (self._answer(turn, call, talk, control) for call in together)
+            work = (self._answer(turn, call, talk, control, storing) for call in together)
             for asked in await asyncio.gather(*work, return_exceptions=True):
                 if isinstance(asked, BaseException):
                     raise asked
@@ -74,7 +74,9 @@ class ToolCalls:
                 batches.append([call])
         return batches
 
-    async def _answer(self, turn: Turn, call: ToolCall, talk: Conversation, control: TurnControl) -> bool:
+    async def _answer(
+        self, turn: Turn, call: ToolCall, talk: Conversation, control: TurnControl, storing: asyncio.Lock
+    ) -> bool:
         """Carry out one call and store what it gave as soon as it is there; whether it waits for people."""
         behind = heard(turn.person, talk, quotes=self._dispatcher.quotes)
         caller = Caller(
@@ -94,8 +96,9 @@ class ToolCalls:
             await self._show(turn, call, answer)
             whole, answer = self._dispatcher.whole(call.name, answer), self._dispatcher.answer(call.name, answer)
         said = ModelMessage(Role.TOOL, answer, call_id=call.id, whole=whole, cut_chars=len(whole))
-        said = replace(said, note=note_on([*since_request(talk.history), said]))
-        talk.history += await self._conversations.append(turn, [said])
+        async with storing:  # the note counts the results that are there
+            said = replace(said, note=note_on([*since_request(talk.history), said]))
+            talk.history += await self._conversations.append(turn, [said])
         return False
 
     async def _carry_out(self, turn: Turn, call: ToolCall, caller: Caller, control: TurnControl) -> Result | str | None:

@@ -115,6 +115,17 @@ async def test_circles_are_noted_once_and_then_asked_about(harness: Harness) -> 
         await harness.until(lambda: "Better now." in harness.adapter.texts())
 
 
+async def test_calls_of_one_reply_that_repeat_are_noted_once_before_people_are_asked(harness: Harness) -> None:
+    def twice(number: int) -> ModelReply:
+        return ModelReply("", tuple(ToolCall(f"c{number}-{n}", "look_up", "{}") for n in range(2)), "m")
+
+    harness.model = model = ScriptedModel(twice(1), twice(2), ModelReply("I see.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("what is up"))
+        await harness.until(lambda: "I see." in harness.adapter.texts())
+    assert len([message for message in model.asked[-1] if message.note]) == 1
+
+
 async def test_asking_again_how_a_run_is_doing_is_no_circle(harness: Harness) -> None:
     async with harness.open() as brain:
         stage = Stage(harness, brain)
@@ -186,6 +197,20 @@ def test_a_circle_is_noted_once_and_ended_after_another_round() -> None:
     assert circles(turn_of(A, A, A, A, notes=[3]))
     assert not circles(turn_of(A, A, A, B, A, notes=[3]))
     assert circles(turn_of(*[A, B] * 4, notes=[6]))
+
+
+def test_words_of_people_begin_the_count_anew() -> None:
+    noted = turn_of(A, A, A, notes=[3])
+    again = turn_of(A, A, A)[1:]
+    words = ModelMessage(Role.USER, "I have mended it, try again", steers=BOB.key)
+    assert not circles([*noted, words, *again[:2]])
+    assert not note_on([*noted, words, *again[:4]])
+    assert note_on([*noted, words, *again])
+
+
+def test_a_tool_that_breaks_again_and_again_is_a_circle() -> None:
+    broken = [("a", f'{{"error": "`a` broke (id {bug}); the log has the details."}}') for bug in ("x1", "y2", "z3")]
+    assert note_on(turn_of(*broken))
 
 
 @pytest.mark.parametrize("look", [[LIVE], [("list_queue", "{}")], [LIVE, ("run_logs", "{}")]])
