@@ -20,7 +20,6 @@ from agent.tools.tool import Result
 
 ANSWER = "answer"  # the action of its buttons
 NOBODY = "Nobody answered in time."
-BEGUN_ANEW = "A fresh start was made before anybody answered."
 
 
 class QuestionService:
@@ -58,6 +57,10 @@ class QuestionService:
         await self._questions.ask(question, Content(card=_card(question)))
         self._delivery.wake(turn.thread.key)
 
+    async def open_in(self, thread: Thread) -> Sequence[Question]:
+        """The open questions of a thread, the oldest first."""
+        return await self._questions.open_in(thread)
+
     async def open_for(self, thread: Thread, person: Person) -> Question | None:
         """The oldest open question that this person's words in a thread answer."""
         asked = await self._questions.open_in(thread)
@@ -93,14 +96,14 @@ class QuestionService:
             going_on.append(await self._close(question, said, NOBODY))
         return [turn for turn in going_on if turn is not None]
 
-    async def drop(self, thread: Thread) -> None:
-        """Close the open questions of a thread and end their turns, as people begin anew there."""
-        for question in await self._questions.open_in(thread):
-            said = ModelMessage(Role.TOOL, json.dumps({"text": BEGUN_ANEW}), call_id=question.call_id)
-            turn = await self._close(question, said, BEGUN_ANEW)
+    async def drop(self, questions: Sequence[Question], why: str) -> None:
+        """Close questions unanswered and end their turns, as people want no more of them."""
+        for question in questions:
+            said = ModelMessage(Role.TOOL, json.dumps({"text": why}), call_id=question.call_id)
+            turn = await self._close(question, said, why)
             if turn is not None:
-                last, key = ModelMessage(Role.ASSISTANT, BEGUN_ANEW), QUESTION_KEY.format(question.id)
-                await self._conversations.end_turn(turn, last, key=key, content=_closed(question, BEGUN_ANEW))
+                last, key = ModelMessage(Role.ASSISTANT, why), QUESTION_KEY.format(question.id)
+                await self._conversations.end_turn(turn, last, key=key, content=_closed(question, why))
 
     async def _close(
         self, question: Question, said: ModelMessage, shown: str, *, item_id: int | None = None

@@ -24,6 +24,7 @@ from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 EMPTY = "Nothing was said in this conversation yet."
 FRESH = "_A fresh start: of what was said so far I read nothing any more. `resume {}` brings it back._"
 AT_WORK = "An answer is being given here. Say `stop`, or wait for its end, and then begin anew."
+BEGUN_ANEW = "A fresh start was made before anybody answered."
 BACK = "_I read this conversation from its beginning again._"
 MOVED = "This thread goes on with the conversation {}; what was said here before is kept as {}."
 NO_SESSION = "I find no conversation there that you may read here."
@@ -96,7 +97,7 @@ class SessionTools:
         """Go on without what was said, and without what was asked."""
         if any(turn.session_id == caller.session_id for turn in await self._conversations.running_turns()):
             raise Conflict(AT_WORK)
-        await self._questions.drop(caller.thread)
+        await self._questions.drop(await self._questions.open_in(caller.thread), BEGUN_ANEW)
         _, newest = await self._newest(caller)
         await self._compact(caller, Compaction(newest, newest, newest), FRESH.format(caller.session_id))
         return Result("")

@@ -50,6 +50,7 @@ ON_ITS_WAY = "I am on it; the answer stands in this channel in a moment."
 DONE = "Done; it stands in the thread."
 STOPPED = "I stopped that answer."
 ENDED = "That was ended before it was done, as somebody said `stop`. It only looks, so nothing was changed."
+DROPPED = "I dropped my question. `stop` once more is about a run."
 WAITED_FOR = "{} is at work and changes something, so I wait for its end; then I stop."
 NO_RIGHT = "You may not use me here. Who runs me grants that (`TRAINYARD_ASK`); admins: {}."
 NOT_YOURS = "Guests of another organisation end only answers to themselves."
@@ -238,7 +239,7 @@ class InboxRouter:
                 typed = _typed(inbound)
                 if typed is not None and not (may_be_talk(typed) and not await self._decisions.open_in(inbound.thread)):
                     return await self._command(item, typed)
-                if (ends_answer(text) and await self._stops(item)) or await self._answers(item):
+                if (ends_answer(text) and await self._ends(item)) or await self._answers(item):
                     return True
             case Noticed():
                 pass
@@ -376,6 +377,10 @@ class InboxRouter:
             raise NotAllowed(NOT_YOURS)
         return [tool for control in controls for tool in control.press(inbound.person)]
 
+    async def _ends(self, item: InboxItem) -> bool:
+        """Whether there is a turn to end in the thread, at work or with a question to this person; then it ends."""
+        return await self._stops(item) or await self._drops(item)
+
     async def _stops(self, item: InboxItem) -> bool:
         """Whether a turn is carried out in the thread; then it ends, and people hear of what is waited for."""
         waited = self._interrupt(item.inbound)
@@ -384,6 +389,16 @@ class InboxRouter:
         if waited:
             text = WAITED_FOR.format(", ".join(f"`{tool}`" for tool in waited))
             await self._delivery.put(f"stopping:{item.id}", item.inbound.thread, Content(text=text), urgent=True)
+        return True
+
+    async def _drops(self, item: InboxItem) -> bool:
+        """Whether a question to this person is open; then it is dropped, with its turn."""
+        inbound = item.inbound
+        question = await self._questions.open_for(inbound.thread, inbound.person)
+        if question is None:
+            return False
+        await self._questions.drop([question], f"Stopped by {inbound.person.shown}.")
+        await self._delivery.put(f"stopping:{item.id}", inbound.thread, Content(text=DROPPED), urgent=True)
         return True
 
     async def _begin_turn(self, item: InboxItem, kind: TurnKind, control: TurnControl) -> None:
@@ -408,7 +423,7 @@ class InboxRouter:
                 return self._queue(inbound.thread, item)  # it may be about what is still being planned
             await self._decide_typed(item, words)
             return True
-        if ends_answer(" ".join(words)) and await self._stops(item):
+        if ends_answer(" ".join(words)) and await self._ends(item):
             await self._whisper(item, Content(text=STOPPED))
             return True
         if may_take_long(words, self._dispatcher):

@@ -22,7 +22,7 @@ from agent.storage.tables import approval, binding, compaction, inbox, message, 
 from agent.stores import InboxState, SessionInfo, Turn, TurnState
 
 DELETED = "[deleted]"
-BUSY = "A turn is at work here, or waits for people. Stop it or decide it first."
+BUSY = "A turn is at work here, or waits for people. Say `stop`, or decide on its card first."
 
 
 class SqlSessions:

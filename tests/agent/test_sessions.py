@@ -148,7 +148,10 @@ async def test_a_turn_that_waits_is_not_undone(harness: Harness) -> None:
     harness.model = ScriptedModel(ModelReply("", (ask,), "m"))
     async with harness.open() as brain:
         await tells(harness, brain, "do something")
-        assert "Stop it or decide it first" in await tells(harness, brain, "undo", person=BOB)
+        assert "or waits for people. Say `stop`" in await tells(harness, brain, "undo", person=BOB)
+        assert "I dropped my question." in await tells(harness, brain, "stop")
+        assert (await tells(harness, brain, "undo")).startswith("I forgot the last turn: “do something”")
+        assert "no run to stop" in await tells(harness, brain, "stop")
 
 
 async def test_export_gives_all_of_it_as_two_files(harness: Harness) -> None:
