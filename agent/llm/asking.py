@@ -76,6 +76,7 @@ class Asking:
         self._table = Known(litellm)
         self._known: set[str] = set()  # the names of the Router's models
         self._last: dict[str, Failure] = {}
+        self._thinking: set[str] = set()  # the names of models whose thoughts end and never begin
         self._uncounted: set[str] = set()  # the names of models whose server knows no `stream_options`
         if litellm is not None:
             self._router = litellm.Router(num_retries=0, allowed_fails=0, cooldown_time=COOL_DOWN_S)
@@ -133,7 +134,8 @@ class Asking:
         """Ask one after the other until one answers; `so_far` takes why others did not, and what they cost."""
         queue, once_more = await self._in_order(names), set(names)
         while queue:
-            name, whole = queue.pop(0), Whole()
+            name = queue.pop(0)
+            whole = Whole(thinks=name in self._thinking)
             try:
                 async with contextlib.aclosing(self._pieces(name, request, whole)) as pieces:
                     async for text in pieces:
@@ -149,6 +151,7 @@ class Asking:
                     yield {"notice": f"{failure.short}; {split_name(queue[0])[0]} answers instead."}
             else:
                 self._last.pop(name, None)
+                (self._thinking.add if whole.thinks else self._thinking.discard)(name)
                 await self._bill(name, whole, request, so_far)
                 yield {"done": self._done(name, whole, request, so_far)}
                 return

@@ -12,10 +12,10 @@ _UNOPENED = re.compile(r"(?:(?!<think).)*?</think(?:ing)?>[ \t]*\n\s*", re.DOTAL
 class Thoughts:
     """Takes thoughts off the beginning of an answer that comes in pieces."""
 
-    def __init__(self) -> None:
-        """Nothing has come yet."""
+    def __init__(self, *, begun: bool = False) -> None:
+        """Nothing has come yet; `begun` says that the server's template says the beginning of thoughts."""
         self._held = ""
-        self._thinks = self._spoke = False
+        self._thinks, self._spoke = begun, False
 
     def add(self, piece: str) -> str:
         """What of the answer's words is known to be no thought with this piece."""
@@ -28,6 +28,11 @@ class Thoughts:
             return ""
         self._spoke = True
         return self._held
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether no end of thoughts has come yet."""
+        return self._thinks
 
     def _opened(self) -> bool:
         if not self._thinks:

@@ -16,19 +16,27 @@ TOO_LONG = "length"  # the finish reason of an answer that was ended at the mode
 class Whole:
     """What has come so far."""
 
-    def __init__(self) -> None:
-        """Nothing yet."""
+    def __init__(self, *, thinks: bool = False) -> None:
+        """Nothing yet; `thinks` says that the model's earlier answers had thoughts that ended and never began."""
         self.chunks: list[Any] = []
         self.finish = ""
         self._text: list[str] = []
-        self._thoughts, self._prose = Thoughts(), Prose()
+        self._all: list[str] = []
+        self._thinks = thinks
+        self._thoughts, self._prose = Thoughts(begun=thinks), Prose()
         self._calls: list[list[str]] = []  # id, name, arguments
         self._at: dict[int, list[str]] = {}
 
     @property
     def text(self) -> str:
-        """The words, without thoughts."""
-        return without_unopened("".join(self._text))
+        """The words, without thoughts; all of them where thoughts that were taken for granted did not end."""
+        words = self._all if self._thinks and self._thoughts.unfinished else self._text
+        return without_unopened("".join(words))
+
+    @property
+    def thinks(self) -> bool:
+        """Whether its thoughts ended and never began."""
+        return without_unopened(all_of_it := "".join(self._all)) != all_of_it
 
     @property
     def is_empty(self) -> bool:
@@ -48,6 +56,7 @@ class Whole:
         text = getattr(choice.delta, "content", None)
         text = text if isinstance(text, str) else ""
         moves = bool(text or parts or self.finish or getattr(choice.delta, "reasoning_content", None))
+        self._all.append(text)
         text = self._thoughts.add(text)
         self._text.append(text)
         return self._prose.add(text), moves

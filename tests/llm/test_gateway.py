@@ -308,6 +308,16 @@ async def test_thoughts_in_an_answer_are_no_part_of_it(
     assert not "".join(pieces).startswith("<think")
 
 
+async def test_thoughts_that_never_begin_are_shown_once_at_most(gateway: GatewayProcess, server: ModelServer) -> None:
+    """Where a template has said their beginning, nobody can tell before they end; from then on it is known."""
+    thought = "One and one.\n</think>\n\nIt is 2."
+    server.script(Reply(thought), Reply(thought), Reply("It is 3."), Reply("It is 4."))
+    model = gateway.model(server, "thinker")
+    answers = [await answer(model) for _ in range(4)]
+    assert [reply.text for _, reply in answers] == ["It is 2.", "It is 2.", "It is 3.", "It is 4."]
+    assert ["".join(pieces).strip() for pieces, _ in answers][1:] == ["It is 2.", "", "It is 4."]
+
+
 async def test_nothing_but_thoughts_is_no_answer(gateway: GatewayProcess, server: ModelServer) -> None:
     server.script(Reply("<think> 1 + 1", finish="length"), Reply("<think> 1 </think>"))
     error = await failure(gateway.model(server))
