@@ -170,10 +170,12 @@ def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def hidden(value: JsonValue) -> JsonValue:
-    """The same JSON without the secrets in its texts."""
+    """The same JSON without the secrets in its texts. Lines in a list are one text: a key goes over many."""
     match value:
         case str():
             return without_secrets(value)[0]
+        case list() if value and all(isinstance(part, str) and "\n" not in part for part in value):
+            return list(without_secrets("\n".join(map(str, value)))[0].split("\n"))
         case list():
             return [hidden(part) for part in value]
         case dict():

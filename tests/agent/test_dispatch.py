@@ -241,3 +241,14 @@ async def test_a_tool_that_was_cancelled_from_within_answers_its_call(harness: H
     answers = {message.call_id: message.text for message in model.asked[-1] if message.role is Speaker.TOOL}
     assert "`look` broke (id " in answers["c1"]
     assert "error" not in answers["c2"]
+
+
+async def test_a_key_over_many_lines_of_a_result_is_hidden_whole() -> None:
+    key = ["-----BEGIN PRIVATE KEY-----", *["MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIB"] * 3]
+
+    async def look(_caller: Caller, _asked: Arguments) -> Result:
+        return Result("Seen.", {"lines": ["before", *key, "-----END PRIVATE KEY-----", "after"], "rows": [["a", 1]]})
+
+    result = await call(replace(LOOK, run=look))
+    assert isinstance(result, Result)
+    assert result.data == {"lines": ["before", *["[secret: private-key]"] * 5, "after"], "rows": [["a", 1]]}
