@@ -28,6 +28,7 @@ from agent.runs.budgets import BudgetService
 from agent.stores import Context, Conversations, Turn
 from agent.tools.dispatch import Dispatcher
 
+STILL_WAITS = "_Stopped by {}. What was asked above still waits for its answer._"
 OVERFLOWS = 3  # of one step, each of which makes the conversation shorter
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
 
@@ -76,7 +77,10 @@ class TurnLoop:
         talk, begun_s = Conversation.of(context), _now_s()
         history = talk.history
         while True:
-            if await self._calls.answer(turn, talk, control) or await self._command(turn, talk, control):
+            if await self._calls.answer(turn, talk, control):
+                await self._say_stopped(turn, control)
+                return
+            if await self._command(turn, talk, control):
                 return
             so_far = since_request(history)
             limit = circles(so_far) or reached(self._limits, so_far, seconds=_now_s() - begun_s)
@@ -87,6 +91,12 @@ class TurnLoop:
                 history += await control.hear(turn)
             if await self._step(turn, talk, control):
                 return
+
+    async def _say_stopped(self, turn: Turn, control: TurnControl) -> None:
+        """Where somebody ended a turn that waits for people by now: that the rest was ended, and what was not."""
+        if control.by is not None:
+            text = STILL_WAITS.format(control.by.shown)
+            await self._delivery.put(f"stopped:{turn.id}", turn.thread, Content(text=text), urgent=True)
 
     async def _end(self, turn: Turn, history: Sequence[ModelMessage], content: Content) -> None:
         said, key = ModelMessage(Role.ASSISTANT, content.text), REPLY_KEY.format(turn.id, history[-1].id)

@@ -139,6 +139,20 @@ async def test_a_stop_waits_for_what_changes_something_and_says_so(harness: Harn
         assert end.role is Role.ASSISTANT
 
 
+async def test_a_stop_beside_a_question_says_that_it_still_waits(harness: Harness, slow: SlowTools) -> None:
+    ask = ToolCall("c1", "ask_user", json.dumps({"question": "Which?", "choices": ["a", "b"]}))
+    look = ToolCall("c2", "look_long", json.dumps({"what": "a"}))
+    harness.model = ScriptedModel(ModelReply("", (ask, look), "m"), ModelReply("b it is.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look at a"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("stop", person=BOB))
+        told = "_Stopped by bob. What was asked above still waits for its answer._"
+        await harness.until(lambda: harness.adapter.texts() == [told])
+        await brain.router.accept(clicked(harness.adapter.button("answer")))
+        await harness.until(lambda: "b it is." in harness.adapter.texts())
+
+
 async def test_nobody_stops_a_run_in_the_name_of_whose_turn_it_is(harness: Harness, slow: SlowTools) -> None:
     """Bob cannot have Alice's run stopped by speaking up while a turn of hers is at work."""
     async with harness.open() as brain:
