@@ -5,7 +5,7 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Connection
 
 from agent.brain import Brain
+from agent.conversation.guards import TurnLimits
 from agent.domain.content import Card
 from agent.domain.inbound import Attachment, Inbound, Person
 from agent.ports import Model, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
@@ -80,6 +81,7 @@ class Story:
     before: Sequence[Inbound] = ()
     person: Person = ALICE
     files: tuple[Attachment, ...] = ()
+    limits: TurnLimits = field(default_factory=TurnLimits)
 
 
 def over(harness: Harness, brain: Brain, story: Story) -> bool:
@@ -97,7 +99,7 @@ async def talk(harness: Harness, brain: Brain, lives: Lives, story: Story, asked
             while not (handed[0].done() and over(harness, brain, story)):
                 for content in harness.adapter.shown:
                     for button in content.card.buttons if content.card else ():
-                        wanted = button.action == "approve" or (button.action == "answer" and button.label == "3")
+                        wanted = button.action in {"approve", "continue"} or button.label == "3"
                         if wanted and (button.action, button.subject) not in clicks:
                             clicks.add((button.action, button.subject))
                             handed.append(
@@ -115,6 +117,7 @@ async def talk(harness: Harness, brain: Brain, lives: Lives, story: Story, asked
 
 async def once(harness: Harness, lives: Lives, story: Story, commits: int) -> bool:
     """A story in which the bot dies after so many commits; whether it did."""
+    harness.options = replace(harness.options, limits=story.limits)
     harness.model, asked = story.model(), said(story.asked, files=story.files, person=story.person)
     async with harness.open() as brain:
         for words in story.before:
@@ -136,7 +139,7 @@ async def once(harness: Harness, lives: Lives, story: Story, commits: int) -> bo
 
 
 def asks(card: Card | None) -> bool:
-    return card is not None and any(button.action in {"approve", "answer"} for button in card.buttons)
+    return card is not None and any(button.action in {"approve", "answer", "continue"} for button in card.buttons)
 
 
 async def trained_once(harness: Harness, brain: Brain) -> None:
@@ -147,6 +150,23 @@ async def trained_once(harness: Harness, brain: Brain) -> None:
     answered = [message.call_id for message in history if message.role is Role.TOOL]
     assert sorted(answered) == ["c1", "c2", "c3", "c4"]
     assert [message.text for message in history if message.role is Role.USER] == ["look around, ask me, and train"]
+
+
+class Halting:
+    """A model that looks once a turn until it is told to go on."""
+
+    async def stream(
+        self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]
+    ) -> AsyncIterator[str | ModelReply]:
+        calls = () if messages[-1].text == "Go on." else (ToolCall("c1", "list_runs", "{}"),)
+        yield ModelReply("" if calls else ANSWER, calls, "m")
+
+
+async def went_on_once(harness: Harness, brain: Brain) -> None:
+    session_id = await brain.stores.conversations.session_of(THREAD, create=False)
+    history = (await brain.stores.conversations.context(session_id or "")).history
+    assert [message.text for message in history if message.role is Role.USER] == ["look around", "Go on."]
+    assert len(harness.adapter.texts()) == 2
 
 
 class Counts:
@@ -194,11 +214,13 @@ FORGET = Story(
     (said("the canary sings", person=BOB), said("a sparrow")),
     BOB,
 )
+GO_ON = Story(Halting, "look around", ANSWER, went_on_once, limits=TurnLimits(steps=1))
 COMMANDS = [
     Story(Counts, "undo", "I forgot the last turn: “two”", reads("one", "I read 1."), BEFORE),
     Story(Counts, "compact", "_I summarised the 4 messages", reads(SUMMARY), BEFORE),
     Story(Counts, "new", "_A fresh start", reads(), BEFORE),
     pytest.param(FORGET, marks=pytest.mark.faults),
+    pytest.param(GO_ON, marks=pytest.mark.faults),
 ]
 
 
