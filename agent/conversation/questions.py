@@ -61,6 +61,10 @@ class QuestionService:
         """The open questions of a thread, the oldest first."""
         return await self._questions.open_in(thread)
 
+    async def waits(self, turn: Turn) -> bool:
+        """Whether people are being asked something in this turn."""
+        return any(question.turn_id == turn.id for question in await self._questions.open_in(turn.thread))
+
     async def open_for(self, thread: Thread, person: Person) -> Question | None:
         """The oldest open question that this person's words in a thread answer."""
         asked = await self._questions.open_in(thread)

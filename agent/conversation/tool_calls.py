@@ -27,6 +27,10 @@ UNKNOWN_OUTCOME = (
     '{"error": "This call was begun before a restart and its outcome is unknown. '
     'Check the state before you repeat it."}'
 )
+ASKED_FIRST = (
+    '{"error": "You asked people first, and this was not done, as their answer may change it. '
+    'Call it again after the answer, where it still fits."}'
+)
 NOT_ASKED = '{"text": "People stopped this turn before they were asked about the call. Nothing was done."}'
 FOR_COMMANDS = '{"error": "People do that themselves, with a command."}'
 CANCELLED = '{"text": "People stopped this turn before the call had ended. It only reads, so nothing was changed."}'
@@ -108,6 +112,8 @@ class ToolCalls:
         asks, reads = self._dispatcher.asks(call.name), self._dispatcher.effect(call.name) is Effect.READ
         if not reads and await self._approvals.waits(turn, call):
             return None
+        if not (asks or reads) and await self._questions.waits(turn):
+            return ASKED_FIRST
         if not (asks or reads) and not await self._conversations.start_call(turn.id, call.id):
             return UNKNOWN_OUTCOME
         try:

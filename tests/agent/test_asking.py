@@ -6,6 +6,7 @@ from datetime import timedelta
 from agent.domain.content import Card
 from agent.ports import ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
+from tests.agent.slow_tools import SlowTools
 from tests.fakes import ALICE, BOB, GUEST, ScriptedModel, clicked, said
 
 ASKS = {"question": "Which column should I predict?", "choices": ["age", "health"]}
@@ -48,6 +49,25 @@ async def test_a_question_waits_over_a_restart_and_a_button_answers_it_once(harn
         ('{"text": "bob answered: health"}', "c1")
     ]
     assert (question_of(harness).buttons, question_of(harness).footer) == ((), "bob: health")
+
+
+async def test_nothing_is_changed_before_the_answer_to_a_question_of_the_same_reply(harness: Harness) -> None:
+    slow = SlowTools()
+    slow.go_on.set()
+    harness.toolsets = (slow,)
+    calls = (ToolCall("c1", "ask_user", json.dumps(ASKS)), ToolCall("c2", "change", '{"what": "a"}'))
+    again = call("change", {"what": "b"}, 3)
+    harness.model = model = ScriptedModel(ModelReply("", calls, "m"), again, ModelReply("Changed.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("change it"))
+        await asked(harness)
+        await brain.router.idle()
+        assert slow.begun == []
+        await brain.router.accept(clicked(harness.adapter.button("answer")))
+        await harness.until(lambda: "Changed." in harness.adapter.texts())
+    assert slow.ended == ["b"]
+    told = {message.call_id: message.text for message in model.asked[1] if message.role is Role.TOOL}
+    assert "You asked people first" in told["c2"]
 
 
 async def test_words_of_who_was_asked_are_an_answer_and_those_of_others_are_not(harness: Harness) -> None:
