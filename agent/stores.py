@@ -271,6 +271,9 @@ class Approvals(Protocol):
     async def ask(self, approval: Approval, card: Content) -> bool:
         """Store a question, pause its turn and show its card; False when this call was asked about before."""
 
+    async def asked(self, turn_id: str, call_id: str) -> bool:
+        """Whether people were asked about a call, whatever became of that."""
+
     async def get(self, approval_id: str) -> Approval:
         """Raises `NotFound`."""
 

@@ -219,9 +219,8 @@ class ApprovalService:
         return needed.plan
 
     async def waits(self, turn: Turn, call: ToolCall) -> bool:
-        """Whether people are being asked about this call already."""
-        pending = await self._approvals.of_state(ApprovalState.PENDING)
-        return any((asked.turn_id, asked.call_id) == (turn.id, call.id) for asked in pending)
+        """Whether people were asked about this call, so that it is answered by what becomes of that."""
+        return await self._approvals.asked(turn.id, call.id)
 
     async def may_decide(self, approval: Approval, person: Person) -> bool:
         """Whether this question waits for this person."""

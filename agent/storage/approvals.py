@@ -83,6 +83,12 @@ class SqlApprovals:
             return False
         return True
 
+    async def asked(self, turn_id: str, call_id: str) -> bool:
+        """Whether people were asked about a call, whatever became of that."""
+        query = select(approval.c.id).filter_by(turn_id=turn_id, call_id=call_id)
+        found = await self._database.read(lambda connection: connection.execute(query).one_or_none())
+        return found is not None
+
     async def get(self, approval_id: str) -> Approval:
         """One question."""
         return as_approval(await self._row(approval_id))

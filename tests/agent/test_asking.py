@@ -1,13 +1,19 @@
 """A model asks people and waits for them, over restarts; and shows its plan in one card."""
 
+import asyncio
 import json
 from datetime import timedelta
+from pathlib import Path
 
 from agent.domain.content import Card
+from agent.domain.policy import Effect
 from agent.ports import ModelReply, Role, ToolCall
+from agent.tools.tool import Caller, Result, Tool
 from tests.agent.conftest import Harness
-from tests.agent.slow_tools import SlowTools
-from tests.fakes import ALICE, BOB, GUEST, ScriptedModel, clicked, said
+from tests.agent.slow_tools import SlowTools, What
+from tests.agent.test_dispatch import Family
+from tests.agent.test_turns import attached
+from tests.fakes import ALICE, BOB, GUEST, THREAD, ScriptedModel, clicked, said
 
 ASKS = {"question": "Which column should I predict?", "choices": ["age", "health"]}
 
@@ -68,6 +74,36 @@ async def test_nothing_is_changed_before_the_answer_to_a_question_of_the_same_re
     assert slow.ended == ["b"]
     told = {message.call_id: message.text for message in model.asked[1] if message.role is Role.TOOL}
     assert "You asked people first" in told["c2"]
+
+
+async def test_a_call_that_is_carried_out_after_a_click_is_answered_once(harness: Harness, csv: Path) -> None:
+    """Its turn goes on meanwhile, as another of its calls was answered."""
+    slow, seen, read = SlowTools(), asyncio.Event(), asyncio.Event()
+
+    async def look(_caller: Caller, _asked: What) -> Result:
+        read.set()
+        await seen.wait()
+        return Result("Seen.")
+
+    harness.toolsets = (slow, Family(Tool("look_away", "Look away.", What, Effect.READ, run=look)))
+    calls = (ToolCall("c1", "change", '{"what": "a"}'), ToolCall("c2", "ask_user", json.dumps(ASKS)))
+    away, bobs = call("look_away", {}, 3), ModelReply("Bob's.", (), "m")
+    harness.model = model = ScriptedModel(ModelReply("", calls, "m"), away, bobs, ModelReply("Changed.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("change it", files=attached(csv)))  # a file may be behind the call, so it asks
+        await asked(harness)
+        await brain.router.accept(said("look away", person=BOB))
+        await read.wait()
+        await brain.router.accept(clicked(harness.adapter.button("answer")))  # what goes on waits for Bob's turn
+        await brain.router.accept(clicked(harness.adapter.button("approve")))
+        await harness.until(lambda: slow.begun == ["a"])
+        seen.set()
+        await harness.until(lambda: "Bob's." in harness.adapter.texts())
+        await brain.router._turns[THREAD.key].idle()
+        slow.go_on.set()
+        await harness.until(lambda: "Changed." in harness.adapter.texts())
+    told = [message.text for message in model.asked[-1] if message.call_id in {"c1", "c2"}]
+    assert sorted(told) == ['{"text": "alice answered: health"}', '{"text": "ended a"}']
 
 
 async def test_words_of_who_was_asked_are_an_answer_and_those_of_others_are_not(harness: Harness) -> None:
