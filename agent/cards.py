@@ -80,7 +80,8 @@ def data_card(report: DataReport) -> Card:
         for column in report.columns[:MAX_COLUMNS_SHOWN]
     ]
     hidden = len(report.columns) - len(rows)
-    lines = [f"- {text}" for text in (*report.problems, *report.warnings)]
+    leaks = [f"“{leak.column}” gives the target away: {leak.why}. A training leaves it out." for leak in report.leaks]
+    lines = [f"- {text}" for text in (*report.problems, *leaks, *report.warnings)]
     facts = [
         Fact(name="Rows", value=f"{report.rows:,}"),
         Fact(name="Columns", value=str(len(report.columns))),
@@ -94,7 +95,7 @@ def data_card(report: DataReport) -> Card:
     return Card(
         kind="data",
         title=f"Data: {report.dataset.name}",
-        tone="bad" if report.problems else "warn" if report.warnings else "neutral",
+        tone="bad" if report.problems else "warn" if lines else "neutral",
         body="\n".join(lines),
         facts=tuple(facts),
         table=Table(columns=("column", "kind", "missing", "distinct", "values"), rows=tuple(rows)),

@@ -564,6 +564,8 @@ def _names(report: dict[str, Any], kind: str = "") -> tuple[str, ...]:
 def _target(asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
     """The column to predict and how it was chosen, where the person did not name it; None and a question for which."""
     names = [column["name"] for column in report.get("columns", ()) if column.get("kind") not in {"image", "datetime"}]
+    if not names and report.get("columns"):
+        return None, "There is no column to predict: the card says what the file needs."
     columns = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
     read = report.get("text_column")
     named, sure = target_in(asked, [name for name in names if name != read])
@@ -585,8 +587,11 @@ def _target(asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple
 
 
 def _task_in(asked: str, *, has_text: bool) -> str | None:
-    """The task type that a request names, of those that the data allow; the longest word says most."""
-    fitting = (task for task in TASKS.values() if has_text or not task.needs_text)
+    """The task type that a request names; the longest word says most.
+
+    “text” is a word of many requests, and means texts where the data have some; who says “translate” means it.
+    """
+    fitting = (task for task in TASKS.values() if has_text or not (task.needs_text and task.asks_for_target))
     words = asked.lower()
     said = [(len(word), task.name) for task in fitting for word in task.words if re.search(rf"\b{word}\b", words)]
     return max(said, key=lambda pair: pair[0])[1] if said else None

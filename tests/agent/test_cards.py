@@ -1,7 +1,7 @@
 """How numbers and classes read on cards."""
 
 from agent.cards import data_card
-from agent.domain.datasets import ColumnReport, DataReport, DatasetRef, TargetReport
+from agent.domain.datasets import ColumnReport, DataReport, DatasetRef, Leak, TargetReport
 from agent.domain.runs import Outcome, RunState, Score, Scorecard
 from agent.runs.cards.run_cards import result_card
 from tests.agent.test_rules import run_at
@@ -14,6 +14,11 @@ def test_the_classes_of_a_target_read_as_counts_with_the_share_of_the_rarest() -
         encoding="utf-8", delimiter=",", preview=(), target=target,
     )  # fmt: skip
     assert data_card(report).facts[-1].value == "fraud: 2,950 × 0, 50 × 1 (1.7 %)"
+    leak = Leak(column="code", accuracy=1.0, why="each value goes with one class")
+    told = data_card(report.model_copy(update={"leaks": (leak,), "warnings": ("odd",)}))
+    assert told.body.splitlines() == [
+        "- “code” gives the target away: each value goes with one class. A training leaves it out.", "- odd",
+    ]  # fmt: skip
     many = target.model_copy(update={"classes": tuple((f"c{n}", 9 - n) for n in range(7))})
     shown = data_card(report.model_copy(update={"target": many})).facts[-1].value
     assert shown == "fraud: 9 × c0, 8 × c1, 7 × c2, 6 × c3, 5 × c4 and 2 more classes"

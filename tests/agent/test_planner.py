@@ -600,6 +600,17 @@ async def test_what_a_text_is_classified_into_is_the_target() -> None:
     assert target_in("classify library", ["text", "library"]) == ("library", True)
 
 
+async def test_a_translator_of_a_table_without_texts_is_no_classifier() -> None:
+    said = await after_a_look("train a translator on this", REPORT)
+    assert json.loads(said.calls[0].arguments)["task"] == "translation"
+
+
+async def test_a_file_without_a_column_to_predict_is_said_to_have_none() -> None:
+    report = {"dataset": {"name": "pets.zip"}, "columns": [{"name": "image", "kind": "image"}]}
+    said = await after_a_look("train an image classifier", report)
+    assert (said.calls, said.text) == ((), "There is no column to predict: the card says what the file needs.")
+
+
 async def test_a_language_model_is_asked_for_without_a_column() -> None:
     asked = user("train a language model on this, block length 128", "book.jsonl")
     (look,) = (await reply(asked)).calls
