@@ -512,6 +512,7 @@ def _plan(request: _Asked, report: dict[str, Any], messages: Sequence[ModelMessa
     intent, asked = _wanted(request, messages), request.words
     before = _last_plan(messages) if intent == "again" else {}
     task = _task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task")
+    task = _of_images(task, report.get("suggested_task")) if task else None
     found = quoted_target(asked) or before.get("target") or report.get("suggested_target")
     if task and not TASKS[task].needs_target:
         target, words = None, ""
@@ -595,6 +596,14 @@ def _task_in(asked: str, *, has_text: bool) -> str | None:
     words = asked.lower()
     said = [(len(word), task.name) for task in fitting for word in task.words if re.search(rf"\b{word}\b", words)]
     return max(said, key=lambda pair: pair[0])[1] if said else None
+
+
+def _of_images(task: str, suggested: str | None) -> str:
+    """The task of the same answer for images, where the data are some: a regression is a word of both."""
+    if suggested is None or TASKS[suggested].data == TASKS[task].data or TASKS[suggested].data != "images":
+        return task
+    answer = TASKS[task].answer
+    return next((other.name for other in TASKS.values() if (other.data, other.answer) == ("images", answer)), task)
 
 
 def _place(asked: str, before: dict[str, Any], file: str = "") -> dict[str, Any]:

@@ -600,6 +600,13 @@ async def test_what_a_text_is_classified_into_is_the_target() -> None:
     assert target_in("classify library", ["text", "library"]) == ("library", True)
 
 
+async def test_a_regression_of_images_is_one() -> None:
+    columns = [{"name": "image", "kind": "image"}, {"name": "age", "kind": "number"}]
+    report = {"dataset": {"name": "faces.zip"}, "columns": columns, "suggested_target": "age"}
+    said = await after_a_look("train a regression on age", report | {"suggested_task": "image_regression"})
+    assert json.loads(said.calls[0].arguments)["task"] == "image_regression"
+
+
 async def test_a_translator_of_a_table_without_texts_is_no_classifier() -> None:
     said = await after_a_look("train a translator on this", REPORT)
     assert json.loads(said.calls[0].arguments)["task"] == "translation"

@@ -185,7 +185,7 @@ def _warnings(
     found += [
         f"“{c['name']}” is missing in {c['missing'] / table.rows:.0%} of the rows."
         for c in columns
-        if c["kind"] != "empty" and c["name"] != target and c["missing"] > table.rows / 2
+        if c["kind"] != "empty" and c["name"] not in used and c["missing"] > table.rows / 2
     ]
     private = personal(table)
     if private:
