@@ -3,6 +3,7 @@
 import datetime as dt
 from pathlib import Path
 
+import numpy as np
 import pytest
 from openpyxl import Workbook
 
@@ -178,3 +179,9 @@ def test_dates_of_other_ways_are_dates_with_their_numbers(form: str, tmp_path: P
     assert feature["kind"] == "datetime"
     numbers = encode(read_table(tmp_path / "data.csv").columns, [feature])
     assert numbers[:, 0].tolist() == [(day - dt.date(2000, 1, 1)).days for day in days]
+
+
+@pytest.mark.parametrize(("cell", "value"), [("52.8 kg", 52.8), ("1.234,50 €", 1234.5), ("80,8", 80.8), ("7", 7.0)])
+def test_a_single_row_is_encoded_as_a_file_is_read(cell: str, value: float) -> None:
+    assert encode({"a": [cell]}, [{"column": "a", "kind": "number"}]).tolist() == [[value]]
+    assert np.isnan(encode({"a": ["much", ""]}, [{"column": "a", "kind": "number"}])).all()

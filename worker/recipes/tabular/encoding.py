@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.common.estimators import read_estimator
-from worker.recipes.common.table import is_missing, number
+from worker.recipes.common.numerals import plain_numbers
+from worker.recipes.common.table import MISSING, is_missing, number
 
 Feature = dict[str, Any]
 _DATE = re.compile(r"\s*(\d{1,4})[-/.](\d{1,2})[-/.](\d{1,4})(?:[ T](\d{1,2}):(\d{2}))?.*")
@@ -42,6 +43,10 @@ def width(feature: Feature) -> int:
 
 def _numbers(cells: Sequence[str], _: Feature) -> NDArray[np.float64]:
     known = {cell: number(cell) for cell in set(cells)}
+    odd = [cell for cell, value in known.items() if value is None and not is_missing(cell)]
+    if odd:  # in a row that somebody wrote for a prediction: those of a file were read so already
+        plain = plain_numbers({"": odd}, MISSING)[0].get("", odd)
+        known |= {cell: number(value) for cell, value in zip(odd, plain, strict=True)}
     return np.array([np.nan if (value := known[cell]) is None else value for cell in cells], dtype=np.float64)
 
 
