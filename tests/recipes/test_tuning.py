@@ -72,6 +72,7 @@ def test_every_answer_of_a_chat_is_an_example_and_a_conversation_stays_together(
     "row",
     [
         {"prompt": "Why?", "chosen": "So.", "rejected": "No."},
+        {"chosen": "\n\nHuman: Why?\n\nAssistant: So.", "rejected": "\n\nHuman: Why?\n\nAssistant: No."},
         {"prompt": [{"role": "user", "content": "Why?"}], "chosen": [{"role": "assistant", "content": "So."}],
          "rejected": [{"role": "assistant", "content": "No."}]},
         {"prompt": "Why?", "chosen": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}],

@@ -3,12 +3,13 @@
 - a prompt and an answer: columns `prompt` and `completion` (or instruction, question; response, output, answer), or any
   other two; a third column `input` or `context` goes below the prompt
 - chats: a column `messages` with a JSON list of `{"role": …, "content": …}`; every answer in it is learned
-- preferences: `prompt`, `chosen` and `rejected`
+- preferences: `prompt`, `chosen` and `rejected`, or two chats that differ in their end, also as `Human: … Assistant: …`
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from worker.recipes.language.chat import BELOW, Message, asked, text_of, with_be
 _PROMPTS = ("prompt", "instruction", "question", "query")
 _ANSWERS = ("completion", "response", "output", "answer", "answers")
 _CHATS = ("messages", "conversations", "conversation", "chat")
+_SPEAKERS = re.compile(r"\n\n(Human|Assistant):")
 _CHOSEN, _REJECTED = "chosen", "rejected"
 _ROLES = {
     "system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant",
@@ -138,7 +140,7 @@ def together(examples: Sequence[Example]) -> list[Hashable]:
 
 
 def _is_chat(cell: str) -> bool:
-    return cell.lstrip().startswith("[{")
+    return cell.lstrip().startswith(("[{", "Human:"))
 
 
 def _turns(before: list[Message], cell: str, worse: str, row: int, where: str) -> list[Example]:
@@ -166,9 +168,16 @@ def _message(found: dict[str, Any]) -> tuple[str, str | None]:
     return str(found.get("role", found.get("from"))), text_of(said)
 
 
+def _transcript(cell: str) -> list[dict[str, str]]:
+    """The messages of a chat that is written as a text, with who says what in front."""
+    _, *parts = _SPEAKERS.split(f"\n\n{cell.strip()}")
+    turns = zip(parts[::2], parts[1::2], strict=True)
+    return [{"role": speaker.lower(), "content": said.strip()} for speaker, said in turns]
+
+
 def _messages(cell: str, where: str) -> list[Message]:
     try:
-        found: Any = json.loads(cell)
+        found: Any = _transcript(cell) if cell.lstrip().startswith("Human:") else json.loads(cell)
     except ValueError as error:
         raise BadData(f"{where}: a chat must be a JSON list of messages ({error}).") from error
     messages = [_message(m) for m in found if isinstance(m, dict)]
