@@ -132,6 +132,13 @@ def test_the_only_number_beside_moments_is_what_is_forecast(tmp_path: Path) -> N
     assert not any("identifier" in said for said in report["warnings"])
 
 
+def test_two_columns_tell_series_apart_where_one_does_not(tmp_path: Path) -> None:
+    rows = [f"{at:%Y-%m-%d},{shop},{item},{n}" for n, at in enumerate(MONTHS[:30]) for shop in "AB" for item in "xy"]
+    many = read(tmp_path, "\n".join(["date,shop,item,y", *rows]))
+    assert [one.name for one in many.series] == ["A / x", "A / y", "B / x", "B / y"]
+    assert (many.id_column, many.unused) == ("shop and item", [])
+
+
 def test_holes_are_filled_and_said(tmp_path: Path) -> None:
     many = read(tmp_path, monthly(skip=(5, 6)))
     assert many.series[0].values.tolist() == list(range(60))

@@ -34,6 +34,7 @@ UNUSABLE: dict[str, tuple[bytes, list[str]]] = {
     "only spaces": (b" \n\n", ["data.csv is empty"]),
     "header only": (b"a,b\n", ["has a header (a, b) but no rows"]),
     "uneven": (b"a,b\n1,2\n3,4,5\n6\n7,8\n", ["2 columns", "line 3 has 3, line 4 has 1"]),
+    "no name of the first column": (b"a,b\nx,1,2\ny,3,4\n", ["every row one cell more", "often the first"]),
     "open quote": (b'a,b\n1,2\n"3,4\n5,6\n', ["line 3", "never closed"]),
     "text after quote": (b'a,b\n1,2\n"3"x,4\n', ["line 3", "closing quote"]),
     "no header": (b"1.5,2\n3,4\n", ["holds numbers, not column names"]),
@@ -250,6 +251,13 @@ def test_a_column_that_has_a_value_for_one_class_alone_is_a_leak(tmp_path: Path)
     (leak,) = report_of("\n".join(["use,cancelled_on,state", *rows]), tmp_path, target="state")["leaks"]
     assert (leak["column"], leak["accuracy"]) == ("cancelled_on", 1.0)
     assert "whether “cancelled_on” has a value" in leak["why"]
+
+
+def test_classes_that_differ_in_capitals_alone_are_said(tmp_path: Path) -> None:
+    report = report_of(GOOD.replace("\n4,4.5,yes", "\n4,4.5,Yes").replace("\n7,0.5,yes", "\n7,0.5,Yes"), tmp_path)
+    assert (
+        "Classes of “kind” that differ in capitals alone: “yes” and “Yes”. Write each in one way." in report["warnings"]
+    )
 
 
 def test_words_without_letters_are_no_text(tmp_path: Path) -> None:

@@ -58,7 +58,18 @@ def warnings(table: Table, target: str) -> list[str]:
     few = [f"“{label}” ({count})" for label, count in classes if 1 < count < _FEW]
     if few and len(classes) <= 50:
         found.append(f"Classes with fewer than {_FEW} rows, hard to learn and to measure: {', '.join(few[:8])}.")
-    return found + repetition(table, target)
+    return found + _alike(target, [str(label) for label, _ in classes]) + repetition(table, target)
+
+
+def _alike(target: str, labels: Sequence[str]) -> list[str]:
+    """The sentence on classes that differ in their capitals alone."""
+    written: dict[str, list[str]] = {}
+    for label in labels:
+        written.setdefault(label.lower(), []).append(f"“{label}”")
+    same = [" and ".join(ways) for ways in written.values() if len(ways) > 1]
+    if not same:
+        return []
+    return [f"Classes of “{target}” that differ in capitals alone: {', '.join(same[:5])}. Write each in one way."]
 
 
 def _lonely(target: str, counts: Counter[str]) -> list[str]:

@@ -437,6 +437,11 @@ def _columns(
             _add(cells, [record for _, record in kept], known)
     if uneven:
         first = ", ".join(f"line {line} has {count}" for line, count in uneven[:3])
+        if len(uneven) == rows and {count for _, count in uneven} == {len(names) + 1}:
+            raise BadData(
+                f"{name}: the header has {_count(len(names), 'column', 'columns')} but every row one cell more. Name "
+                "the column that the header lacks, often the first."
+            )
         raise BadData(
             f"{name}: the header has {_count(len(names), 'column', 'columns')} but {first}"
             f"{f' (and {len(uneven) - 3} more lines)' if len(uneven) > 3 else ''}. "

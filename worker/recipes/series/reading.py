@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib.util
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -172,11 +173,11 @@ def series_of(table: Table, job: Job) -> Many:
             f"The series{of} has {shortest} {rhythm.steps}; a horizon of {horizon} needs at least "
             f"{2 * horizon + 2}. Ask for a shorter horizon."
         )
-    used = {target, *columns, names[0], *job.drop_columns}
+    used = {target, *columns, *names[0], *job.drop_columns}
     unused = [name for name in table.names if name not in used]
     if unused:
         said.append(f"Not used: {', '.join(unused)}. A forecast learns from the past of “{target}” alone.")
-    return Many(found, rhythm, season, horizon, when, names[0], unused, _counted(said))
+    return Many(found, rhythm, season, horizon, when, " and ".join(names[0]) or None, unused, _counted(said))
 
 
 def _require_chronos(model: str) -> None:
@@ -190,19 +191,21 @@ def _require_chronos(model: str) -> None:
 
 def _names(
     table: Table, wanted: str | None, moments_in: Sequence[str], target: str, at: list[dt.datetime]
-) -> tuple[str | None, list[str]]:
-    """The column that tells series apart, and the name of each row's series; one series where no moment is twice."""
+) -> tuple[list[str], list[str]]:
+    """The columns that tell series apart, and the name of each row's series; one series where no moment is twice."""
     if wanted:
-        column: str | None = find_column(table, wanted, role="id")
-        return column, table.columns[str(column)]
+        column = find_column(table, wanted, role="id")
+        return [column], table.columns[column]
     if len(set(at)) == len(at):
-        return None, [""] * table.rows
+        return [], [""] * table.rows
     others = [name for name in table.names if name not in {*moments_in, target}]
-    for name in sorted(others, key=lambda name: len(set(table.columns[name]))):
-        cells = table.columns[name]
+    others.sort(key=lambda name: len(set(table.columns[name])))
+    words = [name for name in others if describe(table, name)["kind"] in {"category", "boolean"}]
+    for columns in [*itertools.combinations(others, 1), *itertools.combinations(words, 2)]:
+        cells = [" / ".join(row) for row in zip(*(table.columns[name] for name in columns), strict=True)]
         if len(set(zip(cells, at, strict=True))) == len(at):
-            return name, cells
-    return None, [""] * table.rows
+            return list(columns), cells
+    return [], [""] * table.rows
 
 
 def _numbers(table: Table, target: str) -> list[float]:
