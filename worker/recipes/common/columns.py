@@ -6,7 +6,7 @@ import difflib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from worker.recipes.common.table import BadData, Table, is_missing, number
@@ -97,14 +97,13 @@ def column_kind(name: str, counts: Counter[str], *, rows: int, numbers: Sequence
         whole = all_unique and all(value.is_integer() for value in numbers)
         counted = whole and (is_id_name(name) or _consecutive(numbers))
         return "identifier" if counted else "number"
-    if is_dated(counts.elements()):
+    if is_dated(counts):
         return "datetime"
     return _string_kind(counts, present, all_unique=all_unique)
 
 
-def is_dated(cells: Iterable[str]) -> bool:
+def is_dated(counts: Counter[str]) -> bool:
     """Whether nearly all cells are dates."""
-    counts = Counter(cells)
     return sum(times for cell, times in counts.items() if _DATE.fullmatch(cell)) >= 0.95 * counts.total() > 0
 
 

@@ -125,9 +125,16 @@ def _read(cells: Sequence[str], missing: frozenset[str]) -> _Read | None:
 
 def units_of(cells: Iterable[str], missing: frozenset[str]) -> set[str]:
     """The units behind the numbers of a column; none where not every cell has one."""
-    words = [word for cell in cells if (word := cell.strip()).lower() not in missing | _UNKNOWN]
-    found = [match[0] for word in words if (match := _UNIT.search(word)) and _undressed(word[: match.start()])]
-    return set(found) if len(found) == len(words) else set()
+    found, nothing = set[str](), missing | _UNKNOWN
+    for cell in cells:
+        word = cell.strip()
+        if word.lower() in nothing:
+            continue
+        match = _UNIT.search(word)
+        if match is None or not _undressed(word[: match.start()]):
+            return set()
+        found.add(match[0])
+    return found
 
 
 def _undressed(word: str) -> str | None:

@@ -6,6 +6,7 @@ By their names first (text and summary, source and target, en and fr), then by h
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 
 from worker.recipes.common.columns import is_dated
@@ -53,7 +54,7 @@ def text_columns(table: Table) -> dict[str, float]:
     found = {}
     for name in table.names:
         cells = [cell for cell in table.columns[name][:_LOOKED_AT] if not is_missing(cell)]
-        wordy = sum(number(cell) is None for cell in cells) > 0.9 * len(cells) and not is_dated(cells)
+        wordy = sum(number(cell) is None for cell in cells) > 0.9 * len(cells) and not is_dated(Counter(cells))
         if cells and wordy and len(set(cells)) > 0.5 * len(cells):
             chars = sum(map(len, cells)) / len(cells)
             if chars >= _FEW_CHARS:

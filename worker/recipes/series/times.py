@@ -103,9 +103,10 @@ def _forms(texts: Sequence[str]) -> list[str]:
 
 def _read(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
     try:
-        return [dt.datetime.strptime(text, form) if form else _iso(text) for text in texts]  # noqa: DTZ007
+        known = {text: dt.datetime.strptime(text, form) if form else _iso(text) for text in set(texts)}  # noqa: DTZ007
     except ValueError:
         return None
+    return [known[text] for text in texts]
 
 
 def _covered(found: Sequence[dt.datetime]) -> float:

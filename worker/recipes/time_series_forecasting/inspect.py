@@ -28,9 +28,11 @@ def suggest_target(table: Table, *, asked: bool) -> str | None:  # noqa: ARG001 
     columns = moment_columns(table, when)
     others = [name for name in table.names if name not in columns]
     numbers = [name for name in others if describe_column(table, name)["kind"] == "number"]
+    if len(numbers) != 1 or len(others) > 2:
+        return None
     found = moments(moment_cells(table, columns))
     again = found is not None and len(set(found)) < len(found)
-    return numbers[0] if len(numbers) == 1 and len(others) <= 1 + again else None
+    return numbers[0] if len(others) <= 1 + again else None
 
 
 def reads(table: Table, target: str) -> list[str]:
