@@ -62,10 +62,10 @@ def is_data(header: Sequence[str], rows: Sequence[Sequence[str]], *, pairs: bool
 
 
 def without_footer(records: Iterator[Record], said: list[str]) -> Iterator[Record]:
-    """The records without those of a single cell at the end, such as the source of the data."""
+    """The records without those of a few words alone at the end, such as the source of the data."""
     last = list[Record]()
     for record in records:
-        if len(record[1]) == 1:
+        if len(record[1]) == 1 and not _NUMBER.fullmatch(record[1][0]):
             last.append(record)
             continue
         yield from last
