@@ -55,7 +55,7 @@ def test_the_folders_that_all_folders_have_are_the_classes(tmp_path: Path) -> No
 def test_a_test_part_without_classes_is_left_out(tmp_path: Path) -> None:
     table = read(tmp_path, {"train/cat/1.png": DOT, "train/dog/2.png": OTHER, "test/9.png": DOT})
     assert table.columns == {"image": ["train/cat/1.png", "train/dog/2.png"], "label": ["cat", "dog"]}
-    assert "Left out, 1 files of “test” that lie in no folder of a class." in table.warnings
+    assert "Left out, files of “test” that lie in no folder of a class: 1." in table.warnings
 
 
 def test_deep_grey_and_transparent_images_keep_their_tones() -> None:

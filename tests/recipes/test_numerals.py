@@ -113,6 +113,11 @@ def test_titles_of_several_cells_stand_above_the_header(tmp_path: Path) -> None:
     assert found.lines == [5, 6, 7]
 
 
+def test_a_header_that_lacks_most_names_is_no_title(tmp_path: Path) -> None:
+    found = read(tmp_path, "id,name,,,\n" + "1,x,2,3,4\n" * 5)
+    assert found.names == ["id", "name", "unnamed_3", "unnamed_4", "unnamed_5"]
+
+
 def test_a_line_that_names_the_delimiter_is_believed(tmp_path: Path) -> None:
     found = read(tmp_path, "sep=;\na;b;c\n1;0,5;x\n2;0,25;y\n")
     assert found.columns == {"a": ["1", "2"], "b": ["0.5", "0.25"], "c": ["x", "y"]}

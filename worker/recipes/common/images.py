@@ -284,7 +284,7 @@ def _with_classes(folders: dict[str, list[str]], shared: int) -> tuple[dict[str,
     """The files that lie in a folder of a class below that of their part, and the sentence on the others."""
     kept = {file: path for file, path in folders.items() if len(path) > shared + 1}
     bare = Counter(path[-1] if path else "" for file, path in folders.items() if file not in kept)
-    said = [f"Left out, {count:,} files of “{part}” that lie in no folder of a class." for part, count in bare.items()]
+    said = [f"Left out, files of “{part}” that lie in no folder of a class: {count:,}." for part, count in bare.items()]
     return kept, said
 
 

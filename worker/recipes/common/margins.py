@@ -29,7 +29,11 @@ def titles_above(rows: Sequence[Sequence[str]]) -> int:
         for count, row in zip(filled, rows, strict=True)
     )
     above = len(list(takewhile(bool, titles)))
-    return above if above < len(rows) else 0
+    if above == len(rows):
+        return 0
+    first = next((at for at, count in enumerate(filled) if count > 1 and not rows[at][0].startswith("# ")), above)
+    values = any(map(_NUMBER.fullmatch, rows[above]))
+    return min(first, above) if values else above  # what stands above values is a header that lacks names
 
 
 def joined_header(rows: Sequence[Sequence[str]]) -> list[str] | None:
