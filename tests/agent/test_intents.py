@@ -9,7 +9,7 @@ import pytest
 from agent.domain.errors import BadRequest
 from agent.llm.features import WEIGHTS, masked
 from agent.llm.intents import ACT, decide, readings
-from agent.llm.offline import TYPED
+from agent.llm.requests.words import TYPED
 from agent.llm.slots.logs import log_arguments
 from agent.llm.slots.numbers import factors_in, in_figures
 from agent.llm.slots.runs import by_id

@@ -107,6 +107,7 @@ _HOST = re.compile(
     re.IGNORECASE,
 )
 _ENGINE = re.compile(r"\b(?:engine\s*=|on\s+(?:the\s+)?engine)\s*[`\"]?([a-z][\w-]*)", re.IGNORECASE)
+DATA_FILE = re.compile(r"(?<![\w./=-])([\w-][\w.-]*\.(?:csv|tsv|jsonl?|parquet|txt|xlsx|npz))\b")
 SETTING_NAMES = {
     "lr": "learning_rate",
     "epoch": "epochs",

@@ -1,0 +1,132 @@
+"""Requests to train: which task, which target, and with what; as a plan that people approve."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from agent.domain.tasks import TASKS, Answer
+from agent.llm.requests.asked import Request, as_object, last_plan
+from agent.llm.requests.changes import multiplied, place_in
+from agent.llm.requests.meant import wanted
+from agent.llm.requests.words import call, say
+from agent.llm.slots.settings import (
+    all_said,
+    choices_in,
+    clusters_in,
+    held_out_in,
+    horizon_in,
+    settings_in,
+    soon_in,
+    split_in,
+    weights_in,
+)
+from agent.ports import ModelMessage, ModelReply, Role
+from agent.tools.targets import left_out, quoted_target, said_to_predict, target_in
+
+_MOST_NAMED = 40  # columns
+
+
+def again(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
+    """The last plan once more, with what the person wants otherwise."""
+    file = asked.file or last_plan(messages).get("file")
+    for said in reversed(messages):
+        report = as_object(said.text) if said.role is Role.TOOL else {}
+        if "columns" in report and report["dataset"]["name"] == file:
+            return plan(asked, report, messages)
+    return call("inspect_dataset", file=file)
+
+
+def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessage]) -> ModelReply:
+    intent, asked = wanted(request, messages), request.words
+    before = last_plan(messages) if intent == "again" else {}
+    task = task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task")
+    found = quoted_target(asked) or before.get("target") or report.get("suggested_target")
+    if task and not TASKS[task].needs_target:
+        target, words = None, ""
+    elif found and task and not TASKS[task].asks_for_target:
+        target, words = found, ""
+    else:
+        target, words = _target(asked, report, before)
+    if target is None and words:
+        return say(words)
+    known = before.get("settings") or {}
+    settings = known | settings_in(asked) | multiplied(asked, known)
+    if before and settings == known:
+        all_said(asked)
+    seed = settings.pop("seed", before.get("seed"))
+    file = report.get("dataset", {}).get("name")
+    place = place_in(asked, before, str(file))
+    answer = TASKS[task or report.get("suggested_task") or "tabular_classification"].answer
+    if answer is Answer.CLUSTER:
+        settings |= clusters_in(asked)
+    if answer is Answer.TEXT:
+        settings |= choices_in(asked)
+    if answer is Answer.LABEL:
+        settings |= weights_in(asked)
+    if answer is Answer.SERIES:
+        horizon = horizon_in(asked)
+        if horizon is not None:
+            settings["horizon"] = horizon
+            place["max_hours"] = before.get("max_hours")  # “for 24 hours” is how far ahead
+    return call(
+        "start_training",
+        "" if before or intent == "yes" else words,
+        file=file,
+        target=target,
+        task=task,
+        drop_columns=tuple(dict.fromkeys((*(before.get("drop_columns") or ()), *left_out(asked, _names(report))))),
+        settings=settings,
+        test_frac=held_out_in(asked) or before.get("test_frac"),
+        split_by=split_in(asked, _names(report, "datetime")) or before.get("split_by"),
+        seed=int(seed) if seed is not None else None,
+        priority=soon_in(asked),
+        **place,
+    )
+
+
+def _names(report: dict[str, Any], kind: str = "") -> tuple[str, ...]:
+    """The columns of a report, or those of one kind."""
+    return tuple(str(column["name"]) for column in report.get("columns", ()) if kind in {"", column.get("kind")})
+
+
+def _target(asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
+    """The column to predict and how it was chosen, where the person did not name it; None and a question for which."""
+    names = [column["name"] for column in report.get("columns", ()) if column.get("kind") not in {"image", "datetime"}]
+    columns = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
+    read = report.get("text_column")
+    named, sure = target_in(asked, [name for name in names if name != read])
+    if sure:
+        return named, ""
+    said = said_to_predict(asked)
+    if said and "_" in said[0]:
+        file = report.get("dataset", {}).get("name")
+        return None, f"`{file}` has no column `{said[0]}`. Which one should I predict? The columns: {columns}."
+    target = before.get("target") or named or (report.get("target") or {}).get("column")
+    target = target or report.get("suggested_target")
+    if target is None:
+        return None, f"Which column should I predict? The columns: {columns}."
+    if named:
+        return target, f"I take it that you mean `{target}`."
+    if said:
+        return target, f"No column is called that (there are {columns}), so I take `{target}`."
+    return target, f"You did not name the target, so I take `{target}`."
+
+
+def task_in(asked: str, *, has_text: bool) -> str | None:
+    """The task type that a request names, of those that the data allow; the longest word says most."""
+    fitting = (task for task in TASKS.values() if has_text or not task.needs_text)
+    words = asked.lower()
+    said = [(len(word), task.name) for task in fitting for word in task.words if re.search(rf"\b{word}\b", words)]
+    return max(said, key=lambda pair: pair[0])[1] if said else None
+
+
+def what_next(report: dict[str, Any]) -> ModelReply:
+    text = str(report["text"])
+    if report.get("problems"):
+        return say(text)
+    suggested = report.get("suggested_target")
+    if suggested:
+        asks = f"{text} Shall I train a model for `{suggested}`? Say “train a model that predicts `{suggested}`”."
+        return replace(say(asks), offers=str(suggested))
+    return say(f"{text} Say which column I should predict.")
