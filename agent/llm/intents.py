@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from agent.llm.features import TABLE, WEIGHTS, concepts, features, fillers, masked, words_of
 from agent.llm.slots.actions import ACTS, ASKED, ENDS, NOT_DONE, RUN, meant, wish_in
+from agent.llm.slots.changes import changes_in
 from agent.llm.slots.charts import CARD
 from agent.llm.slots.numbers import in_figures
-from agent.llm.slots.settings import changes_in
 
 ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
 SURE, SURE_TO_ACT, MAYBE, VETO = 0.5, 0.6, 0.2, 0.9

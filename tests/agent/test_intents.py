@@ -232,6 +232,10 @@ async def test_a_changed_setting_without_a_number_is_asked_for_and_not_dropped()
         ("encore une fois avec un taux d'apprentissage de 0.01", {"learning_rate": 0.01}),
         ("otra vez con 30 épocas", {"learning_rate": 0.1, "epochs": 30}),
         ("再训练一次，学习率0.01", {"learning_rate": 0.01}),
+        ("nochmal mit einem Viertel der Lernrate und zwölf Epochen", {"learning_rate": 0.025, "epochs": 12}),
+        ("encore une fois avec deux fois moins de taux d'apprentissage", {"learning_rate": 0.05}),
+        ("otra vez con la décima parte de la tasa de aprendizaje y 4 capas", {"learning_rate": 0.01, "layers": 4}),
+        ("再训练一次，学习率改成0.02，6层", {"learning_rate": 0.02, "layers": 6}),
     ],
 )
 async def test_settings_are_read_in_other_languages(words: str, settings: dict[str, float]) -> None:

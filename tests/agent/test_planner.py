@@ -15,7 +15,8 @@ from agent.domain.errors import BadRequest
 from agent.domain.orders import InspectOrder
 from agent.domain.runs import RunState
 from agent.llm.offline import OfflinePlanner
-from agent.llm.slots.settings import choices_in, clusters_in, settings_in, text_in
+from agent.llm.slots.changes import settings_in
+from agent.llm.slots.settings import choices_in, clusters_in, text_in
 from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from agent.tools.targets import target_in
 from tests.agent.conftest import Harness
@@ -268,6 +269,14 @@ def test_what_is_said_of_clusters_is_read(words: str, settings: dict[str, object
         ("lr=5e+1,epochs=4", {"learning_rate": 50, "epochs": 4}),
         ("set the epochs from 10 to 20", {"epochs": 20}),
         ("lr .5 and 1.5k rounds", {"learning_rate": 0.5, "rounds": 1500}),
+        ("lr 0.1 epochs 5 batch size 32", {"learning_rate": 0.1, "epochs": 5, "batch_size": 32}),
+        ("10 epochs 32 batch size", {"epochs": 10, "batch_size": 32}),
+        ("3 epochs 2 gpus, 6 layers", {"epochs": 3, "layers": 6}),
+        ("lora rank 16, alpha 32", {"lora_r": 16, "lora_alpha": 32}),
+        ("photos at 96 pixels, dropout of 0.2", {"image_size": 96, "dropout": 0.2}),
+        ("250 trees with max depth 5", {"rounds": 250, "max_depth": 5}),
+        ("a larger learning rate, say 0.3", {"learning_rate": 0.3}),
+        ("early stopping patience should be 12", {"early_stopping_patience": 12}),
     ],
 )
 def test_numbers_are_read_as_people_write_them(words: str, settings: dict[str, float]) -> None:
@@ -374,6 +383,20 @@ async def test_a_plan_is_made_again_with_what_is_wanted_otherwise(words: str, ch
         ("train a model that predicts health with 2 gpus for 3 hours", {"gpus": 2, "max_hours": 3}),
         ("train a model that predicts health on gpu-2, seed 4", {"host": "gpu-2", "seed": 4}),
         ("train on visits.csv, predict health", {}),
+        ("train a model for health, 90 min tops", {"max_hours": 1.5}),
+        ("train on health but don't take longer than 2 hrs", {"max_hours": 2}),
+        ("train to predict health, two days are fine, no gpu", {"max_hours": 48, "gpus": 0}),
+        ("train to predict health with the data of the last 2 hours", {}),
+        (
+            "trainiere ein Modell für health, höchstens anderthalb Stunden auf gpu-3",
+            {"max_hours": 1.5, "host": "gpu-3"},
+        ),
+        (
+            "entraîne un modèle pour prédire health, une heure et demie au plus, sur deux GPU",
+            {"max_hours": 1.5, "gpus": 2},
+        ),
+        ("entrena un modelo que prediga health, como máximo tres horas y media", {"max_hours": 3.5}),
+        ("训练模型预测health，最多两个半小时", {"max_hours": 2.5}),
     ],
 )
 async def test_hours_gpus_and_host_are_part_of_a_plan(words: str, wanted: dict[str, Any]) -> None:

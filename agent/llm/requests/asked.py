@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from agent.domain.sources import address_in
+from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.runs import by_id
 from agent.ports import ModelMessage, Role
@@ -63,7 +64,8 @@ def _shortened(asked: str) -> str:
 
 def _read(asked: str, messages: Sequence[ModelMessage]) -> str:
     """A request as the readers take it: with figures, and a run that is counted (“the second one”) by its id."""
-    return by_id(in_figures(asked, keep=columns_of(messages)), _started(messages))
+    columns = columns_of(messages)
+    return by_id(with_amounts(in_figures(asked, keep=columns), keep=columns), _started(messages))
 
 
 def _started(messages: Sequence[ModelMessage]) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ from typing import Any
 
 from agent.domain.errors import BadRequest
 from agent.llm.requests.asked import last_plan
+from agent.llm.slots.changes import all_said, changes_in
+from agent.llm.slots.names import setting_called
 from agent.llm.slots.numbers import factors_in
-from agent.llm.slots.settings import SETTING_NAMES, all_said, changes_in
 from agent.ports import ModelMessage
 
 
@@ -24,7 +25,7 @@ def multiplied(asked: str, known: dict[str, Any]) -> dict[str, float | int]:
     """Settings that are to be a multiple of what they were. Raises: BadRequest, where that is not known here."""
     found: dict[str, float | int] = {}
     for said, factor in factors_in(asked).items():
-        key = SETTING_NAMES.get(said.replace(" ", "_"), said.replace(" ", "_"))
+        key = setting_called(said)
         was = known.get(key)
         if not isinstance(was, int | float):
             raise BadRequest(f"I do not know the {said} that it had, so say the number itself, such as “{said} 0.01”.")

@@ -6,9 +6,10 @@ from typing import Any
 from agent.llm.requests.changes import changed, place_in
 from agent.llm.slots.actions import priority_in
 from agent.llm.slots.charts import card_arguments, chart_arguments, results_arguments
+from agent.llm.slots.limits import soon_in
 from agent.llm.slots.logs import log_arguments, wants_csv
 from agent.llm.slots.runs import experiments_arguments, runs_in
-from agent.llm.slots.settings import DATA_FILE, soon_in
+from agent.llm.slots.settings import DATA_FILE
 from agent.ports import ModelMessage
 from agent.tools.targets import quoted_target
 

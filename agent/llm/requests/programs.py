@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from agent.llm.requests.asked import Request, ran_program
 from agent.llm.requests.words import call, say
-from agent.llm.slots.settings import DATA_FILE, changes_in
+from agent.llm.slots.changes import changes_in
+from agent.llm.slots.settings import DATA_FILE
 from agent.ports import ModelMessage, ModelReply
 from agent.tools.training.programs import REQUIREMENTS
 

@@ -10,14 +10,13 @@ from agent.llm.requests.asked import Request, as_object, last_plan
 from agent.llm.requests.changes import multiplied, place_in
 from agent.llm.requests.meant import wanted
 from agent.llm.requests.words import call, say
+from agent.llm.slots.changes import all_said, settings_in
+from agent.llm.slots.limits import soon_in
 from agent.llm.slots.settings import (
-    all_said,
     choices_in,
     clusters_in,
     held_out_in,
     horizon_in,
-    settings_in,
-    soon_in,
     split_in,
     weights_in,
 )

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 from agent.domain.errors import BadRequest
+from agent.llm.slots import names
 
 ASKED = r"^\W*(?:(?:please|now|ok(?:ay)?|so|and|then|hi|hello|hey|(?:can|could|would|will) you|let us|let's)\W+)*"
 RUN = (
@@ -17,10 +18,7 @@ RUN = (
 )
 ACTS = r"(?:stop|cancel|abort|end|kill|pause|hold|resume|unpause|continue|retry|restart|clone|copy|duplicate)"
 NOT_DONE = rf"{ASKED}(?:don['’]?t|do not|never)\s+(?:ever\s+)?{ACTS}\b"
-NAME = (
-    r"(?:learning[ _]rate|lr|epochs?|rounds?|batch[ _]size|seed|num[ _]leaves|max[ _](?:steps|length|new[ _]tokens)"
-    r"|patience|trials|block[ _]length|lora[ _](?:r|alpha)|hidden[ _]size)"
-)
+NAME = names.NAME
 
 # Sounds like a condition, or like another setting, and is none.
 _HARMLESS = (
@@ -72,6 +70,7 @@ _TELLS = re.compile(
 )
 _DEMANDS = re.compile(
     r"\b(?:should|must|shall|ha(?:s|ve) to|use|wants?|would like"
+    r"|(?:is|are) (?:fine|ok(?:ay)?|enough|plenty|all ?right|the (?:most|maximum|limit))"
     r"|needs? (?:an?|at least|more|fewer|less|another|\d+))\b",
     re.IGNORECASE,
 )
