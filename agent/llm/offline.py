@@ -20,6 +20,7 @@ from agent.llm.requests.words import (
     NEITHER,
     NO_PLAN,
     NOT_DECIDED,
+    NOT_READ,
     NOT_UNDERSTOOD,
     NOTHING_TO_ADD,
     TALK,
@@ -30,6 +31,7 @@ from agent.llm.requests.words import (
 )
 from agent.llm.slots.runs import run_to_act_on, runs_in
 from agent.llm.slots.settings import horizon_in, text_in
+from agent.llm.slots.unread import unread
 from agent.ports import ModelMessage, ModelReply, Role, ToolSchema
 from agent.tools.targets import quoted_target, values_in
 
@@ -49,7 +51,7 @@ class OfflinePlanner:
         asked, address = request_of(said, messages, begun)
         try:
             if messages[-1].role is Role.TOOL and begun < len(messages) - 1:
-                yield _after_tool(asked, messages)
+                yield _whole(_after_tool(asked, messages), asked, messages)
             elif said.noticed:
                 yield say(NOTHING_TO_ADD)  # the card above has the rules' own words already
             elif said.refused:
@@ -57,9 +59,17 @@ class OfflinePlanner:
             elif address is not None:
                 yield call("fetch_data", "I fetch the data first.", address=address)
             else:
-                yield _to_request(asked, messages)
+                yield _whole(_to_request(asked, messages), asked, messages)
         except BadRequest as error:  # words or numbers that cannot be read
             yield say(error.text)
+
+
+def _whole(reply: ModelReply, asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
+    """The reply, unless the request says something that its call does not hold: that is asked for, and not dropped."""
+    for one in reply.calls:
+        if missed := unread(one.name, json.loads(one.arguments), asked.words, columns_of(messages)):
+            return say(NOT_READ.format(missed))
+    return reply
 
 
 def _to_request(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:

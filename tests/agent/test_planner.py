@@ -16,7 +16,8 @@ from agent.domain.orders import InspectOrder
 from agent.domain.runs import RunState
 from agent.llm.offline import OfflinePlanner
 from agent.llm.slots.changes import settings_in
-from agent.llm.slots.settings import choices_in, clusters_in, text_in
+from agent.llm.slots.models import choices_in
+from agent.llm.slots.settings import clusters_in, text_in
 from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from agent.tools.targets import target_in
 from tests.agent.conftest import Harness
@@ -386,7 +387,6 @@ async def test_a_plan_is_made_again_with_what_is_wanted_otherwise(words: str, ch
         ("train a model for health, 90 min tops", {"max_hours": 1.5}),
         ("train on health but don't take longer than 2 hrs", {"max_hours": 2}),
         ("train to predict health, two days are fine, no gpu", {"max_hours": 48, "gpus": 0}),
-        ("train to predict health with the data of the last 2 hours", {}),
         (
             "trainiere ein Modell für health, höchstens anderthalb Stunden auf gpu-3",
             {"max_hours": 1.5, "host": "gpu-3"},
@@ -411,8 +411,7 @@ async def test_hours_gpus_and_host_are_part_of_a_plan(words: str, wanted: dict[s
 @pytest.mark.parametrize(
     ("words", "changed"),
     [
-        ("train r-abc123 again on a100 gpus", {}),
-        ("train r-abc123 again on iris2.csv", {}),
+        ("train r-abc123 again on iris2.csv", {"file": "iris2.csv"}),
         ("train r-abc123 again on v2 of the data", {}),
         ("train r-abc123 again, it ran on gpu-1", {}),
         ("train r-abc123 again on gpu-2.", {"host": "gpu-2"}),
@@ -425,6 +424,43 @@ async def test_hours_gpus_and_host_are_part_of_a_plan(words: str, wanted: dict[s
 async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: dict[str, Any]) -> None:
     (call,) = (await reply(user(words))).calls
     assert (call.name, json.loads(call.arguments)) == ("clone_run", {"run": "r-abc123"} | changed)
+
+
+@pytest.mark.parametrize(
+    ("words", "unread"),
+    [
+        ("train a model for health with 3 windmills", "3 windmills"),
+        ("train a model for health with the data of the last 2 hours", "2 hours"),
+        ("train a model for health at 5pm", "5pm"),
+        ("train a model for health tonight", "tonight"),
+        ("train a model for health on the a100", "a100"),
+        ("train a model for health with a gentle learning rate", "learning rate"),
+        ("train a model for health with learning rates 0.01 and 0.02", "0.02"),
+        ("train a model for health, start from t5-small", "t5-small"),
+        ("train r-abc123 again on a100 gpus", "a100"),
+        ("deploy r-abc123 with 3 replicas", "3 replicas"),
+        ("plot the loss in 7 colours", "7 colours"),
+    ],
+)
+async def test_what_no_reader_took_is_asked_for_and_not_dropped(words: str, unread: str) -> None:
+    said = await reply(user(words), called("inspect_dataset"), answered(REPORT)) if "health" in words else None
+    said = said or await reply(user(words))
+    assert not said.calls
+    assert unread in said.text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train a model for health, the file has 20000 rows",
+        "train a model for health on the data of 2024",
+        "train a model for health with 20 epochs instead of 10",
+        "train a model for health for 30 minutes with an 80/20 split",
+    ],
+)
+async def test_numbers_that_wish_for_nothing_are_in_no_plan(words: str) -> None:
+    (call,) = (await after_a_look(words, REPORT)).calls
+    assert call.name == "start_training"
 
 
 async def test_the_end_of_a_very_long_text_is_not_read_but_its_file_is() -> None:

@@ -5,7 +5,9 @@ from typing import Any
 
 from agent.domain.errors import BadRequest
 from agent.llm.requests.asked import last_plan
+from agent.llm.slots.actions import wish_in
 from agent.llm.slots.changes import all_said, changes_in
+from agent.llm.slots.limits import place_said
 from agent.llm.slots.names import setting_called
 from agent.llm.slots.numbers import factors_in
 from agent.ports import ModelMessage
@@ -34,10 +36,10 @@ def multiplied(asked: str, known: dict[str, Any]) -> dict[str, float | int]:
     return found
 
 
-def place_in(asked: str, before: dict[str, Any], file: str = "") -> dict[str, Any]:
-    """Where and how long something runs, as far as it was said now or in the plan before."""
+def place_in(asked: str, before: dict[str, Any], file: str = "", *, ahead: bool = False) -> dict[str, Any]:
+    """Where and how long something runs, as far as it was said now or in the plan before; `ahead` as in the reader."""
     wanted = {name: before.get(name) for name in ("max_hours", "gpus", "host", "engine")}
-    wanted |= {name: value for name, value in changes_in(asked).items() if name in wanted}
+    wanted |= place_said(wish_in(asked), ahead=ahead)
     if file.startswith(str(wanted["host"])):
         wanted["host"] = None  # “on iris2” means iris2.csv
     return wanted

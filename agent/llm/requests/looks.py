@@ -49,15 +49,15 @@ def run_arguments(tool: str, asked: str, run_id: str | None, messages: Sequence[
             return {
                 "run": run_id,
                 **changed(asked, messages),
+                "file": _file_in(asked),
                 "target": quoted_target(asked),
                 "priority": soon_in(asked),
             }
         case "serve_model":
             return {"run": run_id, **place_in(asked, {})}
         case "evaluate_model" | "predict_as_job":
-            named = DATA_FILE.search(asked)
-            file = str(named[1]) if named else ""
-            return {"run": run_id, "file": file or None, **place_in(asked, {}, file)}
+            file = _file_in(asked)
+            return {"run": run_id, "file": file, **place_in(asked, {}, file or "")}
         case "run_logs" | "run_chart" | "run_results" | "set_card":
             return {"run": run_id, **_SAID_OF[tool](asked)}
         case "run_metrics":
@@ -68,3 +68,9 @@ def run_arguments(tool: str, asked: str, run_id: str | None, messages: Sequence[
             return {"run": run_id, "priority": priority_in(asked)}
         case _:
             return {"run": run_id}
+
+
+def _file_in(asked: str) -> str | None:
+    """The data file that is named."""
+    named = DATA_FILE.search(asked)
+    return str(named[1]) if named else None

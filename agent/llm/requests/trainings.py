@@ -1,19 +1,19 @@
 """Requests to train: which task, which target, and with what; as a plan that people approve."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent.domain.tasks import TASKS, Answer
+from agent.domain.tasks import TASKS, Answer, Task
 from agent.llm.requests.asked import Request, as_object, last_plan
 from agent.llm.requests.changes import multiplied, place_in
 from agent.llm.requests.meant import wanted
 from agent.llm.requests.words import call, say
 from agent.llm.slots.changes import all_said, settings_in
 from agent.llm.slots.limits import soon_in
+from agent.llm.slots.models import choices_in, model_in
 from agent.llm.slots.settings import (
-    choices_in,
     clusters_in,
     held_out_in,
     horizon_in,
@@ -37,37 +37,17 @@ def again(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
 
 
 def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessage]) -> ModelReply:
+    """The plan of a training on the data of a report, or the question that it needs answered."""
     intent, asked = wanted(request, messages), request.words
     before = last_plan(messages) if intent == "again" else {}
     task = task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task")
-    found = quoted_target(asked) or before.get("target") or report.get("suggested_target")
-    if task and not TASKS[task].needs_target:
-        target, words = None, ""
-    elif found and task and not TASKS[task].asks_for_target:
-        target, words = found, ""
-    else:
-        target, words = _target(asked, report, before)
+    target, words = _target_for(task, asked, report, before)
     if target is None and words:
         return say(words)
-    known = before.get("settings") or {}
-    settings = known | settings_in(asked) | multiplied(asked, known)
-    if before and settings == known:
-        all_said(asked)
+    file = str(report.get("dataset", {}).get("name"))
+    record = TASKS[task or report.get("suggested_task") or "tabular_classification"]
+    settings = _settings(asked, before, record)
     seed = settings.pop("seed", before.get("seed"))
-    file = report.get("dataset", {}).get("name")
-    place = place_in(asked, before, str(file))
-    answer = TASKS[task or report.get("suggested_task") or "tabular_classification"].answer
-    if answer is Answer.CLUSTER:
-        settings |= clusters_in(asked)
-    if answer is Answer.TEXT:
-        settings |= choices_in(asked)
-    if answer is Answer.LABEL:
-        settings |= weights_in(asked)
-    if answer is Answer.SERIES:
-        horizon = horizon_in(asked)
-        if horizon is not None:
-            settings["horizon"] = horizon
-            place["max_hours"] = before.get("max_hours")  # “for 24 hours” is how far ahead
     return call(
         "start_training",
         "" if before or intent == "yes" else words,
@@ -80,8 +60,39 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
         split_by=split_in(asked, _names(report, "datetime")) or before.get("split_by"),
         seed=int(seed) if seed is not None else None,
         priority=soon_in(asked),
-        **place,
+        **place_in(asked, before, file, ahead=record.answer is Answer.SERIES),
     )
+
+
+def _target_for(task: str | None, asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
+    """The column to predict, as far as the task type needs one; and how it was chosen, or which is asked for."""
+    if task and not TASKS[task].needs_target:
+        return None, ""
+    found = quoted_target(asked) or before.get("target") or report.get("suggested_target")
+    if found and task and not TASKS[task].asks_for_target:
+        return found, ""
+    return _target(asked, report, before)
+
+
+def _settings(asked: str, before: dict[str, Any], task: Task) -> dict[str, Any]:
+    """The settings of the plan before with those that are named now. Raises: BadRequest."""
+    known = before.get("settings") or {}
+    settings = known | settings_in(asked) | multiplied(asked, known)
+    if before and settings == known:
+        all_said(asked)
+    if task.answer is Answer.SERIES and (horizon := horizon_in(asked)) is not None:
+        settings["horizon"] = horizon
+    if task.warm == ("transformers",):
+        settings |= model_in(asked)
+    own = _OF_ANSWER.get(task.answer)
+    return settings | own(asked) if own else settings
+
+
+_OF_ANSWER: dict[Answer, Callable[[str], dict[str, Any]]] = {
+    Answer.CLUSTER: clusters_in,
+    Answer.TEXT: choices_in,
+    Answer.LABEL: weights_in,
+}
 
 
 def _names(report: dict[str, Any], kind: str = "") -> tuple[str, ...]:

@@ -68,6 +68,10 @@ NEITHER = "something else"
 NOT_DECIDED = (
     "That answered my question, so nothing was approved or rejected. Say it once more, or press the card's button."
 )
+NOT_READ = (
+    "I did not understand {}, so nothing was planned or shown without it. Say it in other words, such as “epochs 20”, "
+    "“for 3 hours” or “without the column age”, or leave it out."
+)
 NOTHING_TO_ADD = "I have nothing to add to what the card above says."
 NO_PLAN = {
     "start_training": "All right, nothing was started. Tell me what to change, and I ask again.",

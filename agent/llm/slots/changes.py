@@ -7,7 +7,7 @@ from typing import Any
 from agent.domain.errors import BadRequest
 from agent.llm.slots.actions import wish_in
 from agent.llm.slots.figures import NUMBER, PLAIN, figure
-from agent.llm.slots.limits import place_said
+from agent.llm.slots.limits import SEARCHED, place_said
 from agent.llm.slots.names import NAME, NUMBERED, setting_called
 
 _BETWEEN = (  # a name and its number
@@ -18,11 +18,6 @@ _BETWEEN = (  # a name and its number
 _NAMED = re.compile(rf"\b{NAME}\b", re.IGNORECASE)
 _SETTING = re.compile(rf"\b(?P<name>{NUMBERED})\b{_BETWEEN}{NUMBER}", re.IGNORECASE)
 _COUNTED = re.compile(rf"{NUMBER}(?:\s*[x×]\s*\d+)?[\s-]*(?:different\s+)?\b(?P<name>{NUMBERED})\b", re.IGNORECASE)
-_SEARCHED = re.compile(
-    r"\b(?:search\w*|(?<!fine-)(?<!fine )tun(?:e|ed|ing)|hyper-?parameters?)\b[^.;?!]{0,60}?\bfor (?:up to |at most )?"
-    rf"{PLAIN}\s*min(?:ute)?s?\b|\bminutes\s*[=:]\s*{PLAIN}",
-    re.IGNORECASE,
-)
 _MORE = re.compile(
     rf"{PLAIN}\s+(?:(?:more|fewer|less|extra|additional)\s+{NAME}|{NAME}\s+(?:more|fewer|less|extra)\b)"
     rf"|\b{NAME}\s+by\s+{PLAIN}",
@@ -44,7 +39,7 @@ def settings_in(asked: str) -> dict[str, float | int]:
     if more := _MORE.search(asked):
         raise BadRequest(f"“{more.group()[:60]}” can be read in two ways. Say the whole number, such as “20 epochs”.")
     said = [*_said(asked), *(("trials", count) for count in _TRIALS.findall(asked))]
-    said += [("minutes", searched.group(1) or searched.group(2))] if (searched := _SEARCHED.search(asked)) else []
+    said += [("minutes", searched.group(1) or searched.group(2))] if (searched := SEARCHED.search(asked)) else []
     return {setting_called(name): figure(value) for name, value in said}
 
 
@@ -81,6 +76,5 @@ def changes_in(asked: str) -> dict[str, Any]:
     """
     words = wish_in(asked)
     settings = settings_in(words)
-    place = place_said(_SEARCHED.sub(" ", words))
-    found = {"settings": settings, "seed": settings.pop("seed", None), **place}
+    found = {"settings": settings, "seed": settings.pop("seed", None), **place_said(words)}
     return {name: value for name, value in found.items() if value not in (None, {})}

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from agent.llm.slots.figures import NUMBER, figure
+from agent.llm.slots.figures import NUMBER, PLAIN, figure
 
 FILE_NAME = r"[\w.-]*\.(?:csv|tsv|parquet|jsonl?|xlsx?|txt|zip|gz|py)\b"
 _DURATION = re.compile(
@@ -33,6 +33,11 @@ _MOST = re.compile(
 _MOST_BEHIND = re.compile(
     r"\s*(?:at (?:the )?most|max(?:imum)?|tops|limit|or less|is enough|are enough)\b", re.IGNORECASE
 )
+SEARCHED = re.compile(
+    r"\b(?:search\w*|(?<!fine-)(?<!fine )tun(?:e|ed|ing)|hyper-?parameters?)\b[^.;?!]{0,60}?\bfor (?:up to |at most )?"
+    rf"{PLAIN}\s*min(?:ute)?s?\b|\bminutes\s*[=:]\s*{PLAIN}",
+    re.IGNORECASE,
+)
 _GPUS = re.compile(rf"{NUMBER}\s*gpus?\b|\bgpus?\s*(?:=|:|to)\s*{NUMBER.replace('number', 'later')}", re.IGNORECASE)
 _NO_GPU = re.compile(
     r"\b(?:no|without(?: an?| any| the)?|ohne|sans|sin|keine|(?:not|\w+n['’]t) (?:need|use|want)(?: an?| any| the)?)"
@@ -57,7 +62,7 @@ _PRIORITY = re.compile(
 def place_said(words: str, *, ahead: bool = False) -> dict[str, Any]:
     """Hours, GPUs, host and engine that are named. `ahead`: a time without “at most” is how far to look ahead."""
     found = {
-        "max_hours": _most_hours(words, ahead=ahead),
+        "max_hours": _most_hours(SEARCHED.sub(" ", words), ahead=ahead),  # the minutes of a search are a setting
         "gpus": _gpus(words),
         "host": _first(_HOST, words),
         "engine": _first(_ENGINE, words),

@@ -9,13 +9,6 @@ from agent.tools.targets import QUOTE
 
 # With a file of pairs it is what is to be learned, without one what a model is to do.
 WRITING = re.compile(rf"{ASKED}(?:translate|summari[sz]e|write (?:\w+ )?summar(?:y|ies))\b", re.IGNORECASE)
-_BASE = re.compile(
-    r"\b(?:fine-?tune|tune|model|base|backbone)\s*(?:=|:|is)?\s*[`\"“]?"
-    r"([A-Za-z][\w.-]*/[\w.-]*\w|/[\w./-]*\w)(?!\w)",
-    re.IGNORECASE,
-)
-_TUNED_BY = re.compile(r"\b(sft|dpo|grpo)\b", re.IGNORECASE)
-_LORA_4BIT = re.compile(r"\bqlora\b", re.IGNORECASE)
 _ONE_TEXT = re.compile(r"[“\"](.+)[”\"]", re.DOTALL)
 _BALANCED = re.compile(
     r"\bbalanced? (?:class(?:es)?|weights?)\b|\bclass[_ ]weights?\s*[=:]?\s*balanced\b", re.IGNORECASE
@@ -59,17 +52,6 @@ _KNOWN_GROUPS = re.compile(
     re.IGNORECASE,
 )
 DATA_FILE = re.compile(r"(?<![\w./=-])([\w-][\w.-]*\.(?:csv|tsv|jsonl?|parquet|txt|xlsx|npz))\b")
-
-
-def choices_in(asked: str) -> dict[str, str]:
-    """Settings that are names: the model to begin with (a Hub id or a folder), how an LLM is tuned."""
-    model, method = _BASE.search(asked), _TUNED_BY.search(asked)
-    found = {
-        "model": model.group(1) if model else "",
-        "method": method.group(1).lower() if method else "",
-        "quantization": "4bit" if _LORA_4BIT.search(asked) else "",
-    }
-    return {name: value for name, value in found.items() if value}
 
 
 def weights_in(asked: str) -> dict[str, str]:
