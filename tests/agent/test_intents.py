@@ -183,6 +183,17 @@ NAMES = ("customer_id", "age", "plan", "monthly_fee", "churned")
         ("predict churned, do not use age or plan, with 20 epochs", ("age", "plan"), "churned"),
         ("predict the monthly fee from age and plan", (), "monthly_fee"),
         ("train a model for churned", (), "churned"),
+        ("what I need is a guess of the plan. age is useless", ("age",), "plan"),
+        ("regress age on everything but plan and customer_id", ("customer_id", "plan"), "age"),
+        ("churned is the label, never look at the monthly fee", ("monthly_fee",), "churned"),
+        ("one number per customer_id, please: the monthly fee", (), "monthly_fee"),
+        ("the column is churned.", (), "churned"),
+        ("I think the monthly fee leaks. Detect who churned", ("monthly_fee",), "churned"),
+        ("sortiere die Kunden nach plan, ohne age", ("age",), "plan"),
+        ("age brauchst du nicht, sag churned vorher", ("age",), "churned"),
+        ("estime l'âge des clients, sans churned", ("churned",), "age"),
+        ("estima la edad, ignora el plan", ("plan",), "age"),
+        ("预测年龄，不要用plan", ("plan",), "age"),
     ],
 )
 def test_columns_that_are_left_out_or_read_are_not_the_target(words: str, left: tuple[str, ...], target: str) -> None:
