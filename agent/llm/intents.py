@@ -13,6 +13,7 @@ from agent.llm.slots.actions import ACTS, ASKED, ENDS, NOT_DONE, RUN, meant, wis
 from agent.llm.slots.changes import changes_in
 from agent.llm.slots.charts import CARD
 from agent.llm.slots.numbers import in_figures
+from agent.llm.slots.wishes import is_to_somebody, is_wished
 
 ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
 SURE, SURE_TO_ACT, MAYBE, VETO = 0.5, 0.6, 0.2, 0.9
@@ -50,6 +51,16 @@ _VERBS = {
 _FORBIDS = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why", "how", "what", "did"})
 _TALK = frozenset({"none", "yes", "no", "thanks", "help", "cannot"})
 _ALIKE = ({"train", "predict"}, {"again", "clone_run"})  # of which the conversation says the one that is meant
+PLANNED = frozenset({"train", "again", "clone_run", "serve_model", "evaluate_model", "predict_as_job"})
+_ONCE_MORE = frozenset({"again", "clone_run"})
+_OF_A_RUN = frozenset(
+    {
+        *("run_status", "run_logs", "run_metrics", "run_chart", "run_results", "run_checkpoints", "run_attempts"),
+        *("run_script", "list_runs", "list_queue", "list_experiments", "compare_runs", "serve_model", "evaluate_model"),
+        *("download_artifact", "update_script", "predict_as_job", "serving_token"),
+    }
+)
+_WITHOUT_A_RUN = 0.2  # how much less often such a thing is meant where a file came and no run is known
 # Questions, verbs as names, runs that are left out, and hosts: none asks for an act on the run that is named.
 _NO_WISH = re.compile(
     r"^\W*(?:is|are|was|were|does|do|did|has|have|had|will|(?:would|can|could)(?! (?:you|we please))|should|shall|may"
@@ -64,6 +75,17 @@ _NO_WISH = re.compile(
 _POLITE = re.compile(
     r"^\W*(?:please )?(?:can|could|would|will) you\b|^\W*(?:kannst|konntest|peux|pourrais)[ -](?:du|tu)\b"
 )
+
+
+class Place(NamedTuple):
+    """Where a request is made: whether files came with it, whether runs were started, the columns of the data."""
+
+    with_file: bool = False
+    has_runs: bool = True
+    columns: tuple[str, ...] = ()
+
+
+_ANYWHERE = Place()
 
 
 class Reading(NamedTuple):
@@ -113,25 +135,39 @@ def readings(said: str) -> list[Reading]:
     return sorted(map(Reading, names, chances.tolist()), key=lambda one: -one.chance)
 
 
-def decide(asked: str, *, with_file: bool = False, columns: tuple[str, ...] = ()) -> Decision:
+def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     """What a request is about; a file without words means: look at it.
 
     Raises:
         BadRequest: a run is wanted again with a number that cannot be read.
     """
     if not re.search(r"\w", asked):
-        return Decision("inspect_dataset" if with_file else None)
-    asked = in_figures(asked, keep=columns)
-    found = readings(masked(asked, columns))
+        return Decision("inspect_dataset" if place.with_file else None)
+    asked = in_figures(asked, keep=place.columns)
+    found = _in_place(readings(masked(asked, place.columns)), place)
     best = found[0]
+    if is_to_somebody(asked):
+        return Decision(None)
     if act := _act_in(asked):
-        return Decision("unclear" if act in ACT and _refused(asked, columns) else act)
+        return Decision("unclear" if act in ACT and _refused(asked, place.columns) else act)
     if best.intent in ACT:
         return _acting(best, asked, found)
+    if best.intent in PLANNED and not is_wished(asked):
+        return Decision(None)
     alike = {best.intent, found[1].intent} in _ALIKE
     if best.chance + (found[1].chance if alike else 0.0) >= SURE:
         return Decision(None if best.intent == "none" else best.intent)
     return _between(found)
+
+
+def _in_place(found: list[Reading], place: Place) -> list[Reading]:
+    """The readings by what can be meant here: without a run nothing is done again, and few ask about one."""
+    if place.has_runs or not place.with_file:
+        return found
+    chances = {one.intent: one.chance * (_WITHOUT_A_RUN if one.intent in _OF_A_RUN else 1.0) for one in found}
+    chances["train"] += sum(chances.pop(name) for name in _ONCE_MORE)
+    whole = sum(chances.values())
+    return sorted((Reading(name, chance / whole) for name, chance in chances.items()), key=lambda one: -one.chance)
 
 
 def _refused(asked: str, columns: tuple[str, ...]) -> bool:

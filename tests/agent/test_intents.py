@@ -8,7 +8,7 @@ import pytest
 
 from agent.domain.errors import BadRequest
 from agent.llm.features import WEIGHTS, masked
-from agent.llm.intents import ACT, decide, readings
+from agent.llm.intents import ACT, PLANNED, Place, decide, readings
 from agent.llm.requests.words import TYPED
 from agent.llm.slots.logs import log_arguments
 from agent.llm.slots.numbers import factors_in, in_figures
@@ -98,6 +98,44 @@ def test_other_words_and_other_languages_are_understood(words: str, intent: str)
 )
 def test_what_is_only_spoken_of_is_not_done(words: str) -> None:
     assert intent_of(words) not in ACT
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("please don't train anything for now", "do not launch it yet", "did we train with 500 rounds?"),
+        *("should we retrain with seed 3?", "what if we trained with twice the rounds", "why was it trained on age?"),
+        *(
+            "@bob can you train a model on this",
+            "yesterday I trained it with 20 epochs",
+            "no need to build a model now",
+        ),
+        *("would more epochs help?", "bitte noch nichts trainieren", "sollten wir mit mehr Epochen trainieren?"),
+        *("faut-il entraîner un modèle ?", "todavía no entrenes nada", "先不要训练", "要不要再训练一次？"),
+    ],
+)
+def test_a_training_that_is_only_spoken_of_is_not_planned(words: str) -> None:
+    assert intent_of(words) not in PLANNED
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            "could you train a model for churn?",
+            "don't use age, train a model for churn",
+            "who will churn? train a model",
+        ),
+        *("is it possible to train a classifier for churn?", "train a model, it should take no longer than 2 hours"),
+    ],
+)
+def test_a_training_that_is_asked_for_politely_is_planned(words: str) -> None:
+    assert intent_of(words) == "train"
+
+
+def test_without_a_run_nothing_is_done_again() -> None:
+    words = "once more with feeling: plan from age"
+    assert decide(words, Place(with_file=True, has_runs=False)).intent not in {"again", "clone_run"}
 
 
 def test_what_is_unsure_is_one_of_two_readings() -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from agent.llm.intents import Decision, decide
+from agent.llm.intents import Decision, Place, decide
 from agent.llm.requests.asked import Request, columns_of, last_plan, offered, ran_program
 from agent.llm.slots.runs import runs_in
 from agent.llm.slots.settings import WRITING, text_in
@@ -22,7 +22,8 @@ def decided(asked: Request, messages: Sequence[ModelMessage]) -> Decision:
     """What a request is about, where it also depends on what was said and done before."""
     text = text_in(asked.words)
     words = asked.words.replace(text, "") if text else asked.words  # a model's text is no request
-    decided = decide(words, with_file=bool(asked.files), columns=columns_of(messages))
+    has_runs = bool(last_plan(messages) or runs_in(words)) or ran_program(messages)
+    decided = decide(words, Place(bool(asked.files), has_runs, columns_of(messages)))
     intent = _in_context(decided.intent, asked, messages)
     return decided if intent == decided.intent else Decision(intent)
 
