@@ -9,13 +9,12 @@ import re
 from collections.abc import AsyncIterator, Sequence
 
 from agent.domain.errors import BadRequest
-from agent.domain.tasks import TASKS
 from agent.llm.intents import ACT
-from agent.llm.requests.asked import Request, columns_of, newest, offered, ran_program, request_of
+from agent.llm.requests.asked import Request, columns_of, newest, ran_program, ranked, request_of
 from agent.llm.requests.looks import ABOUT_RUNS, run_arguments
 from agent.llm.requests.meant import decided, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
-from agent.llm.requests.trainings import again, plan, task_in, what_next
+from agent.llm.requests.trainings import again, look_first, plan, what_next
 from agent.llm.requests.words import (
     NEITHER,
     NO_PLAN,
@@ -29,14 +28,20 @@ from agent.llm.requests.words import (
     say,
     which,
 )
-from agent.llm.slots.runs import run_to_act_on, runs_in
+from agent.llm.slots.files import file_named
+from agent.llm.slots.runs import run_to_act_on, runs_in, wants_best
 from agent.llm.slots.settings import horizon_in, text_in
 from agent.llm.slots.unread import unread
 from agent.ports import ModelMessage, ModelReply, Role, ToolSchema
-from agent.tools.targets import quoted_target, values_in
+from agent.tools.targets import values_in
 
 _APPROVES = re.compile(r"^\W*(?:approved?|yes|reject(?:ed)?)\b", re.IGNORECASE)
-_MOST_ABOUT = 300  # characters of a request that say what to predict
+_OF_ONE_RUN = frozenset(
+    {
+        *("serve_model", "evaluate_model", "predict_as_job", "download_artifact", "clone_run"),
+        *("run_status", "run_logs", "run_metrics", "run_chart", "run_checkpoints", "run_script"),
+    }
+)
 
 
 class OfflinePlanner:
@@ -82,29 +87,34 @@ def _to_request(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     found = decided(asked, messages)
     if found.between and not asked.answers:
         return which(found.between, run_id)
-    intent = found.intent
+    return _done(found.intent, asked, messages, run_id)
+
+
+def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:
+    """What a request comes to, by what it is about."""
     match intent:
-        case "train" if (task := task_in(asked.words, has_text=True)) and not TASKS[task].asks_for_target:
-            target = quoted_target(asked.words) if TASKS[task].needs_target else None
-            return call("inspect_dataset", "I look at the data first.", file=asked.file, target=target, task=task)
         case "train" | "yes":
-            target = quoted_target(asked.words) or offered(messages)
-            about = None if target else asked.said[:_MOST_ABOUT]
-            return call("inspect_dataset", "I look at the data first.", file=asked.file, target=target, about=about)
+            return look_first(asked, messages)
         case "again":
             return program_again(asked, run_id) if ran_program(messages) else again(asked, messages)
         case "predict":
-            text = None if asked.file else text_in(asked.words)
-            row = {} if asked.file or text else values_in(asked.words, columns_of(messages))
-            rows = (row,) if row else ()
-            return call("predict", run=run_id, file=asked.file, horizon=horizon_in(asked.words), text=text, rows=rows)
+            return _predict(asked, messages, run_id)
         case "inspect_dataset":
-            return call("inspect_dataset", file=asked.file)
+            return call("inspect_dataset", file=asked.file or file_named(asked.words))
+        case str() if intent in _OF_ONE_RUN and wants_best(asked.words):
+            return call("list_experiments", "I look which is the best first.")
         case str() if intent in ABOUT_RUNS:
             run_id = run_to_act_on(asked.words) if intent in ACT else run_id
             return call(intent, **run_arguments(intent, asked.words, run_id, messages))
         case talk:
             return say(TALK.get(talk or "") or NOT_UNDERSTOOD + examples(messages))
+
+
+def _predict(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:
+    text = None if asked.file else text_in(asked.words)
+    row = {} if asked.file or text else values_in(asked.words, columns_of(messages))
+    rows = (row,) if row else ()
+    return call("predict", run=run_id, file=asked.file, horizon=horizon_in(asked.words), text=text, rows=rows)
 
 
 def _after_tool(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
@@ -115,6 +125,8 @@ def _after_tool(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     if tool == "fetch_data":
         is_known = program_in(asked) is not None or wanted(asked, messages) is not None
         return _to_request(asked, messages) if is_known else call("inspect_dataset", file=asked.file)
+    if tool == "list_experiments" and ranked(messages) and wanted(asked, messages) in _OF_ONE_RUN:
+        return _to_request(asked, messages)
     if tool == "inspect_dataset":
         plans = wanted(asked, messages) in {"train", "again", "yes"} and not answer.get("problems")
         return plan(asked, answer, messages) if plans else what_next(answer)

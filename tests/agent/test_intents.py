@@ -10,6 +10,7 @@ from agent.domain.errors import BadRequest
 from agent.llm.features import WEIGHTS, masked
 from agent.llm.intents import ACT, PLANNED, Place, decide, readings
 from agent.llm.requests.words import TYPED
+from agent.llm.slots.files import file_in
 from agent.llm.slots.logs import log_arguments
 from agent.llm.slots.numbers import factors_in, in_figures
 from agent.llm.slots.runs import by_id
@@ -261,6 +262,52 @@ def test_how_rows_are_split_is_read(words: str, by: str | None) -> None:
     assert split_in(words, ("day",)) == by
 
 
+@pytest.mark.parametrize(
+    ("words", "by"),
+    [
+        ("predict churned, no customer_id may be in both parts", "customer_id"),
+        ("keep the rows of each customer id together, predict churned", "customer_id"),
+        ("predict churned with a grouped by plan split", "plan"),
+        ("predict churned for each plan", None),
+    ],
+)
+def test_rows_that_belong_together_stay_on_one_side(words: str, by: str | None) -> None:
+    assert split_in(words, (), NAMES) == by
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        *(("train on the sales table", "sales.csv"), ("train on visits, ignore the sales file", "visits.parquet")),
+        *(("train on the second file", "visits.parquet"), ("use the parquet to train", "visits.parquet")),
+        *(
+            ("train on sales.csv, not on visits", "sales.csv"),
+            ("train a model", None),
+            ("nimm die erste Datei", "sales.csv"),
+        ),
+    ],
+)
+def test_which_of_some_files_is_meant_is_read(words: str, file: str | None) -> None:
+    assert file_in(words, ("sales.csv", "visits.parquet")) == file
+
+
+@pytest.mark.parametrize(
+    ("words", "tool"),
+    [
+        ("serve the best model for 3 hours", "serve_model"),
+        ("deploy whichever run scored best", "serve_model"),
+        ("download the model of the best run", "download_artifact"),
+        ("déploie le meilleur modèle pendant deux heures", "serve_model"),
+    ],
+)
+async def test_the_best_run_is_looked_up_before_something_is_done_with_it(words: str, tool: str) -> None:
+    (look,) = (await reply(*planned(), user(words))).calls
+    assert look.name == "list_experiments"
+    ranked = answered({"text": "", "experiments": [{"run": "r-bbbbbb"}, {"run": "r-aaaaaa"}]})
+    (call,) = (await reply(*planned(), user(words), called("list_experiments"), ranked)).calls
+    assert (call.name, json.loads(call.arguments)["run"]) == (tool, "r-bbbbbb")
+
+
 async def test_a_row_in_words_is_predicted_for() -> None:
     (call,) = (await reply(*planned(), user("predict for age 30 and health good"))).calls
     assert (call.name, json.loads(call.arguments)["rows"]) == ("predict", [{"age": "30", "health": "good"}])
@@ -324,6 +371,9 @@ def test_a_run_that_is_counted_is_one_of_the_thread() -> None:
     assert by_id("stop the second one", started) == "stop r-bbbbbb"
     assert by_id("brich den ersten Lauf ab", started) == "brich r-aaaaaa ab"
     assert by_id("stop the third run", started) == "stop the third run"
+    assert by_id("status of the second last run", started) == "status of r-aaaaaa"
+    assert by_id("why did the other one fail", started) == "why did r-aaaaaa fail"
+    assert by_id("compare r-bbbbbb with the other one", started) == "compare r-bbbbbb with the other one"
 
 
 @pytest.mark.parametrize("intent", list(TYPED))

@@ -618,6 +618,39 @@ async def test_a_run_that_only_the_reason_names_is_left_alone(words: str, run: s
     assert run or "which run is meant" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("run this with MODE=fast and N_STEPS=20", {"environment": {"MODE": "fast", "N_STEPS": "20"}}),
+        ("starte das Skript auf zwei GPUs für eine Stunde", {"gpus": 2, "max_hours": 1}),
+        ("lance ce script avec --lr 0.3", {"arguments": "--lr 0.3"}),
+        ("ejecuta esto en gpu-2", {"host": "gpu-2"}),
+    ],
+)
+async def test_a_program_gets_what_is_said_of_it(words: str, arguments: dict[str, Any]) -> None:
+    (call,) = (await reply(user(words, "fit.py"))).calls
+    assert (call.name, json.loads(call.arguments)) == ("start_script", {"file": "fit.py"} | arguments)
+
+
+async def test_of_two_files_the_one_with_the_column_is_learned_from() -> None:
+    asked = user("train a model that predicts visited_doctor", "docstrings.csv", "visits.csv")
+    looks = (asked, called("inspect_dataset", "a"), answered(TEXTS, "a"))
+    (look,) = (await reply(*looks)).calls
+    assert (look.name, json.loads(look.arguments)["file"]) == ("inspect_dataset", "visits.csv")
+    (plan,) = (await reply(*looks, called("inspect_dataset", "b"), answered(REPORT, "b"))).calls
+    assert json.loads(plan.arguments) == {"file": "visits.csv", "target": "visited_doctor"}
+    neither = user("train a model", "docstrings.csv", "visits.csv")
+    looked = (
+        called("inspect_dataset", "a"),
+        answered(TEXTS, "a"),
+        called("inspect_dataset", "b"),
+        answered(REPORT, "b"),
+    )
+    said = await reply(neither, *looked)
+    assert not said.calls
+    assert "Which file" in said.text
+
+
 async def test_an_archive_is_a_program_only_if_it_holds_one() -> None:
     def asked(words: str, program: bool) -> ModelMessage:
         return ModelMessage(Role.USER, words, files=(AttachedFile("all.zip", 9, program),))

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from agent.domain.sources import address_in
+from agent.llm.slots.files import file_in
 from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.numbers import in_figures
-from agent.llm.slots.runs import by_id
+from agent.llm.slots.runs import by_id, by_rank
 from agent.ports import ModelMessage, Role
 
 _MOST_READ = 1_000  # characters of a request; some patterns take their time on long texts
@@ -26,8 +27,8 @@ class Request(NamedTuple):
 
     @property
     def file(self) -> str | None:
-        """The first of its files."""
-        return next(iter(self.files), None)
+        """The one of its files that is named, or the first."""
+        return file_in(self.words, self.files) or next(iter(self.files), None)
 
 
 def newest(messages: Sequence[ModelMessage]) -> tuple[int, ModelMessage]:
@@ -65,7 +66,14 @@ def _shortened(asked: str) -> str:
 def _read(asked: str, messages: Sequence[ModelMessage]) -> str:
     """A request as the readers take it: with figures, and a run that is counted (“the second one”) by its id."""
     columns = columns_of(messages)
-    return by_id(with_amounts(in_figures(asked, keep=columns), keep=columns), _started(messages))
+    words = with_amounts(in_figures(asked, keep=columns), keep=columns)
+    return by_rank(by_id(words, _started(messages)), ranked(messages))
+
+
+def ranked(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
+    """The runs by their result, the best first, where that was looked up since the newest words of a person."""
+    answer = as_object(messages[-1].text) if messages and messages[-1].role is Role.TOOL else {}
+    return tuple(str(one["run"]) for one in answer.get("experiments") or () if "run" in one)
 
 
 def _started(messages: Sequence[ModelMessage]) -> tuple[str, ...]:

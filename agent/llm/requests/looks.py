@@ -6,10 +6,10 @@ from typing import Any
 from agent.llm.requests.changes import changed, place_in
 from agent.llm.slots.actions import priority_in
 from agent.llm.slots.charts import card_arguments, chart_arguments, results_arguments
+from agent.llm.slots.files import file_named
 from agent.llm.slots.limits import soon_in
 from agent.llm.slots.logs import log_arguments, wants_csv
 from agent.llm.slots.runs import experiments_arguments, runs_in
-from agent.llm.slots.settings import DATA_FILE
 from agent.ports import ModelMessage
 from agent.tools.targets import quoted_target
 
@@ -49,14 +49,14 @@ def run_arguments(tool: str, asked: str, run_id: str | None, messages: Sequence[
             return {
                 "run": run_id,
                 **changed(asked, messages),
-                "file": _file_in(asked),
+                "file": file_named(asked),
                 "target": quoted_target(asked),
                 "priority": soon_in(asked),
             }
         case "serve_model":
             return {"run": run_id, **place_in(asked, {})}
         case "evaluate_model" | "predict_as_job":
-            file = _file_in(asked)
+            file = file_named(asked)
             return {"run": run_id, "file": file, **place_in(asked, {}, file or "")}
         case "run_logs" | "run_chart" | "run_results" | "set_card":
             return {"run": run_id, **_SAID_OF[tool](asked)}
@@ -68,9 +68,3 @@ def run_arguments(tool: str, asked: str, run_id: str | None, messages: Sequence[
             return {"run": run_id, "priority": priority_in(asked)}
         case _:
             return {"run": run_id}
-
-
-def _file_in(asked: str) -> str | None:
-    """The data file that is named."""
-    named = DATA_FILE.search(asked)
-    return str(named[1]) if named else None

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from agent.llm.requests.asked import Request, ran_program
 from agent.llm.requests.words import call, say
 from agent.llm.slots.changes import changes_in
-from agent.llm.slots.settings import DATA_FILE
+from agent.llm.slots.files import DATA_FILE
 from agent.ports import ModelMessage, ModelReply
 from agent.tools.training.programs import REQUIREMENTS
 
-_RUN_IT = re.compile(r"\b(?:run|start|train|launch|execute|try)\b", re.IGNORECASE)
+_RUN_IT = re.compile(
+    r"\b(?:run|start|train|launch|execute|try|starte?n?|ausf[üu]hr\w*|f[üu]hre?|lance[rz]?|ex[ée]cute[rz]?|d[ée]marre[rz]?"
+    r"|ejecut\w+|corre[rn]?|lanza\w*|entrena\w*|trainier\w*)\b|运行|执行|启动|跑",
+    re.IGNORECASE,
+)
+_VARIABLE = re.compile(r"(?<![\w-])([A-Z][A-Z0-9_]*)=([^\s,;]+)")
 _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
 _IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
 _ONCE_MORE = re.compile(r"\b(?:again|once more|re-?run|same|noch ?mal|encore|otra vez|de nuevo)\b|再", re.IGNORECASE)
@@ -49,7 +54,8 @@ def _with_program(asked: Request, program: str, run_id: str | None) -> ModelRepl
             "this script”."
         )
     line = _COMMAND_LINE.search(words)
-    said = changes_in(words[: line.start()] + words[line.end() :] if line else words)
+    rest = words[: line.start()] + words[line.end() :] if line else words
+    said = changes_in(_VARIABLE.sub(" ", rest))
     if settings := said.get("settings"):
         return say(
             f"`{program}` is your own program, so I cannot set {', '.join(settings)} in it. Give it a command line: "
@@ -63,6 +69,7 @@ def _with_program(asked: Request, program: str, run_id: str | None) -> ModelRepl
         data=tuple(name for name in beside if name != REQUIREMENTS),
         requirements=REQUIREMENTS if REQUIREMENTS in beside else None,
         arguments=line.group().strip() if line else None,
+        environment=dict(_VARIABLE.findall(words[: line.start()] if line else words)),
         **{name: said.get(name) for name in ("max_hours", "gpus", "host", "engine")},
     )
 

@@ -6,13 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from agent.domain.tasks import TASKS, Answer, Task
-from agent.llm.requests.asked import Request, as_object, last_plan
+from agent.llm.requests.asked import Request, as_object, columns_of, last_plan, offered
 from agent.llm.requests.changes import multiplied, place_in
 from agent.llm.requests.meant import wanted
-from agent.llm.requests.words import call, say
-from agent.llm.slots.changes import all_said, settings_in
+from agent.llm.requests.words import NOT_READ, call, say
+from agent.llm.slots.changes import all_said, changes_in, settings_in
+from agent.llm.slots.files import file_in, file_named
 from agent.llm.slots.limits import soon_in
 from agent.llm.slots.models import choices_in, model_in
+from agent.llm.slots.names import setting_called
+from agent.llm.slots.numbers import factors_in
 from agent.llm.slots.settings import (
     clusters_in,
     held_out_in,
@@ -20,10 +23,34 @@ from agent.llm.slots.settings import (
     split_in,
     weights_in,
 )
+from agent.llm.slots.unread import unread
 from agent.ports import ModelMessage, ModelReply, Role
 from agent.tools.targets import left_out, quoted_target, said_to_predict, target_in
 
+_MOST_ABOUT = 300  # characters of a request that say what to predict
+_WHICH_FILE = "Which file should I learn from, and which of its columns should I predict? The files: {}."
 _MOST_NAMED = 40  # columns
+
+
+def look_first(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
+    """Look at the data of a training; what nobody could read of the request is asked for at once."""
+    if missed := unread("start_training", _all_read(asked.words), asked.words, columns_of(messages)):
+        return say(NOT_READ.format(missed))
+    task = task_in(asked.words, has_text=True)
+    target = quoted_target(asked.words)
+    file, first = asked.file or file_named(asked.words), "I look at the data first."
+    if task and not TASKS[task].asks_for_target:
+        return call("inspect_dataset", first, file=file, target=target if TASKS[task].needs_target else None, task=task)
+    target = target or offered(messages)
+    return call("inspect_dataset", first, file=file, target=target, about=None if target else asked.said[:_MOST_ABOUT])
+
+
+def _all_read(asked: str) -> dict[str, Any]:
+    """All that any reader takes of a request, whatever the data are. Raises: BadRequest."""
+    settings: dict[str, Any] = {**settings_in(asked), **clusters_in(asked), **choices_in(asked), **weights_in(asked)}
+    settings |= dict.fromkeys(map(setting_called, factors_in(asked)), 0)
+    share = {"horizon": horizon_in(asked), "seed": settings.get("seed"), "test_frac": held_out_in(asked)}
+    return {**changes_in(asked), **share, "settings": settings}
 
 
 def again(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
@@ -42,6 +69,9 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
     before = last_plan(messages) if intent == "again" else {}
     task = task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task")
     target, words = _target_for(task, asked, report, before)
+    if words and (others := _unnamed(request)):
+        other = next((name for name in others if name not in _seen(messages)), None)
+        return call("inspect_dataset", file=other) if other else say(_WHICH_FILE.format(", ".join(others)))
     if target is None and words:
         return say(words)
     file = str(report.get("dataset", {}).get("name"))
@@ -57,11 +87,23 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
         drop_columns=tuple(dict.fromkeys((*(before.get("drop_columns") or ()), *left_out(asked, _names(report))))),
         settings=settings,
         test_frac=held_out_in(asked) or before.get("test_frac"),
-        split_by=split_in(asked, _names(report, "datetime")) or before.get("split_by"),
+        split_by=split_in(asked, _names(report, "datetime"), _names(report)) or before.get("split_by"),
         seed=int(seed) if seed is not None else None,
         priority=soon_in(asked),
         **place_in(asked, before, file, ahead=record.answer is Answer.SERIES),
     )
+
+
+def _unnamed(request: Request) -> tuple[str, ...]:
+    """The data files of a request with several, where it names none of them."""
+    files = tuple(name for name in request.files if name not in request.programs)
+    return files if len(files) > 1 and not file_in(request.words, files) else ()
+
+
+def _seen(messages: Sequence[ModelMessage]) -> frozenset[str]:
+    """The files that were looked at."""
+    answers = (as_object(said.text) for said in messages if said.role is Role.TOOL and '"dataset"' in said.text)
+    return frozenset(str(answer.get("dataset", {}).get("name")) for answer in answers)
 
 
 def _target_for(task: str | None, asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:

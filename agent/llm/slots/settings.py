@@ -30,6 +30,13 @@ _SPLIT_BY = re.compile(
     r"|\b(chronological|time)(?:ly|[ -]based)?[ -]split|\bsplit\s+(?:\w+\s+){0,2}(chronological)ly\b",
     re.IGNORECASE,
 )
+# The rows of one thing stay on one side.
+_TOGETHER = (
+    r"\b(?:same|no|each|every|any|a single|one)\s+[`\"“]?{0}[`\"”]?\b[^.;]{{0,40}}?\b(?:in both|both (?:sides|parts)"
+    r"|on (?:one|the same) side|together|either (?:train|in)|overlap"
+    r"|in (?:train|the training)[^.;]{{0,12}} and (?:in )?(?:the )?test)"
+    r"|\bgroup(?:ed)?[ -](?:split )?by\s+[`\"“]?{0}|\b(?:keep|put|hold)\b[^.;]{{0,30}}\b{0}[^.;]{{0,20}}\btogether\b"
+)
 _OF_TIME = frozenset({"time", "date", "dates", "chronological"})
 _HORIZON = re.compile(
     r"\b(\d{1,4})\s*(?:hours?|days?|weeks?|months?|quarters?|years?|steps?)\s+"
@@ -51,7 +58,6 @@ _KNOWN_GROUPS = re.compile(
     rf"(?:the )?(?:column )?(?:{QUOTE}|(\w+))",
     re.IGNORECASE,
 )
-DATA_FILE = re.compile(r"(?<![\w./=-])([\w-][\w.-]*\.(?:csv|tsv|jsonl?|parquet|txt|xlsx|npz))\b")
 
 
 def weights_in(asked: str) -> dict[str, str]:
@@ -73,11 +79,16 @@ def held_out_in(asked: str) -> float | None:
     return value / 100 if said[-1:] in "%t" else value
 
 
-def split_in(asked: str, dates: Sequence[str] = ()) -> str | None:
-    """How the rows are to be split: a column, or `random`. “By time” is by the first of the columns with `dates`."""
+def split_in(asked: str, dates: Sequence[str] = (), names: Sequence[str] = ()) -> str | None:
+    """How the rows are to be split: a column, or `random`. “By time” is by the first of the columns with `dates`.
+
+    The rows of one of the columns `names` may also be kept on one side.
+    """
     found = _SPLIT_BY.search(asked)
     if found is None:
-        return None
+        spelled = {name: re.escape(name).replace("_", r"[\s_-]+") + "s?" for name in names}
+        ways = {name: _TOGETHER.format(way) for name, way in spelled.items()}
+        return next((name for name, way in ways.items() if re.search(way, asked, re.IGNORECASE)), None)
     said = next(filter(None, found.groups()))
     if said.lower() in _OF_TIME and dates:
         return dates[0]

@@ -32,7 +32,8 @@ _ASKS = re.compile(
 _SUPPOSES = re.compile(
     r"\b(?:what if|i wonder|wondering (?:if|whether|why|how)|suppose|hypothetical\w*|in theory"
     r"|would it (?:help|make sense|be)"
-    r"|(?:should|shall) (?:we|i)|maybe (?:we|i) (?:should|could)|(?:we|i)(?:['’]m| am| are|['’]re)? thinking (?:of|about)"
+    r"|(?:should|shall) (?:we|i)"
+    r"|maybe (?:we|i) (?:should|could)|(?:we|i)(?:['’]m| am| are|['’]re)? thinking (?:of|about)"
     r"|was w[äa]re,? wenn|ich frage mich|vielleicht sollten|et si (?:on|je|nous)|je me demande|y si|qu[eé] pasar[ií]a"
     r"|me pregunto)\b|如果|要不要|想知道",
     re.IGNORECASE,
