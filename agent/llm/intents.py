@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from agent.llm.features import TABLE, WEIGHTS, concepts, features, fillers, masked, words_of
-from agent.llm.slots.actions import ACTS, ASKED, ENDS, NOT_DONE, RUN, meant, wish_in
+from agent.llm.slots.actions import ACTS, ASKED, ENDS, GENTLY, NOT_DONE, RUN, meant, wish_in
 from agent.llm.slots.changes import changes_in
 from agent.llm.slots.charts import CARD
 from agent.llm.slots.numbers import in_figures
@@ -29,7 +29,10 @@ _ACTS = (
     ("retry_run", rf"{ASKED}(?:(?:retry|restart){_IT}|try\W+{RUN}\W+again\W*$)"),
     (
         "set_priority",
-        rf"{ASKED}(?:(?:de-?)?prioriti[sz]e"
+        rf"{ASKED}(?:(?:{RUN}|this|mine)\W+(?:can|could|may) wait\b|let (?:the )?(?:others?|rest)\b.{{0,20}}\bfirst\b)"
+        r"|^\W*(?:(?:it|this|that)\W+)?(?:(?:is|it['’]s)\W+)?(?:not|isn['’]t) (?:\w+ )?urgent\b"
+        r"(?=.*\b(?:priority|first)\b)"
+        rf"|{ASKED}(?:(?:de-?)?prioriti[sz]e"
         r"|(?:give|set|make|put|move|raise|lower|increase|reduce|decrease|drop|bump)\b(?=.*\bpriority\b))\b",
     ),
     ("predict_as_job", rf"{ASKED}(?:batch[ -]?)?predict\b.*\bas a job\b"),
@@ -49,6 +52,12 @@ _VERBS = {
     "set_priority": {"prio"},
 }
 _FORBIDS = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why", "how", "what", "did"})
+# What a sentence before an act must not speak of.
+_NOT_TOLD = frozenset({"not", "nope", "if", "later", "said", *(word for words in _VERBS.values() for word in words)})
+_RATHER = re.compile(
+    rf"{NOT_DONE}[^,;.!?]*?\W+(?:(?:but|just|only|rather|instead|please)\W+)+(?P<wish>.+?)(?:\W+instead)?\W*$",
+    re.IGNORECASE | re.DOTALL,
+)
 _TALK = frozenset({"none", "yes", "no", "thanks", "help", "cannot"})
 _ALIKE = ({"train", "predict"}, {"again", "clone_run"})  # of which the conversation says the one that is meant
 PLANNED = frozenset({"train", "again", "clone_run", "serve_model", "evaluate_model", "predict_as_job"})
@@ -148,8 +157,9 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     best = found[0]
     if is_to_somebody(asked):
         return Decision(None)
-    if act := _act_in(asked):
-        return Decision("unclear" if act in ACT and _refused(asked, place.columns) else act)
+    wish = _act_at_the_end(asked) or asked
+    if act := _act_in(wish):
+        return Decision("unclear" if act in ACT and _refused(wish, place.columns) else act)
     if best.intent in ACT:
         return _acting(best, asked, found)
     if best.intent in PLANNED and not is_wished(asked):
@@ -183,6 +193,15 @@ def _act_in(asked: str) -> str | None:
     return None
 
 
+def _act_at_the_end(asked: str) -> str | None:
+    """The last sentence, where it plainly asks for an act behind ones that only tell, or say what not to do."""
+    if (rather := _RATHER.match(asked)) and _act_in(rather["wish"]):
+        return rather["wish"]
+    *told, last = re.split(r"[.!;]\s+", asked.strip().rstrip(".!"))
+    plainly = told and _NOT_TOLD.isdisjoint(concepts(masked(" ".join(told)))) and "?" not in asked
+    return last if plainly and _act_in(last) in ACT else None
+
+
 def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     """Whether to act on what was not said in the words of the grammar."""
     said = _POLITE.sub(" ", masked(wish_in(asked)))
@@ -192,7 +211,9 @@ def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
         return Decision(None)
     if verb is None or not _FORBIDS.isdisjoint(spoken):
         return Decision("later" if verb and not {"if", "later"}.isdisjoint(spoken) else None)
-    if best.chance < SURE_TO_ACT or set(words_of(said)) - known_words(best.intent):
+    wish = readings(masked(wish_in(asked)))[0]
+    chance = max(best.chance, wish.chance if wish.intent == best.intent else 0.0)
+    if chance < SURE_TO_ACT or set(words_of(said)) - known_words(best.intent) - GENTLY:
         return _between(found)
     return Decision(best.intent)
 

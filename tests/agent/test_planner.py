@@ -235,6 +235,18 @@ def planned(**arguments: Any) -> Sequence[ModelMessage]:
         ("retry r-abc123, it needs 2 gpus", "clone_run"),
         ("retry r-abc123; 20 epochs, seed 3", "clone_run"),
         ("resume r-abc123 when the host is back", "later"),
+        ("pause it for a bit, somebody needs the gpu", "pause_run"),
+        ("don't stop it, just pause it", "pause_run"),
+        ("do not kill r-abc123, please stop it instead", "stop_run"),
+        ("don't pause it, but tell me how it goes", "no"),
+        ("the host was rebooted. retry it", "retry_run"),
+        ("it should work now. resume r-abc123", "resume_run"),
+        ("alice said it is broken. stop it", None),
+        ("brich r-abc123 ab, er bringt nichts mehr", "stop_run"),
+        ("stoppe r-abc123, wenn er fertig ist", None),
+        ("arrête r-abc123, il ne sert à rien demain", None),
+        ("arrête r-abc123 proprement", "stop_run"),
+        ("detén r-abc123 porque no aprende", "stop_run"),
     ],
 )
 def test_everyday_sentences(words: str, intent: str | None) -> None:
@@ -586,6 +598,9 @@ async def test_a_file_with_hundreds_of_columns_can_be_trained_on(harness: Harnes
         ("make r-abc123 high priority for a customer", "high"),
         ("increase the priority of r-abc123 by 1", "high"),
         ("set priority: low", "low"),
+        ("lower its priority, others may go first", "low"),
+        ("this one can wait, the others are in a hurry", "low"),
+        ("not so urgent, let the others run first", "low"),
     ],
 )
 async def test_a_priority_is_read_in_words_and_in_numbers(words: str, priority: str) -> None:
