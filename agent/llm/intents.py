@@ -13,7 +13,7 @@ from agent.llm.slots.actions import ACTS, ASKED, ENDS, GENTLY, NOT_DONE, RUN, me
 from agent.llm.slots.changes import changes_in
 from agent.llm.slots.charts import CARD
 from agent.llm.slots.numbers import in_figures
-from agent.llm.slots.wishes import is_to_somebody, is_wished
+from agent.llm.slots.wishes import is_begun, is_to_somebody, is_wished
 
 ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
 SURE, SURE_TO_ACT, MAYBE, VETO = 0.5, 0.6, 0.2, 0.9
@@ -162,7 +162,7 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
         return Decision("unclear" if act in ACT and _refused(wish, place.columns) else act)
     if best.intent in ACT:
         return _acting(best, asked, found)
-    if best.intent in PLANNED and not is_wished(asked):
+    if best.intent in PLANNED and not (is_wished(asked) and (best.intent != "serve_model" or is_begun(asked))):
         return Decision(None)
     alike = {best.intent, found[1].intent} in _ALIKE
     if best.chance + (found[1].chance if alike else 0.0) >= SURE:

@@ -59,7 +59,7 @@ _VERB = re.compile(
     r"|regress(?:es|ing)?|detects?|spots?|recogni[sz]es?|identif(?:y|ies)|determines?|figures? out|works? out"
     r"|(?:model|classifier|regressor|regression) (?:for|of)|pr[ée]di(?:re|t|ce|cir|ga|s|se)|vorherzusagen|estime[rz]?"
     r"|estimar?|devine[rz]?|adivinar?|schätzt?e?n?|erkenn(?:e|t|en)|reconna\w+|reconoce\w*|pronostica\w*)\b"
-    r"|预测|估计|估算|判断|识别)(.*)",
+    r"|\bsage?n?\b(?=.*\b(?:voraus|vorher)\b)|预测|估计|估算|判断|识别)(.*)",
     re.IGNORECASE | re.DOTALL,
 )
 # What stands behind the target: what it is read from.
@@ -108,7 +108,7 @@ _STOP_WORDS = frozenset(
         "should must has have not i it says them they their there all every rows row lines table people now pls "
         "use again instead "
         "der die das den dem des ein eine einen mit auf für von im bitte mir diese dieser diesen dieses datei daten "
-        "ob wer "
+        "ob wer voraus vorher "
         "le la les l un une de du des ce cet cette ces avec sur pour fichier données qui si "
         "el los las con este esta estos estas para del archivo datos quién por favor",
     )

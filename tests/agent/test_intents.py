@@ -9,6 +9,7 @@ import pytest
 from agent.domain.errors import BadRequest
 from agent.llm.features import WEIGHTS, masked
 from agent.llm.intents import ACT, PLANNED, Place, decide, readings
+from agent.llm.requests.trainings import task_in
 from agent.llm.requests.words import TYPED
 from agent.llm.slots.files import file_in
 from agent.llm.slots.logs import log_arguments
@@ -145,6 +146,30 @@ def test_what_is_unsure_is_one_of_two_readings() -> None:
     assert len(unsure.between) in {0, 2}
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["shut the model's service down", "schaltet den Dienst mit dem Modell ab", "apaga el servicio del modelo"],
+)
+def test_who_wants_a_service_to_end_gets_no_new_one(words: str) -> None:
+    assert intent_of(words) != "serve_model"
+
+
+@pytest.mark.parametrize(
+    ("words", "task"),
+    [
+        ("sort these people into 4 groups", "clustering"),
+        ("5 segments of the customers by k-means", "clustering"),
+        ("聚类这些客户", "clustering"),
+        ("write a tl;dr for each article", "summarization"),
+        ("Übersetzung ins Französische", "translation"),
+        ("un modèle qui trouve les entités", "token_classification"),
+        ("predict which of the classes it is", None),
+    ],
+)
+def test_the_task_is_read_by_what_is_wanted(words: str, task: str | None) -> None:
+    assert task_in(words, has_text=True) == task
+
+
 async def test_a_question_which_is_meant_is_answered_as_if_it_was_typed() -> None:
     asked = user("hmm r-abc123")
     told = answered({"text": "Alice answered: pause r-abc123"})
@@ -192,10 +217,25 @@ async def test_a_multiple_is_taken_of_what_the_plan_had_and_asked_for_elsewhere(
         ("最后30行日志", 30),
         ("the last 5000 lines", 200),
         ("logs", None),
+        ("tail -n 40", 40),
+        ("tail 15", 15),
     ],
 )
 def test_how_many_lines_are_wanted_is_read(words: str, lines: int | None) -> None:
     assert log_arguments(words).get("lines") == lines
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("gibt es Warnungen im Log?", {"level": "warning"}),
+        ("las líneas del log que contengan timeout", {"search": "timeout"}),
+        ("les lignes avec « loss »", {"search": "loss"}),
+        ("日志里包含 epoch 的行", {"search": "epoch"}),
+    ],
+)
+def test_which_lines_are_wanted_is_read_in_other_languages(words: str, wanted: dict[str, str]) -> None:
+    assert log_arguments(words) == wanted
 
 
 @pytest.mark.parametrize(

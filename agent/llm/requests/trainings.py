@@ -29,6 +29,7 @@ from agent.tools.targets import left_out, quoted_target, said_to_predict, target
 
 _MOST_ABOUT = 300  # characters of a request that say what to predict
 _WHICH_FILE = "Which file should I learn from, and which of its columns should I predict? The files: {}."
+_LETTER = r"[^\W\u3400-\u9fff]"  # Chinese has no spaces
 _MOST_NAMED = 40  # columns
 
 
@@ -166,10 +167,10 @@ def _target(asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple
 
 
 def task_in(asked: str, *, has_text: bool) -> str | None:
-    """The task type that a request names, of those that the data allow; the longest word says most."""
+    """The task type that a request names, of those that the data allow; the longest phrase says most."""
     fitting = (task for task in TASKS.values() if has_text or not task.needs_text)
-    words = asked.lower()
-    said = [(len(word), task.name) for task in fitting for word in task.words if re.search(rf"\b{word}\b", words)]
+    ways = ((task.name, rf"(?<!{_LETTER})(?:{word})(?!{_LETTER})") for task in fitting for word in task.words)
+    said = [(len(found.group()), name) for name, way in ways if (found := re.search(way, asked.lower()))]
     return max(said, key=lambda pair: pair[0])[1] if said else None
 
 

@@ -34,18 +34,7 @@ _JUST_SO = (
     r"|from (?:the|its) (?:\w+ )?checkpoint)\b)"
 )
 GENTLY = frozenset(
-    [
-        "cleanly",
-        "properly",
-        "nicely",
-        "proprement",
-        "doucement",
-        "sauber",
-        "ordentlich",
-        "sanft",
-        "limpiamente",
-        "suavemente",
-    ]
+    {*("cleanly", "properly", "nicely", "sauber", "ordentlich"), *("proprement", "doucement", "limpiamente")}
 )
 ENDS = rf"(?:\W+{_JUST_SO})*\W*$"
 _ENDS = re.compile(ENDS, re.IGNORECASE)

@@ -118,6 +118,7 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     (" to ", r"(?:改成|改为|设为|设成|设置为|换成|调成|调到|变成)(?=\s*\d)|\bauf(?= \d)|\ba(?= \d+(?:[.,]\d+)?\b)"),
     (" at most ", r"\b(?:nicht (?:länger|mehr) als|allerhöchstens|max\.|no más de|pas plus d[e'’])\s*"),
     (" at most ", r"不要超过|限时|限制在"),
+    (" the card ", r"\bdie (?:lauf|live-?)?karte\b|\bla carte\b|\bla tarjeta\b|卡片"),
     ("on ", r"\bonto\s+(?:host\s+)?(?=[a-z][\w.-]*\d)"),
     (" log scale ", r"\b(?:on |in |with )?(?:an? |the )?log(?:arithmic)?[- ](?:y[- ]?)?(?:ax[ie]s|y)\b"),
     (" log scale ", r"\blogarithmisch\w*\b|\bescala logarítmica\b|\béchelle logarithmique\b"),

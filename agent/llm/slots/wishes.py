@@ -48,12 +48,23 @@ _REPORTS = re.compile(
     r"|^(?:昨天|上次|之前|我已经|我们已经)[^。！？]*[的过了]\W*$",
     re.IGNORECASE,
 )
+_ENDED = re.compile(
+    r"\b(?:shut|turn|switch|take|bring|spin)\w*\b[^.;]*\b(?:off|down|offline)\b|\b(?:stop|end|kill|undeploy|unserve|remove)\b"
+    r"|\b(?:abschalten|abstellen|ausschalten|herunterfahren|beende\w*)\b|\b(?:schalte?|stell|fahr)\b[^.;]*\b(?:ab|aus|herunter)\b"
+    r"|\b(?:arr[êe]te\w*|[ée]teins|coupe[rz]?|apaga\w*|det[ée]n\w*|quita\w*)\b|关闭|关掉|下线|停",
+    re.IGNORECASE,
+)
 _TO_SOMEBODY = re.compile(r"^\W*@(?!trainyard\b)[\w.-]+", re.IGNORECASE)
 
 
 def is_wished(asked: str) -> bool:
     """Whether a request that speaks of a training asks for one."""
     return not any(pattern.search(asked) for pattern in (_FORBIDDEN, _ASKS, _SUPPOSES, _REPORTS, _TO_SOMEBODY))
+
+
+def is_begun(asked: str) -> bool:
+    """Whether a request that speaks of a model's service wants it, and not its end."""
+    return not _ENDED.search(asked)
 
 
 def is_to_somebody(asked: str) -> bool:
