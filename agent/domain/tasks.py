@@ -80,7 +80,8 @@ class Task(Value):
 
 # "cluster these rows", "find clusters", "into 5 segments": who predicts a column of clusters says none of these.
 CLUSTERED = (
-    r"(?:\d+ (?:clusters|segments)|(?:into|in|find|form|make|out) \d+ groups|groups? by similarity|similar \w+ together"
+    r"(?:k ?= ?\d+|group (?:the|my|our|these|all|them|it)(?! by)"
+    r"|\d+ (?:clusters|segments)|(?:into|in|find|form|make|out) \d+ groups|groups? by similarity|similar \w+ together"
     r"|by similarity|k-?means|hdbscan|gaussian mixtures?"
     r"|(?:cluster|segment) (?:this|these|those|the|my|our|it|them|all|into|data|rows|[\w-]+\.\w+|\w+ers)"
     r"|(?:find|discover|into|in|natural) (?:the |any |similar |natural |\d+ )*(?:clusters|segments|groups)"

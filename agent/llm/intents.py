@@ -55,7 +55,7 @@ _FORBIDS = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why
 # What a sentence before an act must not speak of.
 _NOT_TOLD = frozenset({"not", "nope", "if", "later", "said", *(word for words in _VERBS.values() for word in words)})
 _RATHER = re.compile(
-    rf"{NOT_DONE}[^,;.!?]*?\W+(?:(?:but|just|only|rather|instead|please)\W+)+(?P<wish>.+?)(?:\W+instead)?\W*$",
+    rf"{NOT_DONE}[^,;.!?]*?(?:[,;.!]\s*|\s+(?=but|just|rather))(?:(?:but|just|only|rather|instead|please)\W+)*(?P<wish>.+?)(?:\W+instead)?\W*$",
     re.IGNORECASE | re.DOTALL,
 )
 _TALK = frozenset({"none", "yes", "no", "thanks", "help", "cannot"})
@@ -191,6 +191,11 @@ def _act_in(asked: str) -> str | None:
         if found := pattern.search(asked):
             return meant(intent, asked[found.end() :], changes_in) if intent in ACT else intent
     return None
+
+
+def wish_to_act(asked: str) -> str:
+    """The part of a request that asks for an act: all of it, or the sentence behind what is only told."""
+    return _act_at_the_end(in_figures(asked)) or asked
 
 
 def _act_at_the_end(asked: str) -> str | None:

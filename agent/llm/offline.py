@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 
 from agent.domain.errors import BadRequest
-from agent.llm.intents import ACT
+from agent.llm.intents import ACT, wish_to_act
 from agent.llm.requests.asked import Request, columns_of, newest, ran_program, ranked, request_of
 from agent.llm.requests.looks import ABOUT_RUNS, run_arguments
 from agent.llm.requests.meant import decided, wanted
@@ -104,8 +104,9 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
         case str() if intent in _OF_ONE_RUN and wants_best(asked.words):
             return call("list_experiments", "I look which is the best first.")
         case str() if intent in ABOUT_RUNS:
-            run_id = run_to_act_on(asked.words) if intent in ACT else run_id
-            return call(intent, **run_arguments(intent, asked.words, run_id, messages))
+            words = wish_to_act(asked.words) if intent in ACT else asked.words
+            run_id = run_to_act_on(words) if intent in ACT else run_id
+            return call(intent, **run_arguments(intent, words, run_id, messages))
         case talk:
             return say(TALK.get(talk or "") or NOT_UNDERSTOOD + examples(messages))
 

@@ -79,10 +79,10 @@ _EACH = re.compile(
 _SAME = tuple(
     frozenset(words.split())
     for words in (
-        "price prices precio precios prix preis preise 价格 售价 房价",
-        "age ages edad âge alter 年龄",
+        "price prices cost costs worth precio precios prix preis preise 价格 售价 房价",
+        "age ages old edad âge alter 年龄",
         "sales ventas ventes umsatz verkäufe 销量 销售额",
-        "units unidades unités einheiten stückzahl",
+        "units sell sold unidades unités einheiten stückzahl",
         "income ingresos revenu revenus einkommen 收入",
         "rating stars star estrellas étoiles sterne bewertung 评分 星级",
         "sentiment stimmung sentimiento 情感 情绪",
@@ -182,7 +182,8 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
     for one in (_declared(names, words), _first_named(names, behind), _only_named(names, words)):
         if one:
             return one, True
-    return _alike(_tokens(verb.group(1) if verb else words), names)
+    best, sure = _alike(_tokens(verb.group(1) if verb else words), names)
+    return (best, sure) if sure or verb else (None, False)  # half a name that nobody wanted predicted is none
 
 
 def _declared(names: Sequence[str], words: str) -> str | None:
@@ -236,4 +237,4 @@ def _alike(spoken: Sequence[str], names: Sequence[str]) -> tuple[str | None, boo
 
 
 def _tokens(text: str) -> list[str]:
-    return [word for word in re.findall(r"[a-z0-9]+", text.lower()) if word not in _STOP_WORDS]
+    return [word for word in re.findall(r"[^\W_\u3400-\u9fff]+", text.lower()) if word not in _STOP_WORDS]

@@ -12,7 +12,8 @@ from agent.llm.intents import ACT, PLANNED, Place, decide, readings
 from agent.llm.requests.trainings import task_in
 from agent.llm.requests.words import TYPED
 from agent.llm.slots.files import file_in
-from agent.llm.slots.logs import log_arguments
+from agent.llm.slots.idioms import with_amounts
+from agent.llm.slots.logs import audit_arguments, log_arguments
 from agent.llm.slots.numbers import factors_in, in_figures
 from agent.llm.slots.runs import by_id
 from agent.llm.slots.settings import held_out_in, split_in
@@ -190,11 +191,16 @@ async def test_a_question_which_is_meant_is_answered_as_if_it_was_typed() -> Non
         ("raise the rounds by a factor of 3", {"rounds": 3.0}),
         ("three times the rounds", {"rounds": 3.0}),
         ("with the learning rate halved", {"learning rate": 0.5}),
+        ("cut the learning rate in half", {"learning rate": 0.5}),
+        ("10x the rounds", {"rounds": 10.0}),
+        ("mit doppelt so vielen Epochen", {"epochs": 2.0}),
+        ("un taux d'apprentissage dix fois plus petit", {"learning rate": 0.1}),
+        ("轮数加倍", {"rounds": 2.0}),
         ("with learning rate 0.1", {}),
     ],
 )
 def test_a_multiple_of_a_setting_is_read(words: str, factors: dict[str, float]) -> None:
-    assert factors_in(words) == factors
+    assert factors_in(with_amounts(in_figures(words))) == factors
 
 
 async def test_a_multiple_is_taken_of_what_the_plan_had_and_asked_for_elsewhere() -> None:
@@ -236,6 +242,11 @@ def test_how_many_lines_are_wanted_is_read(words: str, lines: int | None) -> Non
 )
 def test_which_lines_are_wanted_is_read_in_other_languages(words: str, wanted: dict[str, str]) -> None:
     assert log_arguments(words) == wanted
+
+
+def test_whether_the_audit_log_is_to_be_checked_is_read() -> None:
+    assert audit_arguments("was the audit log tampered with? as csv") == {"verify_chain": True, "csv": True}
+    assert audit_arguments("show the audit log") == {}
 
 
 @pytest.mark.parametrize(

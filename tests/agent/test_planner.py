@@ -452,6 +452,7 @@ async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: 
         ("train r-abc123 again on a100 gpus", "a100"),
         ("deploy r-abc123 with 3 replicas", "3 replicas"),
         ("plot the loss in 7 colours", "7 colours"),
+        ("train r-abc123 again with twice the ribbons", "twice"),
     ],
 )
 async def test_what_no_reader_took_is_asked_for_and_not_dropped(words: str, unread: str) -> None:
@@ -618,9 +619,38 @@ async def test_a_priority_that_is_not_clear_is_asked_for(words: str) -> None:
     assert "how soon" in answer.text
 
 
+SALES: dict[str, Any] = {
+    "text": "",
+    "dataset": {"name": "sales.csv"},
+    "columns": [
+        {"name": "day", "kind": "datetime"},
+        {"name": "units", "kind": "number"},
+        {"name": "shop", "kind": "category"},
+    ],
+    "suggested_target": "shop",
+    "suggested_task": "time_series_forecasting",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "horizon"),
+    [
+        ("train a model for the coming 24 hours", 24),
+        ("train a forecast 6 weeks out", 6),
+        ("trainiere eine Prognose für die nächsten 10 Tage", 10),
+    ],
+)
+async def test_an_amount_over_time_is_forecast_that_far_ahead(words: str, horizon: int) -> None:
+    (call,) = (await after_a_look(words, SALES)).calls
+    plan = json.loads(call.arguments)
+    assert (plan["target"], plan["settings"]) == ("units", {"horizon": horizon})
+
+
 @pytest.mark.parametrize(
     ("words", "run"),
     [
+        ("don't stop r-def456, stop r-abc123", "r-abc123"),
+        ("r-def456 is fine. stop r-abc123", "r-abc123"),
         ("pause it as the GPU is needed by r-def456", None),
         ("stop the training, r-def456 is better", None),
         ("kill r-abc123, r-def456 is the good one", "r-abc123"),

@@ -8,7 +8,7 @@ from agent.llm.slots.actions import priority_in
 from agent.llm.slots.charts import card_arguments, chart_arguments, results_arguments
 from agent.llm.slots.files import file_named
 from agent.llm.slots.limits import soon_in
-from agent.llm.slots.logs import log_arguments, wants_csv
+from agent.llm.slots.logs import audit_arguments, log_arguments, wants_csv
 from agent.llm.slots.runs import experiments_arguments, runs_in
 from agent.ports import ModelMessage
 from agent.tools.targets import quoted_target
@@ -31,10 +31,11 @@ _SAID_OF: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 _OF_NO_RUN: dict[str, Callable[[str], dict[str, Any]]] = {
     **dict.fromkeys(
-        ("list_runs", "list_hosts", "list_queue", "list_models", "show_cost", "show_audit", "show_budget"),
+        ("list_runs", "list_hosts", "list_queue", "list_models", "show_cost", "show_budget"),
         lambda _asked: {},
     ),
     "list_experiments": experiments_arguments,
+    "show_audit": audit_arguments,
 }
 
 

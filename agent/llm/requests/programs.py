@@ -12,7 +12,7 @@ from agent.tools.training.programs import REQUIREMENTS
 
 _RUN_IT = re.compile(
     r"\b(?:run|start|train|launch|execute|try|starte?n?|ausf[üu]hr\w*|f[üu]hre?|lance[rz]?|ex[ée]cute[rz]?|d[ée]marre[rz]?"
-    r"|ejecut\w+|corre[rn]?|lanza\w*|entrena\w*|trainier\w*)\b|运行|执行|启动|跑",
+    r"|ejecut\w+|corre[rn]?|lanza\w*|entrena\w*|trainier\w*|lass\w*(?=.*\blaufen))\b|运行|执行|启动|跑",
     re.IGNORECASE,
 )
 _VARIABLE = re.compile(r"(?<![\w-])([A-Z][A-Z0-9_]*)=([^\s,;]+)")

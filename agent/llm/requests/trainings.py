@@ -114,7 +114,7 @@ def _target_for(task: str | None, asked: str, report: dict[str, Any], before: di
     found = quoted_target(asked) or before.get("target") or report.get("suggested_target")
     if found and task and not TASKS[task].asks_for_target:
         return found, ""
-    return _target(asked, report, before)
+    return _target(task, asked, report, before)
 
 
 def _settings(asked: str, before: dict[str, Any], task: Task) -> dict[str, Any]:
@@ -143,7 +143,17 @@ def _names(report: dict[str, Any], kind: str = "") -> tuple[str, ...]:
     return tuple(str(column["name"]) for column in report.get("columns", ()) if kind in {"", column.get("kind")})
 
 
-def _target(asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
+def _suggested(report: dict[str, Any], task: str | None) -> str | None:
+    """The column that the data suggest; where an amount is to be predicted, no other than one with numbers."""
+    suggested = report.get("suggested_target")
+    name = task or report.get("suggested_task")
+    if name is None or TASKS[name].answer not in {Answer.NUMBER, Answer.SERIES}:
+        return suggested
+    numbers = _names(report, "number")
+    return suggested if suggested in numbers or not numbers else numbers[0] if len(numbers) == 1 else None
+
+
+def _target(task: str | None, asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
     """The column to predict and how it was chosen, where the person did not name it; None and a question for which."""
     names = [column["name"] for column in report.get("columns", ()) if column.get("kind") not in {"image", "datetime"}]
     columns = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
@@ -156,7 +166,7 @@ def _target(asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple
         file = report.get("dataset", {}).get("name")
         return None, f"`{file}` has no column `{said[0]}`. Which one should I predict? The columns: {columns}."
     target = before.get("target") or named or (report.get("target") or {}).get("column")
-    target = target or report.get("suggested_target")
+    target = target or _suggested(report, task)
     if target is None:
         return None, f"Which column should I predict? The columns: {columns}."
     if named:

@@ -127,7 +127,8 @@ _BEFORE = re.compile(
     rf"{_HELD}(yesterday(?:['’]?s)?\b|(?:last|previous|earlier)\s+(?:run|one|training)\b)"
     r"|\b((?:both|the two|beide[nr]?|les deux|(?:las|los) dos|amb[ao]s)\s+(?:\w+\s+)?"
     r"(?:runs|trainings|curves|of them|läufe|kurven|trainings|courbes|entraînements|curvas|entrenamientos)"
-    r"|overlay (?:them|both|the two)(?! on)|两[次个条](?:训练|运行|任务|曲线))(?!\w)",
+    r"|overlay (?:them|both|the two)(?! on)"
+    r"|\b(?:of|for) both(?! \w*\s*(?:loss|metric|auc|acc))|两[次个条](?:训练|运行|任务|曲线))(?!\w)",
     re.IGNORECASE,
 )
 _EVERY = re.compile(

@@ -84,10 +84,23 @@ _BOTH = re.compile(
     rf"|\b({_NUMBER})\s*(?:hours?|hrs?|h)\s*(?:and|et|y|und|,)?\s*(\d{{1,2}})\s*(?:minutes?|mins?|m)\b",
     re.IGNORECASE,
 )
+_SETTING = r"(?:(?:the|its)\s+)?(learning rate|lr|rounds|epochs|batch size|max depth|trials)"
+_SMALLER = r"(?:times smaller|fois plus (?:petite?|faible|bas)|mal kleiner|veces (?:menor|más baja))\b"
 _OF = r"(?: (?:der|des|von|du|de|del))?"
 _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     (r"\1 \2", r"\b(last|next)\s+(?:las|los|les|die|den|der)\s+(\d+)"),
     ("half the ", r"\b(?:deux|2) fois moins de\b|\bla moitié des?\b|\bhalb so (?:viele?n?|gro(?:ß|ss)e?|hohe?)\b"),
+    (r"half the \1", rf"\b(?:cut|reduce|lower|slash|drop|divide)\s+{_SETTING}\s+(?:in|by) (?:half|2|two)\b"),
+    (r"\1 times the ", r"(?<![\w.])(\d+)\s*[x×]\s+(?:the|as many|more|of the)\b"),
+    (
+        r"reduce \1 by a factor of \2",
+        rf"{_SETTING}\s+(\w+)\s+{_SMALLER}",
+    ),
+    ("1 ", r"(?:(?<=\bfor )|(?<=\bmost )|(?<=\bto )|(?<=\bwithin )|(?<=\bthan ))an? (?=(?:hour|day|week)\b)"),
+    (" doubled ", r"加倍|翻倍"),
+    (" rounds ", r"轮数"),
+    (" since step ", r"\b(?:ab|seit)(?: dem)? (?:schritt|steps)(?=\s+\d)|\b(?:à partir de|depuis) l['’]étape(?=\s+\d)"),
+    (" since step ", r"\b(?:desde|a partir de)l? (?:el )?(?:paso|steps)(?=\s+\d)"),
     ("half the ", r"\bhalve\b|\bhalbier(?:e|en?)\b|\bdivid(?:e|ir) (?:entre|por) (?:2|dos)\b"),
     ("half the ", r"\bdivise[rz]? par (?:2|deux)\b"),
     ("double the ", r"\b(?:deux|2) fois plus de\b|\b(?:doppelt|zweimal) so (?:viele?n?|große?|hohe?)\b"),

@@ -36,6 +36,7 @@ _PLAIN = {
     "num_generations": r"num[ _]generations",
 }
 _COUNTED = {
+    "max_steps": r"(?:training |train )?steps(?! (?:ahead|out|into|forward))",
     "rounds": r"trees|estimators|(?:boosting )?iterations",
     "batch_size": r"bs|batch(?:es)?",
     "num_leaves": r"leaves",

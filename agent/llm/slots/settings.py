@@ -40,8 +40,9 @@ _TOGETHER = (
 _OF_TIME = frozenset({"time", "date", "dates", "chronological"})
 _HORIZON = re.compile(
     r"\b(\d{1,4})\s*(?:hours?|days?|weeks?|months?|quarters?|years?|steps?)\s+"
-    r"(?:ahead|into the future|voraus|à l'avance)\b"
-    r"|\b(?:for|next|ahead|horizon)\s+(?:the\s+|of\s+|next\s+|=\s*)*(\d{1,4})\s*"
+    r"(?:ahead|out|forward|into the future|in advance|from now|voraus|à l'avance)\b"
+    r"|\b(?:for|next|ahead|horizon|coming|following|upcoming|kommenden)\s+"
+    r"(?:the\s+|of\s+|next\s+|coming\s+|following\s+|upcoming\s+|kommenden\s+|=\s*)*(\d{1,4})\s*"
     r"(?:hours?|days?|weeks?|months?|quarters?|years?|steps?|periods?)?\b"
     r"(?!\s*(?:epochs?|gpus?|rounds?|hours?\s+at most))",
     re.IGNORECASE,

@@ -25,6 +25,10 @@ _NO_WISH = re.compile(
     re.IGNORECASE,
 )
 _NAMED = re.compile(rf"\b{NAME}\b", re.IGNORECASE)
+_MULTIPLE = re.compile(
+    r"\b(?:double[ds]?|doubling|halve[ds]?|halving|twice|tripled?|(?:half|third|quarter|tenth) (?:of )?the)\b",
+    re.IGNORECASE,
+)
 _ASSIGNED = re.compile(r"\b([A-Z][A-Z0-9_]+)=(\S+)")
 _PLACE = re.compile(
     r"\b(?:on|onto|auf|sur|en|with|use|using)\s+(?:\w+\s+){0,2}?(gpus?|[ahlt]\d{1,3}s?|v100s?|rtx)\b", re.IGNORECASE
@@ -95,6 +99,8 @@ def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
         yield from (
             name for name in names if setting_called(name) not in {*settings, *arguments} and not factors_in(words)
         )
+    if not factors_in(words):
+        yield from (said.group() for said in _MULTIPLE.finditer(words))
     yield from (said.group() for said in _ASSIGNED.finditer(words) if said.group(2) not in given)
     yield from (said for said in MODEL.findall(words) if said not in given)
     if not {"gpus", "host"} & arguments.keys():
