@@ -66,7 +66,7 @@ _OF_A_RUN = frozenset(
     {
         *("run_status", "run_logs", "run_metrics", "run_chart", "run_results", "run_checkpoints", "run_attempts"),
         *("run_script", "list_runs", "list_queue", "list_experiments", "compare_runs", "serve_model", "evaluate_model"),
-        *("download_artifact", "update_script", "predict_as_job", "serving_token"),
+        *("download_artifact", "update_script", "predict_as_job", "serving_token", "list_hosts", *ACT),
     }
 )
 _WITHOUT_A_RUN = 0.2  # how much less often such a thing is meant where a file came and no run is known

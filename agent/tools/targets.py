@@ -37,7 +37,7 @@ _COLUMN = re.compile(
 )
 _NAMED = re.compile(
     r"(?<!text )(?<!input )(?<!date )(?<!time )(?<!id )(?<!feature )"
-    r"(?:\b(?:target|column|label|ziel(?:spalte)?|spalte|cible|colonne|objetivo|columna)|目标列?)\s*(?:column\s*)?"
+    r"(?:\b(?:target|column|label|ziel(?:spalte)?|spalte|cible|colonne|objetivo|columna)\b|目标列?)\s*(?:column\s*)?"
     r"(?:is|=|:|named|called|should be|ist|est|es|是)?\s*([A-Za-z_](?:[\w.\-]*\w)?)",
     re.IGNORECASE,
 )
@@ -182,6 +182,7 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
     for one in (_declared(names, words), _first_named(names, behind), _only_named(names, words)):
         if one:
             return one, True
+    names = [name for name in names if not _spoken(name, words)]  # those are read, or part the rows
     best, sure = _alike(_tokens(verb.group(1) if verb else words), names)
     return (best, sure) if sure or verb else (None, False)  # half a name that nobody wanted predicted is none
 
@@ -213,7 +214,8 @@ def _to_learn(name: str, words: str) -> re.Match[str] | None:
 def _is_unwanted(name: str, words: str) -> bool:
     """Whether it is said behind a column that it is to be left out."""
     at = _spoken(name, words)
-    return bool(at and re.match(_UNWANTED, words[at.end() :], re.IGNORECASE))
+    no = at and re.search(r"\bno\s+(?:columns?\s+)?$", words[: at.start()], re.IGNORECASE)
+    return bool(at and (no or re.match(_UNWANTED, words[at.end() :], re.IGNORECASE)))
 
 
 def _spoken(name: str, words: str) -> re.Match[str] | None:

@@ -273,6 +273,8 @@ NAMES = ("customer_id", "age", "plan", "monthly_fee", "churned")
         ("predict churned, do not use age or plan, with 20 epochs", ("age", "plan"), "churned"),
         ("predict the monthly fee from age and plan", (), "monthly_fee"),
         ("train a model for churned", (), "churned"),
+        ("columns to skip: age, plan. The target is churned", ("age", "plan"), "churned"),
+        ("a model of churned grouped by customer_id, no plan", ("plan",), "churned"),
         ("what I need is a guess of the plan. age is useless", ("age",), "plan"),
         ("regress age on everything but plan and customer_id", ("customer_id", "plan"), "age"),
         ("churned is the label, never look at the monthly fee", ("monthly_fee",), "churned"),

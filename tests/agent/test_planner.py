@@ -289,6 +289,7 @@ def test_what_is_said_of_clusters_is_read(words: str, settings: dict[str, object
         ("photos at 96 pixels, dropout of 0.2", {"image_size": 96, "dropout": 0.2}),
         ("250 trees with max depth 5", {"rounds": 250, "max_depth": 5}),
         ("a larger learning rate, say 0.3", {"learning_rate": 0.3}),
+        ("a context window of 64, at most 60 new tokens", {"block_length": 64, "max_new_tokens": 60}),
         ("early stopping patience should be 12", {"early_stopping_patience": 12}),
     ],
 )
@@ -395,6 +396,8 @@ async def test_a_plan_is_made_again_with_what_is_wanted_otherwise(words: str, ch
     [
         ("train a model that predicts health with 2 gpus for 3 hours", {"gpus": 2, "max_hours": 3}),
         ("train a model that predicts health on gpu-2, seed 4", {"host": "gpu-2", "seed": 4}),
+        ("train a model for health on the box gpu-7 with engine local", {"host": "gpu-7", "engine": "local"}),
+        ("train a model for health, gpu-3, one day at most", {"host": "gpu-3", "max_hours": 24}),
         ("train on visits.csv, predict health", {}),
         ("train a model for health, 90 min tops", {"max_hours": 1.5}),
         ("train on health but don't take longer than 2 hrs", {"max_hours": 2}),
@@ -453,6 +456,7 @@ async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: 
         ("deploy r-abc123 with 3 replicas", "3 replicas"),
         ("plot the loss in 7 colours", "7 colours"),
         ("train r-abc123 again with twice the ribbons", "twice"),
+        ("train r-abc123 again with the engine of last time", "engine"),
     ],
 )
 async def test_what_no_reader_took_is_asked_for_and_not_dropped(words: str, unread: str) -> None:
@@ -694,6 +698,12 @@ async def test_of_two_files_the_one_with_the_column_is_learned_from() -> None:
     said = await reply(neither, *looked)
     assert not said.calls
     assert "Which file" in said.text
+
+
+async def test_other_data_that_nobody_attached_is_asked_for() -> None:
+    said = await reply(*planned(), user("train it again on last month's numbers"))
+    assert not said.calls
+    assert "Attach" in said.text
 
 
 async def test_an_archive_is_a_program_only_if_it_holds_one() -> None:

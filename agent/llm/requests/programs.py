@@ -45,7 +45,7 @@ def program_in(asked: Request) -> str | None:
 def _with_program(asked: Request, program: str, run_id: str | None) -> ModelReply:
     """Run it, or give it to a run that there is."""
     words = asked.words
-    runs_it = _RUN_IT.search(words)
+    runs_it = _RUN_IT.search(_PROGRAM.sub(" ", words))
     if program.endswith(".py") and (run_id or (_MEND.search(words) and not runs_it)):
         return call("update_script", run=run_id, file=program)
     if not runs_it:

@@ -28,6 +28,12 @@ from agent.ports import ModelMessage, ModelReply, Role
 from agent.tools.targets import left_out, quoted_target, said_to_predict, target_in
 
 _MOST_ABOUT = 300  # characters of a request that say what to predict
+_OTHER_DATA = re.compile(
+    r"\b(?:on|with|using)\s+(?:the\s+|my\s+|some\s+)?(?:new|newer|other|latest|updated|more"
+    r"|(?:last|this) \w+['’]?s|yesterday['’]?s|today['’]?s)\s+(?:data|dataset|file|numbers|export|csv|table|rows)\b",
+    re.IGNORECASE,
+)
+_NO_OTHER_DATA = "I have no other data here. Attach the file, or give its address, and say it once more."
 _WHICH_FILE = "Which file should I learn from, and which of its columns should I predict? The files: {}."
 _LETTER = r"[^\W\u3400-\u9fff]"  # Chinese has no spaces
 _MOST_NAMED = 40  # columns
@@ -56,6 +62,8 @@ def _all_read(asked: str) -> dict[str, Any]:
 
 def again(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """The last plan once more, with what the person wants otherwise."""
+    if not asked.file and _OTHER_DATA.search(asked.words):
+        return say(_NO_OTHER_DATA)
     file = asked.file or last_plan(messages).get("file")
     for said in reversed(messages):
         report = as_object(said.text) if said.role is Role.TOOL else {}

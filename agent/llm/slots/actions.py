@@ -75,8 +75,9 @@ _TELLS = re.compile(
 # The same in other languages, where the clause names no moment and no condition.
 _TELLS_ELSEWHERE = re.compile(
     r"(?!.*(?:\b(?:bis|morgen|sp[äa]ter|wenn|falls|sobald|erst|nach|soll\w*|muss|nicht|demain|quand|si|d[èe]s|apr[èe]s"
-    r"|jusqu\w*|doit|pas|mañana|cuando|despu[ée]s|hasta|debe\w*|no|sino|aber|mais|pero)\b|明天|等|之后|如果|再|先|不|但))"
-    r"(?:(?:er|sie|es|ich|wir|der|die|das|man|jemand|il|elle|[çc]a|c['’]est|je|on|nous|j['’]ai|quelqu['’]un|ya|est[áa]|hay"
+    r"|jusqu\w*|doit|pas|mañana|cuando|despu[ée]s|hasta|debe\w*|no|sino|aber|mais|pero)\b|\d|明天|等|之后|如果|再|先|不|但))"
+    r"(?:(?:er|sie|es|ich|wir|man|jemand|(?:der|die|das) \w+ (?:ist|sind|war|hat|haben|wird|braucht|bringt|l[äa]uft)"
+    r"|il|elle|[çc]a|c['’]est|je|on (?:a|est|n['’])|nous|j['’]ai|quelqu['’]un|ya|est[áa]|hay"
     r"|necesito|necesitamos|alguien|se)\b|我|它|有人|已经)",
     re.IGNORECASE | re.DOTALL,
 )

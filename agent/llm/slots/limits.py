@@ -48,12 +48,17 @@ _NO_GPU = re.compile(
 )
 _A_GPU = re.compile(r"\b(?:on|use|using|with|want|needs?) (?:an? |one )?gpu\b(?!\s*-?\d)", re.IGNORECASE)
 _BOTH_GPUS = re.compile(r"\bboth gpus\b|\bbeide[n]? gpus\b|\bles deux gpus?\b|\blos dos gpus?\b", re.IGNORECASE)
+MACHINE = r"(?:gpu|node|host|box|machine|server|worker)-?\d+"
 _HOST = re.compile(
-    rf"\bon\s+(?:host\s+)?[`\"]?(?!v\d+\b)(?!{FILE_NAME})(?=[\w.-]*\d)([a-z][\w-]*(?:\.[\w-]+)*)(?![\w-])"
-    r"(?!\s*gpus?\b)(?!\s+of\b)|\bhost\s*=\s*([\w.-]*\w)|\b(?:use|using|host|machine)\s+((?:gpu|node|host|box)-?\d+)\b",
+    rf"\bon\s+(?:(?:the\s+)?(?:host|box|machine|server|node)\s+)?[`\"]?(?!v\d+\b)(?!{FILE_NAME})(?=[\w.-]*\d)"
+    r"([a-z][\w-]*(?:\.[\w-]+)*)(?![\w-])(?!\s*gpus?\b)(?!\s+of\b)|\bhost\s*=\s*([\w.-]*\w)"
+    rf"|(?:\b(?:use|using|host|machine|at|to)\s+|[,;]\s*(?:and\s+)?)({MACHINE})\b",
     re.IGNORECASE,
 )
-_ENGINE = re.compile(r"\b(?:engine\s*=|on\s+(?:the\s+)?engine)\s*[`\"]?([a-z][\w-]*)", re.IGNORECASE)
+_ENGINE = re.compile(
+    r"\bengine\s*=\s*[`\"]?([a-z][\w-]*)|\b(?:on|with|using|via)\s+(?:the\s+)?engine\s+[`\"]?(?!of\b|that\b|we\b|from\b|as\b)([a-z][\w-]*)",
+    re.IGNORECASE,
+)
 _PRIORITY = re.compile(
     r"\b(?:with|at|on)?\s*(high|normal|low) priority\b|\bpriority\s*[=:]?\s*(high|normal|low)\b", re.IGNORECASE
 )

@@ -15,7 +15,7 @@ _PLAIN = {
     "max_new_tokens": r"max[ _]new[ _]tokens",
     "early_stopping_patience": r"(?:early[ _-]stopping[ _])?patience",
     "trials": r"trials",
-    "block_length": r"block[ _]length",
+    "block_length": r"(?:block|context)[ _](?:length|size|window)",
     "lora_r": r"lora[ _](?:r|rank)",
     "lora_alpha": r"lora[ _]alpha",
     "lora_dropout": r"lora[ _]dropout",
@@ -37,6 +37,7 @@ _PLAIN = {
 }
 _COUNTED = {
     "max_steps": r"(?:training |train )?steps(?! (?:ahead|out|into|forward))",
+    "max_new_tokens": r"new[ _]tokens",
     "rounds": r"trees|estimators|(?:boosting )?iterations",
     "batch_size": r"bs|batch(?:es)?",
     "num_leaves": r"leaves",

@@ -11,7 +11,9 @@ from agent.tools.targets import QUOTE
 WRITING = re.compile(rf"{ASKED}(?:translate|summari[sz]e|write (?:\w+ )?summar(?:y|ies))\b", re.IGNORECASE)
 _ONE_TEXT = re.compile(r"[“\"](.+)[”\"]", re.DOTALL)
 _BALANCED = re.compile(
-    r"\bbalanced? (?:class(?:es)?|weights?)\b|\bclass[_ ]weights?\s*[=:]?\s*balanced\b", re.IGNORECASE
+    r"\bbalanced? (?:the )?(?:class(?:es)?|weights?)\b"
+    r"|\b(?:re)?weigh(?:t|ted|ting)? (?:the )?classes\b|\bclass[_ ]weights?\s*[=:]?\s*balanced\b",
+    re.IGNORECASE,
 )
 _TEST = r"(?:test(?:ing)?(?: set| part| data| split)?|hold-?out|held[ -]out)"
 _SHARE = r"(\d{1,2}(?:\.\d+)?\s*(?:%|percent\b|per cent\b)|0?\.\d{1,3}\b)"

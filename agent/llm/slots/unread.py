@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.llm.slots.actions import wish_in
 from agent.llm.slots.figures import NUMBER, figure
-from agent.llm.slots.limits import FILE_NAME
+from agent.llm.slots.limits import FILE_NAME, MACHINE
 from agent.llm.slots.models import MODEL
 from agent.llm.slots.names import NAME, setting_called
 from agent.llm.slots.numbers import factors_in
@@ -33,6 +33,8 @@ _ASSIGNED = re.compile(r"\b([A-Z][A-Z0-9_]+)=(\S+)")
 _PLACE = re.compile(
     r"\b(?:on|onto|auf|sur|en|with|use|using)\s+(?:\w+\s+){0,2}?(gpus?|[ahlt]\d{1,3}s?|v100s?|rtx)\b", re.IGNORECASE
 )
+_MACHINES = re.compile(rf"(?<![\w-]){MACHINE}(?![\w-])", re.IGNORECASE)
+_ENGINE = re.compile(r"\bengine\b", re.IGNORECASE)
 _LATER = re.compile(
     r"\b(?:tonight|tomorrow|over ?night|over the weekend|next (?:week|monday)|heute (?:abend|nacht)|übers wochenende"
     r"|ce soir|demain|esta noche)\b|明天|今晚|周末",
@@ -103,6 +105,9 @@ def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
         yield from (said.group() for said in _MULTIPLE.finditer(words))
     yield from (said.group() for said in _ASSIGNED.finditer(words) if said.group(2) not in given)
     yield from (said for said in MODEL.findall(words) if said not in given)
+    yield from (said.group() for said in _MACHINES.finditer(words) if said.group().lower() not in given.lower())
+    if "engine" not in arguments:
+        yield from (said.group() for said in _ENGINE.finditer(words))
     if not {"gpus", "host"} & arguments.keys():
         yield from (said.group() for said in _PLACE.finditer(words))
     if "max_hours" not in arguments:
