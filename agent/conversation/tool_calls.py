@@ -18,7 +18,7 @@ from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.policy import Effect
 from agent.domain.session_events import TOOL_CARD_KEY
-from agent.ports import ModelMessage, Role, ToolCall
+from agent.ports import OFFLINE, ModelMessage, Role, ToolCall
 from agent.stores import Conversations, Turn, TurnKind
 from agent.tools.dispatch import Dispatcher, failure_of
 from agent.tools.tool import Caller, Result
@@ -86,7 +86,8 @@ class ToolCalls:
             shared=behind.others,
             words=behind.own,
         )
-        answer = await self._carry_out(turn, call, caller, control)
+        led = next((said.model for said in reversed(talk.history) if said.role is Role.ASSISTANT), "")
+        answer = await self._carry_out(turn, call, caller, control, by_rules=led == OFFLINE)
         if answer is None:
             return True
         whole = ""
@@ -98,9 +99,14 @@ class ToolCalls:
         talk.history += await self._conversations.append(turn, [said])
         return False
 
-    async def _carry_out(self, turn: Turn, call: ToolCall, caller: Caller, control: TurnControl) -> Result | str | None:
-        """What a call gave, or the answer for the model where it could not be done; None where people are asked."""
-        if turn.kind is not TurnKind.COMMANDED and not self._dispatcher.offered(call.name):
+    async def _carry_out(
+        self, turn: Turn, call: ToolCall, caller: Caller, control: TurnControl, *, by_rules: bool
+    ) -> Result | str | None:
+        """What a call gave, or the answer for the model where it could not be done; None where people are asked.
+
+        `by_rules`: the planner of rules made it of the person's own words, so it is theirs like a command.
+        """
+        if not (turn.kind is TurnKind.COMMANDED or by_rules or self._dispatcher.offered(call.name)):
             return FOR_COMMANDS
         asks, reads = self._dispatcher.asks(call.name), self._dispatcher.effect(call.name) is Effect.READ
         if not reads and await self._approvals.waits(turn, call):

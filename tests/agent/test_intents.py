@@ -11,6 +11,7 @@ from agent.llm.features import WEIGHTS, masked
 from agent.llm.intents import ACT, PLANNED, Place, decide, readings
 from agent.llm.requests.trainings import task_in
 from agent.llm.requests.words import TYPED
+from agent.llm.slots.commands import command_in
 from agent.llm.slots.files import file_in
 from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.logs import audit_arguments, log_arguments
@@ -242,6 +243,45 @@ def test_how_many_lines_are_wanted_is_read(words: str, lines: int | None) -> Non
 )
 def test_which_lines_are_wanted_is_read_in_other_languages(words: str, wanted: dict[str, str]) -> None:
     assert log_arguments(words) == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "tool", "arguments"),
+    [
+        ("please undo my last message", "undo_turn", {}),
+        ("nimm den letzten Schritt zurück", "undo_turn", {}),
+        ("撤回上一条消息", "undo_turn", {}),
+        ("summarise this conversation", "compact_session", {}),
+        ("let's open a new topic", "new_session", {}),
+        ("could you export our chat?", "export_session", {}),
+        ("think longer about it", "prefer_model", {"effort": "high"}),
+        ("limit spending in this thread to $12.50", "set_budget", {"scope": "thread", "usd": "12.50"}),
+        ("fixe le budget de ce canal à 40 dollars", "set_budget", {"scope": "channel", "usd": "40"}),
+        ("start what costs up to $8 without asking", "set_allowance", {"usd": 8.0}),
+        ("ask me about everything again", "set_allowance", {"off": True}),
+    ],
+)
+async def test_a_command_in_plain_words_is_carried_out(words: str, tool: str, arguments: dict[str, object]) -> None:
+    (call,) = (await reply(user(words))).calls
+    assert (call.name, json.loads(call.arguments)) == (tool, arguments)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("don't undo that", "how do I export this chat?", "I think more epochs would help", "start over"),
+        *("summarise the articles", "what is the budget of this channel?", "forget the column age"),
+        *("if it fails, undo my last message", "should we set a budget of $5 for this thread?"),
+    ],
+)
+def test_a_command_that_is_only_spoken_of_is_not_carried_out(words: str) -> None:
+    assert command_in(words) is None
+
+
+async def test_a_budget_without_an_amount_is_asked_for() -> None:
+    said = await reply(user("set a budget for this channel"))
+    assert not said.calls
+    assert "how much" in said.text
 
 
 def test_whether_the_audit_log_is_to_be_checked_is_read() -> None:

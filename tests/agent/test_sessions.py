@@ -90,6 +90,17 @@ async def test_undo_takes_a_whole_turn_back_and_names_what_stays_done(harness: H
     assert words(model.asked[-1]) == ["what did we say?"]
 
 
+async def test_plain_words_do_what_a_command_does_by_rules(harness: Harness) -> None:
+    async with harness.open() as brain:
+        await tells(harness, brain, "which hosts are there?")
+        told = await tells(harness, brain, "please undo my last message")
+        assert told == "I forgot the last turn: “which hosts are there?”, with all that was said in it."
+        assert "Admins set budgets" in await tells(harness, brain, "set the budget of this channel to 50 dollars")
+        await brain.router.accept(said("export this conversation"))
+        await harness.until(lambda: any(content.files for content in harness.adapter.shown))
+        await brain.router.idle()
+
+
 async def test_undo_takes_what_was_said_during_the_turn_and_the_guards_note_with_it(harness: Harness) -> None:
     slow = SlowTools()
     harness.toolsets = (slow,)

@@ -72,6 +72,7 @@ NOT_READ = (
     "I did not understand {}, so nothing was planned or shown without it. Say it in other words, such as “epochs 20”, "
     "“for 3 hours” or “without the column age”, or leave it out."
 )
+NEEDS = {"set_budget": "Say for whom and how much: “set the budget of this channel to $50 and 80 GPU hours”."}
 NOTHING_TO_ADD = "I have nothing to add to what the card above says."
 NO_PLAN = {
     "start_training": "All right, nothing was started. Tell me what to change, and I ask again.",
