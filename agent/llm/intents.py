@@ -159,7 +159,7 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
         return Decision(None)
     wish = _act_at_the_end(asked) or asked
     if act := _act_in(wish):
-        return Decision("unclear" if act in ACT and _refused(wish, place.columns) else act)
+        return _checked(act, wish, place)
     if best.intent in ACT:
         return _acting(best, asked, found)
     if best.intent in PLANNED and not (is_wished(asked) and (best.intent != "serve_model" or is_begun(asked))):
@@ -168,6 +168,13 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     if best.chance + (found[1].chance if alike else 0.0) >= SURE:
         return Decision(None if best.intent == "none" else best.intent)
     return _between(found)
+
+
+def _checked(act: str, wish: str, place: Place) -> Decision:
+    """What the grammar read, unless the words around it say otherwise."""
+    if act in PLANNED and not is_wished(wish):
+        return Decision(None)
+    return Decision("unclear" if act in ACT and _refused(wish, place.columns) else act)
 
 
 def _in_place(found: list[Reading], place: Place) -> list[Reading]:
@@ -202,7 +209,7 @@ def _act_at_the_end(asked: str) -> str | None:
     """The last sentence, where it plainly asks for an act behind ones that only tell, or say what not to do."""
     if (rather := _RATHER.match(asked)) and _act_in(rather["wish"]):
         return rather["wish"]
-    *told, last = re.split(r"[.!;]\s+", asked.strip().rstrip(".!"))
+    *told, last = re.split(r"[.!;]\s+|,\s+(?=(?:so|please|then)\b)", asked.strip().rstrip(".!"))
     plainly = told and _NOT_TOLD.isdisjoint(concepts(masked(" ".join(told)))) and "?" not in asked
     return last if plainly and _act_in(last) in ACT else None
 

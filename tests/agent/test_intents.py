@@ -114,6 +114,7 @@ def test_what_is_only_spoken_of_is_not_done(words: str) -> None:
             "yesterday I trained it with 20 epochs",
             "no need to build a model now",
         ),
+        *("ask bob to train it again", "evaluate whether we should deploy it"),
         *("would more epochs help?", "bitte noch nichts trainieren", "sollten wir mit mehr Epochen trainieren?"),
         *("faut-il entraîner un modèle ?", "todavía no entrenes nada", "先不要训练", "要不要再训练一次？"),
     ],

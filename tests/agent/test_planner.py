@@ -241,6 +241,8 @@ def planned(**arguments: Any) -> Sequence[ModelMessage]:
         ("don't pause it, but tell me how it goes", "no"),
         ("the host was rebooted. retry it", "retry_run"),
         ("it should work now. resume r-abc123", "resume_run"),
+        ("r-abc123 diverged, please kill it", "kill_run"),
+        ("if it diverges, please kill it", "later"),
         ("alice said it is broken. stop it", None),
         ("brich r-abc123 ab, er bringt nichts mehr", "stop_run"),
         ("stoppe r-abc123, wenn er fertig ist", None),
@@ -445,6 +447,7 @@ async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: 
     ("words", "unread"),
     [
         ("train a model for health with 3 windmills", "3 windmills"),
+        ("训练一个预测health的模型,37个风车", "37"),
         ("train a model for health with the data of the last 2 hours", "2 hours"),
         ("train a model for health at 5pm", "5pm"),
         ("train a model for health tonight", "tonight"),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from agent.llm.slots.glossary import in_english
 
-_QUOTED = r"[“\"«].*?[”\"»]|`[^`]*`|--?[A-Za-z][\w-]*[= ]\S+"
+_QUOTED = r"[“\"«].*?[”\"»]|`[^`]*`|(?<!\S)--?[A-Za-z][\w-]*[= ]\S+"
 _COUNTS = {
     6: "six|sechs|seis",
     7: "seven|sieben|sept|siete",
@@ -88,6 +88,7 @@ _SETTING = r"(?:(?:the|its)\s+)?(learning rate|lr|rounds|epochs|batch size|max d
 _SMALLER = r"(?:times smaller|fois plus (?:petite?|faible|bas)|mal kleiner|veces (?:menor|más baja))\b"
 _OF = r"(?: (?:der|des|von|du|de|del))?"
 _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
+    (", ", r"(?<=[^\d\s]),(?=\d)"),
     (r"\1 \2", r"\b(last|next)\s+(?:las|los|les|die|den|der)\s+(\d+)"),
     ("half the ", r"\b(?:deux|2) fois moins de\b|\bla moitié des?\b|\bhalb so (?:viele?n?|gro(?:ß|ss)e?|hohe?)\b"),
     (r"half the \1", rf"\b(?:cut|reduce|lower|slash|drop|divide)\s+{_SETTING}\s+(?:in|by) (?:half|2|two)\b"),

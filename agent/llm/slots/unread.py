@@ -97,7 +97,7 @@ def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     settings = arguments.get("settings") or {}
     given = str(arguments)
     if arguments.get("arguments") is None:
-        names = (said.group() for said in _NAMED.finditer(words))
+        names = (said.group() for said in _NAMED.finditer(_ASSIGNED.sub(" ", words)))
         yield from (
             name for name in names if setting_called(name) not in {*settings, *arguments} and not factors_in(words)
         )

@@ -32,7 +32,7 @@ _ASKS = re.compile(
 _SUPPOSES = re.compile(
     r"\b(?:what if|i wonder|wondering (?:if|whether|why|how)|suppose|hypothetical\w*|in theory"
     r"|would it (?:help|make sense|be)"
-    r"|(?:should|shall) (?:we|i)"
+    r"|(?:should|shall) (?:we|i)|(?:whether|if) (?:we|i|you|it) should"
     r"|maybe (?:we|i) (?:should|could)|(?:we|i)(?:['’]m| am| are|['’]re)? thinking (?:of|about)"
     r"|was w[äa]re,? wenn|ich frage mich|vielleicht sollten|et si (?:on|je|nous)|je me demande|y si|qu[eé] pasar[ií]a"
     r"|me pregunto)\b|如果|要不要|想知道",
@@ -49,12 +49,17 @@ _REPORTS = re.compile(
     re.IGNORECASE,
 )
 _ENDED = re.compile(
-    r"\b(?:shut|turn|switch|take|bring|spin)\w*\b[^.;]*\b(?:off|down|offline)\b|\b(?:stop|end|kill|undeploy|unserve|remove)\b"
-    r"|\b(?:abschalten|abstellen|ausschalten|herunterfahren|beende\w*)\b|\b(?:schalte?|stell|fahr)\b[^.;]*\b(?:ab|aus|herunter)\b"
+    r"\b(?:shut|turn|switch|take|bring|spin)\w*\b[^.;]*\b(?:off|down|offline)\b|\b(?:stop|end|kill|undeploy|unserve"
+    r"|remove)\b"
+    r"|\b(?:abschalten|abstellen|ausschalten|herunterfahren|beende\w*)\b|\b(?:schalte?|stell|fahr)\b[^.;]*\b(?:ab"
+    r"|aus|herunter)\b"
     r"|\b(?:arr[êe]te\w*|[ée]teins|coupe[rz]?|apaga\w*|det[ée]n\w*|quita\w*)\b|关闭|关掉|下线|停",
     re.IGNORECASE,
 )
-_TO_SOMEBODY = re.compile(r"^\W*@(?!trainyard\b)[\w.-]+", re.IGNORECASE)
+_TO_SOMEBODY = re.compile(
+    r"^\W*@(?!trainyard\b)[\w.-]+|^\W*(?:please )?(?:ask|tell|remind) (?!me\b|us\b)\w+ (?:to|that|about|not)\b",
+    re.IGNORECASE,
+)
 
 
 def is_wished(asked: str) -> bool:
