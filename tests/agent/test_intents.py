@@ -11,6 +11,7 @@ from agent.llm.features import WEIGHTS, masked
 from agent.llm.intents import ACT, PLANNED, Place, decide, readings
 from agent.llm.requests.trainings import task_in
 from agent.llm.requests.words import TYPED
+from agent.llm.slots.changes import settings_in
 from agent.llm.slots.commands import command_in
 from agent.llm.slots.files import file_in
 from agent.llm.slots.idioms import with_amounts
@@ -41,6 +42,12 @@ def test_a_sentence_is_read_in_milliseconds() -> None:
     for _ in range(20):
         readings(masked("could you please show me the last fifty lines of the log of r-abc123"))
     assert (time.perf_counter() - began) / 20 < 0.02
+
+
+def test_a_long_row_of_settings_is_read_in_one_pass() -> None:
+    began = time.process_time()
+    assert settings_in("lr 1 " * 200) == {"learning_rate": 1}
+    assert time.process_time() - began < 0.5
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.domain.errors import BadRequest
 from agent.llm.slots.actions import wish_in
-from agent.llm.slots.figures import NUMBER, PLAIN, figure
+from agent.llm.slots.figures import PLAIN, figure
 from agent.llm.slots.limits import SEARCHED, place_said
 from agent.llm.slots.names import NAME, NUMBERED, setting_called
 
@@ -16,8 +16,11 @@ _BETWEEN = (  # a name and its number
     r"(?:(?:say|e\.g\.|maybe|perhaps|of|to|be|is)\s+)*"
 )
 _NAMED = re.compile(rf"\b{NAME}\b", re.IGNORECASE)
-_SETTING = re.compile(rf"\b(?P<name>{NUMBERED})\b{_BETWEEN}{NUMBER}", re.IGNORECASE)
-_COUNTED = re.compile(rf"{NUMBER}(?:\s*[x×]\s*\d+)?[\s-]*(?:different\s+)?\b(?P<name>{NUMBERED})\b", re.IGNORECASE)
+# A number with its name behind it, or a name with its number; from left to right each number has one name.
+_SETTING = re.compile(
+    rf"{PLAIN}(?:\s*[x×]\s*\d+)?[\s-]*(?:different\s+)?\b({NUMBERED})\b|\b({NUMBERED})\b{_BETWEEN}{PLAIN}",
+    re.IGNORECASE,
+)
 _MORE = re.compile(
     rf"{PLAIN}\s+(?:(?:more|fewer|less|extra|additional)\s+{NAME}|{NAME}\s+(?:more|fewer|less|extra)\b)"
     rf"|\b{NAME}\s+by\s+{PLAIN}",
@@ -44,19 +47,10 @@ def settings_in(asked: str) -> dict[str, float | int]:
 
 
 def _said(asked: str) -> Iterator[tuple[str, str]]:
-    """Names and numbers that stand together. A number belongs to the name behind it, if that has none of its own."""
-    while found := next(filter(None, (_first(asked), _SETTING.search(asked))), None):
-        yield found["name"], found["number"]
-        asked = f"{asked[: found.start()]} ; {asked[found.end() :]}"
-
-
-def _first(asked: str) -> re.Match[str] | None:
-    """The first number with its name behind it, where no name before it takes the number."""
-    for found in _COUNTED.finditer(asked):
-        number = found.end("number")
-        if all(before.end() != number for before in _SETTING.finditer(asked[:number])):
-            return found
-    return None
+    """Names and numbers that stand together."""
+    for found in _SETTING.finditer(asked):
+        number, counted, name, value = found.groups()
+        yield counted or name, number or value
 
 
 def all_said(asked: str) -> None:
