@@ -5,12 +5,14 @@ more than a high probability: its verb, no word that its intent does not know, n
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from agent.domain.errors import BadRequest
 from agent.llm.features import TABLE, WEIGHTS, concepts, features, fillers, masked, words_of
 from agent.llm.slots.actions import ACTS, ASKED, ENDS, GENTLY, NOT_DONE, RUN, meant, wish_in
-from agent.llm.slots.changes import changes_in
+from agent.llm.slots.changes import changes_in, settings_in
 from agent.llm.slots.charts import CARD
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.wishes import is_begun, is_to_somebody, is_wished
@@ -69,7 +71,8 @@ _OF_A_RUN = frozenset(
         *("download_artifact", "update_script", "predict_as_job", "serving_token", "list_hosts", *ACT),
     }
 )
-_WITHOUT_A_RUN = 0.2  # how much less often such a thing is meant where a file came and no run is known
+# How much more or less often a thing is meant where a file came and no run is known, and where settings are stated.
+_WITHOUT_A_RUN, _WITH_A_FILE, _STATED = 0.1, 3.0, 4.0
 # Questions, verbs as names, runs that are left out, and hosts: none asks for an act on the run that is named.
 _NO_WISH = re.compile(
     r"^\W*(?:is|are|was|were|does|do|did|has|have|had|will|(?:would|can|could)(?! (?:you|we please))|should|shall|may"
@@ -153,7 +156,7 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     if not re.search(r"\w", asked):
         return Decision("inspect_dataset" if place.with_file else None)
     asked = in_figures(asked, keep=place.columns)
-    found = _in_place(readings(masked(asked, place.columns)), place)
+    found = _in_place(readings(masked(asked, place.columns)), place, asked)
     best = found[0]
     if is_to_somebody(asked):
         return Decision(None)
@@ -177,14 +180,32 @@ def _checked(act: str, wish: str, place: Place) -> Decision:
     return Decision("unclear" if act in ACT and _refused(wish, place.columns) else act)
 
 
-def _in_place(found: list[Reading], place: Place) -> list[Reading]:
+def _in_place(found: list[Reading], place: Place, asked: str) -> list[Reading]:
     """The readings by what can be meant here: without a run nothing is done again, and few ask about one."""
-    if place.has_runs or not place.with_file:
+    if not place.with_file:
+        return found if not place.has_runs else _weighed(found, {"again": _STATED} if _states_settings(asked) else {})
+    if place.has_runs:
         return found
-    chances = {one.intent: one.chance * (_WITHOUT_A_RUN if one.intent in _OF_A_RUN else 1.0) for one in found}
-    chances["train"] += sum(chances.pop(name) for name in _ONCE_MORE)
+    weights = dict.fromkeys(_OF_A_RUN, _WITHOUT_A_RUN)
+    weights["train"] = _WITH_A_FILE * (_STATED if _states_settings(asked) else 1.0)
+    joined = sum(one.chance for one in found if one.intent in {"train", *_ONCE_MORE})
+    rest = [one for one in found if one.intent not in {"train", *_ONCE_MORE}]
+    return _weighed([*rest, Reading("train", joined)], weights)
+
+
+def _weighed(found: list[Reading], weights: Mapping[str, float]) -> list[Reading]:
+    """The readings by how often each is meant, beside what the words say."""
+    chances = {one.intent: one.chance * weights.get(one.intent, 1.0) for one in found}
     whole = sum(chances.values())
     return sorted((Reading(name, chance / whole) for name, chance in chances.items()), key=lambda one: -one.chance)
+
+
+def _states_settings(asked: str) -> bool:
+    """Whether numbers of a training are stated."""
+    try:
+        return bool(settings_in(asked))
+    except BadRequest:
+        return True
 
 
 def _refused(asked: str, columns: tuple[str, ...]) -> bool:

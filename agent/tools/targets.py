@@ -79,7 +79,7 @@ _EACH = re.compile(
 _SAME = tuple(
     frozenset(words.split())
     for words in (
-        "price prices cost costs worth precio precios prix preis preise 价格 售价 房价",
+        "price prices cost costs worth expensive teuer cher caro precio precios prix preis preise 价格 售价 房价",
         "age ages old edad âge alter 年龄",
         "sales ventas ventes umsatz verkäufe 销量 销售额",
         "units sell sold unidades unités einheiten stückzahl",

@@ -145,6 +145,10 @@ def test_a_training_that_is_asked_for_politely_is_planned(words: str) -> None:
     assert intent_of(words) == "train"
 
 
+def test_settings_beside_a_file_are_those_of_a_training() -> None:
+    assert decide("regression, y is the price, 20 rounds", Place(with_file=True, has_runs=False)).intent == "train"
+
+
 def test_without_a_run_nothing_is_done_again() -> None:
     words = "once more with feeling: plan from age"
     assert decide(words, Place(with_file=True, has_runs=False)).intent not in {"again", "clone_run"}
@@ -383,6 +387,8 @@ def test_rows_that_belong_together_stay_on_one_side(words: str, by: str | None) 
         *(("train on the second file", "visits.parquet"), ("use the parquet to train", "visits.parquet")),
         *(
             ("train on sales.csv, not on visits", "sales.csv"),
+            ("sales.csv please, visits.parquet can wait", "sales.csv"),
+            ("sales.csv, visits.parquet can wait", "sales.csv"),
             ("train a model", None),
             ("nimm die erste Datei", "sales.csv"),
         ),

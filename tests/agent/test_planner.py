@@ -400,6 +400,7 @@ async def test_a_plan_is_made_again_with_what_is_wanted_otherwise(words: str, ch
         ("train a model that predicts health on gpu-2, seed 4", {"host": "gpu-2", "seed": 4}),
         ("train a model for health on the box gpu-7 with engine local", {"host": "gpu-7", "engine": "local"}),
         ("train a model for health, gpu-3, one day at most", {"host": "gpu-3", "max_hours": 24}),
+        ("trainiere ein Modell für health, eine halbe Stunde reicht", {"max_hours": 0.5}),
         ("train on visits.csv, predict health", {}),
         ("train a model for health, 90 min tops", {"max_hours": 1.5}),
         ("train on health but don't take longer than 2 hrs", {"max_hours": 2}),
@@ -451,6 +452,7 @@ async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: 
         ("train a model for health with the data of the last 2 hours", "2 hours"),
         ("train a model for health at 5pm", "5pm"),
         ("train a model for health tonight", "tonight"),
+        ("serve r-abc123 until sunday", "until sunday"),
         ("train a model for health on the a100", "a100"),
         ("train a model for health with a gentle learning rate", "learning rate"),
         ("train a model for health with learning rates 0.01 and 0.02", "0.02"),
@@ -644,6 +646,8 @@ SALES: dict[str, Any] = {
     [
         ("train a model for the coming 24 hours", 24),
         ("train a forecast 6 weeks out", 6),
+        ("48h ahead forecast, please", 48),
+        ("train a forecast of 13 steps", 13),
         ("trainiere eine Prognose für die nächsten 10 Tage", 10),
     ],
 )
@@ -677,6 +681,7 @@ async def test_a_run_that_only_the_reason_names_is_left_alone(words: str, run: s
         ("starte das Skript auf zwei GPUs für eine Stunde", {"gpus": 2, "max_hours": 1}),
         ("lance ce script avec --lr 0.3", {"arguments": "--lr 0.3"}),
         ("ejecuta esto en gpu-2", {"host": "gpu-2"}),
+        ("python fit.py --epochs 3 --fast, 1 gpu, 8h", {"arguments": "--epochs 3 --fast", "gpus": 1, "max_hours": 8}),
     ],
 )
 async def test_a_program_gets_what_is_said_of_it(words: str, arguments: dict[str, Any]) -> None:
@@ -765,6 +770,9 @@ async def test_a_language_model_is_asked_for_without_a_column() -> None:
     ("words", "settings"),
     [
         ("fine-tune Qwen/Qwen3-0.6B on these prompts", {"model": "Qwen/Qwen3-0.6B"}),
+        ("translate with Helsinki-NLP/opus-mt-en-de as the base", {"model": "Helsinki-NLP/opus-mt-en-de"}),
+        ("start from distilbert-base-uncased", {"model": "distilbert-base-uncased"}),
+        ("read and/or write", {}),
         ("qlora with model=/models/llama and dpo", {"model": "/models/llama", "method": "dpo", "quantization": "4bit"}),
         ("fine-tune an llm on the prompts/answers", {}),
     ],

@@ -11,7 +11,8 @@ from agent.ports import ModelMessage, ModelReply
 from agent.tools.training.programs import REQUIREMENTS
 
 _RUN_IT = re.compile(
-    r"\b(?:run|start|train|launch|execute|try|starte?n?|ausf[üu]hr\w*|f[üu]hre?|lance[rz]?|ex[ée]cute[rz]?|d[ée]marre[rz]?"
+    r"\b(?:(?<!the )(?<!this )(?<!that )(?<!my )run|python3?|start|train|launch|execute|try"
+    r"|starte?n?|ausf[üu]hr\w*|f[üu]hre?|lance[rz]?|ex[ée]cute[rz]?|d[ée]marre[rz]?"
     r"|ejecut\w+|corre[rn]?|lanza\w*|entrena\w*|trainier\w*|lass\w*(?=.*\blaufen))\b|运行|执行|启动|跑",
     re.IGNORECASE,
 )
@@ -19,7 +20,7 @@ _VARIABLE = re.compile(r"(?<![\w-])([A-Z][A-Z0-9_]*)=([^\s,;]+)")
 _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
 _IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
 _ONCE_MORE = re.compile(r"\b(?:again|once more|re-?run|same|noch ?mal|encore|otra vez|de nuevo)\b|再", re.IGNORECASE)
-_COMMAND_LINE = re.compile(r"(?<=\s)--?[A-Za-z][\w-]*(?:[= ]\S+)*")
+_COMMAND_LINE = re.compile(r"(?<=\s)--?[A-Za-z][\w-]*(?:[= ]\S*[^\s,;])*")
 _MEND = re.compile(r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script)\b", re.IGNORECASE)
 
 

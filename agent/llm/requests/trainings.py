@@ -131,8 +131,9 @@ def _settings(asked: str, before: dict[str, Any], task: Task) -> dict[str, Any]:
     settings = known | settings_in(asked) | multiplied(asked, known)
     if before and settings == known:
         all_said(asked)
-    if task.answer is Answer.SERIES and (horizon := horizon_in(asked)) is not None:
-        settings["horizon"] = horizon
+    if task.answer is Answer.SERIES:
+        horizon = horizon_in(asked) or settings.pop("max_steps", None)  # “13 steps” are those ahead
+        settings |= {"horizon": horizon} if horizon else {}
     if task.warm == ("transformers",):
         settings |= model_in(asked)
     own = _OF_ANSWER.get(task.answer)

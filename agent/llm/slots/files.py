@@ -16,7 +16,7 @@ def file_in(words: str, files: Sequence[str]) -> str | None:
     """The file that is named: whole, without its ending, by its kind or by its place; None where none is."""
     whole = [name for name in files if _said(re.escape(name), words)]
     if whole:
-        return whole[0]
+        return min(whole, key=words.lower().find) if all(name.lower() in words.lower() for name in whole) else whole[0]
     stems = [name for name in files if _said(rf"{re.escape(PurePath(name).stem)}(?:[’']s)?", words)]
     kinds = [name for name in files if _said(PurePath(name).suffix[1:], words)]
     places = [name for pattern, name in zip(_ORDERED, files, strict=False) if _said(rf"(?:{pattern})\s+{_FILE}", words)]

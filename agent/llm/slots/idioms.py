@@ -62,7 +62,7 @@ _HALVES = (  # of hours, and of days
     (r"\bzwei(?:und)?einhalb\s+(?=(?:hours|days))", "2.5 "),
     (r"\bdrei(?:und)?einhalb\s+(?=(?:hours|days))", "3.5 "),
     (r"\bvier(?:und)?einhalb\s+(?=(?:hours|days))", "4.5 "),
-    (r"\b(?:half an?|eine?n? halbe[nr]?|une? demi-?|medi[oa]) ?(?=day|hour)", "0.5 "),
+    (r"\b(?:half an?|eine?n? (?:halbe[nr]?|half)|une? demi-?|medi[oa])\s*(?=day|hour)", "0.5 "),
     (r"一个?半(?:小时|钟头)|一小时半", " 1.5 hours "),
     (r"[两二]个?半(?:小时|钟头)|[两二]小时半", " 2.5 hours "),
     (r"三个?半(?:小时|钟头)|三小时半", " 3.5 hours "),
@@ -122,7 +122,9 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     ("a third of the ", rf"\b(?:un |la )(?:tercio|tercera parte){_OF}\b"),
     ("seed ", r"随机种子|种子|\b(?:zufalls)?startwert\b|\bzufallszahl\b|\bgraine(?: aléatoire)?\b"),
     ("seed ", r"\bsemilla(?: aleatoria)?\b"),
-    ("batch size ", r"\b(?:stapel|losgr)öße\b|\btamaño de (?:lote|batch)\b|\blotes? de(?= \d)|批量(?:大小)?"),
+    ("batch size ", r"\b(?:stapel|losgr)öße\b|\btamaño de (?:lote|batch)\b|\blot(?:e|s|es)? de(?= \d)|批量(?:大小)?"),
+    (" log scale ", r"\b(?:en|in) log\b(?! scale)|\blog[- ]y\b|\by[- ]?(?:axis)? log\b"),
+    (" segments ", r"\bsegmentos\b|\bsegmente\b"),
     (" layers ", r"\bschichten\b|\bcouches\b|\bcapas\b|(?<=\d)\s*层"),
     (" heads ", r"\btêtes\b|\bcabezas\b"),
     (" trees ", r"\bbäumen?\b|\barbres\b|\bárboles\b|(?<=\d)\s*棵树"),
@@ -158,7 +160,7 @@ def with_amounts(words: str, *, keep: Sequence[str] = ()) -> str:
 def _plainly(part: str) -> str:
     for pattern, english in (*_HALF_PATTERNS, *_PATTERNS):
         part = pattern.sub(english, part)
-    part = in_english(part)
+    part = re.sub(r"(?<=\S) {2,}", " ", in_english(part))
     part = _AND_A_HALF.sub(_with_half, part)
     part = _COUNTED.sub(lambda word: str(_WORD_OF[_word(word.group())]), part)
     return re.sub(r"(?<=\S) {2,}", " ", _BOTH.sub(_in_hours, part))

@@ -60,7 +60,8 @@ _ENGINE = re.compile(
     re.IGNORECASE,
 )
 _PRIORITY = re.compile(
-    r"\b(?:with|at|on)?\s*(high|normal|low) priority\b|\bpriority\s*[=:]?\s*(high|normal|low)\b", re.IGNORECASE
+    r"\b(?:with|at|on)?\s*(high|normal|low) prio(?:rity)?\b|\bprio(?:rity)?\s*[=:]?\s*(high|normal|low)\b",
+    re.IGNORECASE,
 )
 
 

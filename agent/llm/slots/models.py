@@ -15,7 +15,7 @@ MODEL = re.compile(
 _BASE = re.compile(
     r"\b(?:fine-?tune|tune|model|base|backbone)\s*(?:=|:|is)?\s*[`\"“]?"
     r"([A-Za-z][\w.-]*/[\w.-]*\w|/[\w./-]*\w)(?!\w)"
-    r"|(?<![\w./-])([A-Za-z][\w-]*/(?=[\w.-]*\d)[A-Za-z][\w.-]*\w)(?![\w/])",
+    r"|(?<![\w./-])([A-Za-z][\w-]*/(?=[\w.-]*[\d-])[A-Za-z][\w.-]*\w)(?![\w/])",
     re.IGNORECASE,
 )
 _TUNED_BY = re.compile(r"\b(sft|dpo|grpo)\b", re.IGNORECASE)

@@ -37,7 +37,7 @@ _PLAIN = {
 }
 _COUNTED = {
     "max_steps": r"(?:training |train )?steps(?! (?:ahead|out|into|forward))",
-    "max_new_tokens": r"new[ _]tokens",
+    "max_new_tokens": r"(?:new|output|target|summary)[ _]tokens",
     "rounds": r"trees|estimators|(?:boosting )?iterations",
     "batch_size": r"bs|batch(?:es)?",
     "num_leaves": r"leaves",

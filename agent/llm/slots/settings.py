@@ -41,7 +41,7 @@ _TOGETHER = (
 )
 _OF_TIME = frozenset({"time", "date", "dates", "chronological"})
 _HORIZON = re.compile(
-    r"\b(\d{1,4})\s*(?:hours?|days?|weeks?|months?|quarters?|years?|steps?)\s+"
+    r"\b(\d{1,4})\s*-?(?:hours?|hrs?|h|days?|weeks?|months?|quarters?|years?|steps?)\s+"
     r"(?:ahead|out|forward|into the future|in advance|from now|voraus|à l'avance)\b"
     r"|\b(?:for|next|ahead|horizon|coming|following|upcoming|kommenden)\s+"
     r"(?:the\s+|of\s+|next\s+|coming\s+|following\s+|upcoming\s+|kommenden\s+|=\s*)*(\d{1,4})\s*"

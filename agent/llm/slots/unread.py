@@ -37,7 +37,9 @@ _MACHINES = re.compile(rf"(?<![\w-]){MACHINE}(?![\w-])", re.IGNORECASE)
 _ENGINE = re.compile(r"\bengine\b", re.IGNORECASE)
 _LATER = re.compile(
     r"\b(?:tonight|tomorrow|over ?night|over the weekend|next (?:week|monday)|heute (?:abend|nacht)|übers wochenende"
-    r"|ce soir|demain|esta noche)\b|明天|今晚|周末",
+    r"|ce soir|demain|esta noche|until (?:noon|midnight|(?:mon|tues|wednes|thurs|fri|satur|sun)day|next \w+)"
+    r"|until \d{1,2}(?::\d\d)? ?(?:am|pm|h|o['’]clock)|bis (?:mon|diens|mitt|donners|frei|sams|sonn)\w+"
+    r"|jusqu['’]\w+ (?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)|hasta el \w+)\b|明天|今晚|周末",
     re.IGNORECASE,
 )
 _TIMES = (1, 100, 60, 1 / 24, 1 / 168, 1 / 60, 1e-3, 1e-6)  # a percentage, minutes, days, weeks, thousands, millions
