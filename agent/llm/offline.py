@@ -16,7 +16,8 @@ from agent.domain.sources import address_in
 from agent.domain.tasks import TASKS, Answer
 from agent.llm.intents import ACT, Decision, decide
 from agent.llm.slots.actions import priority_in
-from agent.llm.slots.charts import card_arguments, chart_arguments, results_arguments
+from agent.llm.slots.charts import chart_arguments, results_arguments
+from agent.llm.slots.environment import environment_in, without_environment
 from agent.llm.slots.logs import log_arguments, wants_csv
 from agent.llm.slots.numbers import factors_in, in_figures
 from agent.llm.slots.runs import by_id, experiments_arguments, run_to_act_on, runs_in
@@ -35,6 +36,7 @@ from agent.llm.slots.settings import (
     text_in,
     weights_in,
 )
+from agent.llm.slots.wishes import WISHES, card_wish
 from agent.ports import OFFLINE, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from agent.tools.targets import left_out, names_a_target, quoted_target, said_to_predict, target_in, values_in
 from agent.tools.training.programs import REQUIREMENTS
@@ -45,7 +47,8 @@ UNDERSTANDS = (
     "- **predict**: attach a csv with the same columns and say “predict on this”\n"
     "- **pause**, **resume**, **stop**, **retry**, **kill**; “train r-abc123 again with learning rate 0.1”\n"
     "- **chart**: “plot the loss of the last 500 steps on a log scale”; **results**: “what did it get wrong?”\n"
-    "- **status**, **runs**, **logs**, **metrics**, **checkpoints**, **compare**, **queue**, **cluster info**, **help**"
+    "- **status**, **runs**, **logs**, **metrics**, **checkpoints**, **compare**, **queue**, **cluster info**\n"
+    "- **budget**, **audit**, **models**, **help**; and which commands start afresh, undo, compact or export our talk"
 )
 NOT_UNDERSTOOD = f"I did not understand that: I have no language model and go by rules. I know:\n{UNDERSTANDS}"
 TALK = {
@@ -94,6 +97,11 @@ TYPED = {  # how each reading is said in words that are read as nothing else
     "evaluate_model": "evaluate {}",
     "predict_as_job": "predict every row as a job",
     "download_artifact": "download the model of {}",
+    "new_session": "start a new conversation",
+    "compact_session": "compact the conversation",
+    "undo_turn": "undo the last turn",
+    "export_session": "export the conversation",
+    "prefer_model": "switch the language model",
     "help": "help",
 }
 _NEITHER = "something else"
@@ -128,8 +136,9 @@ _ABOUT_RUNS = frozenset(
         *("run_checkpoints", "run_attempts", "run_script"),
         *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority", "set_card"),
         *("list_runs", "list_hosts", "list_queue", "list_experiments", "compare_runs", "clone_run"),
-        *("list_models", "show_cost", "show_audit", "show_budget", "serve_model", "serving_token"),
+        *("list_models", "show_cost", "show_budget", "serve_model", "serving_token"),
         *("evaluate_model", "predict_as_job", "download_artifact"),
+        *WISHES,
     }
 )
 
@@ -311,7 +320,7 @@ def _with_program(asked: _Asked, program: str, run_id: str | None) -> ModelReply
             "this script”."
         )
     line = _COMMAND_LINE.search(words)
-    said = changes_in(words[: line.start()] + words[line.end() :] if line else words)
+    said = changes_in(without_environment(words[: line.start()] + words[line.end() :] if line else words))
     if settings := said.get("settings"):
         return _say(
             f"`{program}` is your own program, so I cannot set {', '.join(settings)} in it. Give it a command line: "
@@ -325,6 +334,7 @@ def _with_program(asked: _Asked, program: str, run_id: str | None) -> ModelReply
         data=tuple(name for name in beside if name != REQUIREMENTS),
         requirements=REQUIREMENTS if REQUIREMENTS in beside else None,
         arguments=line.group().strip() if line else None,
+        environment=environment_in(words),
         **{name: said.get(name) for name in ("max_hours", "gpus", "host", "engine")},
     )
 
@@ -333,16 +343,17 @@ _SAID_OF: dict[str, Callable[[str], dict[str, Any]]] = {
     "run_logs": log_arguments,
     "run_chart": chart_arguments,
     "run_results": results_arguments,
-    "set_card": card_arguments,
+    "set_card": card_wish,
 }
 
 
 _OF_NO_RUN: dict[str, Callable[[str], dict[str, Any]]] = {
     **dict.fromkeys(
-        ("list_runs", "list_hosts", "list_queue", "list_models", "show_cost", "show_audit", "show_budget"),
+        ("list_runs", "list_hosts", "list_queue", "list_models", "show_cost", "show_budget"),
         lambda _asked: {},
     ),
     "list_experiments": experiments_arguments,
+    **WISHES,
 }
 
 

@@ -154,7 +154,7 @@ def _same(given: Any, wanted: Any, key: str, runs: Sequence[Any]) -> bool:
         given, wanted = ([name.replace("/", " ") for name in names or ()] for names in (given, wanted))
     if key == "runs":
         return not given or set(given) == set(wanted)  # the newest two of the thread
-    return bool(given == wanted)
+    return bool(given == wanted) or str(given) == str(wanted)  # amounts of a budget are words: 50, none, 2M
 
 
 def _may_run(file: Mapping[str, Any]) -> bool:
