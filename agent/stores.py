@@ -231,8 +231,8 @@ class SessionInfo:
 class Sessions(Protocol):
     """Sessions as a whole."""
 
-    async def newest(self, session_id: str, *, but: str = "") -> tuple[Turn, int] | None:
-        """The newest turn and the id of its newest message; None where nothing was said. `but` is a turn to skip."""
+    async def newest(self, session_id: str) -> tuple[Turn, int] | None:
+        """The newest turn and the id of its newest message; None where nothing was said."""
 
     async def undo(self, turn_id: str) -> Sequence[ModelMessage]:
         """Take a turn out of what models read; its messages. Raises `Conflict` while it has not ended."""

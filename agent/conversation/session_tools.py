@@ -99,7 +99,7 @@ class SessionTools:
 
     async def undo(self, caller: Caller, _asked: NoArguments) -> Result:
         """Take the last turn out of what models read, and name what it did."""
-        turn, newest = await self._newest(caller, but=caller.turn_id)
+        turn, newest = await self._newest(caller)
         made = (await self._conversations.context(caller.session_id)).compaction
         if newest <= made.upto:
             raise Conflict("The last turn is part of a summary, or from before a fresh start; it cannot be taken out.")
@@ -146,8 +146,8 @@ class SessionTools:
         count = await self._sessions.forget(caller.person)
         return Result(f"I deleted {counted(count, 'message')} of yours.")
 
-    async def _newest(self, caller: Caller, *, but: str = "") -> tuple[Turn, int]:
-        found = await self._sessions.newest(caller.session_id, but=but)
+    async def _newest(self, caller: Caller) -> tuple[Turn, int]:
+        found = await self._sessions.newest(caller.session_id)
         if found is None:
             raise NotFound(EMPTY)
         return found

@@ -5,9 +5,11 @@ finished stays. Called by the turn loop.
 """
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agent.commands.calls import typed
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.context import Conversation, since_request
 from agent.conversation.guards import note_on
@@ -18,7 +20,7 @@ from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.policy import Effect
 from agent.domain.session_events import TOOL_CARD_KEY
-from agent.ports import OFFLINE, ModelMessage, Role, ToolCall
+from agent.ports import ModelMessage, Role, ToolCall
 from agent.stores import Conversations, Turn, TurnKind
 from agent.tools.dispatch import Dispatcher, failure_of
 from agent.tools.tool import Caller, Result
@@ -28,7 +30,7 @@ UNKNOWN_OUTCOME = (
     'Check the state before you repeat it."}'
 )
 NOT_ASKED = '{"text": "People stopped this turn before they were asked about the call. Nothing was done."}'
-FOR_COMMANDS = '{"error": "People do that themselves, with a command."}'
+FOR_COMMANDS = "People do that themselves, with a command: `{}`."
 CANCELLED = '{"text": "People stopped this turn before the call had ended. It only reads, so nothing was changed."}'
 
 
@@ -86,8 +88,7 @@ class ToolCalls:
             shared=behind.others,
             words=behind.own,
         )
-        led = next((said.model for said in reversed(talk.history) if said.role is Role.ASSISTANT), "")
-        answer = await self._carry_out(turn, call, caller, control, by_rules=led == OFFLINE)
+        answer = await self._carry_out(turn, call, caller, control)
         if answer is None:
             return True
         whole = ""
@@ -99,15 +100,10 @@ class ToolCalls:
         talk.history += await self._conversations.append(turn, [said])
         return False
 
-    async def _carry_out(
-        self, turn: Turn, call: ToolCall, caller: Caller, control: TurnControl, *, by_rules: bool
-    ) -> Result | str | None:
-        """What a call gave, or the answer for the model where it could not be done; None where people are asked.
-
-        `by_rules`: the planner of rules made it of the person's own words, so it is theirs like a command.
-        """
-        if not (turn.kind is TurnKind.COMMANDED or by_rules or self._dispatcher.offered(call.name)):
-            return FOR_COMMANDS
+    async def _carry_out(self, turn: Turn, call: ToolCall, caller: Caller, control: TurnControl) -> Result | str | None:
+        """What a call gave, or the answer for the model where it could not be done; None where people are asked."""
+        if turn.kind is not TurnKind.COMMANDED and not self._dispatcher.offered(call.name):
+            return json.dumps({"error": FOR_COMMANDS.format(typed(call))})
         asks, reads = self._dispatcher.asks(call.name), self._dispatcher.effect(call.name) is Effect.READ
         if not reads and await self._approvals.waits(turn, call):
             return None

@@ -15,7 +15,7 @@ from agent.llm.slots.actions import ACTS, ASKED, ENDS, GENTLY, NOT_DONE, RUN, me
 from agent.llm.slots.changes import changes_in, settings_in
 from agent.llm.slots.charts import CARD
 from agent.llm.slots.numbers import in_figures
-from agent.llm.slots.wishes import is_begun, is_to_somebody, is_wished
+from agent.llm.slots.wanted import is_begun, is_to_somebody, is_wished
 
 ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
 SURE, SURE_TO_ACT, MAYBE, VETO = 0.5, 0.6, 0.2, 0.9

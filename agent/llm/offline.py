@@ -16,7 +16,6 @@ from agent.llm.requests.meant import decided, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
 from agent.llm.requests.trainings import again, look_first, plan, what_next
 from agent.llm.requests.words import (
-    NEEDS,
     NEITHER,
     NO_PLAN,
     NOT_DECIDED,
@@ -29,7 +28,6 @@ from agent.llm.requests.words import (
     say,
     which,
 )
-from agent.llm.slots.commands import command_in
 from agent.llm.slots.files import file_named
 from agent.llm.slots.runs import run_to_act_on, runs_in, wants_best
 from agent.llm.slots.settings import horizon_in, text_in
@@ -86,9 +84,6 @@ def _to_request(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
         return own
     if asked.answers and (asked.words == NEITHER or _APPROVES.search(asked.words)):
         return say(NOT_UNDERSTOOD + examples(messages) if asked.words == NEITHER else NOT_DECIDED)
-    if (command := command_in(asked.said)) and not asked.files:
-        tool, arguments = command
-        return call(tool, **arguments) if arguments or tool not in NEEDS else say(NEEDS[tool])
     found = decided(asked, messages)
     if found.between and not asked.answers:
         return which(found.between, run_id)

@@ -32,12 +32,12 @@ class SqlSessions:
         """`database` is started by the composition root."""
         self._database = database
 
-    async def newest(self, session_id: str, *, but: str = "") -> tuple[Turn, int] | None:
-        """The newest turn and the id of its newest message; None where nothing was said. `but` is a turn to skip."""
+    async def newest(self, session_id: str) -> tuple[Turn, int] | None:
+        """The newest turn and the id of its newest message; None where nothing was said."""
         query = (
             select(turn, message.c.id.label("message_id"))
             .join_from(message, turn, message.c.turn_id == turn.c.id)
-            .where(message.c.session_id == session_id, turn.c.state != TurnState.UNDONE, turn.c.id != but)
+            .where(message.c.session_id == session_id, turn.c.state != TurnState.UNDONE)
             .order_by(message.c.id.desc())
             .limit(1)
         )

@@ -89,8 +89,8 @@ class Tool:
     `limit_s` ends a call, plan or execution that takes longer. `cap_chars` is the most of an answer that a model reads.
     `beside` says that it may run at the same time as others of one reply, `roles` who may call it; where these are
     unsaid, its effect decides. `cost` says what exact arguments cost, which their card shows; what spends has one.
-    What is not `offered` is for commands and for the planner of rules, not for models. `quotes` says that an answer may
-    hold what neither the person nor we wrote (rows, logs, names, pages); where it is unsaid, what reads or spends does.
+    What is not `offered` is for commands, not for models. `quotes` says that an answer may hold what neither the person
+    nor we wrote (rows, logs, names, pages); where it is unsaid, what reads or spends does.
 
     A caller behind whom others' words may be is asked about what `run` changes, unless that is `harmless`, or the
     person's own words ask for just these arguments (`own`). `exact` fills in what was left out, for the card.

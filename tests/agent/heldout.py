@@ -32,7 +32,6 @@ PLANS = frozenset(
     }
 )
 MOST_STEPS = 5
-_AMOUNTS = frozenset({"usd", "gpu_hours", "tokens"})  # of a budget, which a command takes as texts
 FILE, TARGET, PLANNED = "churn.csv", "churned", {"learning_rate": 0.1, "rounds": 500}  # of the newest run
 _KINDS = {"category": "category", "number": "number", "date": "datetime", "text": "text", "id": "id"}
 
@@ -155,7 +154,7 @@ def _same(given: Any, wanted: Any, key: str, runs: Sequence[Any]) -> bool:
         given, wanted = ([name.replace("/", " ") for name in names or ()] for names in (given, wanted))
     if key == "runs":
         return not given or set(given) == set(wanted)  # the newest two of the thread
-    return bool(given == wanted or (key in _AMOUNTS and str(given) == str(wanted)))
+    return bool(given == wanted) or str(given) == str(wanted)  # amounts of a budget are words: 50, none, 2M
 
 
 def _may_run(file: Mapping[str, Any]) -> bool:

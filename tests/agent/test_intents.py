@@ -12,13 +12,13 @@ from agent.llm.intents import ACT, PLANNED, Place, decide, readings
 from agent.llm.requests.trainings import task_in
 from agent.llm.requests.words import TYPED
 from agent.llm.slots.changes import settings_in
-from agent.llm.slots.commands import command_in
 from agent.llm.slots.files import file_in
 from agent.llm.slots.idioms import with_amounts
-from agent.llm.slots.logs import audit_arguments, log_arguments
+from agent.llm.slots.logs import log_arguments
 from agent.llm.slots.numbers import factors_in, in_figures
 from agent.llm.slots.runs import by_id
 from agent.llm.slots.settings import held_out_in, split_in
+from agent.llm.slots.wishes import WISHES, card_wish
 from agent.ports import ModelMessage
 from agent.tools.targets import left_out, quoted_target, target_in
 from tests.agent.intents import intent_of
@@ -30,8 +30,8 @@ def test_the_weights_are_those_of_the_table() -> None:
 
     with np.load(WEIGHTS) as stored:
         assert str(stored["digest"]) == digest(), "run `make intents` and commit agent/llm/intents.npz"
-    assert WEIGHTS.stat().st_size < 1_500_000
-    assert len(table()) >= 1_000
+    assert WEIGHTS.stat().st_size < 5_000_000
+    assert len(table()) >= 9_000
     assert {one.language for one in table()} == {"en", "de", "fr", "es", "zh"}
 
 
@@ -258,50 +258,6 @@ def test_which_lines_are_wanted_is_read_in_other_languages(words: str, wanted: d
 
 
 @pytest.mark.parametrize(
-    ("words", "tool", "arguments"),
-    [
-        ("please undo my last message", "undo_turn", {}),
-        ("nimm den letzten Schritt zurück", "undo_turn", {}),
-        ("撤回上一条消息", "undo_turn", {}),
-        ("summarise this conversation", "compact_session", {}),
-        ("let's open a new topic", "new_session", {}),
-        ("could you export our chat?", "export_session", {}),
-        ("think longer about it", "prefer_model", {"effort": "high"}),
-        ("limit spending in this thread to $12.50", "set_budget", {"scope": "thread", "usd": "12.50"}),
-        ("fixe le budget de ce canal à 40 dollars", "set_budget", {"scope": "channel", "usd": "40"}),
-        ("start what costs up to $8 without asking", "set_allowance", {"usd": 8.0}),
-        ("ask me about everything again", "set_allowance", {"off": True}),
-    ],
-)
-async def test_a_command_in_plain_words_is_carried_out(words: str, tool: str, arguments: dict[str, object]) -> None:
-    (call,) = (await reply(user(words))).calls
-    assert (call.name, json.loads(call.arguments)) == (tool, arguments)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        *("don't undo that", "how do I export this chat?", "I think more epochs would help", "start over"),
-        *("summarise the articles", "what is the budget of this channel?", "forget the column age"),
-        *("if it fails, undo my last message", "should we set a budget of $5 for this thread?"),
-    ],
-)
-def test_a_command_that_is_only_spoken_of_is_not_carried_out(words: str) -> None:
-    assert command_in(words) is None
-
-
-async def test_a_budget_without_an_amount_is_asked_for() -> None:
-    said = await reply(user("set a budget for this channel"))
-    assert not said.calls
-    assert "how much" in said.text
-
-
-def test_whether_the_audit_log_is_to_be_checked_is_read() -> None:
-    assert audit_arguments("was the audit log tampered with? as csv") == {"verify_chain": True, "csv": True}
-    assert audit_arguments("show the audit log") == {}
-
-
-@pytest.mark.parametrize(
     ("words", "target"),
     [
         ("use the text in `body` to predict `label`", "label"),
@@ -455,6 +411,17 @@ async def test_settings_are_read_in_other_languages(words: str, settings: dict[s
         ("用对数坐标画损失", "log scale 画 loss"),
         ("la moitié du taux d'apprentissage", "half learning rate"),
         ("sage “Verlust” voraus", "sage “Verlust” voraus"),
+        ("maximal anderthalb Stunden", "at most 1.5 hours"),
+        ("dos horas y media", "2.5 hours"),
+        ("最多两个半小时", "at most 2.5 hours"),
+        ("sechs Stunden", "6 hours"),
+        ("las últimas 3 épocas", "last 3 epochs"),
+        ("mit einem Zehntel der Lernrate", "mit tenth of learning rate"),
+        ("deux fois moins de rounds", "half rounds"),
+        ("rounds改成800", "rounds to 800"),
+        ("les pas 100 à 200", "steps 100 to 200"),
+        ("n'y touche pas", "n'y touche pas"),
+        ("les lignes avec « memory »", "les lignes avec “memory”"),
     ],
 )
 def test_what_the_readers_know_is_put_in_english(words: str, english: str) -> None:
@@ -500,3 +467,57 @@ async def test_a_chosen_reading_goes_on_as_if_it_was_typed() -> None:
 def test_numbers_that_cannot_be_read_are_said() -> None:
     with pytest.raises(BadRequest):
         intent_of("retry r-abc123 with lr 1/10")
+
+
+@pytest.mark.parametrize(
+    ("words", "tool", "arguments"),
+    [
+        ("cap this thread at $20 please", "set_budget", {"scope": "thread", "usd": "20"}),
+        ("setz das Budget dieses Kanals auf 1.500 Dollar", "set_budget", {"scope": "channel", "usd": "1500"}),
+        ("le canal a droit à 50 heures de gpu, fixe le budget", "set_budget", {"scope": "channel", "gpu_hours": "50"}),
+        ("take the budget off this channel", "set_budget", {"scope": "channel", "usd": "none"}),
+        ("start things without asking, up to 5 dollars", "set_allowance", {"usd": 5.0}),
+        ("vuelve a preguntarme antes de empezar", "set_allowance", {"off": True}),
+        ("think less from now on", "prefer_model", {"effort": "low"}),
+        ("let claude sonnet answer in this thread", "prefer_model", {"model": "claude-sonnet"}),
+        ("换回默认的大模型", "prefer_model", {"model": "usual"}),
+        ("has anyone tampered with the audit log", "show_audit", {"verify_chain": True}),
+        ("vergiss unser Gespräch, neues Thema", "new_session", {}),
+        ("annule mon dernier message", "undo_turn", {}),
+        ("summarise this thread for yourself", "compact_session", {}),
+        ("导出对话", "export_session", {}),
+    ],
+)
+async def test_a_wish_about_a_conversation_is_a_call(words: str, tool: str, arguments: dict[str, object]) -> None:
+    (call,) = (await reply(user(words))).calls
+    assert (call.name, json.loads(call.arguments)) == (tool, arguments)
+
+
+@pytest.mark.parametrize(
+    ("words", "tool"),
+    [
+        *(("set a budget", "set_budget"), ("set the budget to 50 dollars", "set_budget")),
+        *(("start things without asking", "set_allowance"), ("which llm should think harder", "prefer_model")),
+    ],
+)
+def test_a_wish_without_its_amount_is_a_command_to_type(words: str, tool: str) -> None:
+    with pytest.raises(BadRequest, match="`"):
+        WISHES[tool](words)
+    with pytest.raises(BadRequest, match="`card "):
+        card_wish("the card please")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            "what happens if I undo a turn",
+            "don't undo anything",
+            "is opus better than sonnet",
+            "we talked about budgets",
+        ),
+        *("vergiss nicht, was wir besprochen haben", "n'efface rien", "¿guardas mis mensajes?", "别改预算"),
+    ],
+)
+async def test_a_conversation_that_is_only_spoken_of_stays(words: str) -> None:
+    assert not (await reply(user(words))).calls

@@ -245,8 +245,8 @@ def planned(**arguments: Any) -> Sequence[ModelMessage]:
         ("if it diverges, please kill it", "later"),
         ("alice said it is broken. stop it", None),
         ("brich r-abc123 ab, er bringt nichts mehr", "stop_run"),
-        ("stoppe r-abc123, wenn er fertig ist", None),
-        ("arrête r-abc123, il ne sert à rien demain", None),
+        ("stoppe r-abc123, wenn er fertig ist", "later"),
+        ("arrête r-abc123, il ne sert à rien demain", "later"),
         ("arrête r-abc123 proprement", "stop_run"),
         ("detén r-abc123 porque no aprende", "stop_run"),
     ],
@@ -818,3 +818,12 @@ async def test_an_approval_that_only_answered_a_question_is_said_to_have_decided
         run = await stage.running()
         await question(harness, brain, f"pause or resume {run.id}")
         assert "nothing was approved" in await stage.tells("yes")
+
+
+async def test_variables_in_capitals_are_the_environment_of_a_program() -> None:
+    asked = ModelMessage(
+        Role.USER, "run this script with EPOCHS=5 and DEVICE=cpu", files=(AttachedFile("train.py", 9),)
+    )
+    (call,) = (await reply(asked)).calls
+    said = json.loads(call.arguments)
+    assert (call.name, said["environment"]) == ("start_script", {"EPOCHS": "5", "DEVICE": "cpu"})

@@ -90,17 +90,6 @@ async def test_undo_takes_a_whole_turn_back_and_names_what_stays_done(harness: H
     assert words(model.asked[-1]) == ["what did we say?"]
 
 
-async def test_plain_words_do_what_a_command_does_by_rules(harness: Harness) -> None:
-    async with harness.open() as brain:
-        await tells(harness, brain, "which hosts are there?")
-        told = await tells(harness, brain, "please undo my last message")
-        assert told == "I forgot the last turn: “which hosts are there?”, with all that was said in it."
-        assert "Admins set budgets" in await tells(harness, brain, "set the budget of this channel to 50 dollars")
-        await brain.router.accept(said("export this conversation"))
-        await harness.until(lambda: any(content.files for content in harness.adapter.shown))
-        await brain.router.idle()
-
-
 async def test_undo_takes_what_was_said_during_the_turn_and_the_guards_note_with_it(harness: Harness) -> None:
     slow = SlowTools()
     harness.toolsets = (slow,)
@@ -238,4 +227,4 @@ async def test_a_model_cannot_do_what_is_for_commands(harness: Harness) -> None:
         await tells(harness, brain, "forget all of this")
         await harness.until(lambda: "I cannot." in harness.adapter.texts())
         assert not [schema for schema in brain.router._dispatcher.schemas() if schema.name == "new_session"]
-    assert model.asked[1][-1].text == '{"error": "People do that themselves, with a command."}'
+    assert model.asked[1][-1].text == '{"error": "People do that themselves, with a command: `new`."}'

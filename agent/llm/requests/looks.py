@@ -5,11 +5,12 @@ from typing import Any
 
 from agent.llm.requests.changes import changed, place_in
 from agent.llm.slots.actions import priority_in
-from agent.llm.slots.charts import card_arguments, chart_arguments, results_arguments
+from agent.llm.slots.charts import chart_arguments, results_arguments
 from agent.llm.slots.files import file_named
 from agent.llm.slots.limits import soon_in
-from agent.llm.slots.logs import audit_arguments, log_arguments, wants_csv
+from agent.llm.slots.logs import log_arguments, wants_csv
 from agent.llm.slots.runs import experiments_arguments, runs_in
+from agent.llm.slots.wishes import WISHES, card_wish
 from agent.ports import ModelMessage
 from agent.tools.targets import quoted_target
 
@@ -19,15 +20,16 @@ ABOUT_RUNS = frozenset(
         *("run_checkpoints", "run_attempts", "run_script"),
         *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority", "set_card"),
         *("list_runs", "list_hosts", "list_queue", "list_experiments", "compare_runs", "clone_run"),
-        *("list_models", "show_cost", "show_audit", "show_budget", "serve_model", "serving_token"),
+        *("list_models", "show_cost", "show_budget", "serve_model", "serving_token"),
         *("evaluate_model", "predict_as_job", "download_artifact"),
+        *WISHES,
     }
 )
 _SAID_OF: dict[str, Callable[[str], dict[str, Any]]] = {
     "run_logs": log_arguments,
     "run_chart": chart_arguments,
     "run_results": results_arguments,
-    "set_card": card_arguments,
+    "set_card": card_wish,
 }
 _OF_NO_RUN: dict[str, Callable[[str], dict[str, Any]]] = {
     **dict.fromkeys(
@@ -35,7 +37,7 @@ _OF_NO_RUN: dict[str, Callable[[str], dict[str, Any]]] = {
         lambda _asked: {},
     ),
     "list_experiments": experiments_arguments,
-    "show_audit": audit_arguments,
+    **WISHES,
 }
 
 

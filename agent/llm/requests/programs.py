@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from agent.llm.requests.asked import Request, ran_program
 from agent.llm.requests.words import call, say
 from agent.llm.slots.changes import changes_in
+from agent.llm.slots.environment import environment_in, without_environment
 from agent.llm.slots.files import DATA_FILE
 from agent.ports import ModelMessage, ModelReply
 from agent.tools.training.programs import REQUIREMENTS
@@ -16,7 +17,6 @@ _RUN_IT = re.compile(
     r"|ejecut\w+|corre[rn]?|lanza\w*|entrena\w*|trainier\w*|lass\w*(?=.*\blaufen))\b|运行|执行|启动|跑",
     re.IGNORECASE,
 )
-_VARIABLE = re.compile(r"(?<![\w-])([A-Z][A-Z0-9_]*)=([^\s,;]+)")
 _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
 _IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
 _ONCE_MORE = re.compile(r"\b(?:again|once more|re-?run|same|noch ?mal|encore|otra vez|de nuevo)\b|再", re.IGNORECASE)
@@ -56,7 +56,7 @@ def _with_program(asked: Request, program: str, run_id: str | None) -> ModelRepl
         )
     line = _COMMAND_LINE.search(words)
     rest = words[: line.start()] + words[line.end() :] if line else words
-    said = changes_in(_VARIABLE.sub(" ", rest))
+    said = changes_in(without_environment(rest))
     if settings := said.get("settings"):
         return say(
             f"`{program}` is your own program, so I cannot set {', '.join(settings)} in it. Give it a command line: "
@@ -70,7 +70,7 @@ def _with_program(asked: Request, program: str, run_id: str | None) -> ModelRepl
         data=tuple(name for name in beside if name != REQUIREMENTS),
         requirements=REQUIREMENTS if REQUIREMENTS in beside else None,
         arguments=line.group().strip() if line else None,
-        environment=dict(_VARIABLE.findall(words[: line.start()] if line else words)),
+        environment=environment_in(words[: line.start()] if line else words),
         **{name: said.get(name) for name in ("max_hours", "gpus", "host", "engine")},
     )
 

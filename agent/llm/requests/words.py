@@ -14,7 +14,8 @@ UNDERSTANDS = (
     "- **predict**: attach a csv with the same columns and say “predict on this”\n"
     "- **pause**, **resume**, **stop**, **retry**, **kill**; “train r-abc123 again with learning rate 0.1”\n"
     "- **chart**: “plot the loss of the last 500 steps on a log scale”; **results**: “what did it get wrong?”\n"
-    "- **status**, **runs**, **logs**, **metrics**, **checkpoints**, **compare**, **queue**, **cluster info**, **help**"
+    "- **status**, **runs**, **logs**, **metrics**, **checkpoints**, **compare**, **queue**, **cluster info**\n"
+    "- **budget**, **audit**, **models**, **help**; and which commands start afresh, undo, compact or export our talk"
 )
 NOT_UNDERSTOOD = f"I did not understand that: I have no language model and go by rules. I know:\n{UNDERSTANDS}"
 TALK = {
@@ -62,6 +63,11 @@ TYPED = {  # how each reading is said in words that are read as nothing else
     "evaluate_model": "evaluate {}",
     "predict_as_job": "predict every row as a job",
     "download_artifact": "download the model of {}",
+    "new_session": "start a new conversation",
+    "compact_session": "compact the conversation",
+    "undo_turn": "undo the last turn",
+    "export_session": "export the conversation",
+    "prefer_model": "switch the language model",
     "help": "help",
 }
 NEITHER = "something else"

@@ -16,11 +16,6 @@ _FOR = re.compile(
     re.IGNORECASE,
 )
 _CSV = re.compile(r"\bcsv\b|\bparquet\b|\bas (?:a )?file\b|\bdownload\b|\bexport\b", re.IGNORECASE)
-_CHECK = re.compile(
-    r"\b(?:verif\w+|vérif\w+|tamper\w*|intact|integrity|unaltered|manipul\w+|geprüft|überprüf\w*|prüf\w*|gedreht|comprueb\w+"
-    r"|altered|forged|altér\w+)\b|验证|篡改|校验",
-    re.IGNORECASE,
-)
 _WHOLE = re.compile(r"\b(?:whole|full|entire|complete) logs?\b|\blogs? (?:file\b|in full\b)", re.IGNORECASE)
 _OLDER = re.compile(r"\b(?:older|earlier|previous)\b", re.IGNORECASE)
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
@@ -52,12 +47,3 @@ def log_arguments(asked: str) -> dict[str, Any]:
 def wants_csv(asked: str) -> bool:
     """Whether numbers are wanted as a file."""
     return bool(_CSV.search(asked))
-
-
-def audit_arguments(asked: str) -> dict[str, Any]:
-    """Whether the log of decisions is to be checked, and whether it is wanted as a file."""
-    return {
-        name: True
-        for name, is_said in (("verify_chain", bool(_CHECK.search(asked))), ("csv", wants_csv(asked)))
-        if is_said
-    }
