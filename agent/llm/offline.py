@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from agent.domain.errors import BadRequest
 from agent.llm.intents import ACT, wish_to_act
-from agent.llm.requests.asked import Request, columns_of, newest, ran_program, ranked, request_of
+from agent.llm.requests.asked import Request, columns_of, newest, ran_program, ranked, request_of, started
 from agent.llm.requests.looks import ABOUT_RUNS, run_arguments
 from agent.llm.requests.meant import decided, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
@@ -23,15 +23,18 @@ from agent.llm.requests.words import (
     NOT_UNDERSTOOD,
     NOTHING_TO_ADD,
     TALK,
+    WHICH_RUN,
     call,
     examples,
     say,
     which,
 )
 from agent.llm.slots.files import file_named
-from agent.llm.slots.runs import run_to_act_on, runs_in, wants_best
+from agent.llm.slots.numbers import in_figures
+from agent.llm.slots.runs import means_all, run_to_act_on, runs_in, wants_best
 from agent.llm.slots.settings import horizon_in, text_in
 from agent.llm.slots.unread import unread
+from agent.llm.slots.wishes import WISHES
 from agent.ports import ModelMessage, ModelReply, Role, ToolSchema
 from agent.tools.targets import values_in
 
@@ -101,10 +104,18 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
             return _predict(asked, messages, run_id)
         case "inspect_dataset":
             return call("inspect_dataset", file=asked.file or file_named(asked.words))
+        case str() if intent in ACT and means_all(asked.words) and len(started(messages)) > 1:
+            return say(WHICH_RUN.format(", ".join(f"`{run}`" for run in started(messages))))
         case str() if intent in _OF_ONE_RUN and wants_best(asked.words):
             return call("list_experiments", "I look which is the best first.")
         case str() if intent in ABOUT_RUNS:
-            words = wish_to_act(asked.words) if intent in ACT else asked.words
+            words = (
+                in_figures(asked.said)
+                if intent in WISHES
+                else wish_to_act(asked.words)
+                if intent in ACT
+                else asked.words
+            )
             run_id = run_to_act_on(words) if intent in ACT else run_id
             return call(intent, **run_arguments(intent, words, run_id, messages))
         case talk:

@@ -21,13 +21,14 @@ _LEFT_OUT = re.compile(
     r"(?=[.;!?\n。；！？，]|(?:,|\band\b|\bthen\b|\bbut\b)?\s*\b(?:to |then )?"
     r"(?:predict|train|classify|regress|weg|aus"
     r"|forecast|use|build|fit|make|tell|guess|estimate|split|hold|the target|target|with|for|at most|up to)\b|$)"
-    r"|\bleav(?:e|ing)\s+([^.;!?\n]{1,80}?)\s+(?:out|aside|off)\b",
+    r"|\bleav(?:e|ing)\s+([^.;!?\n]{1,80}?)\s+(?:out|aside|off)\b"
+    r"|\bwith\s+([^.,;!?\n]{1,80}?)\s+(?:left out|excluded|removed|dropped)\b",
     re.IGNORECASE,
 )
 # What is said behind a column that is to be left out.
 _UNWANTED = (
     r"\s+(?:column\s+)?(?:leaks?\b|(?:is|are) (?:leak|cheat|useless|irrelevant|noise|not (?:needed|used|allowed))\w*"
-    r"|gives? (?:it|the answer) away|(?:brauch\w*|darf|soll)\b[^.,;!?]*\bnicht\b|weglassen\b"
+    r"|gives? (?:it|the answer) away|(?:brauch\w*|darf|soll)\b[^.,;!?]*\bnicht\b|(?:weg|aus)lassen\b|ignorieren\b"
     r"|(?:ne sert|n['’]est) [^.,;]*\b(?:à rien|pas)\b"
     r"|no (?:hace falta|sirve|se usa)\b|不要|不用|去掉)"
 )
@@ -153,7 +154,7 @@ def names_a_target(asked: str, *, but: str | None = None) -> bool:
 def left_out(asked: str, names: Sequence[str] = ()) -> tuple[str, ...]:
     """Columns that the person does not want to be used: quoted ones, and `names` as they are spoken."""
     found = [name for name in names if _is_unwanted(name, asked)]
-    for part in (first or second for first, second in _LEFT_OUT.findall(asked)):
+    for part in (next(filter(None, parts), "") for parts in _LEFT_OUT.findall(asked)):
         known = [name for name in names if _spoken(name, part)]
         said = [next(filter(None, groups)) for groups in _COLUMN.findall(part)]
         found += known + [name for name in said if not any(_spoken(name, one) or _spoken(one, name) for one in known)]

@@ -281,6 +281,8 @@ NAMES = ("customer_id", "age", "plan", "monthly_fee", "churned")
         ("predict churned, do not use age or plan, with 20 epochs", ("age", "plan"), "churned"),
         ("predict the monthly fee from age and plan", (), "monthly_fee"),
         ("train a model for churned", (), "churned"),
+        ("a model for churned with age and plan left out", ("age", "plan"), "churned"),
+        ("trainiere auf churned, age ignorieren", ("age",), "churned"),
         ("columns to skip: age, plan. The target is churned", ("age", "plan"), "churned"),
         ("a model of churned grouped by customer_id, no plan", ("plan",), "churned"),
         ("what I need is a guess of the plan. age is useless", ("age",), "plan"),
@@ -328,6 +330,7 @@ def test_how_rows_are_split_is_read(words: str, by: str | None) -> None:
     [
         ("predict churned, no customer_id may be in both parts", "customer_id"),
         ("keep the rows of each customer id together, predict churned", "customer_id"),
+        ("keep all rows of a customer_id on one side, predict churned", "customer_id"),
         ("predict churned with a grouped by plan split", "plan"),
         ("predict churned for each plan", None),
     ],

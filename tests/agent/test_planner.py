@@ -249,6 +249,7 @@ def planned(**arguments: Any) -> Sequence[ModelMessage]:
         ("arrête r-abc123, il ne sert à rien demain", "later"),
         ("arrête r-abc123 proprement", "stop_run"),
         ("detén r-abc123 porque no aprende", "stop_run"),
+        ("stop it and start again with lr 0.01", "unclear"),
     ],
 )
 def test_everyday_sentences(words: str, intent: str | None) -> None:
@@ -452,6 +453,7 @@ async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: 
         ("train a model for health with the data of the last 2 hours", "2 hours"),
         ("train a model for health at 5pm", "5pm"),
         ("train a model for health tonight", "tonight"),
+        ("train a model for health, everything but the parrots", "everything but"),
         ("serve r-abc123 until sunday", "until sunday"),
         ("train a model for health on the a100", "a100"),
         ("train a model for health with a gentle learning rate", "learning rate"),
@@ -609,6 +611,7 @@ async def test_a_file_with_hundreds_of_columns_can_be_trained_on(harness: Harnes
         ("increase the priority of r-abc123 by 1", "high"),
         ("set priority: low", "low"),
         ("lower its priority, others may go first", "low"),
+        ("this is not urgent, lower its priority", "low"),
         ("this one can wait, the others are in a hurry", "low"),
         ("not so urgent, let the others run first", "low"),
     ],
@@ -706,6 +709,14 @@ async def test_of_two_files_the_one_with_the_column_is_learned_from() -> None:
     said = await reply(neither, *looked)
     assert not said.calls
     assert "Which file" in said.text
+
+
+async def test_of_several_runs_none_is_stopped_where_all_are_meant() -> None:
+    plan = called("start_training", "c3", file="visits.csv", target="visited_doctor")
+    started = [message for run in ("r-aaaaaa", "r-bbbbbb") for message in (plan, answered({"run": run}, "c3"))]
+    said = await reply(*planned(), *started, user("pause everything"))
+    assert not said.calls
+    assert "`r-aaaaaa`, `r-bbbbbb`" in said.text
 
 
 async def test_other_data_that_nobody_attached_is_asked_for() -> None:

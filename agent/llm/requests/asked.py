@@ -67,7 +67,7 @@ def _read(asked: str, messages: Sequence[ModelMessage]) -> str:
     """A request as the readers take it: with figures, and a run that is counted (“the second one”) by its id."""
     columns = columns_of(messages)
     words = with_amounts(in_figures(asked, keep=columns), keep=columns)
-    return by_rank(by_id(words, _started(messages)), ranked(messages))
+    return by_rank(by_id(words, started(messages)), ranked(messages))
 
 
 def ranked(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def ranked(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
     return tuple(str(one["run"]) for one in answer.get("experiments") or () if "run" in one)
 
 
-def _started(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
+def started(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
     """The runs that were started in this conversation, the oldest first."""
     runs = (as_object(said.text).get("run") for said in messages if said.role is Role.TOOL and '"run"' in said.text)
     return tuple(dict.fromkeys(run for run in runs if isinstance(run, str)))

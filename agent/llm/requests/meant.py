@@ -11,6 +11,9 @@ from agent.ports import ModelMessage
 from agent.tools.targets import names_a_target, values_in
 
 _TO_TRAIN = re.compile(r"(?!\bpredict)\b\w*(?:train|build|fit|learn|model|classif|forecast)", re.IGNORECASE)
+ONCE_MORE = re.compile(
+    r"\b(?:again|once more|re-?run|repeat|same|noch ?mal|encore|otra vez|de nuevo)\b|再", re.IGNORECASE
+)
 _TRAIN_WORD = re.compile(r"\b(?:re-?)?train\b", re.IGNORECASE)
 
 
@@ -29,19 +32,38 @@ def decided(asked: Request, messages: Sequence[ModelMessage]) -> Decision:
 
 
 def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMessage]) -> str | None:
+    before = last_plan(messages).get("target")
     if intent in (None, "inspect_dataset", "predict", "train") and WRITING.search(asked.words):
         return "train" if asked.files else "predict"
-    if intent == "again" and runs_in(asked.words):
-        return "clone_run"
-    if intent == "again" and not (last_plan(messages) or ran_program(messages)):
-        return "train" if asked.files or _TRAIN_WORD.search(asked.words) else None
-    if intent == "yes" and offered(messages) is None:
-        return None
-    before = last_plan(messages).get("target")
-    if intent == "train" and not asked.files and before and not _TO_TRAIN.search(asked.words):
-        return "predict" if values_in(asked.words, columns_of(messages)) else "train"
-    if intent == "train" and asked.files and before and not _TO_TRAIN.search(asked.words):
-        return "train" if names_a_target(asked.words, but=before) else "predict"
-    if intent == "predict" and asked.files and not runs_in(asked.words) and names_a_target(asked.words, but=before):
+    if intent == "train" and not asked.files and before and ONCE_MORE.search(asked.words):
+        intent = "again"
+    if intent == "again":
+        return _again_or_anew(asked, messages)
+    if intent == "yes":
+        return "yes" if offered(messages) is not None else None
+    if intent in {"train", "predict"} and before:
+        return _train_or_predict(intent, asked, messages, before)
+    if intent == "predict" and asked.files and not runs_in(asked.words) and names_a_target(asked.words):
         return "train"  # no model here predicts that, and a file with a column to learn came with it
     return intent
+
+
+def _again_or_anew(asked: Request, messages: Sequence[ModelMessage]) -> str | None:
+    """What “again” comes to: a copy of the run that is named, the last plan, or a first training."""
+    if runs_in(asked.words):
+        return "clone_run"
+    if last_plan(messages) or ran_program(messages):
+        return "again"
+    return "train" if asked.files or _TRAIN_WORD.search(asked.words) else None
+
+
+def _train_or_predict(intent: str, asked: Request, messages: Sequence[ModelMessage], before: str) -> str:
+    """Which of the two is meant where a model for the column `before` was planned."""
+    if intent == "predict":
+        learns = asked.files and not runs_in(asked.words) and names_a_target(asked.words, but=before)
+        return "train" if learns else "predict"
+    if _TO_TRAIN.search(asked.words):
+        return "train"
+    if asked.files:
+        return "train" if names_a_target(asked.words, but=before) else "predict"
+    return "predict" if values_in(asked.words, columns_of(messages)) else "train"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from agent.llm.requests.asked import Request, ran_program
+from agent.llm.requests.meant import ONCE_MORE
 from agent.llm.requests.words import call, say
 from agent.llm.slots.changes import changes_in
 from agent.llm.slots.environment import environment_in, without_environment
@@ -19,7 +20,6 @@ _RUN_IT = re.compile(
 )
 _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
 _IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
-_ONCE_MORE = re.compile(r"\b(?:again|once more|re-?run|same|noch ?mal|encore|otra vez|de nuevo)\b|再", re.IGNORECASE)
 _COMMAND_LINE = re.compile(r"(?<=\s)--?[A-Za-z][\w-]*(?:[= ]\S*[^\s,;])*")
 _MEND = re.compile(r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script)\b", re.IGNORECASE)
 
@@ -27,7 +27,7 @@ _MEND = re.compile(r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:e
 def about_program(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply | None:
     """What is to be done with a program that is named, or with the newest one; None where none is meant."""
     program = program_in(asked)
-    once_more = _ONCE_MORE.search(asked.words) and not asked.files and ran_program(messages)
+    once_more = ONCE_MORE.search(asked.words) and not asked.files and ran_program(messages)
     if once_more and (program is not None or _COMMAND_LINE.search(asked.said)):
         return program_again(asked, run_id)
     return None if program is None else _with_program(asked, program, run_id)

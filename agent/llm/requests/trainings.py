@@ -57,7 +57,8 @@ def _all_read(asked: str) -> dict[str, Any]:
     settings: dict[str, Any] = {**settings_in(asked), **clusters_in(asked), **choices_in(asked), **weights_in(asked)}
     settings |= dict.fromkeys(map(setting_called, factors_in(asked)), 0)
     share = {"horizon": horizon_in(asked), "seed": settings.get("seed"), "test_frac": held_out_in(asked)}
-    return {**changes_in(asked), **share, "settings": settings}
+    left = left_out(asked) or ("?",)  # which columns there are is not known yet
+    return {**changes_in(asked), **share, "settings": settings, "drop_columns": left}
 
 
 def again(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:

@@ -79,6 +79,7 @@ NOT_READ = (
     "“for 3 hours” or “without the column age”, or leave it out."
 )
 NEEDS = {"set_budget": "Say for whom and how much: “set the budget of this channel to $50 and 80 GPU hours”."}
+WHICH_RUN = "Nothing was done: I do that with one run at a time. Say which, such as “stop r-abc123”. Here are {}."
 NOTHING_TO_ADD = "I have nothing to add to what the card above says."
 NO_PLAN = {
     "start_training": "All right, nothing was started. Tell me what to change, and I ask again.",

@@ -174,6 +174,8 @@ def meant(intent: str, rest: str, changes: Callable[[str], object]) -> str:
             return "unclear"
     else:
         wish = _ON_HOST.sub(" ", wish)
+    if _GOES_ON.match(wish) and changes(wish):
+        return "unclear"  # something else is to start behind it
     return intent if intent == "set_priority" or _ENDS.match(wish) or _GOES_ON.match(wish) else "unclear"
 
 
@@ -221,7 +223,7 @@ def priority_in(words: str) -> str:
     first, *others = _BREAK.split(re.sub(ASKED, "", words, flags=re.IGNORECASE))[::2]
     said = " ".join((_without_reason(first), *(clause for clause in others if _GIVES.match(clause))))
     said = _WAS.sub("", said)
-    if _YIELDS.search(words) and not _LEVELS.search(said):
+    if _YIELDS.search(words) and {level.lower() for level in _LEVELS.findall(said)} <= {"low"}:
         return "low"
     becomes = _BECOMES.search(said)
     if becomes and not _NOT.search(said):

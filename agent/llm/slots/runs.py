@@ -66,6 +66,18 @@ def by_id(asked: str, started: Sequence[str]) -> str:
     return _OTHER.sub(started[0], asked) if len(started) == 2 and started[1] not in asked else asked
 
 
+_ALL = re.compile(
+    r"\b(?:everything|both(?: of them)?|all (?:of )?(?:them|it|the|my|our)?\s*(?:runs|trainings|jobs)?|alles|alle|beide"
+    r"|tous|toutes|tout|les deux|todos|todas|todo|los dos)(?!\w)|所有|全部|两个都",
+    re.IGNORECASE,
+)
+
+
+def means_all(asked: str) -> bool:
+    """Whether more than one run is meant, and none is named."""
+    return bool(_ALL.search(asked)) and not runs_in(asked)
+
+
 def wants_best(asked: str) -> bool:
     """Whether the run with the best result is meant, and no other one is named."""
     return bool(_BEST.search(asked)) and not runs_in(asked)

@@ -34,7 +34,8 @@ _SPLIT_BY = re.compile(
 )
 # The rows of one thing stay on one side.
 _TOGETHER = (
-    r"\b(?:same|no|each|every|any|a single|one)\s+[`\"“]?{0}[`\"”]?\b[^.;]{{0,40}}?\b(?:in both|both (?:sides|parts)"
+    r"\b(?:same|no|each|every|any|all|a single|one)\s+(?:\w+\s+){{0,3}}?[`\"“]?{0}[`\"”]?\b[^.;]{{0,40}}?\b"
+    r"(?:in both|both (?:sides|parts)"
     r"|on (?:one|the same) side|together|either (?:train|in)|overlap"
     r"|in (?:train|the training)[^.;]{{0,12}} and (?:in )?(?:the )?test)"
     r"|\bgroup(?:ed)?[ -](?:split )?by\s+[`\"“]?{0}|\b(?:keep|put|hold)\b[^.;]{{0,30}}\b{0}[^.;]{{0,20}}\btogether\b"

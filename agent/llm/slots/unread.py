@@ -29,6 +29,11 @@ _MULTIPLE = re.compile(
     r"\b(?:double[ds]?|doubling|halve[ds]?|halving|twice|tripled?|(?:half|third|quarter|tenth) (?:of )?the)\b",
     re.IGNORECASE,
 )
+_LEFT_OUT = re.compile(
+    r"\b(?:left out|leave out|exclud(?:e|ed|ing)|ignor(?:e|ing|iere?n?)(?! the (?:other|second|first|old))|weglassen"
+    r"|(?:everything|all columns) (?:but|except)|skip(?:ping)?)\b",
+    re.IGNORECASE,
+)
 _ASSIGNED = re.compile(r"\b([A-Z][A-Z0-9_]+)=(\S+)")
 _PLACE = re.compile(
     r"\b(?:on|onto|auf|sur|en|with|use|using)\s+(?:\w+\s+){0,2}?(gpus?|[ahlt]\d{1,3}s?|v100s?|rtx)\b", re.IGNORECASE
@@ -46,10 +51,9 @@ _TIMES = (1, 100, 60, 1 / 24, 1 / 168, 1 / 60, 1e-3, 1e-6)  # a percentage, minu
 PLANS = frozenset(
     {
         *("start_training", "start_script", "clone_run", "serve_model", "evaluate_model", "predict_as_job"),
-        *("set_budget", "set_allowance"),
     }
 )
-_NUMBERED = frozenset({*PLANS, "run_chart", "run_logs", "predict", "set_card"})
+_NUMBERED = frozenset({*PLANS, "set_budget", "set_allowance", "run_chart", "run_logs", "predict", "set_card"})
 
 
 def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequence[str] = ()) -> str:
@@ -62,6 +66,8 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
     found = [*_numbers(words, arguments)]
     if tool in PLANS:
         found += _words(words, arguments)
+    if tool == "start_training" and not arguments.get("drop_columns"):
+        found += [said.group() for said in _LEFT_OUT.finditer(asked)]
     return ", ".join(f"“{one.strip()}”" for one in dict.fromkeys(found))
 
 
