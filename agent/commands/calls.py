@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.commands.help import help_content
-from agent.commands.registry import GROUPS, command_of, meant
+from agent.commands.registry import COMMANDS, GROUPS, command_of, meant
 from agent.commands.typed import words_of
+from agent.commands.words import split
 from agent.domain.content import Content
 from agent.domain.errors import BadRequest
 from agent.domain.ids import new_ulid
@@ -86,6 +87,25 @@ def call_in(asked: ModelMessage, turn_id: str, dispatcher: Dispatcher) -> ToolCa
     elif command.name in {"update", "start"} and files:
         arguments.setdefault("file", files[0])
     return ToolCall(command_call_id(turn_id), tool, json.dumps(arguments))
+
+
+def typed(call: ToolCall) -> str:
+    """How people type what a call does, such as `budget thread usd=30`; empty where no command does it."""
+    commands = (one for command in COMMANDS.values() for one in (command, command.other) if one is not None)
+    command = next((one for one in commands if one.tool == call.name), None)
+    if command is None:
+        return ""
+    try:
+        said = json.loads(call.arguments or "{}")
+    except ValueError:
+        said = {}
+    values = [(option, said.get(option.target)) for option in command.options]
+    words = [word for option, value in values if value for word in option.written_as(_shown(value), split)]
+    return " ".join((command.name, *words))
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def command_answer(answer: str) -> str:

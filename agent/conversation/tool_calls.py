@@ -5,9 +5,11 @@ finished stays. Called by the turn loop.
 """
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agent.commands.calls import typed
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.context import Conversation, since_request
 from agent.conversation.guards import note_on
@@ -32,7 +34,7 @@ ASKED_FIRST = (
     'Call it again after the answer, where it still fits."}'
 )
 NOT_ASKED = '{"text": "People stopped this turn before they were asked about the call. Nothing was done."}'
-FOR_COMMANDS = '{"error": "People do that themselves, with a command."}'
+FOR_COMMANDS = "People do that themselves, with a command: `{}`."
 CANCELLED = '{"text": "People stopped this turn before the call had ended. It only reads, so nothing was changed."}'
 
 
@@ -108,7 +110,7 @@ class ToolCalls:
     async def _carry_out(self, turn: Turn, call: ToolCall, caller: Caller, control: TurnControl) -> Result | str | None:
         """What a call gave, or the answer for the model where it could not be done; None where people are asked."""
         if turn.kind is not TurnKind.COMMANDED and not self._dispatcher.offered(call.name):
-            return FOR_COMMANDS
+            return json.dumps({"error": FOR_COMMANDS.format(typed(call))})
         asks, reads = self._dispatcher.asks(call.name), self._dispatcher.effect(call.name) is Effect.READ
         if not reads and await self._approvals.waits(turn, call):
             return None

@@ -80,7 +80,10 @@ class Task(Value):
 
 # "cluster these rows", "find clusters", "into 5 segments": who predicts a column of clusters says none of these.
 CLUSTERED = (
-    r"(?:(?:cluster|segment) (?:this|these|those|the|my|our|it|them|all|into|data|rows|[\w-]+\.\w+|\w+ers)"
+    r"(?:k ?= ?\d+|group (?:the|my|our|these|all|them|it)(?! by)"
+    r"|\d+ (?:clusters|segments)|(?:into|in|find|form|make|out) \d+ groups|groups? by similarity|similar \w+ together"
+    r"|by similarity|k-?means|hdbscan|gaussian mixtures?"
+    r"|(?:cluster|segment) (?:this|these|those|the|my|our|it|them|all|into|data|rows|[\w-]+\.\w+|\w+ers)"
     r"|(?:find|discover|into|in|natural) (?:the |any |similar |natural |\d+ )*(?:clusters|segments|groups)"
     r"|group (?:similar|(?:this|these|those|the|my|our|all) \w+ (?:by similarity|together)))"
 )
@@ -165,7 +168,7 @@ TASKS: Final[dict[str, Task]] = {
                 _KEEP,
             ),
             pace=Pace(base_s=25.0, row_s=0.004, on_gpu=1 / 20),
-            words=(_TAGGED,),
+            words=(_TAGGED, "entitäten|entités|entidades|实体"),
         ),
         Task(
             name="time_series_forecasting",
@@ -182,7 +185,7 @@ TASKS: Final[dict[str, Task]] = {
                 "Keep the simplest of the best, and measure it once on the sealed steps",
             ),
             pace=Pace(base_s=15.0, row_s=0.004),
-            words=("forecast", "forecasting", "forecasts", "time series"),
+            words=("forecast", "forecasting", "forecasts", "time series", "zeitreihe", "série temporelle", "时间序列"),
         ),
         Task(
             name="text_generation",
@@ -200,7 +203,16 @@ TASKS: Final[dict[str, Task]] = {
                 "Measure it once on the sealed texts, by an evaluator that alone has them",
             ),
             pace=Pace(base_s=40.0, row_s=0.5, on_gpu=1 / 20),
-            words=("language model", "text generation", "text generator", "generate text", "generates text", "gpt"),
+            words=(
+                "language model",
+                "text generation",
+                "text generator",
+                "generate text",
+                "generates text",
+                "gpt",
+                "sprachmodell",
+                "语言模型",
+            ),
         ),
         Task(
             name="llm_finetuning",
@@ -253,6 +265,7 @@ TASKS: Final[dict[str, Task]] = {
                 "summarisation",
                 "summary",
                 "summaries",
+                r"tl;?dr|zusammenfass\w*|résum\w+|resumen|resumir|resúmenes|摘要|总结",
             ),
         ),
         Task(
@@ -272,7 +285,15 @@ TASKS: Final[dict[str, Task]] = {
                 _KEEP,
             ),
             pace=Pace(base_s=40.0, row_s=0.25, on_gpu=1 / 20),
-            words=("translate", "translates", "translating", "translation", "translations", "translator"),
+            words=(
+                "translate",
+                "translates",
+                "translating",
+                "translation",
+                "translations",
+                "translator",
+                r"übersetz\w*|tradu\w+|翻译",
+            ),
         ),
         Task(
             name="image_classification",
@@ -322,7 +343,7 @@ TASKS: Final[dict[str, Task]] = {
                 _KEEP,
             ),
             pace=Pace(base_s=25.0, row_s=0.3, on_gpu=1 / 20),
-            words=(r"object detect\w+", "detects? (?:the )?objects", "bounding box(?:es)?"),
+            words=(r"object detect\w+", "detects? (?:the )?objects", "bounding box(?:es)?", "boxes around", "目标检测"),
         ),
         Task(
             name="clustering",
@@ -340,7 +361,7 @@ TASKS: Final[dict[str, Task]] = {
                 "Keep the simplest of the best, and measure it once on the sealed part",
             ),
             pace=Pace(base_s=5.0, row_s=0.012, cell_s=5e-5),
-            words=("clustering", CLUSTERED),
+            words=("clustering", CLUSTERED, "聚类|分群|分组|分[成为]"),
         ),
     )
 }

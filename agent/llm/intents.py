@@ -5,14 +5,17 @@ more than a high probability: its verb, no word that its intent does not know, n
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from agent.domain.errors import BadRequest
 from agent.llm.features import TABLE, WEIGHTS, concepts, features, fillers, masked, words_of
-from agent.llm.slots.actions import ACTS, ASKED, ENDS, NOT_DONE, RUN, meant, wish_in
+from agent.llm.slots.actions import ACTS, ASKED, ENDS, GENTLY, NOT_DONE, RUN, meant, wish_in
+from agent.llm.slots.changes import changes_in, settings_in
 from agent.llm.slots.charts import CARD
 from agent.llm.slots.numbers import in_figures
-from agent.llm.slots.settings import changes_in
+from agent.llm.slots.wanted import is_begun, is_to_somebody, is_wished
 
 ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
 SURE, SURE_TO_ACT, MAYBE, VETO = 0.5, 0.6, 0.2, 0.9
@@ -28,7 +31,10 @@ _ACTS = (
     ("retry_run", rf"{ASKED}(?:(?:retry|restart){_IT}|try\W+{RUN}\W+again\W*$)"),
     (
         "set_priority",
-        rf"{ASKED}(?:(?:de-?)?prioriti[sz]e"
+        rf"{ASKED}(?:(?:{RUN}|this|mine)\W+(?:can|could|may) wait\b|let (?:the )?(?:others?|rest)\b.{{0,20}}\bfirst\b)"
+        r"|^\W*(?:(?:it|this|that)\W+)?(?:(?:is|it['’]s)\W+)?(?:not|isn['’]t) (?:\w+ )?urgent\b"
+        r"(?=.*\b(?:priority|first)\b)"
+        rf"|{ASKED}(?:(?:de-?)?prioriti[sz]e"
         r"|(?:give|set|make|put|move|raise|lower|increase|reduce|decrease|drop|bump)\b(?=.*\bpriority\b))\b",
     ),
     ("predict_as_job", rf"{ASKED}(?:batch[ -]?)?predict\b.*\bas a job\b"),
@@ -48,8 +54,25 @@ _VERBS = {
     "set_priority": {"prio"},
 }
 _FORBIDS = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why", "how", "what", "did"})
+# What a sentence before an act must not speak of.
+_NOT_TOLD = frozenset({"not", "nope", "if", "later", "said", *(word for words in _VERBS.values() for word in words)})
+_RATHER = re.compile(
+    rf"{NOT_DONE}[^,;.!?]*?(?:[,;.!]\s*|\s+(?=but|just|rather))(?:(?:but|just|only|rather|instead|please)\W+)*(?P<wish>.+?)(?:\W+instead)?\W*$",
+    re.IGNORECASE | re.DOTALL,
+)
 _TALK = frozenset({"none", "yes", "no", "thanks", "help", "cannot"})
 _ALIKE = ({"train", "predict"}, {"again", "clone_run"})  # of which the conversation says the one that is meant
+PLANNED = frozenset({"train", "again", "clone_run", "serve_model", "evaluate_model", "predict_as_job"})
+_ONCE_MORE = frozenset({"again", "clone_run"})
+_OF_A_RUN = frozenset(
+    {
+        *("run_status", "run_logs", "run_metrics", "run_chart", "run_results", "run_checkpoints", "run_attempts"),
+        *("run_script", "list_runs", "list_queue", "list_experiments", "compare_runs", "serve_model", "evaluate_model"),
+        *("download_artifact", "update_script", "predict_as_job", "serving_token", "list_hosts", *ACT),
+    }
+)
+# How much more or less often a thing is meant where a file came and no run is known, and where settings are stated.
+_WITHOUT_A_RUN, _WITH_A_FILE, _STATED = 0.1, 3.0, 4.0
 # Questions, verbs as names, runs that are left out, and hosts: none asks for an act on the run that is named.
 _NO_WISH = re.compile(
     r"^\W*(?:is|are|was|were|does|do|did|has|have|had|will|(?:would|can|could)(?! (?:you|we please))|should|shall|may"
@@ -64,6 +87,17 @@ _NO_WISH = re.compile(
 _POLITE = re.compile(
     r"^\W*(?:please )?(?:can|could|would|will) you\b|^\W*(?:kannst|konntest|peux|pourrais)[ -](?:du|tu)\b"
 )
+
+
+class Place(NamedTuple):
+    """Where a request is made: whether files came with it, whether runs were started, the columns of the data."""
+
+    with_file: bool = False
+    has_runs: bool = True
+    columns: tuple[str, ...] = ()
+
+
+_ANYWHERE = Place()
 
 
 class Reading(NamedTuple):
@@ -113,25 +147,65 @@ def readings(said: str) -> list[Reading]:
     return sorted(map(Reading, names, chances.tolist()), key=lambda one: -one.chance)
 
 
-def decide(asked: str, *, with_file: bool = False, columns: tuple[str, ...] = ()) -> Decision:
+def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     """What a request is about; a file without words means: look at it.
 
     Raises:
         BadRequest: a run is wanted again with a number that cannot be read.
     """
     if not re.search(r"\w", asked):
-        return Decision("inspect_dataset" if with_file else None)
-    asked = in_figures(asked, keep=columns)
-    found = readings(masked(asked, columns))
+        return Decision("inspect_dataset" if place.with_file else None)
+    asked = in_figures(asked, keep=place.columns)
+    found = _in_place(readings(masked(asked, place.columns)), place, asked)
     best = found[0]
-    if act := _act_in(asked):
-        return Decision("unclear" if act in ACT and _refused(asked, columns) else act)
+    if is_to_somebody(asked):
+        return Decision(None)
+    wish = _act_at_the_end(asked) or asked
+    if act := _act_in(wish):
+        return _checked(act, wish, place)
     if best.intent in ACT:
         return _acting(best, asked, found)
+    if best.intent in PLANNED and not (is_wished(asked) and (best.intent != "serve_model" or is_begun(asked))):
+        return Decision(None)
     alike = {best.intent, found[1].intent} in _ALIKE
     if best.chance + (found[1].chance if alike else 0.0) >= SURE:
         return Decision(None if best.intent == "none" else best.intent)
     return _between(found)
+
+
+def _checked(act: str, wish: str, place: Place) -> Decision:
+    """What the grammar read, unless the words around it say otherwise."""
+    if act in PLANNED and not is_wished(wish):
+        return Decision(None)
+    return Decision("unclear" if act in ACT and _refused(wish, place.columns) else act)
+
+
+def _in_place(found: list[Reading], place: Place, asked: str) -> list[Reading]:
+    """The readings by what can be meant here: without a run nothing is done again, and few ask about one."""
+    if not place.with_file:
+        return found if not place.has_runs else _weighed(found, {"again": _STATED} if _states_settings(asked) else {})
+    if place.has_runs:
+        return found
+    weights = dict.fromkeys(_OF_A_RUN, _WITHOUT_A_RUN)
+    weights["train"] = _WITH_A_FILE * (_STATED if _states_settings(asked) else 1.0)
+    joined = sum(one.chance for one in found if one.intent in {"train", *_ONCE_MORE})
+    rest = [one for one in found if one.intent not in {"train", *_ONCE_MORE}]
+    return _weighed([*rest, Reading("train", joined)], weights)
+
+
+def _weighed(found: list[Reading], weights: Mapping[str, float]) -> list[Reading]:
+    """The readings by how often each is meant, beside what the words say."""
+    chances = {one.intent: one.chance * weights.get(one.intent, 1.0) for one in found}
+    whole = sum(chances.values())
+    return sorted((Reading(name, chance / whole) for name, chance in chances.items()), key=lambda one: -one.chance)
+
+
+def _states_settings(asked: str) -> bool:
+    """Whether numbers of a training are stated."""
+    try:
+        return bool(settings_in(asked))
+    except BadRequest:
+        return True
 
 
 def _refused(asked: str, columns: tuple[str, ...]) -> bool:
@@ -147,6 +221,20 @@ def _act_in(asked: str) -> str | None:
     return None
 
 
+def wish_to_act(asked: str) -> str:
+    """The part of a request that asks for an act: all of it, or the sentence behind what is only told."""
+    return _act_at_the_end(in_figures(asked)) or asked
+
+
+def _act_at_the_end(asked: str) -> str | None:
+    """The last sentence, where it plainly asks for an act behind ones that only tell, or say what not to do."""
+    if (rather := _RATHER.match(asked)) and _act_in(rather["wish"]):
+        return rather["wish"]
+    *told, last = re.split(r"[.!;]\s+|,\s+(?=(?:so|please|then)\b)", asked.strip().rstrip(".!"))
+    plainly = told and _NOT_TOLD.isdisjoint(concepts(masked(" ".join(told)))) and "?" not in asked
+    return last if plainly and _act_in(last) in ACT else None
+
+
 def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     """Whether to act on what was not said in the words of the grammar."""
     said = _POLITE.sub(" ", masked(wish_in(asked)))
@@ -156,7 +244,9 @@ def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
         return Decision(None)
     if verb is None or not _FORBIDS.isdisjoint(spoken):
         return Decision("later" if verb and not {"if", "later"}.isdisjoint(spoken) else None)
-    if best.chance < SURE_TO_ACT or set(words_of(said)) - known_words(best.intent):
+    wish = readings(masked(wish_in(asked)))[0]
+    chance = max(best.chance, wish.chance if wish.intent == best.intent else 0.0)
+    if chance < SURE_TO_ACT or set(words_of(said)) - known_words(best.intent) - GENTLY:
         return _between(found)
     return Decision(best.intent)
 

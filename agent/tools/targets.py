@@ -7,16 +7,30 @@ from collections.abc import Sequence
 QUOTE = r"(?<!\w)[`\"“']([\w .\-/]{1,80})[`\"”'](?!\w)"  # not the apostrophes of don't and what's
 _QUOTED = re.compile(QUOTE)
 _NOT_USED = (
-    r"(?:without|drop(?:ping)?|ignor(?:e|ing)|exclud(?:e|ing)|skip(?:ping)?|omit(?:ting)?|except(?: for)?|but not"
-    r"|leav(?:e|ing) out|(?:not|\w+n['’]t) (?:use|include|look at|consider)|(?:not|never|\w+n['’]t) using)"
+    r"(?:(?:everything|anything|all|every column)\s+(?:but|except|other than|besides)|without|drop(?:ping)?"
+    r"|ignor(?:e[rz]?|ing|iere?n?|ar?|ando)|exclud(?:e|ing)|skip(?:ping)?|omit(?:ting)?|except(?: for)?|but not"
+    r"|hid(?:e|ing)"
+    r"|forget(?: about)?|leav(?:e|ing) out|(?:not|never|\w+n['’]t|dont|doesnt)(?: (?:need|get to|to|be allowed to))*"
+    r" (?:use|include|look at|consider|see|touch|need|read)|(?:not|never|\w+n['’]t) using"
+    r"|ohne|lass(?:e|en)?|sans|n['’]utilise[rz]? pas|sin|no (?:uses|usar|mires)|quitar?"
+    r"|(?:不要|别|不)(?:使用|用|看)|去掉|忽略)"
 )
 # What follows the verb, up to where something else is asked for.
 _LEFT_OUT = re.compile(
-    rf"\b{_NOT_USED}\s+([^.;!?\n]*?)(?=[.;!?\n]|(?:,|\band\b|\bthen\b|\bbut\b)?\s*\b(?:to |then )?"
-    r"(?:predict|train|classify"
+    rf"(?<![^\W\u3400-\u9fff]){_NOT_USED}\s*([^.;!?\n。；！？]*?)"
+    r"(?=[.;!?\n。；！？，]|(?:,|\band\b|\bthen\b|\bbut\b)?\s*\b(?:to |then )?"
+    r"(?:predict|train|classify|regress|weg|aus"
     r"|forecast|use|build|fit|make|tell|guess|estimate|split|hold|the target|target|with|for|at most|up to)\b|$)"
-    r"|\bleav(?:e|ing)\s+([^.;!?\n]{1,80}?)\s+(?:out|aside|off)\b",
+    r"|\bleav(?:e|ing)\s+([^.;!?\n]{1,80}?)\s+(?:out|aside|off)\b"
+    r"|\bwith\s+([^.,;!?\n]{1,80}?)\s+(?:left out|excluded|removed|dropped)\b",
     re.IGNORECASE,
+)
+# What is said behind a column that is to be left out.
+_UNWANTED = (
+    r"\s+(?:column\s+)?(?:leaks?\b|(?:is|are) (?:leak|cheat|useless|irrelevant|noise|not (?:needed|used|allowed))\w*"
+    r"|gives? (?:it|the answer) away|(?:brauch\w*|darf|soll)\b[^.,;!?]*\bnicht\b|(?:weg|aus)lassen\b|ignorieren\b"
+    r"|(?:ne sert|n['’]est) [^.,;]*\b(?:à rien|pas)\b"
+    r"|no (?:hace falta|sirve|se usa)\b|不要|不用|去掉)"
 )
 _COLUMN = re.compile(
     rf"{QUOTE}|\b(?:columns?|features?|fields?)\s+(?:called\s+|named\s+)?(\w+)|\b(?!the\b)(\w+)\s+(?:column|feature|field)\b|\b(\w*\w_\w+)\b",
@@ -24,8 +38,15 @@ _COLUMN = re.compile(
 )
 _NAMED = re.compile(
     r"(?<!text )(?<!input )(?<!date )(?<!time )(?<!id )(?<!feature )"
-    r"(?:\b(?:target|column|label|ziel(?:spalte)?|spalte|cible|colonne|objetivo|columna)|目标列?)\s*(?:column\s*)?"
-    r"(?:is|=|:|named|called|should be|ist|est|es|是)?\s*([A-Za-z_][\w.\-]*)",
+    r"(?:\b(?:target|column|label|ziel(?:spalte)?|spalte|cible|colonne|objetivo|columna)\b|目标列?)\s*(?:column\s*)?"
+    r"(?:is|=|:|named|called|should be|ist|est|es|是)?\s*([A-Za-z_](?:[\w.\-]*\w)?)",
+    re.IGNORECASE,
+)
+# What stands behind a column, or before it, that is declared the target.
+_IS_TARGET = re.compile(
+    r"\s*(?:column\s+)?(?:(?:is|are|as|=)\s+(?:(?:my|the|our|a)\s+)?(?:target|label|goal|y\b|outcome|answer|what\b)"
+    r"|is (?:to be|what)|(?:soll|möchte|will) [^.;]*vorher|ist (?:das )?ziel|(?:est|sera) (?:la |le )?(?:cible|but)"
+    r"|es (?:el |la )?(?:objetivo|meta)|(?:是|作为|当作?)目标)",
     re.IGNORECASE,
 )
 # What stands before a column that is read, not predicted.
@@ -36,20 +57,61 @@ _READ = re.compile(
 )
 _VERB = re.compile(
     r"(?:\b(?:predict(?:s|ing|or)?|classif(?:y|ies|ying)|forecast(?:s|ing)?|tells?|guess(?:es)?|estimat(?:e|es|ing)"
-    r"|(?:model|classifier|regressor|regression) (?:for|of)|pr[ée]di(?:re|t|ce|cir|ga|s)|vorherzusagen)\b|预测)(.*)",
+    r"|regress(?:es|ing)?|detects?|spots?|recogni[sz]es?|identif(?:y|ies)|determines?|figures? out|works? out"
+    r"|(?:model|classifier|regressor|regression) (?:for|of)|pr[ée]di(?:re|t|ce|cir|ga|s|se)|vorherzusagen|estime[rz]?"
+    r"|estimar?|devine[rz]?|adivinar?|schätzt?e?n?|erkenn(?:e|t|en)|reconna\w+|reconoce\w*|pronostica\w*)\b"
+    r"|\bsage?n?\b(?=.*\b(?:voraus|vorher)\b)|预测|估计|估算|判断|识别)(.*)",
     re.IGNORECASE | re.DOTALL,
 )
 # What stands behind the target: what it is read from.
 _FROM = re.compile(r"\b(?:from|using|given|based on|out of|by means of)\b", re.IGNORECASE)
-_INTO = re.compile(r"\bclassif(?:y|ies|ying)\b.*?\b(?:into|by|as)\b(.*)", re.IGNORECASE | re.DOTALL)
+_INTO = re.compile(
+    r"\b(?:classif(?:y|ies|ying)|sort(?:s|ing|ier\w*)?|label|rout(?:e|es|ing)|assign|group|trier?|class(?:e[rz]?|ify)"
+    r"|clasific\w+|ordena\w*)\b.*?\b(?:into|by|as|to|nach|par|por|en|selon|según)\b(.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+# What stands before a column that parts the rows and is not predicted.
+_EACH = re.compile(
+    r"\b(?:per|by|each|every|for (?:each|every)|split|same|within|across|pro|je|par|chaque|por|cada)"
+    r"\s+(?:the\s+)?$|[按每]个?$",
+    re.IGNORECASE,
+)
+# One thing in several languages, as columns and people call it.
+_SAME = tuple(
+    frozenset(words.split())
+    for words in (
+        "price prices cost costs worth expensive teuer cher caro precio precios prix preis preise 价格 售价 房价",
+        "age ages old edad âge alter 年龄",
+        "sales ventas ventes umsatz verkäufe 销量 销售额",
+        "units sell sold unidades unités einheiten stückzahl",
+        "income ingresos revenu revenus einkommen 收入",
+        "rating stars star estrellas étoiles sterne bewertung 评分 星级",
+        "sentiment stimmung sentimiento 情感 情绪",
+        "topic tema thema sujet 主题",
+        "category kategorie categoría catégorie 类别",
+        "label etikett étiquette etiqueta 标签",
+        "summary zusammenfassung résumé resumen 摘要",
+        "city stadt ville ciudad 城市",
+        "salary gehalt salaire salario sueldo 工资",
+        "language lang sprache langue idioma 语言",
+        "quality qualität qualité calidad 质量",
+        "temperature temperatur température temperatura 温度",
+        "species art espèce especie 物种",
+        "demand nachfrage demande demanda 需求",
+    )
+)
 
 _STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
         "a an the of in on for from to and or is are be will would by with this that these those who what which "
         "whether if csv file data dataset model column attached please new can you me my our train predict "
-        "should must has have not i it says "
-        "use again instead",
+        "should must has have not i it says them they their there all every rows row lines table people now pls "
+        "use again instead "
+        "der die das den dem des ein eine einen mit auf für von im bitte mir diese dieser diesen dieses datei daten "
+        "ob wer voraus vorher "
+        "le la les l un une de du des ce cet cette ces avec sur pour fichier données qui si "
+        "el los las con este esta estos estas para del archivo datos quién por favor",
     )
 )
 # What may follow a column's name: a number, a word after a sign or “is”, or a word that ends the clause.
@@ -91,8 +153,8 @@ def names_a_target(asked: str, *, but: str | None = None) -> bool:
 
 def left_out(asked: str, names: Sequence[str] = ()) -> tuple[str, ...]:
     """Columns that the person does not want to be used: quoted ones, and `names` as they are spoken."""
-    found: list[str] = []
-    for part in (first or second for first, second in _LEFT_OUT.findall(asked)):
+    found = [name for name in names if _is_unwanted(name, asked)]
+    for part in (next(filter(None, parts), "") for parts in _LEFT_OUT.findall(asked)):
         known = [name for name in names if _spoken(name, part)]
         said = [next(filter(None, groups)) for groups in _COLUMN.findall(part)]
         found += known + [name for name in said if not any(_spoken(name, one) or _spoken(one, name) for one in known)]
@@ -104,8 +166,7 @@ def values_in(asked: str, names: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in names:
         at = _spoken(name, asked)
-        said = _VALUE.match(asked, at - 1 + len(name)) if at else None
-        if said:
+        if at and (said := _VALUE.match(asked, at.end())):
             found[name] = next(filter(None, said.groups()))
     return found
 
@@ -113,30 +174,57 @@ def values_in(asked: str, names: Sequence[str]) -> dict[str, str]:
 def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
     """The column that a request wants predicted, and whether the person named it."""
     said = quoted_target(asked)
-    if said is not None:
+    if said is not None and not _is_unwanted(said, asked):
         return next((name for name in names if name.lower() == said.lower()), said), True
     words = _LEFT_OUT.sub(" ", asked)
+    names = [name for name in names if not _is_unwanted(name, asked)]
     verb = _INTO.search(words) or _VERB.search(words)
-    if verb:
-        behind = _FROM.split(verb.group(1), maxsplit=1)[0]
-        exact = {name: at for name in names if (at := _spoken(name, behind))}
-        if exact:
-            return min(exact, key=lambda name: (exact[name], -len(name))), True
-    elif len(named := [name for name in names if _named_to_learn(name, words)]) == 1:
-        return named[0], True
-    return _alike(_tokens(verb.group(1) if verb else words), names)
+    behind = _FROM.split(verb.group(1), maxsplit=1)[0] if verb else ""
+    for one in (_declared(names, words), _first_named(names, behind), _only_named(names, words)):
+        if one:
+            return one, True
+    names = [name for name in names if not _spoken(name, words)]  # those are read, or part the rows
+    best, sure = _alike(_tokens(verb.group(1) if verb else words), names)
+    return (best, sure) if sure or verb else (None, False)  # half a name that nobody wanted predicted is none
 
 
-def _named_to_learn(name: str, words: str) -> bool:
+def _declared(names: Sequence[str], words: str) -> str | None:
+    """The column that is said to be the target."""
+    return next((name for name in names if (at := _spoken(name, words)) and _IS_TARGET.match(words, at.end())), None)
+
+
+def _first_named(names: Sequence[str], behind: str) -> str | None:
+    """The first column that is named behind the verb."""
+    found = {name: at.start() for name in names if (at := _to_learn(name, behind))}
+    return min(found, key=lambda name: (found[name], -len(name))) if found else None
+
+
+def _only_named(names: Sequence[str], words: str) -> str | None:
+    """The only column that is named and not read."""
+    named = [name for name in names if _to_learn(name, words)]
+    return named[0] if len(named) == 1 else None
+
+
+def _to_learn(name: str, words: str) -> re.Match[str] | None:
+    """Where a column is named that may be the target: it is not read, and parts no rows."""
     at = _spoken(name, words)
-    return bool(at) and not _READ.search(words[: at - 1])
+    before = words[: at.start()] if at else ""
+    return None if _READ.search(before) or _EACH.search(before) else at
 
 
-def _spoken(name: str, words: str) -> int:
-    """Where a column's name stands among words, from 1; 0 where it does not."""
+def _is_unwanted(name: str, words: str) -> bool:
+    """Whether it is said behind a column that it is to be left out."""
+    at = _spoken(name, words)
+    no = at and re.search(r"\bno\s+(?:columns?\s+)?$", words[: at.start()], re.IGNORECASE)
+    return bool(at and (no or re.match(_UNWANTED, words[at.end() :], re.IGNORECASE)))
+
+
+def _spoken(name: str, words: str) -> re.Match[str] | None:
+    """Where a column's name stands among words, also in the plural or in another language."""
     spelled = r"[\s_-]+".join(re.escape(part) for part in re.split(r"[\s_-]+", name) if part)
-    found = re.search(rf"(?<!{_WORD})(?<!-){spelled}(?!{_WORD})(?!-)", words, re.IGNORECASE)
-    return found.start() + 1 if found else 0
+    same = next((group for group in _SAME if name.lower() in group), frozenset())
+    ways = "|".join((spelled, f"{spelled}s", *map(re.escape, same - {name.lower()})))
+    return re.search(rf"(?<!{_WORD})(?<!-)(?:{ways})(?!{_WORD})(?!-)", words, re.IGNORECASE)
 
 
 def _alike(spoken: Sequence[str], names: Sequence[str]) -> tuple[str | None, bool]:
@@ -152,4 +240,4 @@ def _alike(spoken: Sequence[str], names: Sequence[str]) -> tuple[str | None, boo
 
 
 def _tokens(text: str) -> list[str]:
-    return [word for word in re.findall(r"[a-z0-9]+", text.lower()) if word not in _STOP_WORDS]
+    return [word for word in re.findall(r"[^\W_\u3400-\u9fff]+", text.lower()) if word not in _STOP_WORDS]

@@ -1,8 +1,8 @@
 """How well the planner without a model reads sentences whose author had not seen it.
 
-Three tables. The errors of the held-out sentences and of table `A` of the blind ones were looked at while the planner
-was made. Those of table `B` were not: only its totals are ever looked at, and whoever mends the planner by a single
-sentence of it leaves nothing to measure with.
+Tables: the errors of the held-out sentences and of the blind tables `A` and `C` were looked at while the planner
+was made. Those of `B` and `D` were not: only their totals are ever looked at, and whoever mends the planner by a single
+sentence of them leaves nothing to measure with.
 
 Each sentence is said in a small conversation (`*_contexts.json`) and followed through its look-ups; its last call
 is judged. A run with changes may be planned as a copy of a run (`clone_run`) or as the thread's plan once more: those
@@ -67,7 +67,7 @@ class Verdict(NamedTuple):
 
 
 def sentences(table: str = "heldout") -> list[Said]:
-    """The committed ones: `heldout`, or the blind ones of table `A` or `B`."""
+    """The committed ones: `heldout`, or the blind ones of table `A` to `D`."""
     file = HERE / ("heldout_sentences.jsonl" if table == "heldout" else "blind_sentences.jsonl")
     rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
     return [
@@ -154,7 +154,7 @@ def _same(given: Any, wanted: Any, key: str, runs: Sequence[Any]) -> bool:
         given, wanted = ([name.replace("/", " ") for name in names or ()] for names in (given, wanted))
     if key == "runs":
         return not given or set(given) == set(wanted)  # the newest two of the thread
-    return bool(given == wanted)
+    return bool(given == wanted) or str(given) == str(wanted)  # amounts of a budget are words: 50, none, 2M
 
 
 def _may_run(file: Mapping[str, Any]) -> bool:

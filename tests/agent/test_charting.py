@@ -80,6 +80,20 @@ def test_words_say_a_view() -> None:
     assert chart_arguments("loss of r-abc123 by epoch") == {"metrics": ("loss",), "by_epoch": True}
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("put both curves over each other, hours on x", {"before": "previous", "by_time": True}),
+        ("loss against wall clock time", {"metrics": ("loss",), "by_time": True}),
+        ("zeig beide Läufe nach Epochs", {"before": "previous", "by_epoch": True}),
+        ("is the gpu asleep? its usage over the last 3 hours", {"used": "gpu", "minutes": 180}),
+        ("l'utilisation du gpu", {"used": "gpu"}),
+    ],
+)
+def test_how_a_chart_is_drawn_is_read_as_people_say_it(words: str, wanted: dict[str, object]) -> None:
+    assert chart_arguments(words) == wanted
+
+
 def test_smoothing_is_a_word_a_number_or_a_sentence() -> None:
     assert arguments_of(["r-abc123", "loss", "smooth"]) == {"run": "r-abc123", "metrics": ("loss",), "smooth": 0.9}
     assert arguments_of(["smooth=0.6", "log"]) == {"smooth": 0.6, "log_scale": True}

@@ -7,11 +7,11 @@ from tests.agent.heldout import judged, words_of
 
 
 async def test_of_blind_sentences_no_wrong_one_changes_anything() -> None:
-    for blind, most_wrong in (("A", 0.05), ("B", 0.1)):
+    for blind, most_wrong, least_right in (("A", 0.02, 0.95), ("B", 0.1, 0.8), ("C", 0.02, 0.8)):
         found = Counter(verdict.kind for verdict in await judged(OfflinePlanner(), blind))
         assert found["act"] == 0, blind
         assert found["look"] + found["plan"] <= most_wrong * found.total(), found
-        assert found["right"] >= 0.8 * found.total(), found
+        assert found["right"] >= least_right * found.total(), found
 
 
 async def test_of_unseen_sentences_most_are_right_and_no_wrong_one_changes_anything() -> None:

@@ -15,7 +15,9 @@ from agent.domain.errors import BadRequest
 from agent.domain.orders import InspectOrder
 from agent.domain.runs import RunState
 from agent.llm.offline import OfflinePlanner
-from agent.llm.slots.settings import choices_in, clusters_in, settings_in, text_in
+from agent.llm.slots.changes import settings_in
+from agent.llm.slots.models import choices_in
+from agent.llm.slots.settings import clusters_in, text_in
 from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
 from agent.tools.targets import target_in
 from tests.agent.conftest import Harness
@@ -233,6 +235,21 @@ def planned(**arguments: Any) -> Sequence[ModelMessage]:
         ("retry r-abc123, it needs 2 gpus", "clone_run"),
         ("retry r-abc123; 20 epochs, seed 3", "clone_run"),
         ("resume r-abc123 when the host is back", "later"),
+        ("pause it for a bit, somebody needs the gpu", "pause_run"),
+        ("don't stop it, just pause it", "pause_run"),
+        ("do not kill r-abc123, please stop it instead", "stop_run"),
+        ("don't pause it, but tell me how it goes", "no"),
+        ("the host was rebooted. retry it", "retry_run"),
+        ("it should work now. resume r-abc123", "resume_run"),
+        ("r-abc123 diverged, please kill it", "kill_run"),
+        ("if it diverges, please kill it", "later"),
+        ("alice said it is broken. stop it", None),
+        ("brich r-abc123 ab, er bringt nichts mehr", "stop_run"),
+        ("stoppe r-abc123, wenn er fertig ist", "later"),
+        ("arrête r-abc123, il ne sert à rien demain", "later"),
+        ("arrête r-abc123 proprement", "stop_run"),
+        ("detén r-abc123 porque no aprende", "stop_run"),
+        ("stop it and start again with lr 0.01", "unclear"),
     ],
 )
 def test_everyday_sentences(words: str, intent: str | None) -> None:
@@ -268,6 +285,15 @@ def test_what_is_said_of_clusters_is_read(words: str, settings: dict[str, object
         ("lr=5e+1,epochs=4", {"learning_rate": 50, "epochs": 4}),
         ("set the epochs from 10 to 20", {"epochs": 20}),
         ("lr .5 and 1.5k rounds", {"learning_rate": 0.5, "rounds": 1500}),
+        ("lr 0.1 epochs 5 batch size 32", {"learning_rate": 0.1, "epochs": 5, "batch_size": 32}),
+        ("10 epochs 32 batch size", {"epochs": 10, "batch_size": 32}),
+        ("3 epochs 2 gpus, 6 layers", {"epochs": 3, "layers": 6}),
+        ("lora rank 16, alpha 32", {"lora_r": 16, "lora_alpha": 32}),
+        ("photos at 96 pixels, dropout of 0.2", {"image_size": 96, "dropout": 0.2}),
+        ("250 trees with max depth 5", {"rounds": 250, "max_depth": 5}),
+        ("a larger learning rate, say 0.3", {"learning_rate": 0.3}),
+        ("a context window of 64, at most 60 new tokens", {"block_length": 64, "max_new_tokens": 60}),
+        ("early stopping patience should be 12", {"early_stopping_patience": 12}),
     ],
 )
 def test_numbers_are_read_as_people_write_them(words: str, settings: dict[str, float]) -> None:
@@ -373,7 +399,23 @@ async def test_a_plan_is_made_again_with_what_is_wanted_otherwise(words: str, ch
     [
         ("train a model that predicts health with 2 gpus for 3 hours", {"gpus": 2, "max_hours": 3}),
         ("train a model that predicts health on gpu-2, seed 4", {"host": "gpu-2", "seed": 4}),
+        ("train a model for health on the box gpu-7 with engine local", {"host": "gpu-7", "engine": "local"}),
+        ("train a model for health, gpu-3, one day at most", {"host": "gpu-3", "max_hours": 24}),
+        ("trainiere ein Modell für health, eine halbe Stunde reicht", {"max_hours": 0.5}),
         ("train on visits.csv, predict health", {}),
+        ("train a model for health, 90 min tops", {"max_hours": 1.5}),
+        ("train on health but don't take longer than 2 hrs", {"max_hours": 2}),
+        ("train to predict health, two days are fine, no gpu", {"max_hours": 48, "gpus": 0}),
+        (
+            "trainiere ein Modell für health, höchstens anderthalb Stunden auf gpu-3",
+            {"max_hours": 1.5, "host": "gpu-3"},
+        ),
+        (
+            "entraîne un modèle pour prédire health, une heure et demie au plus, sur deux GPU",
+            {"max_hours": 1.5, "gpus": 2},
+        ),
+        ("entrena un modelo que prediga health, como máximo tres horas y media", {"max_hours": 3.5}),
+        ("训练模型预测health，最多两个半小时", {"max_hours": 2.5}),
     ],
 )
 async def test_hours_gpus_and_host_are_part_of_a_plan(words: str, wanted: dict[str, Any]) -> None:
@@ -388,8 +430,7 @@ async def test_hours_gpus_and_host_are_part_of_a_plan(words: str, wanted: dict[s
 @pytest.mark.parametrize(
     ("words", "changed"),
     [
-        ("train r-abc123 again on a100 gpus", {}),
-        ("train r-abc123 again on iris2.csv", {}),
+        ("train r-abc123 again on iris2.csv", {"file": "iris2.csv"}),
         ("train r-abc123 again on v2 of the data", {}),
         ("train r-abc123 again, it ran on gpu-1", {}),
         ("train r-abc123 again on gpu-2.", {"host": "gpu-2"}),
@@ -402,6 +443,48 @@ async def test_hours_gpus_and_host_are_part_of_a_plan(words: str, wanted: dict[s
 async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: dict[str, Any]) -> None:
     (call,) = (await reply(user(words))).calls
     assert (call.name, json.loads(call.arguments)) == ("clone_run", {"run": "r-abc123"} | changed)
+
+
+@pytest.mark.parametrize(
+    ("words", "unread"),
+    [
+        ("train a model for health with 3 windmills", "3 windmills"),
+        ("训练一个预测health的模型,37个风车", "37"),
+        ("train a model for health with the data of the last 2 hours", "2 hours"),
+        ("train a model for health at 5pm", "5pm"),
+        ("train a model for health tonight", "tonight"),
+        ("train a model for health, everything but the parrots", "everything but"),
+        ("serve r-abc123 until sunday", "until sunday"),
+        ("train a model for health on the a100", "a100"),
+        ("train a model for health with a gentle learning rate", "learning rate"),
+        ("train a model for health with learning rates 0.01 and 0.02", "0.02"),
+        ("train a model for health, start from t5-small", "t5-small"),
+        ("train r-abc123 again on a100 gpus", "a100"),
+        ("deploy r-abc123 with 3 replicas", "3 replicas"),
+        ("plot the loss in 7 colours", "7 colours"),
+        ("train r-abc123 again with twice the ribbons", "twice"),
+        ("train r-abc123 again with the engine of last time", "engine"),
+    ],
+)
+async def test_what_no_reader_took_is_asked_for_and_not_dropped(words: str, unread: str) -> None:
+    said = await reply(user(words), called("inspect_dataset"), answered(REPORT)) if "health" in words else None
+    said = said or await reply(user(words))
+    assert not said.calls
+    assert unread in said.text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train a model for health, the file has 20000 rows",
+        "train a model for health on the data of 2024",
+        "train a model for health with 20 epochs instead of 10",
+        "train a model for health for 30 minutes with an 80/20 split",
+    ],
+)
+async def test_numbers_that_wish_for_nothing_are_in_no_plan(words: str) -> None:
+    (call,) = (await after_a_look(words, REPORT)).calls
+    assert call.name == "start_training"
 
 
 async def test_the_end_of_a_very_long_text_is_not_read_but_its_file_is() -> None:
@@ -527,6 +610,10 @@ async def test_a_file_with_hundreds_of_columns_can_be_trained_on(harness: Harnes
         ("make r-abc123 high priority for a customer", "high"),
         ("increase the priority of r-abc123 by 1", "high"),
         ("set priority: low", "low"),
+        ("lower its priority, others may go first", "low"),
+        ("this is not urgent, lower its priority", "low"),
+        ("this one can wait, the others are in a hurry", "low"),
+        ("not so urgent, let the others run first", "low"),
     ],
 )
 async def test_a_priority_is_read_in_words_and_in_numbers(words: str, priority: str) -> None:
@@ -544,9 +631,40 @@ async def test_a_priority_that_is_not_clear_is_asked_for(words: str) -> None:
     assert "how soon" in answer.text
 
 
+SALES: dict[str, Any] = {
+    "text": "",
+    "dataset": {"name": "sales.csv"},
+    "columns": [
+        {"name": "day", "kind": "datetime"},
+        {"name": "units", "kind": "number"},
+        {"name": "shop", "kind": "category"},
+    ],
+    "suggested_target": "shop",
+    "suggested_task": "time_series_forecasting",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "horizon"),
+    [
+        ("train a model for the coming 24 hours", 24),
+        ("train a forecast 6 weeks out", 6),
+        ("48h ahead forecast, please", 48),
+        ("train a forecast of 13 steps", 13),
+        ("trainiere eine Prognose für die nächsten 10 Tage", 10),
+    ],
+)
+async def test_an_amount_over_time_is_forecast_that_far_ahead(words: str, horizon: int) -> None:
+    (call,) = (await after_a_look(words, SALES)).calls
+    plan = json.loads(call.arguments)
+    assert (plan["target"], plan["settings"]) == ("units", {"horizon": horizon})
+
+
 @pytest.mark.parametrize(
     ("words", "run"),
     [
+        ("don't stop r-def456, stop r-abc123", "r-abc123"),
+        ("r-def456 is fine. stop r-abc123", "r-abc123"),
         ("pause it as the GPU is needed by r-def456", None),
         ("stop the training, r-def456 is better", None),
         ("kill r-abc123, r-def456 is the good one", "r-abc123"),
@@ -557,6 +675,54 @@ async def test_a_run_that_only_the_reason_names_is_left_alone(words: str, run: s
     answer = await reply(user(words))
     assert [json.loads(call.arguments)["run"] for call in answer.calls] == ([run] if run else [])
     assert run or "which run is meant" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("run this with MODE=fast and N_STEPS=20", {"environment": {"MODE": "fast", "N_STEPS": "20"}}),
+        ("starte das Skript auf zwei GPUs für eine Stunde", {"gpus": 2, "max_hours": 1}),
+        ("lance ce script avec --lr 0.3", {"arguments": "--lr 0.3"}),
+        ("ejecuta esto en gpu-2", {"host": "gpu-2"}),
+        ("python fit.py --epochs 3 --fast, 1 gpu, 8h", {"arguments": "--epochs 3 --fast", "gpus": 1, "max_hours": 8}),
+    ],
+)
+async def test_a_program_gets_what_is_said_of_it(words: str, arguments: dict[str, Any]) -> None:
+    (call,) = (await reply(user(words, "fit.py"))).calls
+    assert (call.name, json.loads(call.arguments)) == ("start_script", {"file": "fit.py"} | arguments)
+
+
+async def test_of_two_files_the_one_with_the_column_is_learned_from() -> None:
+    asked = user("train a model that predicts visited_doctor", "docstrings.csv", "visits.csv")
+    looks = (asked, called("inspect_dataset", "a"), answered(TEXTS, "a"))
+    (look,) = (await reply(*looks)).calls
+    assert (look.name, json.loads(look.arguments)["file"]) == ("inspect_dataset", "visits.csv")
+    (plan,) = (await reply(*looks, called("inspect_dataset", "b"), answered(REPORT, "b"))).calls
+    assert json.loads(plan.arguments) == {"file": "visits.csv", "target": "visited_doctor"}
+    neither = user("train a model", "docstrings.csv", "visits.csv")
+    looked = (
+        called("inspect_dataset", "a"),
+        answered(TEXTS, "a"),
+        called("inspect_dataset", "b"),
+        answered(REPORT, "b"),
+    )
+    said = await reply(neither, *looked)
+    assert not said.calls
+    assert "Which file" in said.text
+
+
+async def test_of_several_runs_none_is_stopped_where_all_are_meant() -> None:
+    plan = called("start_training", "c3", file="visits.csv", target="visited_doctor")
+    started = [message for run in ("r-aaaaaa", "r-bbbbbb") for message in (plan, answered({"run": run}, "c3"))]
+    said = await reply(*planned(), *started, user("pause everything"))
+    assert not said.calls
+    assert "`r-aaaaaa`, `r-bbbbbb`" in said.text
+
+
+async def test_other_data_that_nobody_attached_is_asked_for() -> None:
+    said = await reply(*planned(), user("train it again on last month's numbers"))
+    assert not said.calls
+    assert "Attach" in said.text
 
 
 async def test_an_archive_is_a_program_only_if_it_holds_one() -> None:
@@ -633,6 +799,9 @@ async def test_a_language_model_is_asked_for_without_a_column() -> None:
     ("words", "settings"),
     [
         ("fine-tune Qwen/Qwen3-0.6B on these prompts", {"model": "Qwen/Qwen3-0.6B"}),
+        ("translate with Helsinki-NLP/opus-mt-en-de as the base", {"model": "Helsinki-NLP/opus-mt-en-de"}),
+        ("start from distilbert-base-uncased", {"model": "distilbert-base-uncased"}),
+        ("read and/or write", {}),
         ("qlora with model=/models/llama and dpo", {"model": "/models/llama", "method": "dpo", "quantization": "4bit"}),
         ("fine-tune an llm on the prompts/answers", {}),
     ],
@@ -678,3 +847,12 @@ async def test_an_approval_that_only_answered_a_question_is_said_to_have_decided
         run = await stage.running()
         await question(harness, brain, f"pause or resume {run.id}")
         assert "nothing was approved" in await stage.tells("yes")
+
+
+async def test_variables_in_capitals_are_the_environment_of_a_program() -> None:
+    asked = ModelMessage(
+        Role.USER, "run this script with EPOCHS=5 and DEVICE=cpu", files=(AttachedFile("train.py", 9),)
+    )
+    (call,) = (await reply(asked)).calls
+    said = json.loads(call.arguments)
+    assert (call.name, said["environment"]) == ("start_script", {"EPOCHS": "5", "DEVICE": "cpu"})

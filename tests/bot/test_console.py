@@ -12,7 +12,7 @@ from rich.console import Console
 
 from agent.domain.content import Button, Card, Choice, Content, Document, Fact, Menu, Table
 from agent.domain.inbound import Inbound
-from agent.llm.offline import NOT_UNDERSTOOD
+from agent.llm.requests.words import NOT_UNDERSTOOD
 from bot.console.adapter import ConsoleAdapter
 from bot.console.paint import painted
 from bot.console.plain import PlainScreen

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 from agent.domain.errors import BadRequest
+from agent.llm.slots import names
 
 ASKED = r"^\W*(?:(?:please|now|ok(?:ay)?|so|and|then|hi|hello|hey|(?:can|could|would|will) you|let us|let's)\W+)*"
 RUN = (
@@ -17,10 +18,7 @@ RUN = (
 )
 ACTS = r"(?:stop|cancel|abort|end|kill|pause|hold|resume|unpause|continue|retry|restart|clone|copy|duplicate)"
 NOT_DONE = rf"{ASKED}(?:don['’]?t|do not|never)\s+(?:ever\s+)?{ACTS}\b"
-NAME = (
-    r"(?:learning[ _]rate|lr|epochs?|rounds?|batch[ _]size|seed|num[ _]leaves|max[ _](?:steps|length|new[ _]tokens)"
-    r"|patience|trials|block[ _]length|lora[ _](?:r|alpha)|hidden[ _]size)"
-)
+NAME = names.NAME
 
 # Sounds like a condition, or like another setting, and is none.
 _HARMLESS = (
@@ -34,6 +32,9 @@ _JUST_SO = (
     r"|straight away|immediately|asap|quickly|today|already|completely|entirely|anyway|gracefully|too|as well|again"
     r"|(?:one (?:more|last)|another|a second) time|for (?:now|me|good|real)|thanks|thank you|thx"
     r"|from (?:the|its) (?:\w+ )?checkpoint)\b)"
+)
+GENTLY = frozenset(
+    {*("cleanly", "properly", "nicely", "sauber", "ordentlich"), *("proprement", "doucement", "limpiamente")}
 )
 ENDS = rf"(?:\W+{_JUST_SO})*\W*$"
 _ENDS = re.compile(ENDS, re.IGNORECASE)
@@ -59,19 +60,30 @@ _REASON = re.compile(
 )
 _BECAUSE = re.compile(
     r"(?<!\s)\s+(?:because|due to|so that|now that|(?:as|since) (?:it|the|there|i|we|they)"
-    r"|(?:it|which) (?:failed|crashed|died))\b",
+    r"|(?:it|which) (?:failed|crashed|died)|weil|denn|parce qu\w*|car|puisque|porque|ya que)\b|(?<!\s)\s*因为",
     re.IGNORECASE,
 )
 # A whole clause that gives a reason: it has someone or something that is, was or does; and one that makes a demand.
 _TELLS = re.compile(
     r"(?:(?:and|but|so|then)\s+)?(?:because|since|as|due to|it|its|it['’]s|there|i|we|they|you|that|this(?! time)|my"
     r"|our|failed|crashed|died|stopped|hung|diverged|overfitted|interrupted|fixed|ran|went|got|lost"
+    r"|some(?:one|body)|no(?:body| one)|people"
     rf"|the(?!\s+{NAME}))\b|(?!(?:the\s+)?{NAME}).*\b(?:is|are|was|were|has|had|have)\b"
     r"|.*\b(?:at|in|after|around|during|since) (?:the )?(?:\S+ )?(?:steps?|epochs?|rounds?)\b",
     re.IGNORECASE | re.DOTALL,
 )
+# The same in other languages, where the clause names no moment and no condition.
+_TELLS_ELSEWHERE = re.compile(
+    r"(?!.*(?:\b(?:bis|morgen|sp[äa]ter|wenn|falls|sobald|erst|nach|soll\w*|muss|nicht|demain|quand|si|d[èe]s|apr[èe]s"
+    r"|jusqu\w*|doit|pas|mañana|cuando|despu[ée]s|hasta|debe\w*|no|sino|aber|mais|pero)\b|\d|明天|等|之后|如果|再|先|不|但))"
+    r"(?:(?:er|sie|es|ich|wir|man|jemand|(?:der|die|das) \w+ (?:ist|sind|war|hat|haben|wird|braucht|bringt|l[äa]uft)"
+    r"|il|elle|[çc]a|c['’]est|je|on (?:a|est|n['’])|nous|j['’]ai|quelqu['’]un|ya|est[áa]|hay"
+    r"|necesito|necesitamos|alguien|se)\b|我|它|有人|已经)",
+    re.IGNORECASE | re.DOTALL,
+)
 _DEMANDS = re.compile(
     r"\b(?:should|must|shall|ha(?:s|ve) to|use|wants?|would like"
+    r"|(?:is|are) (?:fine|ok(?:ay)?|enough|plenty|all ?right|the (?:most|maximum|limit))"
     r"|needs? (?:an?|at least|more|fewer|less|another|\d+))\b",
     re.IGNORECASE,
 )
@@ -86,6 +98,7 @@ _LATER = re.compile(
     re.IGNORECASE,
 )
 _FOR_A_WHILE = re.compile(rf"\bfor (?:about )?(?:\d+|an?|half an?|some|the|another) ?{_SPANS}", re.IGNORECASE)
+_A_WHILE = re.compile(r"\bfor (?:a|the) (?:little )?(?:bit|while|moment|sec(?:ond)?)\b", re.IGNORECASE)  # of any length
 # How a later clause begins that says when, before the moment or the condition; and one that only tells what was.
 _WHEN = re.compile(
     r"(?:(?:but|only|and|please|just|so|then|however|or|maybe|ideally|preferably|say|at least"
@@ -126,6 +139,11 @@ _UP = re.compile(r"\b(?:up|raise|increase|bump|top|front|first|more)\b", re.IGNO
 _DOWN = re.compile(
     r"\b(?:down|less|reduce|decrease|drop|bottom|back|end|last|behind|de-?prioriti[sz]e)\b", re.IGNORECASE
 )
+_YIELDS = re.compile(
+    r"\b(?:others?|the rest|every(?:one|body)(?: else)?|any(?:one|body) else)\b[^.,;]*\b(?:first|before|ahead)\b"
+    r"|\b(?:can|could|may) wait\b|\bno (?:hurry|rush)\b|\b(?:not|isn['’]t|less) urgent\b",
+    re.IGNORECASE,
+)
 _GIVEN = re.compile(r"\bprioriti[sz]e\b|\bgive\b.*\bpriority\b", re.IGNORECASE)
 _GIVES = re.compile(r"(?:(?:please|not|to)\s+)*(?:[+-]?\d+\W*$|(?:high|normal|low)(?:er|est)?\b)", re.IGNORECASE)
 _NUMBERS = {"+1": "high", "1": "high", "0": "normal", "-1": "low"}
@@ -142,6 +160,8 @@ def meant(intent: str, rest: str, changes: Callable[[str], object]) -> str:
     again = intent in {"retry_run", "resume_run"}
     first, *others = _BREAK.split(rest)[::2]
     wish = _without_reason(first)
+    if intent == "pause_run":
+        wish = _A_WHILE.sub(" ", wish)
     if _waits(wish, again=again) or any(_says_when(clause, again=again) for clause in others):
         return "later"
     if again:
@@ -154,6 +174,8 @@ def meant(intent: str, rest: str, changes: Callable[[str], object]) -> str:
             return "unclear"
     else:
         wish = _ON_HOST.sub(" ", wish)
+    if _GOES_ON.match(wish) and changes(wish):
+        return "unclear"  # something else is to start behind it
     return intent if intent == "set_priority" or _ENDS.match(wish) or _GOES_ON.match(wish) else "unclear"
 
 
@@ -162,7 +184,7 @@ def wish_in(words: str) -> str:
     first, *others = _BREAK.split(words)
     kept = [_BECAUSE.split(first, maxsplit=1)[0]]
     for between, clause in zip(others[::2], others[1::2], strict=True):
-        if _DEMANDS.search(clause) or not _TELLS.match(clause):
+        if _DEMANDS.search(clause) or not (_TELLS.match(clause) or _TELLS_ELSEWHERE.match(clause)):
             kept += [between, _BECAUSE.split(clause, maxsplit=1)[0]]
     return "".join(kept)
 
@@ -201,6 +223,8 @@ def priority_in(words: str) -> str:
     first, *others = _BREAK.split(re.sub(ASKED, "", words, flags=re.IGNORECASE))[::2]
     said = " ".join((_without_reason(first), *(clause for clause in others if _GIVES.match(clause))))
     said = _WAS.sub("", said)
+    if _YIELDS.search(words) and {level.lower() for level in _LEVELS.findall(said)} <= {"low"}:
+        return "low"
     becomes = _BECOMES.search(said)
     if becomes and not _NOT.search(said):
         return becomes.group(1).lower()

@@ -48,7 +48,10 @@ USED = (
     (
         r"(?<!out of )\bgpus?(?:['’]s)? (?:use|usage|utili[sz]ation|load|memory)\b"
         r"|\b(?:use|usage|utili[sz]ation|load|memory) of (?:the |its |my )?gpus?\b"
-        r"|\bhow (?:busy|idle|full|loaded)\b[^.?!]*\bgpus?\b",
+        r"|\bhow (?:busy|idle|full|loaded)\b[^.?!]*\bgpus?\b"
+        r"|\bgpus?\b[^.!]*\b(?:utili[sz]ation|usage)\b|\bgpu[- ]?auslastung\b|\bauslastung der gpus?\b"
+        r"|\butilisation d[eu]s? (?:la |le )?gpus?\b|\buso de (?:la |las )?gpus?\b"
+        r"|(?:gpu|显卡)\s*(?:的)?(?:使用率|利用率|占用)",
         "gpu",
     ),
     (
@@ -73,7 +76,7 @@ REPORTED = (
 )
 
 _METRIC = re.compile(
-    r"\b((?:(?:train(?:ing)?|val(?:id(?:ation)?)?|test)[ _/])?"
+    r"(?<![^\W\u3400-\u9fff])((?:(?:train(?:ing)?|val(?:id(?:ation)?)?|test)[ _/])?"
     r"(?:loss|accuracy|auc|f1|precision|recall|perplexity|error|rmse|mae)"
     r"|learning[ _]rate|lr|grad(?:ient)?[ _]norm|throughput)\b",
     re.IGNORECASE,
@@ -102,8 +105,18 @@ _PART_LEFT = re.compile(
 )
 _SWITCHES = {
     "log_scale": re.compile(r"\blog(?:arithmic)?[ -]scale\b", re.IGNORECASE),
-    "by_time": re.compile(r"\b(?:by|over) (?:time|hours)\b", re.IGNORECASE),
-    "by_epoch": re.compile(r"\b(?:by|over|per) epochs?\b", re.IGNORECASE),
+    "by_time": re.compile(
+        r"\b(?:by|over|against|versus|vs\.?) (?:the )?(?:wall[- ]?clock(?: time)?|time|hours)\b"
+        r"|\b(?:x|horizontal|time)[- ]?axis\b[^.;]{0,15}\b(?:hours|time|minutes)\b"
+        r"|\b(?:hours|time) (?:on|along) (?:the )?x\b|\büber die zeit\b|\bselon le temps\b|\ben fonction du temps\b"
+        r"|\b(?:por|según) (?:el )?tiempo\b|\bfrente al tiempo\b|按时间",
+        re.IGNORECASE,
+    ),
+    "by_epoch": re.compile(
+        r"\b(?:by|over|per|against|versus) epochs?\b|\b(?:x|horizontal)[- ]?axis\b[^.;]{0,15}\bepochs?\b"
+        r"|\bepochs? (?:on|along) (?:the )?x\b|\b(?:pro|je|par|por|nach) epochs?\b",
+        re.IGNORECASE,
+    ),
 }
 _SMOOTHED = re.compile(
     rf"(?:\b(not|without|no|less|off|raw)\W+(?:\w+\W+)?)?{SMOOTH}"
@@ -112,7 +125,10 @@ _SMOOTHED = re.compile(
 )
 _BEFORE = re.compile(
     rf"{_HELD}(yesterday(?:['’]?s)?\b|(?:last|previous|earlier)\s+(?:run|one|training)\b)"
-    r"|\b((?:both|the two)\s+(?:runs|trainings|curves|of them))\b",
+    r"|\b((?:both|the two|beide[nr]?|les deux|(?:las|los) dos|amb[ao]s)\s+(?:\w+\s+)?"
+    r"(?:runs|trainings|curves|of them|läufe|kurven|trainings|courbes|entraînements|curvas|entrenamientos)"
+    r"|overlay (?:them|both|the two)(?! on)"
+    r"|\b(?:of|for) both(?! \w*\s*(?:loss|metric|auc|acc))|两[次个条](?:训练|运行|任务|曲线))(?!\w)",
     re.IGNORECASE,
 )
 _EVERY = re.compile(
@@ -130,7 +146,7 @@ _TAKEN_OFF = r"\b(?:take|remove|drop)\b[^.,;]*\brun\b[^.,;]*\b(?:off|from|away)\
 _NOT_COMPARED = r"\b(?:no|not|stop)\b[^.,;]*\bcompar(?:ed?|ing|ison)\b"
 # From its beginning, a request about a run's card: no question, no word of what it shows now, no column of cards.
 CARD = (
-    r"(?!\W*(?:what|which|how|when|where|who|is|are|was|were|does|did|has|have)\b)"
+    r"(?!\W*(?:what|which|how|when|where|who|is|are|was|were|does|did|has|have(?! the\b))\b)"
     r"(?!.*\b(?:(?:re-?)?train(?![ _](?:loss|accuracy|auc|f1|error)\b)|build|fit|predict\w*)\b)"
     r"(?!.*\b(?:why|columns?|datasets?|csv|table)\b)"
     r"(?!(?:.*[.,;:!]\s*|.*\b(?:but|because|since|as)\s+)?(?:the|its|this|that|my)\s+(?:live\s+)?card\s+(?:\w+\s+)?shows\b)"

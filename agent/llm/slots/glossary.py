@@ -11,25 +11,49 @@ _HAN = r"[\u3400-\u9fff]"
 _BETWEEN_SCRIPTS = re.compile(rf"(?<={_HAN})(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?={_HAN})")
 _HAN_DIGITS = {"一": 1, "两": 2} | {digit: value for value, digit in enumerate("二三四五六七八九", start=2)}
 _HAN_NUMBER = re.compile(
-    r"(?:([一二两三四五六七八九])?(十|百))?([一二两三四五六七八九])?(?=\s*(?:个?小时|分钟|轮|[个块张]?(?:GPU|显卡)"
+    r"(?:([一二两三四五六七八九])?(十|百))?([一二两三四五六七八九])?(?=\s*(?:个?半?小时|个半钟头|分钟|轮|[个块张]?(?:GPU|显卡)"
     r"|行|周|天|年|个?[月类组簇]|倍|次试验|步|个?周期|个epoch))",
     re.IGNORECASE,
 )
+_COUNT = r"\d+|(?!(?:de|des|del|les|las|los|la|le|el|en|sur|sobre|para|pour)\b)\w+"  # before “dernières”
 _ORDINAL_LAST = r"(?:derni[eè]re?s|[uú]ltim[ao]s)"
 _ORDINAL_NEXT = r"(?:prochaine?s|pr[oó]xim[ao]s)"
 _SAYS = (  # English, and how it is said elsewhere; the first line that fits a place counts
+    (", ", rf"(?<={_HAN}),(?=\S)|(?<=\S),(?={_HAN})"),
+    (r"“\1”", r"«\s*([^»]{1,200}?)\s*»"),
+    (
+        "run ",
+        r"\b(?:ejecuta|corre|lanza|exécute|lance|démarre|starte|führe?)\s(?=[^.;!?]{0,30}(?:\bs[ck]ript\b|\bprogram|\.py\b))"
+        r"|(?:运行|执行|跑)(?=[^。；！？]{0,15}(?:脚本|程序|\.py))",
+    ),
+    (r"\1 and a half hours", r"\b(zwei|drei|vier|fünf|sechs)einhalb stunden\b"),
+    (r" \1 and a half hours ", r"(\d+)\s*个半(?:小时|钟头)"),
+    ("1 and a half hours", r"\b(?:(?:eine )?(?:anderthalb|eineinhalb|einundhalb)e? stunden)\b"),
+    (" and a half", r"\s(?:et demie|y media)\b"),
+    (" half an hour ", r"半个?(?:小时|钟头)"),
+    ("1 ", r"\b(?:un seul|une seule|una sola|un solo|eine[rn]? einzige[nr]?|nur eine[rn]?)\s(?=gpu)"),
+    ("seed", r"\b(?:startwert|zufallssaat|graine(?: aléatoire)?|semilla(?: aleatoria)?)\b"),
+    (" seed ", r"(?:随机)?种子数?"),
+    ("max", r"\bmax\.(?=\s)"),
+    (" to ", r"\s*(?:改成|改为|改到|设为|设成|调到|调成|换成|变成)\s*(?=\d)"),
+    (r" steps \1 to \2 ", r"第?\s*(\d+)\s*(?:到|至|-)\s*第?\s*(\d+)\s*步"),
+    (
+        r"steps \1 to \2",
+        r"\b(?:(?:zwischen|entre|von)\s)?(?:(?:den|die|les|los)\s)?(?:schritten?|pas|pasos)\s(\d+)\s(?:bis|und|à|et|a|y|hasta)\s(\d+)",
+    ),
+    ("steps", r"(?<=derniers )pas\b|(?<=premiers )pas\b"),
     ("learning rate ", r"\b(?:der |die |eine[rn]? )?lernrate\b|\b(?:le |du |un )?taux d['’]apprentissage\b"),
     ("learning rate ", r"\b(?:la |una )?tasa de aprendizaje\b|学习率"),
     ("batch size ", r"\bbatch-?gr(?:ö|oe)ße\b|\btaille d[eu] (?:lot|batch)\b|\btamaño de(?:l)? lote\b|批(?:次)?大小"),
-    (r"last \1 ", rf"\b(?:les |las |los )?(\d+|\w+) {_ORDINAL_LAST}\s"),
-    (r"next \1 ", rf"\b(?:les |las |los )?(\d+|\w+) {_ORDINAL_NEXT}\s"),
+    (r"last \1 ", rf"\b(?:les |las |los )?({_COUNT}) {_ORDINAL_LAST}\s"),
+    (r"next \1 ", rf"\b(?:les |las |los )?({_COUNT}) {_ORDINAL_NEXT}\s"),
     (
         "last ",
         rf"\b(?:(?:die|den|der) )?letzten\b|\b(?:(?:les|las|los) )?{_ORDINAL_LAST}(?= \w+ )|(?:最后|最近)(?=\s*\d)",
     ),
     ("next ", rf"\b(?:(?:die|den|der) )?nächsten\b|\b(?:(?:les|las|los) )?{_ORDINAL_NEXT}\b|未来|接下来的?"),
     ("epochs", r"\bepochen?\b|\b[ée]po(?:que|ca)s?\b"),
-    (" epochs ", r"(?<=\d)\s*(?:轮|个?周期)"),
+    (" epochs ", r"(?<=\d)\s*(?:轮|个?周期|个\s*epochs?)"),
     ("rounds", r"\bdurchgängen?\b|\brunden\b|\brondas\b"),
     ("trials", r"(?<=\d )(?:versuchen?|essais|pruebas|intentos)\b"),
     (" trials ", r"(?<=\d)\s*次试验"),
@@ -59,6 +83,25 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
         r"|(?:用|以)?对数(?:坐标|刻度|尺度|轴)?|\blogarithmic(?: scale)?\b",
     ),
     (" smoothed ", r"\bgeglättet\w*|\bliss[ée]e?s?\b|\bsuavizad[ao]s?\b|平滑"),
+    (
+        " train loss ",
+        r"\btrainings-?verlust\b|\bperte d['’]entra[iî]nement\b|\bpérdida de entrenamiento\b|训练损失",
+    ),
+    (" valid loss ", r"\bvalidierungs-?verlust\b|\bperte de validation\b|\bpérdida de validación\b|验证损失"),
+    ("recall", r"\btrefferquote\b|\brappel\b(?!l)|\bexhaustividad\b|召回率"),
+    ("precision", r"\bpräzision\b|\bprécision\b|\bprecisión\b|精确率"),
+    ("warnings", r"\bwarnungen\b|\bavertissements?\b|\b(?:avisos|advertencias)\b|警告"),
+    (
+        " all metrics ",
+        r"\balle (?:kurven|metriken)\b|\btoutes les (?:courbes|métriques)\b|\btodas las (?:curvas|métricas)\b",
+    ),
+    (" all metrics ", r"(?:所有|全部)的?(?:曲线|指标)"),
+    (" both curves ", r"\bbeiden? kurven\b|\bles deux courbes\b|\b(?:las dos|ambas) curvas\b|(?:两条|两个)曲线"),
+    (
+        " gpu usage ",
+        r"\bgpu-auslastung\b|\bauslastung der gpus?\b|\butilisation (?:du|des) gpus?\b|\buso de (?:la|las) gpus?\b"
+        r"|gpu\s*(?:的)?(?:利用率|使用率)",
+    ),
     ("loss", r"\bverlust(?:kurve)?\b|\bperte\b|\bpérdida\b|损失"),
     ("accuracy", r"\bgenauigkeit\b|\bexactitude\b|\bexactitud\b|准确率"),
     ("errors", r"\bfehler(?:meldungen)?\b|\berreurs?\b|\berror(?:es)\b|错误|报错"),
@@ -75,10 +118,35 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
         r"\bniedrige[rn]? priorität\b|\bpriorité basse\b|\bbasse priorité\b|\bprioridad baja\b"
         r"|\bbaja prioridad\b|低优先级",
     ),
+    ("half ", r"\b(?:deux fois|moitié) moins (?:de |d['’])"),
+    (
+        "triple ",
+        r"\b(?:le )?triple de\b|\btrois fois plus (?:de |d['’])|\bdreimal so viele?\b|\bdie dreifachen?\b|三倍的?",
+    ),
+    ("third of ", r"\b(?:ein(?:em)?|un) (?:drittel|tiers)(?: der| d[eu])?\b|\bun tercio de(?: la|l)?\b|三分之一的?"),
+    (
+        "quarter of ",
+        r"\b(?:ein(?:em)?|un) (?:viertel|quart)(?: der| d[eu])?\b|\b(?:un cuarto|una cuarta parte) de(?: la|l)?\b",
+    ),
+    (
+        "fifth of ",
+        r"\b(?:ein(?:em)?|un) (?:fünftel|cinquième)(?: der| d[eu])?\b|\b(?:un quinto|una quinta parte) de(?: la|l)?\b",
+    ),
+    (
+        "tenth of ",
+        r"\b(?:ein(?:em)?|un) (?:zehntel|dixième)(?: der| d[eu])?\b|\b(?:un décimo|una décima parte) de(?: la|l)?\b",
+    ),
+    (" tenth of ", r"十分之一的?"),
     ("half ", r"\b(?:der |die )?halbe[rn]?\b|\b(?:la )?moiti[ée](?: d[eu])?\b|\b(?:la )?mitad de(?:l)?\b|一半的?"),
     ("double ", r"\b(?:der |die )?doppelten?\b|\b(?:le |el )double de\b|\bel doble de\b|两倍的?"),
     (" halved ", r"\b(?:halbiert|halbier\w*)\b|减半"),
     (" doubled ", r"\bverdoppel\w*\b|\bdeux fois plus (?:grande?|élevée?|de)\b|\bdos veces mayor\b|加倍|翻倍"),
+    ("with this file", r"\bmit (?:dieser|der) datei\b|\bavec ce fichier\b|\bcon este (?:archivo|fichero)\b"),
+    (" with this file ", r"用(?:这个|这份|该)?文件"),
+    (" target ", r"(?:目标|标签|要预测的?)列?(?:是|为|用)?\s*(?=[A-Za-z_`])"),
+    (" column ", r"(?:那一)?列(?:名?是|叫)\s*(?=[A-Za-z_`])"),
+    ("without ", r"\b(?:ohne|sans|sin)\s(?=[`\w])"),
+    (" without ", r"(?:去掉|别用|不用|不要用|排除)\s*(?=[`A-Za-z_])"),
     ("on ", r"\bauf\s+(?=[a-z]+-?\d)|\b(?:en|sur)\s+(?=gpu-?\d|[a-z]+-\d)"),
 )
 _ELSEWHERE = tuple((re.compile(pattern, re.IGNORECASE), english) for english, pattern in _SAYS)

@@ -12,21 +12,27 @@ _WORDS = {
     **dict.fromkeys(("two", "zwei", "deux", "dos", "couple of"), 2),
     **dict.fromkeys(("three", "drei", "trois", "tres"), 3),
     **dict.fromkeys(("four", "vier", "quatre", "cuatro"), 4),
-    **dict.fromkeys(("five", "funf", "cinq", "cinco"), 5),
+    **dict.fromkeys(("five", "funf", "fünf", "cinq", "cinco"), 5),
+    **dict.fromkeys(("six", "sechs", "seis"), 6),
+    **dict.fromkeys(("seven", "sieben", "sept", "siete"), 7),
+    **dict.fromkeys(("eight", "acht", "huit", "ocho"), 8),
+    **dict.fromkeys(("nine", "neun", "neuf", "nueve"), 9),
+    **dict.fromkeys(("twelve", "zwolf", "zwölf", "douze", "doce"), 12),
     **dict.fromkeys(("ten", "zehn", "dix", "diez"), 10),
     "dozen": 12,
     "fifteen": 15,
     **dict.fromkeys(("twenty", "zwanzig", "vingt", "veinte"), 20),
-    **dict.fromkeys(("thirty", "dreissig", "trente", "treinta"), 30),
+    **dict.fromkeys(("thirty", "dreissig", "dreißig", "trente", "treinta"), 30),
     **dict.fromkeys(("forty", "vierzig", "quarante", "cuarenta"), 40),
-    **dict.fromkeys(("fifty", "funfzig", "cinquante", "cincuenta"), 50),
+    **dict.fromkeys(("fifty", "funfzig", "fünfzig", "cinquante", "cincuenta"), 50),
     **dict.fromkeys(("hundred", "hundert", "cent", "cien"), 100),
 }
 _OF_WORDS = re.compile(
     rf"\b(?:a )?({'|'.join(_WORDS)})(?=(?: more| extra)? (?:epochs?|rounds?|trials?|(?:max )?steps|hours?|gpus?|minutes"
-    r"|clusters|groups|segments|settings|configurations?|combinations|months|weeks|days|quarters|years)\b)",
+    r"|clusters|groups|segments|settings|configurations?|combinations|months|weeks|days|quarters|years|and a half)\b)",
     re.IGNORECASE,
 )
+_AND_A_HALF = re.compile(r"\b(\d+)(?: hours?)? and a half(?: hours?)?\b", re.IGNORECASE)
 _HALF_AN_HOUR = re.compile(
     r"\bhalf an? hour\b|\b(?:eine )?halbe hours\b|\b(?:une )?demi-hours?\b|\bmedia hours\b", re.IGNORECASE
 )
@@ -56,7 +62,8 @@ def in_figures(asked: str, *, keep: Sequence[str] = ()) -> str:
     `keep` are the names of columns, which stay as they are.
     """
     asked = _HALF_AN_HOUR.sub("0.5 hours", in_english(asked, keep=keep))
-    return _OF_WORDS.sub(lambda word: str(_WORDS[word.group(1).lower()]), asked)
+    asked = _OF_WORDS.sub(lambda word: str(_WORDS[word.group(1).lower()]), asked)
+    return _AND_A_HALF.sub(r"\1.5 hours", asked)
 
 
 def _value(said: str) -> int:

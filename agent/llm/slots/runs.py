@@ -14,6 +14,10 @@ _PLACES = (  # of the runs of a thread, by the words that count them
     (1, r"second|2nd|zweite[nrs]?|deuxième|second[oae]|segund[oa]|第二个?"),
     (2, r"third|3rd|dritte[nrs]?|troisième|tercer[oa]?|第三个?"),
     (-1, r"newest|latest|neueste[nrs]?|plus récente?|más reciente|最新的?"),
+    (
+        -2,
+        r"second[- ](?:to[- ])?last|last but one|penultimate|vorletzte[nrs]?|avant-dernière?|penúltim[oa]|倒数第二个?",
+    ),
 )
 _COUNTED = tuple(
     (
@@ -35,12 +39,53 @@ _EXPERIMENTS = {
 }
 
 
+_OTHER = re.compile(
+    r"(?<!with )(?<!to )(?<!vs )(?<!than )(?<!over )(?<!against )\b(?:the|my|our)\s+"
+    r"(?:(?:other|older|earlier|previous)\s+(?:one|run|training|job)\b|one before(?: that)?\b)",
+    re.IGNORECASE,
+)
+_RUNS = r"(?:one|run|model|training|experiment|lauf|modell|mod[eè]le|modelo|entrenamiento|entra[iî]nement)"
+_BEST = re.compile(
+    rf"\b(?:whichever|which|the {_RUNS} (?:that|which))\s+(?:{_RUNS}\s+)?(?:did|was|is|has|scored|performed|came out"
+    r"|worked|turned out)\s+(?:the\s+)?(?:best|better|highest)(?: score)?\b"
+    rf"|\b(?:the|our|my)\s+(?:best|better|winning|top|strongest)(?:[- ]scoring)?(?:\s+{_RUNS}"
+    r"|\s+of (?:the two|both|them|these|all))*\b(?!\s+(?:checkpoint|epoch|step|way|setting|metric|score))"
+    r"|\bthe winner\b"
+    rf"|\b(?:den|das|der|dem|le|la|el)\s+(?:beste[nrs]?|bessere[nrs]?|meilleure?|mejor)"
+    rf"(?:\s+{_RUNS}|\s+(?:von beiden|des deux|de los dos))*\b"
+    r"|(?:效果|表现|得分|分数)?最[好高佳]的?(?:那个|那次|一个|一次|模型|任务|训练|运行)",
+    re.IGNORECASE,
+)
+
+
 def by_id(asked: str, started: Sequence[str]) -> str:
     """A request in which a run that is counted (“the second one”) has its id; `started` has the oldest first."""
     for at, pattern in _COUNTED:
-        if started and at < len(started):
+        if -len(started) <= at < len(started):
             asked = pattern.sub(started[at], asked)
-    return asked
+    return _OTHER.sub(started[0], asked) if len(started) == 2 and started[1] not in asked else asked
+
+
+_ALL = re.compile(
+    r"\b(?:everything|both(?: of them)?|all (?:of )?(?:them|it|the|my|our)?\s*(?:runs|trainings|jobs)?|alles|alle|beide"
+    r"|tous|toutes|tout|les deux|todos|todas|todo|los dos)(?!\w)|所有|全部|两个都",
+    re.IGNORECASE,
+)
+
+
+def means_all(asked: str) -> bool:
+    """Whether more than one run is meant, and none is named."""
+    return bool(_ALL.search(asked)) and not runs_in(asked)
+
+
+def wants_best(asked: str) -> bool:
+    """Whether the run with the best result is meant, and no other one is named."""
+    return bool(_BEST.search(asked)) and not runs_in(asked)
+
+
+def by_rank(asked: str, ranked: Sequence[str]) -> str:
+    """A request in which the best run stands by its id; `ranked` has the best first."""
+    return _BEST.sub(ranked[0], asked) if ranked else asked
 
 
 def runs_in(asked: str) -> tuple[str, ...]:

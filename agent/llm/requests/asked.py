@@ -1,0 +1,118 @@
+"""The newest request of a conversation, and what was planned and looked at before it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from agent.domain.sources import address_in
+from agent.llm.slots.files import file_in
+from agent.llm.slots.idioms import with_amounts
+from agent.llm.slots.numbers import in_figures
+from agent.llm.slots.runs import by_id, by_rank
+from agent.ports import ModelMessage, Role
+
+_MOST_READ = 1_000  # characters of a request; some patterns take their time on long texts
+_STARTS = frozenset({"start_training", "start_script"})
+
+
+class Request(NamedTuple):
+    """A request: its words, and the names of the files and of the programs among them that came with it."""
+
+    words: str  # with figures, and with settings and the like in English
+    said: str
+    files: tuple[str, ...]
+    programs: tuple[str, ...]
+    answers: bool = False  # our question which of two readings was meant
+
+    @property
+    def file(self) -> str | None:
+        """The one of its files that is named, or the first."""
+        return file_in(self.words, self.files) or next(iter(self.files), None)
+
+
+def newest(messages: Sequence[ModelMessage]) -> tuple[int, ModelMessage]:
+    """Where the newest words of a person stand, and they; an answer to a question counts, as do the files before it."""
+    asking = {call.id for said in messages for call in said.calls if call.name == "ask_user"}
+    before = next((said.files for said in reversed(messages) if said.role is Role.USER), ())
+    for at in range(len(messages) - 1, -1, -1):
+        said = messages[at]
+        if said.role is Role.USER:
+            return at, said
+        if said.call_id in asking and (words := str(as_object(said.text).get("text", "")).partition(" answered: ")[2]):
+            return at, replace(said, text=words, files=said.files or before)
+    return -1, ModelMessage(Role.USER, "")
+
+
+def request_of(said: ModelMessage, messages: Sequence[ModelMessage], begun: int) -> tuple[Request, str | None]:
+    """A request without the address of its data, whose file counts as its own once it was fetched; the address."""
+    files = tuple(file.name for file in said.files)
+    programs = tuple(file.name for file in said.files if file.is_program)
+    address = address_in(said.text)
+    if address is None:
+        words = _shortened(said.text)
+        return Request(_read(words, messages), words, files, programs, answers=said.role is Role.TOOL), None
+    calls = {call.id for later in messages[begun:] for call in later.calls if call.name == "fetch_data"}
+    answers = (as_object(later.text) for later in messages[begun:] if later.call_id in calls)
+    fetched = tuple(answer["file"] for answer in answers if "file" in answer)
+    words = _shortened(said.text.replace(address, " "))
+    return Request(_read(words, messages), words, (*fetched, *files), programs), address
+
+
+def _shortened(asked: str) -> str:
+    return asked.strip()[:_MOST_READ]
+
+
+def _read(asked: str, messages: Sequence[ModelMessage]) -> str:
+    """A request as the readers take it: with figures, and a run that is counted (“the second one”) by its id."""
+    columns = columns_of(messages)
+    words = with_amounts(in_figures(asked, keep=columns), keep=columns)
+    return by_rank(by_id(words, started(messages)), ranked(messages))
+
+
+def ranked(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
+    """The runs by their result, the best first, where that was looked up since the newest words of a person."""
+    answer = as_object(messages[-1].text) if messages and messages[-1].role is Role.TOOL else {}
+    return tuple(str(one["run"]) for one in answer.get("experiments") or () if "run" in one)
+
+
+def started(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
+    """The runs that were started in this conversation, the oldest first."""
+    runs = (as_object(said.text).get("run") for said in messages if said.role is Role.TOOL and '"run"' in said.text)
+    return tuple(dict.fromkeys(run for run in runs if isinstance(run, str)))
+
+
+def columns_of(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
+    """The columns of the data that was looked at last."""
+    for said in reversed(messages):
+        if said.role is Role.TOOL and '"columns"' in said.text:
+            return tuple(str(column["name"]) for column in as_object(said.text).get("columns", ()) if "name" in column)
+    return ()
+
+
+def offered(messages: Sequence[ModelMessage]) -> str | None:
+    """The target that our last words before the request offered to train for."""
+    asked = max((index for index, said in enumerate(messages) if said.role is Role.USER), default=0)
+    ours = (said for said in reversed(messages[:asked]) if said.role is Role.ASSISTANT)
+    return next((said.offers for said in ours), "") or None
+
+
+def last_plan(messages: Sequence[ModelMessage]) -> dict[str, Any]:
+    """The arguments of the newest plan of this conversation; empty without one."""
+    calls = (call for said in reversed(messages) for call in reversed(said.calls) if call.name == "start_training")
+    return next((as_object(call.arguments) for call in calls), {})
+
+
+def ran_program(messages: Sequence[ModelMessage]) -> bool:
+    """Whether the newest plan of this conversation was a program of somebody's own."""
+    plans = (call.name for said in reversed(messages) for call in reversed(said.calls) if call.name in _STARTS)
+    return next(plans, "") == "start_script"
+
+
+def as_object(text: str) -> dict[str, Any]:
+    """What a model wrote as arguments; empty where that is not an object."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

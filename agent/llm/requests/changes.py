@@ -1,0 +1,45 @@
+"""What a run is to have otherwise than the one before it, as a person said it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent.domain.errors import BadRequest
+from agent.llm.requests.asked import last_plan
+from agent.llm.slots.actions import wish_in
+from agent.llm.slots.changes import all_said, changes_in
+from agent.llm.slots.limits import place_said
+from agent.llm.slots.names import setting_called
+from agent.llm.slots.numbers import factors_in
+from agent.ports import ModelMessage
+
+
+def changed(asked: str, messages: Sequence[ModelMessage]) -> dict[str, Any]:
+    """What a copy of a run is to have otherwise. Raises: BadRequest, where that is said without a number."""
+    changes = changes_in(asked)
+    if factors := multiplied(asked, last_plan(messages).get("settings") or {}):
+        changes["settings"] = changes.get("settings", {}) | factors
+    if not {"settings", "seed"} & changes.keys():
+        all_said(asked)
+    return changes
+
+
+def multiplied(asked: str, known: dict[str, Any]) -> dict[str, float | int]:
+    """Settings that are to be a multiple of what they were. Raises: BadRequest, where that is not known here."""
+    found: dict[str, float | int] = {}
+    for said, factor in factors_in(asked).items():
+        key = setting_called(said)
+        was = known.get(key)
+        if not isinstance(was, int | float):
+            raise BadRequest(f"I do not know the {said} that it had, so say the number itself, such as “{said} 0.01”.")
+        value = round(was * factor, 12)
+        found[key] = round(value) if isinstance(was, int) else value
+    return found
+
+
+def place_in(asked: str, before: dict[str, Any], file: str = "", *, ahead: bool = False) -> dict[str, Any]:
+    """Where and how long something runs, as far as it was said now or in the plan before; `ahead` as in the reader."""
+    wanted = {name: before.get(name) for name in ("max_hours", "gpus", "host", "engine")}
+    wanted |= place_said(wish_in(asked), ahead=ahead)
+    if file.startswith(str(wanted["host"])):
+        wanted["host"] = None  # “on iris2” means iris2.csv
+    return wanted

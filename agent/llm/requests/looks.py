@@ -1,0 +1,73 @@
+"""The arguments of the tools about runs, hosts and what they cost, as far as a person said them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent.llm.requests.changes import changed, place_in
+from agent.llm.slots.actions import priority_in
+from agent.llm.slots.charts import chart_arguments, results_arguments
+from agent.llm.slots.files import file_named
+from agent.llm.slots.limits import soon_in
+from agent.llm.slots.logs import log_arguments, wants_csv
+from agent.llm.slots.runs import experiments_arguments, runs_in
+from agent.llm.slots.wishes import WISHES, card_wish
+from agent.ports import ModelMessage
+from agent.tools.targets import quoted_target
+
+ABOUT_RUNS = frozenset(
+    {
+        *("run_status", "run_logs", "run_metrics", "run_chart", "run_results"),
+        *("run_checkpoints", "run_attempts", "run_script"),
+        *("pause_run", "resume_run", "stop_run", "kill_run", "retry_run", "set_priority", "set_card"),
+        *("list_runs", "list_hosts", "list_queue", "list_experiments", "compare_runs", "clone_run"),
+        *("list_models", "show_cost", "show_budget", "serve_model", "serving_token"),
+        *("evaluate_model", "predict_as_job", "download_artifact"),
+        *WISHES,
+    }
+)
+_SAID_OF: dict[str, Callable[[str], dict[str, Any]]] = {
+    "run_logs": log_arguments,
+    "run_chart": chart_arguments,
+    "run_results": results_arguments,
+    "set_card": card_wish,
+}
+_OF_NO_RUN: dict[str, Callable[[str], dict[str, Any]]] = {
+    **dict.fromkeys(
+        ("list_runs", "list_hosts", "list_queue", "list_models", "show_cost", "show_budget"),
+        lambda _asked: {},
+    ),
+    "list_experiments": experiments_arguments,
+    **WISHES,
+}
+
+
+def run_arguments(tool: str, asked: str, run_id: str | None, messages: Sequence[ModelMessage]) -> dict[str, Any]:
+    """The arguments of a tool about runs, as far as the person said them."""
+    match tool:
+        case _ if tool in _OF_NO_RUN:
+            return _OF_NO_RUN[tool](asked)
+        case "compare_runs":
+            return {"runs": runs_in(asked)}
+        case "clone_run":
+            return {
+                "run": run_id,
+                **changed(asked, messages),
+                "file": file_named(asked),
+                "target": quoted_target(asked),
+                "priority": soon_in(asked),
+            }
+        case "serve_model":
+            return {"run": run_id, **place_in(asked, {})}
+        case "evaluate_model" | "predict_as_job":
+            file = file_named(asked)
+            return {"run": run_id, "file": file, **place_in(asked, {}, file or "")}
+        case "run_logs" | "run_chart" | "run_results" | "set_card":
+            return {"run": run_id, **_SAID_OF[tool](asked)}
+        case "run_metrics":
+            if not wants_csv(asked):
+                return {"run": run_id}
+            return {"run": run_id, "parquet" if "parquet" in asked.lower() else "csv": True}
+        case "set_priority":
+            return {"run": run_id, "priority": priority_in(asked)}
+        case _:
+            return {"run": run_id}

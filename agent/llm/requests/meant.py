@@ -1,0 +1,69 @@
+"""What a request is about, where that also depends on what was said and done before it."""
+
+import re
+from collections.abc import Sequence
+
+from agent.llm.intents import Decision, Place, decide
+from agent.llm.requests.asked import Request, columns_of, last_plan, offered, ran_program
+from agent.llm.slots.runs import runs_in
+from agent.llm.slots.settings import WRITING, text_in
+from agent.ports import ModelMessage
+from agent.tools.targets import names_a_target, values_in
+
+_TO_TRAIN = re.compile(r"(?!\bpredict)\b\w*(?:train|build|fit|learn|model|classif|forecast)", re.IGNORECASE)
+ONCE_MORE = re.compile(
+    r"\b(?:again|once more|re-?run|repeat|same|noch ?mal|encore|otra vez|de nuevo)\b|再", re.IGNORECASE
+)
+_TRAIN_WORD = re.compile(r"\b(?:re-?)?train\b", re.IGNORECASE)
+
+
+def wanted(asked: Request, messages: Sequence[ModelMessage]) -> str | None:
+    return decided(asked, messages).intent
+
+
+def decided(asked: Request, messages: Sequence[ModelMessage]) -> Decision:
+    """What a request is about, where it also depends on what was said and done before."""
+    text = text_in(asked.words)
+    words = asked.words.replace(text, "") if text else asked.words  # a model's text is no request
+    has_runs = bool(last_plan(messages) or runs_in(words)) or ran_program(messages)
+    decided = decide(words, Place(bool(asked.files), has_runs, columns_of(messages)))
+    intent = _in_context(decided.intent, asked, messages)
+    return decided if intent == decided.intent else Decision(intent)
+
+
+def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMessage]) -> str | None:
+    before = last_plan(messages).get("target")
+    if intent in (None, "inspect_dataset", "predict", "train") and WRITING.search(asked.words):
+        return "train" if asked.files else "predict"
+    if intent == "train" and not asked.files and before and ONCE_MORE.search(asked.words):
+        intent = "again"
+    if intent == "again":
+        return _again_or_anew(asked, messages)
+    if intent == "yes":
+        return "yes" if offered(messages) is not None else None
+    if intent in {"train", "predict"} and before:
+        return _train_or_predict(intent, asked, messages, before)
+    if intent == "predict" and asked.files and not runs_in(asked.words) and names_a_target(asked.words):
+        return "train"  # no model here predicts that, and a file with a column to learn came with it
+    return intent
+
+
+def _again_or_anew(asked: Request, messages: Sequence[ModelMessage]) -> str | None:
+    """What “again” comes to: a copy of the run that is named, the last plan, or a first training."""
+    if runs_in(asked.words):
+        return "clone_run"
+    if last_plan(messages) or ran_program(messages):
+        return "again"
+    return "train" if asked.files or _TRAIN_WORD.search(asked.words) else None
+
+
+def _train_or_predict(intent: str, asked: Request, messages: Sequence[ModelMessage], before: str) -> str:
+    """Which of the two is meant where a model for the column `before` was planned."""
+    if intent == "predict":
+        learns = asked.files and not runs_in(asked.words) and names_a_target(asked.words, but=before)
+        return "train" if learns else "predict"
+    if _TO_TRAIN.search(asked.words):
+        return "train"
+    if asked.files:
+        return "train" if names_a_target(asked.words, but=before) else "predict"
+    return "predict" if values_in(asked.words, columns_of(messages)) else "train"

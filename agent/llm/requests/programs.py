@@ -1,0 +1,82 @@
+"""Requests to run a program of somebody's own, to run it again, or to give it to a run."""
+
+import re
+from collections.abc import Sequence
+
+from agent.llm.requests.asked import Request, ran_program
+from agent.llm.requests.meant import ONCE_MORE
+from agent.llm.requests.words import call, say
+from agent.llm.slots.changes import changes_in
+from agent.llm.slots.environment import environment_in, without_environment
+from agent.llm.slots.files import DATA_FILE
+from agent.ports import ModelMessage, ModelReply
+from agent.tools.training.programs import REQUIREMENTS
+
+_RUN_IT = re.compile(
+    r"\b(?:(?<!the )(?<!this )(?<!that )(?<!my )run|python3?|start|train|launch|execute|try"
+    r"|starte?n?|ausf[üu]hr\w*|f[üu]hre?|lance[rz]?|ex[ée]cute[rz]?|d[ée]marre[rz]?"
+    r"|ejecut\w+|corre[rn]?|lanza\w*|entrena\w*|trainier\w*|lass\w*(?=.*\blaufen))\b|运行|执行|启动|跑",
+    re.IGNORECASE,
+)
+_PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
+_IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
+_COMMAND_LINE = re.compile(r"(?<=\s)--?[A-Za-z][\w-]*(?:[= ]\S*[^\s,;])*")
+_MEND = re.compile(r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script)\b", re.IGNORECASE)
+
+
+def about_program(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply | None:
+    """What is to be done with a program that is named, or with the newest one; None where none is meant."""
+    program = program_in(asked)
+    once_more = ONCE_MORE.search(asked.words) and not asked.files and ran_program(messages)
+    if once_more and (program is not None or _COMMAND_LINE.search(asked.said)):
+        return program_again(asked, run_id)
+    return None if program is None else _with_program(asked, program, run_id)
+
+
+def program_in(asked: Request) -> str | None:
+    """The program that came with a request, or that it says to run by its name."""
+    if asked.programs:
+        return asked.programs[0]
+    named = _PROGRAM.search(asked.words)
+    if named and _IMAGES.search(asked.words) and named.group(1).lower().endswith(".zip"):
+        return None
+    return str(named.group(1)) if named and _RUN_IT.search(asked.words) else None
+
+
+def _with_program(asked: Request, program: str, run_id: str | None) -> ModelReply:
+    """Run it, or give it to a run that there is."""
+    words = asked.words
+    runs_it = _RUN_IT.search(_PROGRAM.sub(" ", words))
+    if program.endswith(".py") and (run_id or (_MEND.search(words) and not runs_it)):
+        return call("update_script", run=run_id, file=program)
+    if not runs_it:
+        return say(
+            f"Shall I run `{program}`? Say “run {program}”. To change a run that there is, say “update r-abc123 with "
+            "this script”."
+        )
+    line = _COMMAND_LINE.search(words)
+    rest = words[: line.start()] + words[line.end() :] if line else words
+    said = changes_in(without_environment(rest))
+    if settings := said.get("settings"):
+        return say(
+            f"`{program}` is your own program, so I cannot set {', '.join(settings)} in it. Give it a command line: "
+            f"“run {program} --{next(iter(settings)).replace('_', '-')} …”."
+        )
+    beside = [name for name in asked.files if name not in asked.programs]
+    beside += [name for name in DATA_FILE.findall(words) if name not in beside]
+    return call(
+        "start_script",
+        file=program,
+        data=tuple(name for name in beside if name != REQUIREMENTS),
+        requirements=REQUIREMENTS if REQUIREMENTS in beside else None,
+        arguments=line.group().strip() if line else None,
+        environment=environment_in(words[: line.start()] if line else words),
+        **{name: said.get(name) for name in ("max_hours", "gpus", "host", "engine")},
+    )
+
+
+def program_again(asked: Request, run_id: str | None) -> ModelReply:
+    """The newest program once more, with other options: `--lr 2` as it is written, or settings in words."""
+    line = _COMMAND_LINE.search(asked.said)
+    words = asked.words if line is None else asked.words.replace(line.group(), " ")
+    return call("clone_run", run=run_id, arguments=line.group().strip() if line else None, **changes_in(words))

@@ -1,0 +1,219 @@
+"""Requests to train: which task, which target, and with what; as a plan that people approve."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agent.domain.tasks import TASKS, Answer, Task
+from agent.llm.requests.asked import Request, as_object, columns_of, last_plan, offered
+from agent.llm.requests.changes import multiplied, place_in
+from agent.llm.requests.meant import wanted
+from agent.llm.requests.words import NOT_READ, call, say
+from agent.llm.slots.changes import all_said, changes_in, settings_in
+from agent.llm.slots.files import file_in, file_named
+from agent.llm.slots.limits import soon_in
+from agent.llm.slots.models import choices_in, model_in
+from agent.llm.slots.names import setting_called
+from agent.llm.slots.numbers import factors_in
+from agent.llm.slots.settings import (
+    clusters_in,
+    held_out_in,
+    horizon_in,
+    split_in,
+    weights_in,
+)
+from agent.llm.slots.unread import unread
+from agent.ports import ModelMessage, ModelReply, Role
+from agent.tools.targets import left_out, quoted_target, said_to_predict, target_in
+
+_MOST_ABOUT = 300  # characters of a request that say what to predict
+_OTHER_DATA = re.compile(
+    r"\b(?:on|with|using)\s+(?:the\s+|my\s+|some\s+)?(?:new|newer|other|latest|updated|more"
+    r"|(?:last|this) \w+['’]?s|yesterday['’]?s|today['’]?s)\s+(?:data|dataset|file|numbers|export|csv|table|rows)\b",
+    re.IGNORECASE,
+)
+_NO_OTHER_DATA = "I have no other data here. Attach the file, or give its address, and say it once more."
+_WHICH_FILE = "Which file should I learn from, and which of its columns should I predict? The files: {}."
+_LETTER = r"[^\W\u3400-\u9fff]"  # Chinese has no spaces
+_MOST_NAMED = 40  # columns
+
+
+def look_first(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
+    """Look at the data of a training; what nobody could read of the request is asked for at once."""
+    if missed := unread("start_training", _all_read(asked.words), asked.words, columns_of(messages)):
+        return say(NOT_READ.format(missed))
+    task = task_in(asked.words, has_text=True)
+    target = quoted_target(asked.words)
+    file, first = asked.file or file_named(asked.words), "I look at the data first."
+    if task and not TASKS[task].asks_for_target:
+        return call("inspect_dataset", first, file=file, target=target if TASKS[task].needs_target else None, task=task)
+    target = target or offered(messages)
+    return call("inspect_dataset", first, file=file, target=target, about=None if target else asked.said[:_MOST_ABOUT])
+
+
+def _all_read(asked: str) -> dict[str, Any]:
+    """All that any reader takes of a request, whatever the data are. Raises: BadRequest."""
+    settings: dict[str, Any] = {**settings_in(asked), **clusters_in(asked), **choices_in(asked), **weights_in(asked)}
+    settings |= dict.fromkeys(map(setting_called, factors_in(asked)), 0)
+    share = {"horizon": horizon_in(asked), "seed": settings.get("seed"), "test_frac": held_out_in(asked)}
+    left = left_out(asked) or ("?",)  # which columns there are is not known yet
+    return {**changes_in(asked), **share, "settings": settings, "drop_columns": left}
+
+
+def again(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
+    """The last plan once more, with what the person wants otherwise."""
+    if not asked.file and _OTHER_DATA.search(asked.words):
+        return say(_NO_OTHER_DATA)
+    file = asked.file or last_plan(messages).get("file")
+    for said in reversed(messages):
+        report = as_object(said.text) if said.role is Role.TOOL else {}
+        if "columns" in report and report["dataset"]["name"] == file:
+            return plan(asked, report, messages)
+    return call("inspect_dataset", file=file)
+
+
+def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessage]) -> ModelReply:
+    """The plan of a training on the data of a report, or the question that it needs answered."""
+    intent, asked = wanted(request, messages), request.words
+    before = last_plan(messages) if intent == "again" else {}
+    task = task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task")
+    task = _of_images(task, report.get("suggested_task")) if task else None
+    target, words = _target_for(task, asked, report, before)
+    if words and (others := _unnamed(request)):
+        other = next((name for name in others if name not in _seen(messages)), None)
+        return call("inspect_dataset", file=other) if other else say(_WHICH_FILE.format(", ".join(others)))
+    if target is None and words:
+        return say(words)
+    file = str(report.get("dataset", {}).get("name"))
+    record = TASKS[task or report.get("suggested_task") or "tabular_classification"]
+    settings = _settings(asked, before, record)
+    seed = settings.pop("seed", before.get("seed"))
+    return call(
+        "start_training",
+        "" if before or intent == "yes" else words,
+        file=file,
+        target=target,
+        task=task,
+        drop_columns=tuple(dict.fromkeys((*(before.get("drop_columns") or ()), *left_out(asked, _names(report))))),
+        settings=settings,
+        test_frac=held_out_in(asked) or before.get("test_frac"),
+        split_by=split_in(asked, _names(report, "datetime"), _names(report)) or before.get("split_by"),
+        seed=int(seed) if seed is not None else None,
+        priority=soon_in(asked),
+        **place_in(asked, before, file, ahead=record.answer is Answer.SERIES),
+    )
+
+
+def _unnamed(request: Request) -> tuple[str, ...]:
+    """The data files of a request with several, where it names none of them."""
+    files = tuple(name for name in request.files if name not in request.programs)
+    return files if len(files) > 1 and not file_in(request.words, files) else ()
+
+
+def _seen(messages: Sequence[ModelMessage]) -> frozenset[str]:
+    """The files that were looked at."""
+    answers = (as_object(said.text) for said in messages if said.role is Role.TOOL and '"dataset"' in said.text)
+    return frozenset(str(answer.get("dataset", {}).get("name")) for answer in answers)
+
+
+def _target_for(task: str | None, asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
+    """The column to predict, as far as the task type needs one; and how it was chosen, or which is asked for."""
+    if task and not TASKS[task].needs_target:
+        return None, ""
+    found = quoted_target(asked) or before.get("target") or report.get("suggested_target")
+    if found and task and not TASKS[task].asks_for_target:
+        return found, ""
+    return _target(task, asked, report, before)
+
+
+def _settings(asked: str, before: dict[str, Any], task: Task) -> dict[str, Any]:
+    """The settings of the plan before with those that are named now. Raises: BadRequest."""
+    known = before.get("settings") or {}
+    settings = known | settings_in(asked) | multiplied(asked, known)
+    if before and settings == known:
+        all_said(asked)
+    if task.answer is Answer.SERIES:
+        horizon = horizon_in(asked) or settings.pop("max_steps", None)  # “13 steps” are those ahead
+        settings |= {"horizon": horizon} if horizon else {}
+    if task.warm == ("transformers",):
+        settings |= model_in(asked)
+    own = _OF_ANSWER.get(task.answer)
+    return settings | own(asked) if own else settings
+
+
+_OF_ANSWER: dict[Answer, Callable[[str], dict[str, Any]]] = {
+    Answer.CLUSTER: clusters_in,
+    Answer.TEXT: choices_in,
+    Answer.LABEL: weights_in,
+}
+
+
+def _names(report: dict[str, Any], kind: str = "") -> tuple[str, ...]:
+    """The columns of a report, or those of one kind."""
+    return tuple(str(column["name"]) for column in report.get("columns", ()) if kind in {"", column.get("kind")})
+
+
+def _suggested(report: dict[str, Any], task: str | None) -> str | None:
+    """The column that the data suggest; where an amount is to be predicted, no other than one with numbers."""
+    suggested = report.get("suggested_target")
+    name = task or report.get("suggested_task")
+    if name is None or TASKS[name].answer not in {Answer.NUMBER, Answer.SERIES}:
+        return suggested
+    numbers = _names(report, "number")
+    return suggested if suggested in numbers or not numbers else numbers[0] if len(numbers) == 1 else None
+
+
+def _target(task: str | None, asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
+    """The column to predict and how it was chosen, where the person did not name it; None and a question for which."""
+    names = [column["name"] for column in report.get("columns", ()) if column.get("kind") not in {"image", "datetime"}]
+    if not names and report.get("columns"):
+        return None, "There is no column to predict: the card says what the file needs."
+    columns = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
+    read = report.get("text_column")
+    named, sure = target_in(asked, [name for name in names if name != read])
+    if sure:
+        return named, ""
+    said = said_to_predict(asked)
+    if said and "_" in said[0]:
+        file = report.get("dataset", {}).get("name")
+        return None, f"`{file}` has no column `{said[0]}`. Which one should I predict? The columns: {columns}."
+    target = before.get("target") or named or (report.get("target") or {}).get("column")
+    target = target or _suggested(report, task)
+    if target is None:
+        return None, f"Which column should I predict? The columns: {columns}."
+    if named:
+        return target, f"I take it that you mean `{target}`."
+    if said:
+        return target, f"No column is called that (there are {columns}), so I take `{target}`."
+    return target, f"You did not name the target, so I take `{target}`."
+
+
+def task_in(asked: str, *, has_text: bool) -> str | None:
+    """The task type that a request names; the longest phrase says most.
+
+    “text” is a word of many requests, and means texts where the data have some; who says “translate” means it.
+    """
+    fitting = (task for task in TASKS.values() if has_text or not (task.needs_text and task.asks_for_target))
+    ways = ((task.name, rf"(?<!{_LETTER})(?:{word})(?!{_LETTER})") for task in fitting for word in task.words)
+    said = [(len(found.group()), name) for name, way in ways if (found := re.search(way, asked.lower()))]
+    return max(said, key=lambda pair: pair[0])[1] if said else None
+
+
+def _of_images(task: str, suggested: str | None) -> str:
+    """The task of the same answer for images, where the data are some: a regression is a word of both."""
+    if suggested is None or TASKS[suggested].data == TASKS[task].data or TASKS[suggested].data != "images":
+        return task
+    answer = TASKS[task].answer
+    return next((other.name for other in TASKS.values() if (other.data, other.answer) == ("images", answer)), task)
+
+
+def what_next(report: dict[str, Any]) -> ModelReply:
+    text = str(report["text"])
+    if report.get("problems"):
+        return say(text)
+    suggested = report.get("suggested_target")
+    if suggested:
+        asks = f"{text} Shall I train a model for `{suggested}`? Say “train a model that predicts `{suggested}`”."
+        return replace(say(asks), offers=str(suggested))
+    return say(f"{text} Say which column I should predict.")

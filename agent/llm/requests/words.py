@@ -1,0 +1,117 @@
+"""What the planner without a model says, and how it calls a tool. Knows no request."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agent.domain.ids import new_ulid
+from agent.llm.slots.runs import runs_in
+from agent.ports import OFFLINE, ModelMessage, ModelReply, ToolCall
+
+UNDERSTANDS = (
+    "- **train**: attach a csv (json, parquet, xlsx, a zip of images) or give its address, and say what to predict, "
+    "e.g. “train a model that predicts `churn`”\n"
+    "- **predict**: attach a csv with the same columns and say “predict on this”\n"
+    "- **pause**, **resume**, **stop**, **retry**, **kill**; “train r-abc123 again with learning rate 0.1”\n"
+    "- **chart**: “plot the loss of the last 500 steps on a log scale”; **results**: “what did it get wrong?”\n"
+    "- **status**, **runs**, **logs**, **metrics**, **checkpoints**, **compare**, **queue**, **cluster info**\n"
+    "- **budget**, **audit**, **models**, **help**; and which commands start afresh, undo, compact or export our talk"
+)
+NOT_UNDERSTOOD = f"I did not understand that: I have no language model and go by rules. I know:\n{UNDERSTANDS}"
+TALK = {
+    "help": f"I am Trainyard. I have no language model now and go by rules. I understand:\n{UNDERSTANDS}",
+    "thanks": "You are welcome.",
+    "no": "All right, I leave everything as it is.",
+    "later": (
+        "Nothing was done: I act at once and cannot wait for a moment or a condition. Say “stop r-abc123” (or pause, "
+        "resume, kill, retry) when it is time; `status` and `metrics` show how far a run is."
+    ),
+    "unclear": (
+        "Nothing was done, since I am not sure what is meant: I have no language model and go by rules. Say no more "
+        "than what and which, such as “stop r-abc123”. With other settings it is a new run, which people approve: say "
+        "“clone r-abc123 with learning rate 0.01, 2 gpus, for 4 hours”."
+    ),
+    "update_script": (
+        "I change a script by a whole new one: attach the new `train.py` and say “update r-abc123 with this script”. "
+        "`script` shows the one that it has."
+    ),
+    "cannot": f"I cannot do that yet. I know:\n{UNDERSTANDS}",
+}
+TYPED = {  # how each reading is said in words that are read as nothing else
+    "train": "train a model",
+    "again": "train it again",
+    "clone_run": "clone {}",
+    "predict": "predict on this",
+    "inspect_dataset": "look at the data",
+    **{f"{verb}_run": f"{verb} {{}}" for verb in ("stop", "kill", "pause", "resume", "retry")},
+    "set_priority": "give {} high priority",
+    "run_chart": "draw the curves of {}",
+    "run_results": "show the pictures of {}",
+    "run_script": "show the script of {}",
+    **{f"run_{what}": f"{what} of {{}}" for what in ("status", "logs", "metrics", "checkpoints", "attempts")},
+    "list_runs": "list all runs",
+    "list_hosts": "which hosts are there",
+    "list_queue": "show the queue",
+    "list_experiments": "leaderboard",
+    "compare_runs": "compare the last two runs",
+    "serve_model": "serve the model of {}",
+    "list_models": "which language models are there",
+    "show_cost": "what did this cost",
+    "show_audit": "show the audit log",
+    "show_budget": "what is left of the budgets",
+    "serving_token": "the token of {}",
+    "evaluate_model": "evaluate {}",
+    "predict_as_job": "predict every row as a job",
+    "download_artifact": "download the model of {}",
+    "new_session": "start a new conversation",
+    "compact_session": "compact the conversation",
+    "undo_turn": "undo the last turn",
+    "export_session": "export the conversation",
+    "prefer_model": "switch the language model",
+    "help": "help",
+}
+NEITHER = "something else"
+NOT_DECIDED = (
+    "That answered my question, so nothing was approved or rejected. Say it once more, or press the card's button."
+)
+NOT_READ = (
+    "I did not understand {}, so nothing was planned or shown without it. Say it in other words, such as “epochs 20”, "
+    "“for 3 hours” or “without the column age”, or leave it out."
+)
+NEEDS = {"set_budget": "Say for whom and how much: “set the budget of this channel to $50 and 80 GPU hours”."}
+WHICH_RUN = "Nothing was done: I do that with one run at a time. Say which, such as “stop r-abc123”. Here are {}."
+NOTHING_TO_ADD = "I have nothing to add to what the card above says."
+NO_PLAN = {
+    "start_training": "All right, nothing was started. Tell me what to change, and I ask again.",
+    "start_script": "All right, nothing was started. Tell me what to change, and I ask again.",
+    "clone_run": "All right, nothing was started. Tell me what to change, and I ask again.",
+    "update_script": "All right, the script stays as it is.",
+}
+
+
+def say(text: str) -> ModelReply:
+    return ModelReply(text, (), OFFLINE)
+
+
+def call(name: str, text: str = "", /, **arguments: Any) -> ModelReply:
+    said = {key: value for key, value in arguments.items() if value not in (None, {}, ())}
+    return ModelReply(text, (ToolCall(f"call-{new_ulid()}", name, json.dumps(said)),), OFFLINE)
+
+
+def which(between: Sequence[str], run_id: str | None) -> ModelReply:
+    """Ask which of two readings is meant; the answer is read as if it was typed."""
+    run = run_id or "the run"
+    choices = [TYPED[intent].format(run) for intent in between if intent in TYPED]
+    if not choices:
+        return say(NOT_UNDERSTOOD)
+    question = "I have no language model and am not sure what you mean. Which of these?"
+    return call("ask_user", question=question, choices=(*choices, NEITHER))
+
+
+def examples(messages: Sequence[ModelMessage]) -> str:
+    """What could be said in this thread now."""
+    file = next((file.name for said in reversed(messages) for file in said.files if not file.is_program), None)
+    run = next((run for said in reversed(messages) for run in reversed(runs_in(said.text))), None)
+    said = [f"“train a model on {file}”"] if file else []
+    said += [f"“status of {run}”", f"“plot the loss of {run}”"] if run else []
+    return f"\n\nHere, for example: {', '.join(said)}." if said else ""

@@ -1,0 +1,74 @@
+"""Reads the numbers that a person stated for a training, and what a run is to have otherwise. Knows no run."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from agent.domain.errors import BadRequest
+from agent.llm.slots.actions import wish_in
+from agent.llm.slots.figures import PLAIN, figure
+from agent.llm.slots.limits import SEARCHED, place_said
+from agent.llm.slots.names import NAME, NUMBERED, setting_called
+
+_BETWEEN = (  # a name and its number
+    r"\s*(?:(?:from\s+[\w.,-]+\s+)?to\b|(?:should|must|shall|can|will)\s+be\b|(?:is|are|was|of|set to|down to|up to"
+    r"|back to|at|about|around|like|de|von|auf|à|a|en|on|now)\b|=|:|->|→|≈|~)*\s*,?\s*"
+    r"(?:(?:say|e\.g\.|maybe|perhaps|of|to|be|is)\s+)*"
+)
+_NAMED = re.compile(rf"\b{NAME}\b", re.IGNORECASE)
+# A number with its name behind it, or a name with its number; from left to right each number has one name.
+_SETTING = re.compile(
+    rf"{PLAIN}(?:\s*[x×]\s*\d+)?[\s-]*(?:different\s+)?\b({NUMBERED})\b|\b({NUMBERED})\b{_BETWEEN}{PLAIN}",
+    re.IGNORECASE,
+)
+_MORE = re.compile(
+    rf"{PLAIN}\s+(?:(?:more|fewer|less|extra|additional)\s+{NAME}|{NAME}\s+(?:more|fewer|less|extra)\b)"
+    rf"|\b{NAME}\s+by\s+{PLAIN}",
+    re.IGNORECASE,
+)
+_TRIALS = re.compile(
+    r"\b(?:try(?:ing)?|tries|search(?:ing)?|compare|sample)\s+(?:out\s+|over\s+|through\s+)?(\d{1,4})\s+(?:\w+\s+)?"
+    r"(?:settings|configurations?|configs|combinations|variants|candidates|sets)\b",
+    re.IGNORECASE,
+)
+
+
+def settings_in(asked: str) -> dict[str, float | int]:
+    """Hyperparameters that the person stated, under the recipes' names.
+
+    Raises:
+        BadRequest: one is no number, or says only how much more or less.
+    """
+    if more := _MORE.search(asked):
+        raise BadRequest(f"“{more.group()[:60]}” can be read in two ways. Say the whole number, such as “20 epochs”.")
+    said = [*_said(asked), *(("trials", count) for count in _TRIALS.findall(asked))]
+    said += [("minutes", searched.group(1) or searched.group(2))] if (searched := SEARCHED.search(asked)) else []
+    return {setting_called(name): figure(value) for name, value in said}
+
+
+def _said(asked: str) -> Iterator[tuple[str, str]]:
+    """Names and numbers that stand together."""
+    for found in _SETTING.finditer(asked):
+        number, counted, name, value = found.groups()
+        yield counted or name, number or value
+
+
+def all_said(asked: str) -> None:
+    """Raises `BadRequest` where a setting is to be changed in words that say no number, so that it is not dropped."""
+    if named := _NAMED.search(wish_in(asked)):
+        name = named.group().lower().replace("_", " ")
+        raise BadRequest(f"I cannot read which {name} you mean. Say the number itself, such as “{name} 0.01”.")
+
+
+def changes_in(asked: str) -> dict[str, Any]:
+    """What a run is to have otherwise than the one it is made from: settings, seed, hours, GPUs, host, engine.
+
+    Only what is wanted counts, not the reasons for it.
+
+    Raises:
+        BadRequest: a number that cannot be read.
+    """
+    words = wish_in(asked)
+    settings = settings_in(words)
+    found = {"settings": settings, "seed": settings.pop("seed", None), **place_said(words)}
+    return {name: value for name, value in found.items() if value not in (None, {})}

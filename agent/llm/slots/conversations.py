@@ -1,0 +1,68 @@
+"""Reads wishes about a conversation: which language model answers and how hard it thinks, what the audit log shows."""
+
+import re
+from typing import Any
+
+from agent.domain.errors import BadRequest
+
+_MODEL = re.compile(
+    r"\b((?:(?:claude|gpt|gemini|mistral|llama|qwen|deepseek|grok|sonnet|opus|haiku|kimi|glm)[\w.:/-]*)"
+    r"(?:[ -](?:sonnet|opus|haiku|pro|flash|mini|large|small|turbo)\b)?)",
+    re.IGNORECASE,
+)
+_USUAL = re.compile(
+    r"\b(?:usual|default|normal|üblich\w*|standard\w*|habituel\w*|par défaut|habitual|por defecto)\b|默认",
+    re.IGNORECASE,
+)
+_EFFORTS = (  # the first that fits; less before more, since “less” says it alone
+    (
+        "low",
+        r"\b(?:less|low|minimal|quick(?:er|ly)?|faster|down|weniger|niedrig\w*|schneller|moins|faible|menos|bajo|rápido"
+        r"|so (?:long|hard|much)|without much|so lange|si longtemps|tanto)\b"
+        r"|少想|少思考|那么久|快些|快点|低",
+    ),
+    ("medium", r"\b(?:medium|mitt(?:el|ler)\w*|moyen\w*|medio)\b|中等"),
+    (
+        "high",
+        r"\b(?:more|hard(?:er)?|high|max(?:imum|imal\w*)?|careful\w*|deep(?:er|ly)?|longer|mehr|gründlich\w*|hoch|höher"
+        r"|at most|plus|davantage|élevé|más|alto|máximo)\b|多想|更多|深入|调高|仔细|高",
+    ),
+)
+_ABOUT_EFFORT = re.compile(
+    r"\b(?:think(?:ing)?|thought|effort|reason\w*|denk\w*|nachdenken|aufwand|réfléchi\w*|effort|piensa\w*|pensar|esfuerzo)\b"
+    r"|想|思考|推理",
+    re.IGNORECASE,
+)
+_VERIFIES = re.compile(
+    r"\b(?:verif\w*|check|tamper\w*|intact|messed|whole|manipul\w*|prüf\w*|gedreht|heil|vérifi\w*|intègre|touché"
+    r"|comprueb\w*|verific\w*|íntegr[oa]|tocó|alter\w*)\b|检查|完整|改过|篡改",
+    re.IGNORECASE,
+)
+_CSV = re.compile(r"\bcsv\b|\bexport\w*|\bas (?:a )?file\b|\bdatei\b|\bfichier\b|\barchivo\b|导出", re.IGNORECASE)
+_QUESTION = re.compile(
+    r"^\W*(?:which|what|who|why|how|when|is|are|does|do|did|should|welche\w*|wer|was|warum|wie|ist|bist|quel\w*|qui|pourquoi"
+    r"|est-ce|es-tu|cuál|qué|quién|cómo|eres)\b",
+    re.IGNORECASE,
+)
+_PREFER = "Say `model <name>` or `effort high`; `models` shows which language models there are."
+
+
+def preference_arguments(words: str) -> dict[str, Any]:
+    """Which language model is to answer, or how hard it is to think. Raises: BadRequest, where neither is named."""
+    about_effort = _ABOUT_EFFORT.search(words)
+    effort = next((level for level, pattern in _EFFORTS if re.search(pattern, words, re.IGNORECASE)), None)
+    if _QUESTION.match(words):
+        raise BadRequest(_PREFER)
+    if _USUAL.search(words):
+        return {"effort" if about_effort else "model": "usual"}
+    if about_effort and effort:
+        return {"effort": effort}
+    if model := _MODEL.search(words):
+        return {"model": model[1].replace(" ", "-").lower()}
+    raise BadRequest(_PREFER)
+
+
+def audit_arguments(words: str) -> dict[str, Any]:
+    """Whether the audit log is to be verified, and whether it is wanted as a file."""
+    found = {"verify_chain": bool(_VERIFIES.search(words)), "csv": bool(_CSV.search(words))}
+    return {name: value for name, value in found.items() if value}

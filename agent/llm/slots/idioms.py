@@ -1,0 +1,189 @@
+"""Puts amounts into the one form that the readers know: numbers in words, durations, multiples, names of settings.
+
+Comes after `slots.glossary`, which puts what people say in other languages into English; the classifier learned
+without this. What stands in quotation marks stays as it is.
+"""
+
+import re
+from collections.abc import Sequence
+
+from agent.llm.slots.glossary import in_english
+
+_QUOTED = r"[“\"«].*?[”\"»]|`[^`]*`|(?<!\S)--?[A-Za-z][\w-]*[= ]\S+"
+_COUNTS = {
+    6: "six|sechs|seis",
+    7: "seven|sieben|sept|siete",
+    8: "eight|acht|huit|ocho",
+    9: "nine|neun|neuf|nueve",
+    11: "eleven|elf|onze|once",
+    12: "twelve|zwölf|douze|doce|a dozen|ein dutzend|une douzaine",
+    13: "thirteen|dreizehn|treize|trece",
+    14: "fourteen|vierzehn|quatorze|catorce",
+    15: "fifteen|fünfzehn|quinze|quince",
+    16: "sixteen|sechzehn|seize|dieciséis",
+    18: "eighteen|achtzehn|dix-huit|dieciocho",
+    24: "twenty-four|vierundzwanzig|vingt-quatre|veinticuatro",
+    25: "twenty-five|fünfundzwanzig|vingt-cinq|veinticinco",
+    45: "forty-five|fünfundvierzig|quarante-cinq|cuarenta y cinco",
+    48: "forty-eight|achtundvierzig|quarante-huit|cuarenta y ocho",
+    60: "sixty|sechzig|soixante|sesenta",
+    70: "seventy|siebzig|setenta",
+    80: "eighty|achtzig|quatre-vingts|ochenta",
+    90: "ninety|neunzig|quatre-vingt-dix|noventa",
+    200: "two hundred|zweihundert|deux cents|doscient[oa]s",
+    300: "three hundred|dreihundert|trois cents|trescient[oa]s",
+    500: "five hundred|fünfhundert|cinq cents|quinient[oa]s",
+    1000: "a thousand|one thousand|tausend|mille|mil",
+    # Those of `slots.numbers`, which stand there before fewer nouns.
+    1: "one|a single|single|an|eine?[nr]?|une?|un seul|un solo|una sola|une seule|una?",
+    2: "two|zwei|deux|dos|a couple of|couple of|a pair of",
+    3: "three|drei|trois|tres",
+    4: "four|vier|quatre|cuatro",
+    5: "five|fünf|cinq|cinco",
+    10: "ten|zehn|dix|diez",
+    20: "twenty|zwanzig|vingt|veinte",
+    30: "thirty|dreißig|trente|treinta",
+    40: "forty|vierzig|quarante|cuarenta",
+    50: "fifty|fünfzig|cinquante|cincuenta",
+    100: "a hundred|one hundred|hundred|hundert|cent|cien",
+}
+_UNITS = (
+    r"(?:(?:max |log |boosting |attention |hidden )?(?:epochs?|rounds?|trials?|steps?|layers?|heads?|beams?|trees"
+    r"|leaves|iterations|folds?|lines?|clusters|groups|segments|classes|attempts?)"
+    r"|gpus?|hours?|hrs?|minutes?|mins?|days?|weeks?|months?|quarters?|years?|times|-?fold|grupos|groupes|gruppen)\b"
+)
+_WORD_OF = {word: count for count, words in _COUNTS.items() for word in words.split("|")}
+_COUNTED = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(sorted(_WORD_OF, key=len, reverse=True))})(?=(?: more| extra)? {_UNITS})", re.IGNORECASE
+)
+_NUMBER = r"\d+(?:[.,]\d+)?"
+_HALVES = (  # of hours, and of days
+    (r"\b(?:anderthalb|eineinhalb|einundeinhalb)\s+(?=(?:hours|days))", "1.5 "),
+    (r"\bzwei(?:und)?einhalb\s+(?=(?:hours|days))", "2.5 "),
+    (r"\bdrei(?:und)?einhalb\s+(?=(?:hours|days))", "3.5 "),
+    (r"\bvier(?:und)?einhalb\s+(?=(?:hours|days))", "4.5 "),
+    (r"\b(?:half an?|eine?n? (?:halbe[nr]?|half)|une? demi-?|medi[oa])\s*(?=day|hour)", "0.5 "),
+    (r"一个?半(?:小时|钟头)|一小时半", " 1.5 hours "),
+    (r"[两二]个?半(?:小时|钟头)|[两二]小时半", " 2.5 hours "),
+    (r"三个?半(?:小时|钟头)|三小时半", " 3.5 hours "),
+    (r"半个?(?:小时|钟头)", " 0.5 hours "),
+    (r"半天", " 0.5 days "),
+    (
+        r"\b(?:a |an |1 )?quarter of an hour\b|\b(?:un |1 )?quart d['’]hours?\b|\beine?r? viertelstunde\b|一刻钟",
+        "0.25 hours",
+    ),
+    (r"\bthree quarters of an hour\b|\b(?:trois|3) quarts d['’]hours?\b|\beine? dreiviertelstunde\b", "0.75 hours"),
+)
+_AND_A_HALF = re.compile(
+    rf"\b({_NUMBER}|{'|'.join(_WORD_OF)})\s+(?:and a half|et demie?|y medi[oa]|1/2)\s+(?=(?:hour|hr|day))"
+    rf"|\b({_NUMBER})\s*(hours?|days?)\s+(?:and a half|et demie?|y medi[oa])\b|\b(\d+)½",
+    re.IGNORECASE,
+)
+_BOTH = re.compile(
+    rf"\b({_NUMBER})\s*(?:hours?|hrs?|h)\s*(?:and|et|y|und|,)?\s*(\d{{1,2}})\s*(?:minutes?|mins?|m)?\b(?![.,]?\d|\s*[a-z%])"
+    rf"|\b({_NUMBER})\s*(?:hours?|hrs?|h)\s*(?:and|et|y|und|,)?\s*(\d{{1,2}})\s*(?:minutes?|mins?|m)\b",
+    re.IGNORECASE,
+)
+_SETTING = r"(?:(?:the|its)\s+)?(learning rate|lr|rounds|epochs|batch size|max depth|trials)"
+_SMALLER = r"(?:times smaller|fois plus (?:petite?|faible|bas)|mal kleiner|veces (?:menor|más baja))\b"
+_OF = r"(?: (?:der|des|von|du|de|del))?"
+_ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
+    (", ", r"(?<=[^\d\s]),(?=\d)"),
+    (r"\1 \2", r"\b(last|next)\s+(?:las|los|les|die|den|der)\s+(\d+)"),
+    ("half the ", r"\b(?:deux|2) fois moins de\b|\bla moitié des?\b|\bhalb so (?:viele?n?|gro(?:ß|ss)e?|hohe?)\b"),
+    (r"half the \1", rf"\b(?:cut|reduce|lower|slash|drop|divide)\s+{_SETTING}\s+(?:in|by) (?:half|2|two)\b"),
+    (r"\1 times the ", r"(?<![\w.])(\d+)\s*[x×]\s+(?:the|as many|more|of the)\b"),
+    (
+        r"reduce \1 by a factor of \2",
+        rf"{_SETTING}\s+(\w+)\s+{_SMALLER}",
+    ),
+    ("1 ", r"(?:(?<=\bfor )|(?<=\bmost )|(?<=\bto )|(?<=\bwithin )|(?<=\bthan ))an? (?=(?:hour|day|week)\b)"),
+    (" doubled ", r"加倍|翻倍"),
+    (" rounds ", r"轮数"),
+    (" since step ", r"\b(?:ab|seit)(?: dem)? (?:schritt|steps)(?=\s+\d)|\b(?:à partir de|depuis) l['’]étape(?=\s+\d)"),
+    (" since step ", r"\b(?:desde|a partir de)l? (?:el )?(?:paso|steps)(?=\s+\d)"),
+    (r"\1 ", r"\b(\d+)\s*(?:[x×]|by)\s*\1(?!\d)\s*"),
+    (r"\1 ", r"(\d[\d.]*)\s*的(?=\s*learning rate)"),
+    ("image size ", r"\bbildgr(?:ö|oe)(?:ß|ss)e\b|\btaille d['’]images?\b|\btamaño de imagen\b|图像大小|图片大小"),
+    ("steps", r"(?<=\d )pas\b"),
+    ("half the ", r"\bhalf\s+des?\b"),
+    ("half the ", r"\bhalve\b|\bhalbier(?:e|en?)\b|\bdivid(?:e|ir) (?:entre|por) (?:2|dos)\b"),
+    ("half the ", r"\bdivise[rz]? par (?:2|deux)\b"),
+    ("double the ", r"\b(?:deux|2) fois plus de\b|\b(?:doppelt|zweimal) so (?:viele?n?|große?|hohe?)\b"),
+    ("double the ", r"\bdos veces más\b|\bverdopp(?:le|eln?)\b(?: mal)?(?: bitte)?|\bduplica(?:r|ndo)?\b"),
+    ("double the ", r"\bdoublant\b|\bdouble[rz]?(?= (?:les?|la) )"),
+    ("triple the ", r"\b(?:trois|3) fois plus de\b|\b(?:dreimal|dreifach) so (?:viele?n?|große?)\b|\bel triple de\b"),
+    ("triple the ", r"\b(?:die )?dreifache[nr]?(?: (?:zahl|anzahl)(?: (?:der|an|von))?)?\b"),
+    ("a tenth of the ", rf"\b(?:einem?|ein) zehntel{_OF}\b|\b(?:un |le )?dixième(?: d[eu])?\b|十分之一的?"),
+    ("a tenth of the ", rf"\b(?:una? |la )?décim[ao](?: parte)?{_OF}\b"),
+    ("a quarter of the ", rf"\b(?:einem?|ein) viertel{_OF}\b|\b(?:un |le )quart d[eu] "),
+    ("a quarter of the ", rf"\b(?:una? |la )cuarta parte{_OF}\b"),
+    ("a third of the ", rf"\b(?:einem?|ein) drittel{_OF}\b|\b(?:un |le )tiers(?: d[eu])?\b"),
+    ("a third of the ", rf"\b(?:un |la )(?:tercio|tercera parte){_OF}\b"),
+    ("seed ", r"随机种子|种子|\b(?:zufalls)?startwert\b|\bzufallszahl\b|\bgraine(?: aléatoire)?\b"),
+    ("seed ", r"\bsemilla(?: aleatoria)?\b"),
+    ("batch size ", r"\b(?:stapel|losgr)öße\b|\btamaño de (?:lote|batch)\b|\blot(?:e|s|es)? de(?= \d)|批量(?:大小)?"),
+    (" log scale ", r"\b(?:en|in) log\b(?! scale)|\blog[- ]y\b|\by[- ]?(?:axis)? log\b"),
+    (" segments ", r"\bsegmentos\b|\bsegmente\b"),
+    (" layers ", r"\bschichten\b|\bcouches\b|\bcapas\b|(?<=\d)\s*层"),
+    (" heads ", r"\btêtes\b|\bcabezas\b"),
+    (" trees ", r"\bbäumen?\b|\barbres\b|\bárboles\b|(?<=\d)\s*棵树"),
+    ("patience ", r"\bgeduld\b|\bpaciencia\b|耐心值?"),
+    ("max depth ", r"\b(?:maximale |max\.? )?(?:baum)?tiefe\b|\bprofondeur(?: maximale)?\b|最大深度"),
+    ("max depth ", r"\bprofundidad(?: máxima)?\b"),
+    (" epochs ", r"(?<=\d)\s*个?\s*epochs?\b"),
+    (" rounds ", r"\btours(?= (?:de boosting|au lieu))|\bdurchläufen?\b"),
+    (" days ", r"(?<=\d)\s*天"),
+    (" gpus ", r"(?<=\d)\s*[张块个]?\s*(?:gpus?|显卡)(?!\w)|\bgrafikkarten?\b"),
+    (" gpus ", r"\bcartes? graphiques?\b|\btarjetas? gráficas?\b"),
+    (" to ", r"(?:改成|改为|设为|设成|设置为|换成|调成|调到|变成)(?=\s*\d)|\bauf(?= \d)|\ba(?= \d+(?:[.,]\d+)?\b)"),
+    (" at most ", r"\b(?:nicht (?:länger|mehr) als|allerhöchstens|max\.|no más de|pas plus d[e'’])\s*"),
+    (" at most ", r"不要超过|限时|限制在"),
+    (" the card ", r"\bdie (?:lauf|live-?)?karte\b|\bla carte\b|\bla tarjeta\b|卡片"),
+    ("on ", r"\bonto\s+(?:host\s+)?(?=[a-z][\w.-]*\d)"),
+    (" log scale ", r"\b(?:on |in |with )?(?:an? |the )?log(?:arithmic)?[- ](?:y[- ]?)?(?:ax[ie]s|y)\b"),
+    (" log scale ", r"\blogarithmisch\w*\b|\bescala logarítmica\b|\béchelle logarithmique\b"),
+)
+_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), english) for english, pattern in _ELSEWHERE
+)
+_HALF_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), english) for pattern, english in _HALVES)
+
+
+def with_amounts(words: str, *, keep: Sequence[str] = ()) -> str:
+    """A sentence whose amounts and settings stand in the form that the readers know; `keep` are names of columns."""
+    names = "".join(rf"|(?<!\w){re.escape(name)}(?!\w)" for name in keep if name)
+    parts = re.split(rf"({_QUOTED}{names})", words, flags=re.DOTALL | re.IGNORECASE)
+    return "".join(part if at % 2 else _plainly(part) for at, part in enumerate(parts))
+
+
+def _plainly(part: str) -> str:
+    for pattern, english in (*_HALF_PATTERNS, *_PATTERNS):
+        part = pattern.sub(english, part)
+    part = re.sub(r"(?<=\S) {2,}", " ", in_english(part))
+    part = _AND_A_HALF.sub(_with_half, part)
+    part = _COUNTED.sub(lambda word: str(_WORD_OF[_word(word.group())]), part)
+    return re.sub(r"(?<=\S) {2,}", " ", _BOTH.sub(_in_hours, part))
+
+
+def _word(said: str) -> str:
+    """The key of a number in words."""
+    said = said.lower()
+    return said if said in _WORD_OF else next(word for word in _WORD_OF if re.fullmatch(word, said))
+
+
+def _with_half(found: re.Match[str]) -> str:
+    before, counted, unit, whole = found.groups()
+    if before:
+        return f"{_plus_half(before)} "
+    return f"{_plus_half(counted)} {unit}" if counted else _plus_half(whole)
+
+
+def _plus_half(said: str) -> str:
+    number = float(said.replace(",", ".")) if said[0].isdigit() else float(_WORD_OF[_word(said)])
+    return f"{number + 0.5:g}"
+
+
+def _in_hours(found: re.Match[str]) -> str:
+    hours, minutes = (found.group(1), found.group(2)) if found.group(1) else (found.group(3), found.group(4))
+    return f"{float(hours.replace(',', '.')) + int(minutes) / 60:.6g} hours"

@@ -1,0 +1,108 @@
+"""Reads where and how long something may run, and how soon: hours, GPUs, host, engine, priority. Knows no run."""
+
+import re
+from typing import Any
+
+from agent.llm.slots.figures import NUMBER, PLAIN, figure
+
+FILE_NAME = r"[\w.-]*\.(?:csv|tsv|parquet|jsonl?|xlsx?|txt|zip|gz|py)\b"
+_DURATION = re.compile(
+    rf"{NUMBER}\s*-?(?P<unit>hours?|hrs?|h|minutes?|mins?|m(?=\s+(?:max|tops|at most))|days?|weeks?)\b"
+    r"|\b(?:max[ _])?(?P<named>hours|minutes)\s*(?:=|:|to)\s*"
+    rf"{NUMBER.replace('?P<number>', '?P<later>')}",
+    re.IGNORECASE,
+)
+_HOURS = {"m": 1 / 60, "h": 1, "d": 24, "w": 168}
+# What stands before or behind a time that is no limit: a part of the past, a moment, a rhythm.
+_NO_LIMIT = re.compile(
+    r"\b(?:last|past|newest|previous|in|after|every|each|since|took|takes|taken|ran|first|hace|il y a|vor"
+    r"|(?:more|longer) than)\s+(?:about\s+|for\s+|the\s+|only\s+)*$",
+    re.IGNORECASE,
+)
+_NO_LIMIT_BEHIND = re.compile(
+    r"\s*(?:ago|ahead|before|later|old|earlier|apart|of (?:data|history|sales)|into the future|intervals?|windows?"
+    r"|frequency|resolution|voraus|à l'avance|前)(?!\w)",
+    re.IGNORECASE,
+)
+_MOST = re.compile(
+    r"\b(?:at (?:the )?most|max(?:imum)?(?: of)?|up to|within"
+    r"|(?:no|not|never|\w+n['’]t)\b[^.,;]{0,25}(?:more|longer) than"
+    r"|limit(?:ed)?(?: of| to| it to)?|cap(?:ped)?(?: it)?(?: at| to)|under|stop after|hours|minutes)\s*[=:]?\s*$",
+    re.IGNORECASE,
+)
+_MOST_BEHIND = re.compile(
+    r"\s*(?:at (?:the )?most|max(?:imum)?|tops|limit|or less|is enough|are enough)\b", re.IGNORECASE
+)
+SEARCHED = re.compile(
+    r"\b(?:search\w*|(?<!fine-)(?<!fine )tun(?:e|ed|ing)|hyper-?parameters?)\b[^.;?!]{0,60}?\bfor (?:up to |at most )?"
+    rf"{PLAIN}\s*min(?:ute)?s?\b|\bminutes\s*[=:]\s*{PLAIN}",
+    re.IGNORECASE,
+)
+_GPUS = re.compile(rf"{NUMBER}\s*gpus?\b|\bgpus?\s*(?:=|:|to)\s*{NUMBER.replace('number', 'later')}", re.IGNORECASE)
+_NO_GPU = re.compile(
+    r"\b(?:no|without(?: an?| any| the)?|ohne|sans|sin|keine|(?:not|\w+n['’]t) (?:need|use|want)(?: an?| any| the)?)"
+    r"\s+gpus?\b"
+    r"|\bgpus? (?:is |are )?not needed\b|\b(?:on|only) (?:the )?cpus?(?: only)?\b|\bcpus?[ -]only\b"
+    r"|(?:不用|不需要|不要)\s*(?:gpu|显卡)",
+    re.IGNORECASE,
+)
+_A_GPU = re.compile(r"\b(?:on|use|using|with|want|needs?) (?:an? |one )?gpu\b(?!\s*-?\d)", re.IGNORECASE)
+_BOTH_GPUS = re.compile(r"\bboth gpus\b|\bbeide[n]? gpus\b|\bles deux gpus?\b|\blos dos gpus?\b", re.IGNORECASE)
+MACHINE = r"(?:gpu|node|host|box|machine|server|worker)-?\d+"
+_HOST = re.compile(
+    rf"\bon\s+(?:(?:the\s+)?(?:host|box|machine|server|node)\s+)?[`\"]?(?!v\d+\b)(?!{FILE_NAME})(?=[\w.-]*\d)"
+    r"([a-z][\w-]*(?:\.[\w-]+)*)(?![\w-])(?!\s*gpus?\b)(?!\s+of\b)|\bhost\s*=\s*([\w.-]*\w)"
+    rf"|(?:\b(?:use|using|host|machine|at|to)\s+|[,;]\s*(?:and\s+)?)({MACHINE})\b",
+    re.IGNORECASE,
+)
+_ENGINE = re.compile(
+    r"\bengine\s*=\s*[`\"]?([a-z][\w-]*)|\b(?:on|with|using|via)\s+(?:the\s+)?engine\s+[`\"]?(?!of\b|that\b|we\b|from\b|as\b)([a-z][\w-]*)",
+    re.IGNORECASE,
+)
+_PRIORITY = re.compile(
+    r"\b(?:with|at|on)?\s*(high|normal|low) prio(?:rity)?\b|\bprio(?:rity)?\s*[=:]?\s*(high|normal|low)\b",
+    re.IGNORECASE,
+)
+
+
+def place_said(words: str, *, ahead: bool = False) -> dict[str, Any]:
+    """Hours, GPUs, host and engine that are named. `ahead`: a time without “at most” is how far to look ahead."""
+    found = {
+        "max_hours": _most_hours(SEARCHED.sub(" ", words), ahead=ahead),  # the minutes of a search are a setting
+        "gpus": _gpus(words),
+        "host": _first(_HOST, words),
+        "engine": _first(_ENGINE, words),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def soon_in(asked: str) -> str | None:
+    """The priority with which something new is to wait for its place."""
+    found = _first(_PRIORITY, asked)
+    return found.lower() if found else None
+
+
+def _first(pattern: re.Pattern[str], words: str) -> str | None:
+    found = pattern.search(words)
+    return next(filter(None, found.groups())) if found else None
+
+
+def _most_hours(words: str, *, ahead: bool) -> float | None:
+    """How long something may run: the first time that is no moment and no part of the past."""
+    for said in _DURATION.finditer(words):
+        before, behind = words[: said.start()], words[said.end() :]
+        most = said["named"] or _MOST.search(before) or _MOST_BEHIND.match(behind)
+        if most or not (ahead or _NO_LIMIT.search(before) or _NO_LIMIT_BEHIND.match(behind)):
+            each = _HOURS[(said["unit"] or said["named"])[0].lower()]
+            return (
+                figure(said["number"] or said["later"]) * each if each != 1 else figure(said["number"] or said["later"])
+            )
+    return None
+
+
+def _gpus(words: str) -> float | int | None:
+    if said := _GPUS.search(words):
+        return figure(said["number"] or said["later"])
+    if _NO_GPU.search(words):
+        return 0
+    return 2 if _BOTH_GPUS.search(words) else 1 if _A_GPU.search(words) else None

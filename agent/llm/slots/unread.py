@@ -1,0 +1,122 @@
+"""Finds what a request says and the call that was made of it does not hold, so that nothing is dropped in silence."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agent.llm.slots.actions import wish_in
+from agent.llm.slots.figures import NUMBER, figure
+from agent.llm.slots.limits import FILE_NAME, MACHINE
+from agent.llm.slots.models import MODEL
+from agent.llm.slots.names import NAME, setting_called
+from agent.llm.slots.numbers import factors_in
+
+_AMOUNT = re.compile(NUMBER, re.IGNORECASE)
+_FIGURES = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
+_VALUE = re.compile(r"[-+]?\.?\d[\d.,]*(?:e[-+]?\d+)?", re.IGNORECASE)
+# Numbers that state no wish: of files and data, of what was before, of a multiple, of a year.
+_NO_WISH = re.compile(
+    rf"{FILE_NAME}|(?<![a-z0-9])r-[0-9a-z]{{6}}(?![0-9a-z])|https?://\S+|[“\"«`][^”\"»`\n]*[”\"»`]"
+    r"|\b(?:19|20)\d\d\b(?!\s*(?:epochs?|rounds?|steps?|trees|iterations|trials))"
+    r"|\b[\d.,]+\s*[kKmM]?\s*(?:rows?|lines? of data|samples|examples|images|pictures|photos|columns?|customers"
+    r"|users|people|reviews|tickets|classes|categories|labels|行数据|张图)\b"
+    r"|\b(?:from|instead of|rather than|not|was|were|had)\s+[\d.,e-]+(?=\s|[,;.!?)]|$)"
+    r"|\b[\d.,]+\s*(?:times|x|-?fold)\b|\bfactor (?:of )?[\d.,]+|\b(?:gb|gib|mb)\b",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(rf"\b{NAME}\b", re.IGNORECASE)
+_MULTIPLE = re.compile(
+    r"\b(?:double[ds]?|doubling|halve[ds]?|halving|twice|tripled?|(?:half|third|quarter|tenth) (?:of )?the)\b",
+    re.IGNORECASE,
+)
+_LEFT_OUT = re.compile(
+    r"\b(?:left out|leave out|exclud(?:e|ed|ing)|ignor(?:e|ing|iere?n?)(?! the (?:other|second|first|old))|weglassen"
+    r"|(?:everything|all columns) (?:but|except)|skip(?:ping)?)\b",
+    re.IGNORECASE,
+)
+_ASSIGNED = re.compile(r"\b([A-Z][A-Z0-9_]+)=(\S+)")
+_PLACE = re.compile(
+    r"\b(?:on|onto|auf|sur|en|with|use|using)\s+(?:\w+\s+){0,2}?(gpus?|[ahlt]\d{1,3}s?|v100s?|rtx)\b", re.IGNORECASE
+)
+_MACHINES = re.compile(rf"(?<![\w-]){MACHINE}(?![\w-])", re.IGNORECASE)
+_ENGINE = re.compile(r"\bengine\b", re.IGNORECASE)
+_LATER = re.compile(
+    r"\b(?:tonight|tomorrow|over ?night|over the weekend|next (?:week|monday)|heute (?:abend|nacht)|übers wochenende"
+    r"|ce soir|demain|esta noche|until (?:noon|midnight|(?:mon|tues|wednes|thurs|fri|satur|sun)day|next \w+)"
+    r"|until \d{1,2}(?::\d\d)? ?(?:am|pm|h|o['’]clock)|bis (?:mon|diens|mitt|donners|frei|sams|sonn)\w+"
+    r"|jusqu['’]\w+ (?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)|hasta el \w+)\b|明天|今晚|周末",
+    re.IGNORECASE,
+)
+_TIMES = (1, 100, 60, 1 / 24, 1 / 168, 1 / 60, 1e-3, 1e-6)  # a percentage, minutes, days, weeks, thousands, millions
+PLANS = frozenset(
+    {
+        *("start_training", "start_script", "clone_run", "serve_model", "evaluate_model", "predict_as_job"),
+    }
+)
+_NUMBERED = frozenset({*PLANS, "set_budget", "set_allowance", "run_chart", "run_logs", "predict", "set_card"})
+
+
+def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequence[str] = ()) -> str:
+    """What of a request stands in no argument of its call; empty where all does, or where no number can matter."""
+    if tool not in _NUMBERED:
+        return ""
+    words = wish_in(asked)
+    for name in sorted(columns, key=len, reverse=True):
+        words = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", words, flags=re.IGNORECASE)
+    found = [*_numbers(words, arguments)]
+    if tool in PLANS:
+        found += _words(words, arguments)
+    if tool == "start_training" and not arguments.get("drop_columns"):
+        found += [said.group() for said in _LEFT_OUT.finditer(asked)]
+    return ", ".join(f"“{one.strip()}”" for one in dict.fromkeys(found))
+
+
+def _numbers(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
+    known = set(_values(arguments))
+    for said in _AMOUNT.finditer(_NO_WISH.sub(" ", words)):
+        value = _VALUE.match(said["number"])
+        amount = figure(value.group().rstrip(".,")) if value else None
+        if amount is None or not _is_known(float(amount), known):
+            yield re.split(r"[.,;!?]\s", said.string[said.start() :])[0][:40]
+
+
+def _is_known(amount: float, known: set[float]) -> bool:
+    ways = (*(amount / times for times in _TIMES), 1 - amount / 100)
+    return any(abs(way - value) <= 1e-4 * max(abs(value), 1e-6) for way in ways for value in known)
+
+
+def _values(given: Any) -> Iterator[float]:
+    """All numbers of some arguments."""
+    match given:
+        case int() | float() if not isinstance(given, bool):
+            yield float(given)
+        case str():
+            yield from (float(number) for number in _FIGURES.findall(given))
+        case Mapping():
+            yield from (value for part in given.values() for value in _values(part))
+        case list() | tuple():
+            yield from (value for part in given for value in _values(part))
+        case _:
+            return
+
+
+def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Settings without a value, variables, models, machines and moments that the arguments do not hold."""
+    settings = arguments.get("settings") or {}
+    given = str(arguments)
+    if arguments.get("arguments") is None:
+        names = (said.group() for said in _NAMED.finditer(_ASSIGNED.sub(" ", words)))
+        yield from (
+            name for name in names if setting_called(name) not in {*settings, *arguments} and not factors_in(words)
+        )
+    if not factors_in(words):
+        yield from (said.group() for said in _MULTIPLE.finditer(words))
+    yield from (said.group() for said in _ASSIGNED.finditer(words) if said.group(2) not in given)
+    yield from (said for said in MODEL.findall(words) if said not in given)
+    yield from (said.group() for said in _MACHINES.finditer(words) if said.group().lower() not in given.lower())
+    if "engine" not in arguments:
+        yield from (said.group() for said in _ENGINE.finditer(words))
+    if not {"gpus", "host"} & arguments.keys():
+        yield from (said.group() for said in _PLACE.finditer(words))
+    if "max_hours" not in arguments:
+        yield from (said.group() for said in _LATER.finditer(words))

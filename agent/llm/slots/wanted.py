@@ -1,0 +1,77 @@
+"""Reads whether words that speak of a training wish for it: no question about it, no report, nothing for colleagues.
+
+Called by `agent.llm.intents` for what becomes a plan; what is done at once is read by `slots.actions`.
+"""
+
+import re
+
+_DONE = (
+    r"(?:(?:re-?)?(?:train|start|launch|run|fit|build|clone|deploy|serve|host|kick(?: \w+)? off|do)|entrena\w*"
+    r"|entra[iî]ne\w*"
+    r"|trainier\w*|starte\w*|lance[rz]?)"
+)
+_WHAT = (
+    r"(?:\s+(?:any(?:thing)?|it|this|that|one|yet|now|a|the|rien|nada|noch|nichts|models?|nothing)\b|\s*[.,;!?]|\s*$)"
+)
+_FORBIDDEN = re.compile(
+    rf"\b(?:do(?:n['’]?t| not)|never|not|no need to|please not|rather not|ne|n['’]|no)\s*(?:\w+\s+)?{_DONE}{_WHAT}"
+    r"|\b(?:trainier|start|mach)\w*\s+(?:\w+\s+){0,2}(?:noch\s+)?(?:nicht|nichts)\b|\bnichts? (?:trainieren|starten)\b"
+    r"|(?:不要|别|先别|不用)(?:再)?(?:训练|开始|启动|跑)|\bno entren\w+\b|\bn['’]entra[iî]ne\w*\s+(?:pas|rien)\b",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"^\W*(?:so\W+|and\W+|but\W+|hey\W+|hm+\W+)?(?:did|does|do (?:we|i|you)|has|have|had|was|were|should|shall|why"
+    r"|when|whose"
+    r"|(?:is|are)(?! (?:there (?:a|any) way|it possible|you able))|would(?! you)|how (?:long|often|come|much)|may|might"
+    r"|sollte[nst]*|sollen wir|hast|hat|haben|war|wann|warum|wieso|wie lange|wer|w[üu]rde"
+    r"|a-t-on|as-tu|avez-vous|est-ce|devrait-on|faut-il|pourquoi|quand|deber[ií]a\w*"
+    r"|[¿]?(?:por qu[eé]|cu[aá]ndo|hemos|has|ser[ií]a))"
+    r"\b[^.!;]*[?？]\W*$|(?:要不要|是不是|有没有|会不会|吗|多久|为什么)[^。！]*[?？]?\W*$",
+    re.IGNORECASE,
+)
+_SUPPOSES = re.compile(
+    r"\b(?:what if|i wonder|wondering (?:if|whether|why|how)|suppose|hypothetical\w*|in theory"
+    r"|would it (?:help|make sense|be)"
+    r"|(?:should|shall) (?:we|i)|(?:whether|if) (?:we|i|you|it) should"
+    r"|maybe (?:we|i) (?:should|could)|(?:we|i)(?:['’]m| am| are|['’]re)? thinking (?:of|about)"
+    r"|was w[äa]re,? wenn|ich frage mich|vielleicht sollten|et si (?:on|je|nous)|je me demande|y si|qu[eé] pasar[ií]a"
+    r"|me pregunto)\b|如果|要不要|想知道",
+    re.IGNORECASE,
+)
+_REPORTS = re.compile(
+    r"^\W*(?:(?:yesterday|last \w+|this morning|fyi|btw|ok|so)\W+)*(?:i|we|they|he|she|someone|somebody|\w+ and i)"
+    r"(?:['’]ve| have| had| has)?\s+(?:just\s+|already\s+|once\s+|also\s+|only\s+)?(?:re-?)?(?:trained|ran|run"
+    r"|started|launched|built|fitted|fit|deployed|cloned|tried|served|used|did|stopped)\b[^.;!?]*\W*$"
+    r"|^\W*(?:ich|wir|er|sie) (?:habe[n]?|hat) [^.;!?]*(?:trainiert|gestartet|probiert|laufen lassen)\W*$"
+    r"|^\W*(?:j['’]ai|on a|nous avons) [^.;!?]*(?:entra[iî]n[eé]|lanc[eé]|essay[eé])\b[^.;!?]*$"
+    r"|^\W*(?:lo |la )?(?:entren[eé]|he entrenado|hemos entrenado|lanc[eé])\b[^.;!?]*$"
+    r"|^(?:昨天|上次|之前|我已经|我们已经)[^。！？]*[的过了]\W*$",
+    re.IGNORECASE,
+)
+_ENDED = re.compile(
+    r"\b(?:shut|turn|switch|take|bring|spin)\w*\b[^.;]*\b(?:off|down|offline)\b|\b(?:stop|end|kill|undeploy|unserve"
+    r"|remove)\b"
+    r"|\b(?:abschalten|abstellen|ausschalten|herunterfahren|beende\w*)\b|\b(?:schalte?|stell|fahr)\b[^.;]*\b(?:ab"
+    r"|aus|herunter)\b"
+    r"|\b(?:arr[êe]te\w*|[ée]teins|coupe[rz]?|apaga\w*|det[ée]n\w*|quita\w*)\b|关闭|关掉|下线|停",
+    re.IGNORECASE,
+)
+_TO_SOMEBODY = re.compile(
+    r"^\W*@(?!trainyard\b)[\w.-]+|^\W*(?:please )?(?:ask|tell|remind) (?!me\b|us\b)\w+ (?:to|that|about|not)\b",
+    re.IGNORECASE,
+)
+
+
+def is_wished(asked: str) -> bool:
+    """Whether a request that speaks of a training asks for one."""
+    return not any(pattern.search(asked) for pattern in (_FORBIDDEN, _ASKS, _SUPPOSES, _REPORTS, _TO_SOMEBODY))
+
+
+def is_begun(asked: str) -> bool:
+    """Whether a request that speaks of a model's service wants it, and not its end."""
+    return not _ENDED.search(asked)
+
+
+def is_to_somebody(asked: str) -> bool:
+    """Whether somebody else is spoken to."""
+    return bool(_TO_SOMEBODY.search(asked))
