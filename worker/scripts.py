@@ -50,6 +50,7 @@ from worker.warm.sets import expect_run
 _MEMORY_BYTES = 8 * 1024**3
 _PACKAGES = Path(__file__).resolve().parent.parent  # the folder that holds our packages
 _SAID_CHARS = 300
+_PREDICTING = "Predicting"
 _ROWS_KEPT = 1000  # of the answers; the file has all
 _TOP = 5
 _IMAGES_BYTES = 2 * 1024**2
@@ -109,7 +110,7 @@ class Scripts:
             if order.dataset is None:
                 (folder / "rows.json").write_text(json.dumps([dict(row) for row in order.rows]))
                 rows = self._run(
-                    [*argv, "--json", "rows.json"], folder, readable=[model], limit_s=self._predict_s, what="Predicting"
+                    [*argv, "--json", "rows.json"], folder, readable=[model], limit_s=self._predict_s, what=_PREDICTING
                 )
                 found = _counted([_PREDICTION.validate_python({"kind": "label", **row}) for row in rows])
                 return found.model_copy(update={"file": self._steps_file(folder, found.rows)})
@@ -121,7 +122,7 @@ class Scripts:
                     folder,
                     readable=[model],
                     limit_s=self._predict_s,
-                    what="Predicting",
+                    what=_PREDICTING,
                 )
             except BadData as error:
                 raise BadData(error.text.replace(data.name, f"`{order.dataset.name}`", 1)) from error
@@ -194,7 +195,8 @@ class Scripts:
         try:
             said, complaint = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            raise BadData(f"{what} took more than {limit_s:g} s and was ended. Try with fewer rows.") from None
+            as_job = ", or let `batch` do it as a job" if what == _PREDICTING else ""
+            raise BadData(f"{what} took more than {limit_s:g} s and was ended. Try with fewer rows{as_job}.") from None
         finally:
             _end(process)
         return _answer(process.returncode, said, complaint, what=what)
