@@ -125,6 +125,8 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     ("batch size ", r"\b(?:stapel|losgr)öße\b|\btamaño de (?:lote|batch)\b|\blot(?:e|s|es)? de(?= \d)|批量(?:大小)?"),
     (" log scale ", r"\b(?:en|in) log\b(?! scale)|\blog[- ]y\b|\by[- ]?(?:axis)? log\b"),
     (" segments ", r"\bsegmentos\b|\bsegmente\b"),
+    (r"\1 ", r"\b(seed|rounds|epochs|learning rate|batch size)\s*(?:用|取|为|是|到)\s*(?=\d)"),
+    ("rank ", r"\b(?:rang|rango)\b(?=\s*\d)"),
     (" layers ", r"\bschichten\b|\bcouches\b|\bcapas\b|(?<=\d)\s*层"),
     (" heads ", r"\btêtes\b|\bcabezas\b"),
     (" trees ", r"\bbäumen?\b|\barbres\b|\bárboles\b|(?<=\d)\s*棵树"),
