@@ -20,7 +20,8 @@ _LEFT_OUT = re.compile(
     rf"(?<![^\W\u3400-\u9fff]){_NOT_USED}\s*([^.;!?\n。；！？]*?)"
     r"(?=[.;!?\n。；！？，]|(?:,|\band\b|\bthen\b|\bbut\b)?\s*\b(?:to |then )?"
     r"(?:predict|train|classify|regress|weg|aus"
-    r"|forecast|use|build|fit|make|tell|guess|estimate|split|hold|the target|target|with|for|at most|up to)\b|$)"
+    r"|forecast|use|build|fit|make|tell|guess|estimate|split|hold"
+    r"|(?:the |das |la |el )?(?:target|ziel|cible|objetivo)|with|for|at most|up to)\b|$)"
     r"|\bleav(?:e|ing)\s+([^.;!?\n]{1,80}?)\s+(?:out|aside|off)\b"
     r"|\bwith\s+([^.,;!?\n]{1,80}?)\s+(?:left out|excluded|removed|dropped)\b",
     re.IGNORECASE,
@@ -39,7 +40,7 @@ _COLUMN = re.compile(
 _NAMED = re.compile(
     r"(?<!text )(?<!input )(?<!date )(?<!time )(?<!id )(?<!feature )"
     r"(?:\b(?:target|column|label|ziel(?:spalte)?|spalte|cible|colonne|objetivo|columna)\b|目标列?)\s*(?:column\s*)?"
-    r"(?:is|=|:|named|called|should be|ist|est|es|是)?\s*([A-Za-z_](?:[\w.\-]*\w)?)",
+    r"(?:(?:is|named|called|should be|ist|est|es)\b|=|:|是)?\s*([A-Za-z_](?:[\w.\-]*\w)?)",
     re.IGNORECASE,
 )
 # What stands behind a column, or before it, that is declared the target.
@@ -73,7 +74,7 @@ _INTO = re.compile(
 # What stands before a column that parts the rows and is not predicted.
 _EACH = re.compile(
     r"\b(?:per|by|each|every|for (?:each|every)|split|same|within|across|pro|je|par|chaque|por|cada)"
-    r"\s+(?:the\s+)?$|[按每]个?$",
+    r"\s+(?:the\s+)?$|[按每]个?\s*$",
     re.IGNORECASE,
 )
 # One thing in several languages, as columns and people call it.
@@ -83,7 +84,7 @@ _SAME = tuple(
         "price prices cost costs worth expensive teuer cher caro precio precios prix preis preise 价格 售价 房价",
         "age ages old edad âge alter 年龄",
         "sales ventas ventes umsatz verkäufe 销量 销售额",
-        "units sell sold unidades unités einheiten stückzahl",
+        "units sell sold 销量 unidades unités einheiten stückzahl",
         "income ingresos revenu revenus einkommen 收入",
         "rating stars star estrellas étoiles sterne bewertung 评分 星级",
         "sentiment stimmung sentimiento 情感 情绪",
@@ -155,10 +156,17 @@ def left_out(asked: str, names: Sequence[str] = ()) -> tuple[str, ...]:
     """Columns that the person does not want to be used: quoted ones, and `names` as they are spoken."""
     found = [name for name in names if _is_unwanted(name, asked)]
     for part in (next(filter(None, parts), "") for parts in _LEFT_OUT.findall(asked)):
-        known = [name for name in names if _spoken(name, part)]
+        known = [name for name in names if _spoken(name, part) or _only_part(name, part, names)]
         said = [next(filter(None, groups)) for groups in _COLUMN.findall(part)]
         found += known + [name for name in said if not any(_spoken(name, one) or _spoken(one, name) for one in known)]
     return tuple(dict.fromkeys(found))
+
+
+def _only_part(name: str, part: str, names: Sequence[str]) -> bool:
+    """Whether a word of a column's name is said that no other column has, such as “the id” of customer_id."""
+    said = set(_tokens(part)) & set(_tokens(name.replace("_", " ")))
+    others = {word for other in names if other != name for word in _tokens(other.replace("_", " "))}
+    return bool(said - others) and "_" in name
 
 
 def values_in(asked: str, names: Sequence[str]) -> dict[str, str]:

@@ -281,6 +281,8 @@ NAMES = ("customer_id", "age", "plan", "monthly_fee", "churned")
         ("predict churned, do not use age or plan, with 20 epochs", ("age", "plan"), "churned"),
         ("predict the monthly fee from age and plan", (), "monthly_fee"),
         ("train a model for churned", (), "churned"),
+        ("skip the id, das Ziel ist churned", ("customer_id",), "churned"),
+        ("预测每个plan的monthly_fee", (), "monthly_fee"),
         ("a model for churned with age and plan left out", ("age", "plan"), "churned"),
         ("trainiere auf churned, age ignorieren", ("age",), "churned"),
         ("columns to skip: age, plan. The target is churned", ("age", "plan"), "churned"),

@@ -453,6 +453,7 @@ async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: 
         ("train a model for health with the data of the last 2 hours", "2 hours"),
         ("train a model for health at 5pm", "5pm"),
         ("train a model for health tonight", "tonight"),
+        ("train r-abc123 again, a bit longer", "longer"),
         ("train a model for health, everything but the parrots", "everything but"),
         ("serve r-abc123 until sunday", "until sunday"),
         ("train a model for health on the a100", "a100"),
@@ -651,6 +652,7 @@ SALES: dict[str, Any] = {
         ("train a forecast 6 weeks out", 6),
         ("48h ahead forecast, please", 48),
         ("train a forecast of 13 steps", 13),
+        ("train a weekly forecast for each shop, 10 weeks, 2 hours at most", 10),
         ("trainiere eine Prognose für die nächsten 10 Tage", 10),
     ],
 )
@@ -717,6 +719,14 @@ async def test_of_several_runs_none_is_stopped_where_all_are_meant() -> None:
     said = await reply(*planned(), *started, user("pause everything"))
     assert not said.calls
     assert "`r-aaaaaa`, `r-bbbbbb`" in said.text
+
+
+async def test_the_data_say_what_a_regression_learns_from() -> None:
+    faces = {"text": "", "dataset": {"name": "faces.zip"}, "suggested_task": "image_regression"}
+    report = faces | {"columns": [{"name": "image", "kind": "image"}, {"name": "age", "kind": "number"}]}
+    (call,) = (await after_a_look("train a regression of age with resnet50", report)).calls
+    plan = json.loads(call.arguments)
+    assert (plan["task"], plan["settings"]) == ("image_regression", {"model": "resnet50"})
 
 
 async def test_other_data_that_nobody_attached_is_asked_for() -> None:

@@ -20,6 +20,7 @@ from agent.llm.slots.settings import (
     clusters_in,
     held_out_in,
     horizon_in,
+    span_in,
     split_in,
     weights_in,
 )
@@ -77,7 +78,7 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
     """The plan of a training on the data of a report, or the question that it needs answered."""
     intent, asked = wanted(request, messages), request.words
     before = last_plan(messages) if intent == "again" else {}
-    task = task_in(asked, has_text=bool(report.get("text_column"))) or before.get("task")
+    task = _task_for(asked, report) or before.get("task")
     task = _of_images(task, report.get("suggested_task")) if task else None
     target, words = _target_for(task, asked, report, before)
     if words and (others := _unnamed(request)):
@@ -103,6 +104,12 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
         priority=soon_in(asked),
         **place_in(asked, before, file, ahead=record.answer is Answer.SERIES),
     )
+
+
+def _task_for(asked: str, report: dict[str, Any]) -> str | None:
+    """The task type that is named; where it learns from other data than there are, the one that these suggest."""
+    task, suggested = task_in(asked, has_text=bool(report.get("text_column"))), report.get("suggested_task")
+    return suggested if task and suggested and TASKS[task].data != TASKS[suggested].data else task
 
 
 def _unnamed(request: Request) -> tuple[str, ...]:
@@ -134,7 +141,7 @@ def _settings(asked: str, before: dict[str, Any], task: Task) -> dict[str, Any]:
     if before and settings == known:
         all_said(asked)
     if task.answer is Answer.SERIES:
-        horizon = horizon_in(asked) or settings.pop("max_steps", None)  # “13 steps” are those ahead
+        horizon = horizon_in(asked) or span_in(asked) or settings.pop("max_steps", None)  # “13 steps” are ahead
         settings |= {"horizon": horizon} if horizon else {}
     if task.warm == ("transformers",):
         settings |= model_in(asked)

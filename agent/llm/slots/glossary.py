@@ -5,6 +5,7 @@ The rest of a sentence stays as it is, and so does what stands in quotation mark
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 _QUOTED = r"[“\"].*[”\"]|`[^`]*`"
 _HAN = r"[\u3400-\u9fff]"
@@ -163,6 +164,7 @@ def _parts(asked: str, keep: Sequence[str]) -> Iterator[str]:
         yield part if at % 2 else _translated(part)
 
 
+@lru_cache(maxsize=1_000)  # several readers ask for the same sentence
 def _translated(part: str) -> str:
     part = _HAN_NUMBER.sub(_figures, part)
     part = _BETWEEN_SCRIPTS.sub(" ", part)

@@ -6,6 +6,7 @@ without this. What stands in quotation marks stays as it is.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from agent.llm.slots.glossary import in_english
 
@@ -125,6 +126,8 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     ("batch size ", r"\b(?:stapel|losgr)öße\b|\btamaño de (?:lote|batch)\b|\blot(?:e|s|es)? de(?= \d)|批量(?:大小)?"),
     (" log scale ", r"\b(?:en|in) log\b(?! scale)|\blog[- ]y\b|\by[- ]?(?:axis)? log\b"),
     (" segments ", r"\bsegmentos\b|\bsegmente\b"),
+    (r"\1 ", r"\b(seed|rounds|epochs|learning rate|batch size)\s*(?:用|取|为|是|到)\s*(?=\d)"),
+    ("rank ", r"\b(?:rang|rango)\b(?=\s*\d)"),
     (" layers ", r"\bschichten\b|\bcouches\b|\bcapas\b|(?<=\d)\s*层"),
     (" heads ", r"\btêtes\b|\bcabezas\b"),
     (" trees ", r"\bbäumen?\b|\barbres\b|\bárboles\b|(?<=\d)\s*棵树"),
@@ -157,6 +160,7 @@ def with_amounts(words: str, *, keep: Sequence[str] = ()) -> str:
     return "".join(part if at % 2 else _plainly(part) for at, part in enumerate(parts))
 
 
+@lru_cache(maxsize=1_000)  # several readers ask for the same sentence
 def _plainly(part: str) -> str:
     for pattern, english in (*_HALF_PATTERNS, *_PATTERNS):
         part = pattern.sub(english, part)

@@ -47,7 +47,7 @@ _OTHER = re.compile(
 _RUNS = r"(?:one|run|model|training|experiment|lauf|modell|mod[eè]le|modelo|entrenamiento|entra[iî]nement)"
 _BEST = re.compile(
     rf"\b(?:whichever|which|the {_RUNS} (?:that|which))\s+(?:{_RUNS}\s+)?(?:did|was|is|has|scored|performed|came out"
-    r"|worked|turned out)\s+(?:the\s+)?(?:best|better|highest)(?: score)?\b"
+    r"|worked|turned out)\s+(?:the\s+)?(?:best|better|highest|higher)(?: score)?\b"
     rf"|\b(?:the|our|my)\s+(?:best|better|winning|top|strongest)(?:[- ]scoring)?(?:\s+{_RUNS}"
     r"|\s+of (?:the two|both|them|these|all))*\b(?!\s+(?:checkpoint|epoch|step|way|setting|metric|score))"
     r"|\bthe winner\b"

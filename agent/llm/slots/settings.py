@@ -51,6 +51,11 @@ _HORIZON = re.compile(
     re.IGNORECASE,
 )
 _STEPS_AHEAD = re.compile(r"\b(?:predict|forecast)\s+(\d{1,4})\b(?!\s*(?:rows?|lines?))", re.IGNORECASE)
+_SPAN = re.compile(
+    r"(?<!last )(?<!past )(?<!previous )(?<!most )(?<!max )(?<!to )(?<!within )\b(\d{1,4})\s*-?"
+    r"(?:hours?|days?|weeks?|months?|quarters?|years?)\b(?!\s*(?:at most|max|tops|ago|of (?:data|history)))",
+    re.IGNORECASE,
+)
 _CLUSTERS = re.compile(
     r"\b(\d{1,4})\s+(?:clusters|groups|segments)\b|\bk\s*(?:=|:|of|is)?\s*(\d{1,4})\b", re.IGNORECASE
 )
@@ -109,6 +114,12 @@ def horizon_in(asked: str) -> int | None:
     """How many steps ahead a forecast is wanted: "for 24 months", "the next 12", "predict 12"."""
     found = _HORIZON.search(asked) or _STEPS_AHEAD.search(asked)
     return int(next(filter(None, found.groups()))) if found else None
+
+
+def span_in(asked: str) -> int | None:
+    """The time that is named of a forecast, in its own unit: "10 weeks"; none that limits it or has passed."""
+    found = _SPAN.search(asked)
+    return int(found.group(1)) if found else None
 
 
 def clusters_in(asked: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.llm.slots.actions import wish_in
+from agent.llm.slots.changes import settings_in
 from agent.llm.slots.figures import NUMBER, figure
 from agent.llm.slots.limits import FILE_NAME, MACHINE
 from agent.llm.slots.models import MODEL
@@ -27,6 +28,12 @@ _NO_WISH = re.compile(
 _NAMED = re.compile(rf"\b{NAME}\b", re.IGNORECASE)
 _MULTIPLE = re.compile(
     r"\b(?:double[ds]?|doubling|halve[ds]?|halving|twice|tripled?|(?:half|third|quarter|tenth) (?:of )?the)\b",
+    re.IGNORECASE,
+)
+_VAGUE = re.compile(
+    r"\b(?:(?<!no )longer|shorter|bigger"
+    r"|smaller|larger|deeper|wider|länger|kürzer|größer|kleiner|plus (?:longtemps|grand)"
+    r"|más (?:tiempo|grande))\b(?! (?:than|als))",
     re.IGNORECASE,
 )
 _LEFT_OUT = re.compile(
@@ -109,6 +116,8 @@ def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
         yield from (
             name for name in names if setting_called(name) not in {*settings, *arguments} and not factors_in(words)
         )
+    if not settings_in(words):
+        yield from (said.group() for said in _VAGUE.finditer(words))
     if not factors_in(words):
         yield from (said.group() for said in _MULTIPLE.finditer(words))
     yield from (said.group() for said in _ASSIGNED.finditer(words) if said.group(2) not in given)
