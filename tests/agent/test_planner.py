@@ -866,3 +866,11 @@ async def test_variables_in_capitals_are_the_environment_of_a_program() -> None:
     (call,) = (await reply(asked)).calls
     said = json.loads(call.arguments)
     assert (call.name, said["environment"]) == ("start_script", {"EPOCHS": "5", "DEVICE": "cpu"})
+
+
+async def test_a_budget_in_words_is_answered_with_the_command_that_sets_it(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        assert "`budget thread usd=20`" in await stage.tells("cap this thread at $20 please")
+        assert "`auto usd=5`" in await stage.tells("start things without asking, up to 5 dollars")
+        assert "`undo`" in await stage.tells("take back my last message")
