@@ -521,6 +521,13 @@ def test_a_wish_without_its_amount_is_a_command_to_type(words: str, tool: str) -
             "is opus better than sonnet",
             "we talked about budgets",
         ),
+        *("I think harder problems need more data", "use gemini? not sure", "the card shows a log scale now"),
+        *(
+            "let me think harder about it",
+            "high effort yesterday",
+            "is the card smoothed",
+            "ich denke, mehr Daten helfen",
+        ),
         *("vergiss nicht, was wir besprochen haben", "n'efface rien", "¿guardas mis mensajes?", "别改预算"),
     ],
 )

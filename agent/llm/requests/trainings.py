@@ -79,7 +79,6 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
     intent, asked = wanted(request, messages), request.words
     before = last_plan(messages) if intent == "again" else {}
     task = _task_for(asked, report) or before.get("task")
-    task = _of_images(task, report.get("suggested_task")) if task else None
     target, words = _target_for(task, asked, report, before)
     if words and (others := _unnamed(request)):
         other = next((name for name in others if name not in _seen(messages)), None)
@@ -205,14 +204,6 @@ def task_in(asked: str, *, has_text: bool) -> str | None:
     ways = ((task.name, rf"(?<!{_LETTER})(?:{word})(?!{_LETTER})") for task in fitting for word in task.words)
     said = [(len(found.group()), name) for name, way in ways if (found := re.search(way, asked.lower()))]
     return max(said, key=lambda pair: pair[0])[1] if said else None
-
-
-def _of_images(task: str, suggested: str | None) -> str:
-    """The task of the same answer for images, where the data are some: a regression is a word of both."""
-    if suggested is None or TASKS[suggested].data == TASKS[task].data or TASKS[suggested].data != "images":
-        return task
-    answer = TASKS[task].answer
-    return next((other.name for other in TASKS.values() if (other.data, other.answer) == ("images", answer)), task)
 
 
 def what_next(report: dict[str, Any]) -> ModelReply:

@@ -44,6 +44,13 @@ _QUESTION = re.compile(
     r"|est-ce|es-tu|cuál|qué|quién|cómo|eres)\b",
     re.IGNORECASE,
 )
+# Who speaks of what somebody thinks, of what was, or of what may be, wants nothing done.
+_SPOKEN_OF = re.compile(
+    r"\b(?:i|we|they|he|she|let (?:me|us)|let['’]s)\s(?:\w+\s)?(?:think|thought|reason)\w*"
+    r"|\b(?:not sure|maybe|perhaps|yesterday|some day|card (?:\w+ )?(?:shows|has|is|was|did))\b"
+    r"|\bich denke\b|\bgestern\b|\bje (?:pense|réfléchis)\b|\bpienso\b|\bayer\b|\bkarte (?:zeigt|ist|war)\b|昨天|也许",
+    re.IGNORECASE,
+)
 _PREFER = "Say `model <name>` or `effort high`; `models` shows which language models there are."
 
 
@@ -51,7 +58,7 @@ def preference_arguments(words: str) -> dict[str, Any]:
     """Which language model is to answer, or how hard it is to think. Raises: BadRequest, where neither is named."""
     about_effort = _ABOUT_EFFORT.search(words)
     effort = next((level for level, pattern in _EFFORTS if re.search(pattern, words, re.IGNORECASE)), None)
-    if _QUESTION.match(words):
+    if spoken_of(words):
         raise BadRequest(_PREFER)
     if _USUAL.search(words):
         return {"effort" if about_effort else "model": "usual"}
@@ -60,6 +67,11 @@ def preference_arguments(words: str) -> dict[str, Any]:
     if model := _MODEL.search(words):
         return {"model": model[1].replace(" ", "-").lower()}
     raise BadRequest(_PREFER)
+
+
+def spoken_of(words: str) -> bool:
+    """Whether these words ask or tell something and are no wish."""
+    return bool(_QUESTION.match(words) or _SPOKEN_OF.search(words))
 
 
 def audit_arguments(words: str) -> dict[str, Any]:

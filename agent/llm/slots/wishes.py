@@ -6,7 +6,7 @@ from typing import Any
 from agent.domain.errors import BadRequest
 from agent.llm.slots.budgets import allowance_arguments, budget_arguments
 from agent.llm.slots.charts import card_arguments
-from agent.llm.slots.conversations import audit_arguments, preference_arguments
+from agent.llm.slots.conversations import audit_arguments, preference_arguments, spoken_of
 
 WISHES: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "set_budget": budget_arguments,
@@ -20,7 +20,7 @@ WISHES: Mapping[str, Callable[[str], dict[str, Any]]] = {
 
 
 def card_wish(words: str) -> dict[str, Any]:
-    """What a run's card is to draw. Raises: BadRequest, where that is not said."""
-    if found := card_arguments(words):
+    """What a run's card is to draw. Raises: BadRequest, where no such wish is said."""
+    if not spoken_of(words) and (found := card_arguments(words)):
         return found
     raise BadRequest("Say what the card should draw: `card r-abc123 loss log`, or `card r-abc123 all`.")
