@@ -13,8 +13,8 @@ from agent.conversation.facts import FactsInWords
 from agent.conversation.guards import TurnLimits
 from agent.conversation.loop import TurnLoop
 from agent.conversation.questions import QuestionService
+from agent.conversation.router import InboxRouter
 from agent.conversation.session_tools import SessionTools
-from agent.conversation.sessions import InboxRouter
 from agent.conversation.tool_calls import ToolCalls
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
@@ -94,6 +94,7 @@ class Brain:
 
     stores: Stores
     router: InboxRouter
+    dispatcher: Dispatcher
     service: RunService
     cards: LiveCards
     delivery: OutboxDelivery
@@ -230,4 +231,4 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         every_s = options.monitor_every_s
         monitor = Monitor(stores.runs, stores.outbox, delivery, engines, clock, notice=notice, every_s=every_s)
         told.append(monitor.changed)
-    return Brain(stores, router, service, cards, delivery, monitor, completion.complete)
+    return Brain(stores, router, dispatcher, service, cards, delivery, monitor, completion.complete)

@@ -1,17 +1,27 @@
-"""Work of one thread, one piece after the other. Made and filled by the inbox router."""
+"""Work of threads: of each one piece after the other, and no thread waits for another. Filled by the inbox router."""
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum, auto
 
 from agent.domain.errors import TransientError
+from agent.domain.inbound import Thread
 from agent.stores import InboxItem, Turn
 
 log = logging.getLogger(__name__)
 IDLE_S = 600.0
 STORE_AWAY_S = (0.5, 30.0)  # first and longest pause while the database is away
 Work = InboxItem | Turn
+
+
+class Next(Enum):
+    """Where a piece of work goes on."""
+
+    DONE = auto()
+    AS_TURN = auto()  # with the thread's turns, one after the other
+    SLOWLY = auto()  # with the thread's commands that may take long
 
 
 class Actor:
@@ -83,3 +93,31 @@ class Actor:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, longest_s)
+
+
+class Actors:
+    """The actors of one kind of work, by thread. A thread has one from its first piece of work to a quiet time."""
+
+    def __init__(self, handle: Callable[[Work], Awaitable[None]]) -> None:
+        """`handle` carries one piece of work to its end."""
+        self._handle = handle
+        self._by_thread: dict[str, Actor] = {}
+
+    def put(self, thread: Thread, work: Work) -> None:
+        """Let it wait for what the thread has already."""
+        key = thread.key
+        if key not in self._by_thread:
+            self._by_thread[key] = Actor(self._handle, ended=lambda: self._by_thread.pop(key, None))
+        self._by_thread[key].put(work)
+
+    def of(self, thread: Thread) -> Actor | None:
+        """The thread's, where it has one."""
+        return self._by_thread.get(thread.key)
+
+    def busy(self, thread: Thread) -> bool:
+        """Whether the thread has work of this kind."""
+        return (actor := self.of(thread)) is not None and actor.busy
+
+    def all(self) -> Sequence[Actor]:
+        """Those of every thread."""
+        return tuple(self._by_thread.values())

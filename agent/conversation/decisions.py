@@ -1,22 +1,25 @@
-"""What a typed `yes` or `reject a-…` decides: only a card that its author can have seen, and only for whom it waits.
+"""Decisions of people about approvals, clicked or typed.
 
-Everything else is asked about with buttons, whose digest says what was seen. Called by the inbox router.
+A typed `yes` or `reject a-…` decides only a card that its author can have seen, and only for whom it waits. Everything
+else is asked about with buttons, whose digest says what was seen. Called by the inbox router.
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 
-from agent.commands.typed import Decision
+from agent.commands.typed import Decision, decision_of
 from agent.conversation.approvals import ApprovalService
-from agent.domain.approvals import CARD_KEY, SHOWN_DIGEST_CHARS, Approval, ApprovalState
-from agent.domain.content import Button, Card, Content, Fact
+from agent.conversation.replies import Replies
+from agent.domain.approvals import AGAIN_KEY, CARD_KEY, SHOWN_DIGEST_CHARS, Approval, ApprovalState
+from agent.domain.content import ALWAYS, CHANGE, REJECT_BECAUSE, Button, Card, Content, Fact
 from agent.domain.errors import BadRequest, NotAllowed
-from agent.domain.inbound import Inbound, Thread
+from agent.domain.inbound import Clicked, Inbound, Thread
 from agent.ports import ChatAdapter
-from agent.stores import PostState, Stores
+from agent.stores import InboxItem, PostState, Stores, Turn
 
 SHOWING_S, SHOWING_TRIES = 0.05, 60  # a card that is just being posted is waited for
+CLICKS = frozenset({"approve", "reject", ALWAYS, REJECT_BECAUSE, CHANGE})
 READING = timedelta(seconds=5)  # after which a card that was changed counts as seen
 MOST_LISTED = 5
 LINE_CHARS = 300
@@ -25,13 +28,71 @@ NOT_SEEN = "You wrote that before this was shown."
 
 
 class Decisions:
-    """Reads typed decisions."""
+    """Reads decisions and takes them."""
 
-    def __init__(self, stores: Stores, approvals: ApprovalService, adapters: Mapping[str, ChatAdapter]) -> None:
-        """`adapters` know when a card was shown."""
+    def __init__(
+        self,
+        stores: Stores,
+        approvals: ApprovalService,
+        adapters: Mapping[str, ChatAdapter],
+        replies: Replies,
+        *,
+        go_on: Callable[[Turn], None],
+    ) -> None:
+        """`adapters` know when a card was shown; `go_on` gets a turn that waited for a decision."""
         self._stores = stores
         self._approvals = approvals
         self._adapters = adapters
+        self._replies = replies
+        self._go_on = go_on
+
+    async def take_typed(self, item: InboxItem, words: Sequence[str]) -> None:
+        """Take a decision that was typed, or ask which one is meant.
+
+        Raises:
+            BadRequest, NotAllowed, NotFound: there is no such question, or it is not for this person.
+        """
+        said = decision_of(words)
+        meant = await self._meant(item.inbound, said)
+        if isinstance(meant, Approval) and said.changes:
+            text = await self._approvals.edit(meant.id, item.inbound.person, said.changes)
+            await self._replies.answer(item, Content(text=text))
+        elif isinstance(meant, Approval):
+            turn = await self._approvals.decide(
+                meant.id, item.inbound.person, approve=said.approve, digest=None, reason=said.reason, always=said.always
+            )
+            self._hand(turn)
+        elif meant is not None:
+            await self._replies.answer(item, meant, key=AGAIN_KEY)
+
+    async def click(self, item: InboxItem, click: Clicked) -> None:
+        """Decide an approval, or change what it asks.
+
+        Raises:
+            BadRequest: a dialog came back empty.
+        """
+        text, person = " ".join(click.text.split()), item.inbound.person
+        if click.action == CHANGE:
+            if not text:
+                raise BadRequest(f"Say what is different in the thread: `approve {click.subject} with epochs=3`.")
+            said = await self._approvals.edit(click.subject, person, text.split(), digest=click.digest)
+            await self._replies.whisper(item, said)
+            return
+        if click.action == REJECT_BECAUSE and not text:
+            raise BadRequest(f"Say why in the thread: `reject {click.subject} because …`.")
+        turn = await self._approvals.decide(
+            click.subject,
+            person,
+            approve=click.action in {"approve", ALWAYS},
+            digest=click.digest,
+            reason=text,
+            always=click.action == ALWAYS,
+        )
+        self._hand(turn)
+
+    def _hand(self, turn: Turn | None) -> None:
+        if turn is not None:
+            self._go_on(turn)
 
     async def open_in(self, thread: Thread) -> list[Approval]:
         """The open questions of a thread, oldest first."""
@@ -39,7 +100,7 @@ class Decisions:
         pending = await self._stores.approvals.of_state(ApprovalState.PENDING)
         return [approval for approval in pending if approval.session_id == session_id]
 
-    async def meant(self, inbound: Inbound, said: Decision) -> Approval | Content | None:
+    async def _meant(self, inbound: Inbound, said: Decision) -> Approval | Content | None:
         """Which question a decision is about; a card that asks for it; None where it was not for the bot.
 
         Raises:

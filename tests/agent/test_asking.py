@@ -99,7 +99,7 @@ async def test_a_call_that_is_carried_out_after_a_click_is_answered_once(harness
         await harness.until(lambda: slow.begun == ["a"])
         seen.set()
         await harness.until(lambda: "Bob's." in harness.adapter.texts())
-        await brain.router._turns[THREAD.key].idle()
+        await harness.until(lambda: not brain.router._in_turn.busy(THREAD))
         slow.go_on.set()
         await harness.until(lambda: "Changed." in harness.adapter.texts())
     told = [message.text for message in model.asked[-1] if message.call_id in {"c1", "c2"}]

@@ -152,7 +152,9 @@ async def test_a_tool_that_runs_is_not_undone_when_its_turn_is_stopped(harness: 
         model.may_end.set()
         await entered.wait()
         await brain.router.accept(said("stop"))
-        await harness.until(lambda: all(one.by for answers in brain.router._answering.values() for one in answers))
+        await harness.until(
+            lambda: all(one.by for answers in brain.router._turns._answering.values() for one in answers)
+        )
         go_on.set()
         await harness.until(lambda: "_Stopped by alice. `pause_run` was finished first._" in harness.adapter.texts())
         assert (await brain.stores.runs.get(run.id)).state is RunState.PAUSING

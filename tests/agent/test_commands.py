@@ -284,7 +284,7 @@ def test_bare_words_are_a_command_only_where_they_can_mean_nothing_else(
 
 async def test_every_command_has_a_tool_and_a_line_of_help(harness: Harness) -> None:
     async with harness.open() as brain:
-        dispatcher: Dispatcher = brain.router._dispatcher
+        dispatcher: Dispatcher = brain.dispatcher
         tools = set(dispatcher._tools)
         card = help_content().card
         assert card is not None
@@ -302,7 +302,7 @@ async def test_every_command_has_a_tool_and_a_line_of_help(harness: Harness) -> 
 
 async def test_only_what_people_approve_becomes_a_call_of_a_turn(harness: Harness) -> None:
     async with harness.open() as brain:
-        dispatcher: Dispatcher = brain.router._dispatcher
+        dispatcher: Dispatcher = brain.dispatcher
 
         def made_of(text: str, *files: str) -> ToolCall | None:
             asked = ModelMessage(Role.USER, text, files=tuple(AttachedFile(name, 12) for name in files))

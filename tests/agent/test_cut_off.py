@@ -86,7 +86,7 @@ class Story:
 
 def over(harness: Harness, brain: Brain, story: Story) -> bool:
     """Whether its end stands there, and nothing is left to be stored."""
-    busy = any(actor.busy for actor in brain.router._all_actors()) or brain.delivery._senders
+    busy = brain.router.busy or brain.delivery._senders
     return not busy and any(text.startswith(story.end) for text in harness.adapter.texts())
 
 

@@ -173,7 +173,7 @@ async def test_calls_of_one_reply_run_beside_each_other_where_their_tools_may(
 
 async def test_what_a_model_reads_of_its_tools_is_short_and_grows_with_what_there_is(harness: Harness) -> None:
     async with harness.open() as brain:
-        dispatcher: Dispatcher = brain.router._dispatcher
+        dispatcher: Dispatcher = brain.dispatcher
         every, usual = dispatcher.schemas(), dispatcher.schemas(runs=False)
     written = {schema.name: json.dumps(schema.parameters) for schema in every}
     assert not [name for name, text in written.items() if '"title"' in text or '"$ref"' in text or '"null"' in text]
@@ -195,7 +195,7 @@ async def test_what_a_model_reads_of_its_tools_is_short_and_grows_with_what_ther
 
 async def test_the_examples_of_arguments_are_such_as_the_tool_takes(harness: Harness) -> None:
     async with harness.open() as brain:
-        tools = brain.router._dispatcher._tools.values()
+        tools = brain.dispatcher._tools.values()
     fields = [(tool.name, field) for tool in tools for field in tool.arguments.model_fields.values()]
     shown = [(name, field, example) for name, field in fields for example in field.examples or ()]
     assert {"start_training", "clone_run", "update_script", "predict", "run_status"} <= {name for name, _, _ in shown}

@@ -51,7 +51,7 @@ async def test_no_tool_knows_a_run_of_another_channel(harness: Harness, person: 
         secret = await stage.running()
         await stage.says(secret, lines("customers lie in s3://corp/x"), rows(1, 2))
         shared = await in_thread(brain, SHARED, "shared")
-        dispatcher: Dispatcher = brain.router._dispatcher
+        dispatcher: Dispatcher = brain.dispatcher
         session_id = await brain.stores.conversations.session_of(SHARED, create=False)
         guest = Caller(person, session_id or "", SHARED)
         looked = 0

@@ -303,7 +303,7 @@ async def test_a_secret_in_a_program_runs_and_is_shown_to_nobody(harness: Harnes
         await harness.until(lambda: bool(harness.fleet.launched))
         (order,) = harness.fleet.launched
         assert harness.bundles.files[order.spec.bundle_sha256]["train.py"] == WITH_SECRETS
-        dispatcher = brain.router._dispatcher
+        dispatcher = brain.dispatcher
         session = await brain.stores.conversations.session_of(THREAD, create=False)
         caller = Caller(ALICE, session or "", THREAD)
         shown = await dispatcher.call(caller, ToolCall("c", "run_script", f'{{"run": "{order.run}"}}'))

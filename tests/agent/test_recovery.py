@@ -272,7 +272,7 @@ async def test_a_quiet_thread_lets_go_of_its_actor_and_takes_the_next_message(
         for count in (1, 2, 3):
             await brain.router.accept(commanded("hosts"))
             await harness.until(lambda: len(harness.adapter.whispers) == count)  # noqa: B023 - awaited in the same round
-            await harness.until(lambda: not brain.router._acts)
+            await harness.until(lambda: not brain.router._at_once.all())
 
 
 async def test_trouble_of_the_database_is_a_sentence_that_callers_can_wait_for(tmp_path: Path) -> None:

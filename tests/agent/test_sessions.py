@@ -285,5 +285,5 @@ async def test_a_model_cannot_do_what_is_for_commands(harness: Harness) -> None:
     async with harness.open() as brain:
         await tells(harness, brain, "forget all of this")
         await harness.until(lambda: "I cannot." in harness.adapter.texts())
-        assert not [schema for schema in brain.router._dispatcher.schemas() if schema.name == "new_session"]
+        assert not [schema for schema in brain.dispatcher.schemas() if schema.name == "new_session"]
     assert model.asked[1][-1].text == '{"error": "People do that themselves, with a command: `new`."}'

@@ -192,7 +192,7 @@ async def test_numbers_that_no_database_takes_are_refused_in_a_sentence(harness:
         stage = Stage(harness, brain)
         run = await stage.running()
         await stage.says(run, lines("one"), rows(1, 2))
-        dispatcher: Dispatcher = brain.router._dispatcher
+        dispatcher: Dispatcher = brain.dispatcher
         caller = Caller(ALICE, "", THREAD)
         for tool, name in (("run_logs", "before"), ("run_chart", "newest"), ("run_chart", "last_step")):
             call = ToolCall("c1", tool, json.dumps({"run": run.id, name: 10**30}))

@@ -36,7 +36,7 @@ def measure() -> Sequence[Row]:
 async def _tools() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     with tempfile.TemporaryDirectory(prefix="bench-prompt-") as folder:
         async with Harness(Path(folder)).open() as brain:
-            dispatcher = brain.router._dispatcher
+            dispatcher = brain.dispatcher
             every, usual = dispatcher.schemas(), dispatcher.schemas(runs=False)
     function = ("name", "description", "parameters")
     return tuple(  # type: ignore[return-value]

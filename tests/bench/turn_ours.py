@@ -17,7 +17,7 @@ import aiohttp
 
 from agent.brain import Options, build
 from agent.clock import SystemClock
-from agent.conversation.sessions import InboxRouter
+from agent.conversation.router import InboxRouter
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.ids import new_ulid
