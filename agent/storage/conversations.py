@@ -157,10 +157,7 @@ def _find_session(connection: Connection, thread: Thread) -> str | None:
     return connection.execute(_SESSION, {"thread": thread.key}).scalar_one_or_none()
 
 
-def _find_or_make_session(connection: Connection, thread: Thread) -> str:
-    found = _find_session(connection, thread)
-    if found is not None:
-        return found
+def _make_session(connection: Connection, thread: Thread) -> str:
     made = f"s-{new_ulid()}"
     connection.execute(_ADD_SESSION, {"id": made, "created_at": datetime.now(UTC)})
     connection.execute(
@@ -179,7 +176,9 @@ class SqlConversations:
     async def session_of(self, thread: Thread, *, create: bool) -> str | None:
         """The session bound to a thread."""
         if create:
-            return await self._database.write(lambda connection: _find_or_make_session(connection, thread))
+            return await self._database.write(
+                lambda connection: _find_session(connection, thread) or _make_session(connection, thread)
+            )
         return await self._database.read(lambda connection: _find_session(connection, thread))
 
     async def threads(self, platform: str, *, since: datetime) -> Sequence[Thread]:
@@ -196,7 +195,8 @@ class SqlConversations:
         """
 
         def store(connection: Connection) -> tuple[Turn, Context]:
-            session_id = turn_.session_id or _find_or_make_session(connection, turn_.thread)
+            known = turn_.session_id or _find_session(connection, turn_.thread)
+            session_id = known or _make_session(connection, turn_.thread)
             begun = replace(turn_, session_id=session_id)
             values = {
                 "id": begun.id,
@@ -210,7 +210,7 @@ class SqlConversations:
             }
             connection.execute(_ADD_TURN, values)
             add_message(connection, begun, asked)
-            return begun, _context(connection, session_id)
+            return begun, _context(connection, session_id) if known else Context(_history(connection, session_id), [])
 
         try:
             return await self._database.write(store)
