@@ -3,12 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from agent.commands.command import Command
 from agent.commands.options import Kind
 from agent.commands.registry import COMMANDS, command_of
 from agent.commands.words import is_session_address, plain_ids, split
+from agent.domain.datasets import may_be_program
 from agent.domain.errors import BadRequest
 from agent.domain.ids import is_run_id
 from agent.tools.cards.card_views import CARD_WORDS
@@ -45,6 +47,9 @@ _OWN: dict[str, frozenset[str]] = {
 _POLITE = frozenset({"please", "thanks", "thank", "you", "it", "this", "that", "do", "go", "ahead"})
 _TALK = frozenset(
     {"is", "isn't", "are", "was", "has", "looks", "shows", "says", "does", "doesn't", "why", "what", "how"}
+)
+_NO_COLUMN = frozenset(
+    {*_POLITE, "a", "again", "another", "model", "new", "now", "one", "over", "run", "the", "training"}
 )
 _CHANGE = re.compile(r"[^=]*[^\s=]=")  # name=value; a quoted text may hold “ = ” too
 _ENOUGH = re.compile(
@@ -90,11 +95,15 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
     rest = plain_ids(rest)
     if command.name == "card" and (not rest or rest[-1].endswith("?") or not _TALK.isdisjoint(map(str.lower, rest))):
         return False  # a word of people too
+    if command.name == "start" and _runs_program(rest):
+        return True
     if command.name in {"start", "predict"} and not any(
         _CHANGE.match(word) or is_run_id(word.lower()) for word in rest
     ):
         return False  # what people say to a model that has proposed something
     own = _own_words(command, rest)
+    if command.name == "start" and rest[0].lower() not in _NO_COLUMN:
+        own |= {rest[0].lower()}  # the column to predict
     of_card = command.name == "card" and is_run_id(rest[0].lower().partition(".")[0])
     if not (of_card or all(_is_own(command, word, own) for word in rest)):
         return False
@@ -103,6 +112,15 @@ def _bare(command: Command, rest: Sequence[str]) -> bool:
     except BadRequest:
         return False
     return True
+
+
+def _runs_program(rest: Sequence[str]) -> bool:
+    """Whether words name a program first and then nothing but arguments: `train.py --lr 0.1 gpus=1`."""
+    return (
+        len(rest) > 1
+        and may_be_program(rest[0])
+        and all(word.startswith("-") or "=" in word or last.startswith("-") for last, word in pairwise(rest))
+    )
 
 
 def _own_words(command: Command, rest: Sequence[str]) -> frozenset[str]:
