@@ -13,7 +13,7 @@ LONG = {name: place for place, name in enumerate((ROOT / "tests/longest.txt").re
 
 # The quick suite tries the same few examples each time; `make test-faults` looks for new ones (--hypothesis-profile).
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("any"), max_examples=30, derandomize=True, database=None)
+settings.register_profile("quick", settings.get_profile("any"), max_examples=15, derandomize=True, database=None)
 settings.register_profile("thorough", settings.get_profile("any"), max_examples=300)
 settings.load_profile("quick")
 gc.disable()  # until the tests are collected: modules and items stay, and each of six processes makes them
