@@ -237,6 +237,14 @@ class RunSpec(Value):
         return ", ".join(file.name for file in self.script.data) if self.script else ""
 
     @property
+    def test_words(self) -> str:
+        """How its test part is taken, in a few words; empty for a program of somebody's own."""
+        if self.task is None:
+            return ""
+        own = TASKS[self.task].own_split
+        return own.format(frac=f"{self.test_frac:.0%}") if own else self.split.words(self.test_frac)
+
+    @property
     def sealed_rows(self) -> tuple[str, str, int, float, str]:
         """What decides which rows are sealed: runs that agree in it are measured on the same ones."""
         return (
