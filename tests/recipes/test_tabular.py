@@ -27,6 +27,7 @@ def test_the_model_beats_both_baselines_on_sealed_rows(visits: RunFolder) -> Non
     assert 0.55 < card.model.value < 0.9
     readme = (visits.dir / "artifacts/README.md").read_text()
     assert f"{card.model.value:.4f}" in readme
+    assert "pipeline_tag: tabular-classification\ntags: [trainyard]\n" in readme
     assert visits.json("artifacts/metrics.json")["test"]["model"] == card.all_metrics
 
 
