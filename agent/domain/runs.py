@@ -294,7 +294,8 @@ class Scorecard(Value):
     """What the evaluator measured: the model against each baseline on the same sealed test rows.
 
     `metric` is the one that decides, `higher_is_better` its direction; `model` and `baselines` hold that metric,
-    `all_metrics` every metric of the model. `interval` is where the model's metric lies on other rows like these, and
+    `all_metrics` every metric of the model. `not_kept` are candidates beyond the baselines that the training did not
+    keep: they are shown and decide nothing. `interval` is where the model's metric lies on other rows like these, and
     `gain` how much better it is there than the best baseline, in 95 of 100 cases.
     """
 
@@ -306,6 +307,7 @@ class Scorecard(Value):
     test_rows: int
     interval: tuple[float, float] | None = None
     gain: tuple[float, float] | None = None
+    not_kept: tuple[Score, ...] = ()
 
     @property
     def within_chance(self) -> bool:

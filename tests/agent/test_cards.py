@@ -42,12 +42,14 @@ def test_a_baseline_that_was_kept_as_the_model_stands_in_the_table_once() -> Non
     score = Scorecard(
         metric="roc_auc", higher_is_better=True, model=Score(name="model", value=0.6628),
         baselines=baselines, all_metrics={"roc_auc": 0.6628}, test_rows=834,
+        not_kept=(Score(name="lightgbm", value=0.67),),
     )  # fmt: skip
     note = "Rare classes weighed as much as frequent ones."
     outcome = Outcome(state=RunState.SUCCEEDED, scorecard=score, chosen="linear", notes=(note,))
     card = result_card(run_at(9).model_copy(update={"outcome": outcome, "state": RunState.SUCCEEDED}))
     assert card.table is not None
-    assert [row[0] for row in card.table.rows] == ["linear (this run)", "baseline: majority"]
+    assert [row[0] for row in card.table.rows] == ["linear (this run)", "LightGBM (not kept)", "baseline: majority"]
+    assert "nothing more complex beat it on the validation part" in card.body  # what was not kept decides nothing
     assert (card.body.count("834"), card.facts) == (1, ())
     assert card.body.endswith(f" {note}")
 
